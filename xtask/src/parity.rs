@@ -24,23 +24,24 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// Compares the table with the checked-in one, or writes it; fails when something is missing without a reason.
 pub fn run(args: &Args) -> Result<()> {
-    let by_id = operations()?;
+    let (by_id, roles) = operations()?;
     let operations: BTreeSet<String> = by_id.values().cloned().collect();
     let mut verbs = Uses::new();
-    for (path, text) in sources("control/cli/src", &["rs"])? {
-        verbs_of(&path, &text, &by_id, &mut verbs);
+    let programs = sources("control/cli/src", &["rs"])?;
+    for (path, text) in &programs {
+        verbs_of(path, text, &by_id, &programs, &mut verbs);
     }
     let mut pages = Uses::new();
     for (path, text) in sources("web/src", &["ts", "tsx"])? {
         pages_of(&path, &text, &mut pages);
     }
     let reasons = Reasons::read()?;
-    let mut wrong = Vec::new();
+    let mut wrong = other_verbs()?;
     for (column, uses) in [("cli", &verbs), ("web", &pages)] {
         let unknown = uses.keys().filter(|operation| !operations.contains(*operation));
         wrong.extend(unknown.map(|operation| format!("{column} asks for {operation}, which there is not")));
     }
-    let table = table(&operations, &verbs, &pages, &reasons, &mut wrong);
+    let table = table(&operations, &roles, (&verbs, &pages), &reasons, &mut wrong);
     let stale = reasons.stale(&operations, &verbs, &pages);
     if args.write {
         drop_reasons(&stale)?;
@@ -77,20 +78,58 @@ fn operation(method: &str, path: &str) -> String {
     format!("{method} {}", segments.collect::<Vec<_>>().join("/"))
 }
 
-/// The operations of the description, by id.
-fn operations() -> Result<BTreeMap<String, String>> {
+/// The operations of the description, by id; and the verb of each, with the role that it needs.
+fn operations() -> Result<(BTreeMap<String, String>, BTreeMap<String, String>)> {
     let text = std::fs::read_to_string(root().join("openapi/array.json"))?;
     let description: serde_json::Value = serde_json::from_str(&text)?;
     let paths = description["paths"].as_object().context("the description has no paths")?;
-    let of = |(path, item): (&String, &serde_json::Value)| {
-        let methods = item.as_object().into_iter().flatten();
-        let one = |(method, it): (&String, &serde_json::Value)| {
-            let id = it["operationId"].as_str().unwrap_or_default().to_owned();
-            (id, operation(&method.to_uppercase(), path))
+    let (mut operations, mut roles) = (BTreeMap::new(), BTreeMap::new());
+    for (path, item) in paths {
+        for (method, it) in item.as_object().into_iter().flatten() {
+            let operation = operation(&method.to_uppercase(), path);
+            if let (Some(verb), Some(role)) = (it["x-verb"].as_str(), it["x-role"].as_str()) {
+                roles.insert(operation.clone(), format!("{verb} | {role}"));
+            }
+            operations.insert(it["operationId"].as_str().unwrap_or_default().to_owned(), operation);
+        }
+    }
+    Ok((operations, roles))
+}
+
+/// Handlers, each declared with its verb (`operations!(list_volumes: ListVolumes)`), that don't carry out that verb, by
+/// themselves or in a function that they call.
+fn other_verbs() -> Result<Vec<String>> {
+    let files = sources("control/api/src/v1", &["rs"])?;
+    let functions: Vec<(&str, &str)> = files.iter().flat_map(|(_, text)| functions_of(text)).collect();
+    let carries_out = |body: &str, verb: &str| {
+        let helper = |(name, of_helper): &(&str, &str)| {
+            of_helper.contains(verb) && calls_of(body, name).next().is_some()
         };
-        methods.map(one).collect::<Vec<_>>()
+        body.contains(verb) || functions.iter().any(helper)
     };
-    Ok(paths.iter().flat_map(of).collect())
+    let mut wrong = Vec::new();
+    for (path, text) in &files {
+        for declared in text.split("operations!(").skip(1) {
+            let declared = declared.split(')').next().unwrap_or_default();
+            for (handler, verb) in declared.split(',').filter_map(|it| it.trim().split_once(": ")) {
+                let verb = verb.split(' ').next().unwrap_or_default();
+                let body = functions_of(text).find(|(name, _)| *name == handler).map(|(_, body)| body);
+                if body.is_some_and(|body| !carries_out(body, verb)) {
+                    let path = path.display();
+                    wrong.push(format!("{path}: {handler} is declared as {verb}, and does not carry it out"));
+                }
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// The functions of a file, by name, each with its text up to the end of it.
+fn functions_of(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split("fn ").skip(1).filter_map(|rest| {
+        let (name, _) = rest.split_once(['(', '<'])?;
+        Some((name, rest.split("\n}\n").next().unwrap_or_default()))
+    })
 }
 
 /// The sources below a folder, tests and generated ones left out.
@@ -114,42 +153,138 @@ fn sources(folder: &str, extensions: &[&str]) -> Result<Vec<(PathBuf, String)>> 
     Ok(found)
 }
 
-/// Calls of the generated client, `api::create_volume(…)`, with the verb in whose arm each stands.
-fn verbs_of(path: &Path, text: &str, operations: &BTreeMap<String, String>, uses: &mut Uses) {
+/// Calls of the generated client, `api::create_volume(…)`, with the verbs in whose arms they stand.
+fn verbs_of(
+    path: &Path,
+    text: &str,
+    operations: &BTreeMap<String, String>,
+    programs: &[(PathBuf, String)],
+    uses: &mut Uses,
+) {
     const MODULE: &str = "api::";
-    let file = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     for (at, _) in text.match_indices(MODULE) {
         let rest = text.get(at + MODULE.len()..).unwrap_or_default();
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'));
         let (id, after) = rest.split_at(end.unwrap_or(rest.len()));
         if let Some(operation) = operations.get(id).filter(|_| after.starts_with('(')) {
-            let verb = verb_at(text.get(..at).unwrap_or_default(), &file);
-            uses.entry(operation.clone()).or_default().insert(verb);
+            let mut verbs = verbs_at(path, text, at, programs, &mut BTreeSet::new());
+            if verbs.is_empty() {
+                verbs.insert(noun_of(path));
+            }
+            uses.entry(operation.clone()).or_default().extend(verbs);
         }
     }
 }
 
-/// `volume create`: the noun and the verb of the arm that begins last before a place in the text.
-fn verb_at(before: &str, file: &str) -> String {
-    let Some((_, body)) = before.rsplit_once("\nimpl ") else { return file.replace('_', "-") };
+/// The noun that a file is named after.
+fn noun_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().replace('_', "-")
+}
+
+/// `volume create`: the verbs that reach a place in a text. A place in a helper function is reached by those that call the
+/// function, `seen` being the functions that were looked at.
+fn verbs_at(
+    path: &Path,
+    text: &str,
+    at: usize,
+    programs: &[(PathBuf, String)],
+    seen: &mut BTreeSet<String>,
+) -> BTreeSet<String> {
+    let before = text.get(..at).unwrap_or_default();
+    match (verb_at(before), closure_at(before)) {
+        (Some(Place::Arm(verb)), _) => return [verb].into(),
+        (Some(Place::Noun(noun)), None) => return [noun].into(),
+        (Some(Place::Noun(noun)), Some(closure)) => {
+            let calls = calls_of(text, closure).filter(|call| *call > at);
+            let verbs = calls.filter_map(|call| verb_at(text.get(..call)?));
+            let arms = verbs.filter_map(|place| match place {
+                Place::Arm(verb) if verb.starts_with(&noun) => Some(verb),
+                _ => None,
+            });
+            return arms.collect();
+        }
+        (None, _) => {}
+    }
+    let Some(function) = function_at(before).filter(|it| seen.insert((*it).to_owned())) else {
+        return BTreeSet::new();
+    };
+    let mut verbs = BTreeSet::new();
+    // Private helpers of several files may have the same name: those of the same file come first.
+    let own = [(path.to_path_buf(), text.to_owned())];
+    for programs in [own.as_slice(), programs] {
+        for (path, text) in programs {
+            for at in calls_of(text, function) {
+                verbs.extend(verbs_at(path, text, at, programs, seen));
+            }
+        }
+        if !verbs.is_empty() {
+            return verbs;
+        }
+    }
+    verbs
+}
+
+/// Where in the code of a noun's verbs a text ends.
+enum Place {
+    /// In the arm of a verb: `volume create`.
+    Arm(String),
+    /// Before the first arm.
+    Noun(String),
+}
+
+/// The closure in whose body a text ends, if it is the last thing that was defined.
+fn closure_at(before: &str) -> Option<&str> {
+    let (_, rest) = before.rsplit_once("let ")?;
+    let (name, _) = rest.split_once(" = |")?;
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(name)
+}
+
+/// The function in whose body a text ends.
+fn function_at(before: &str) -> Option<&str> {
+    let (_, rest) = before.rsplit_once("fn ")?;
+    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))?;
+    rest.get(..end)
+}
+
+/// Where a function is called, `show(`, `.show(client` (a program's) and `.show(operator` (a handler's), or handed on, `.map(show)`; not where it is defined.
+fn calls_of<'a>(text: &'a str, function: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(function).map(|(at, _)| at).filter(move |at| {
+        let before = text.get(..*at).unwrap_or_default();
+        let after = text.get(at + function.len()..).unwrap_or_default();
+        let is_call = after.starts_with('(') || after.starts_with("::<") || after.starts_with(')');
+        is_call
+            && !before.ends_with(word)
+            && (!before.ends_with('.') || ["(client", "(operator"].iter().any(|it| after.starts_with(it)))
+            && !before.ends_with("fn ")
+            && !before.ends_with("api::")
+    })
+}
+
+/// The noun and the verb of the arm that begins last before a place in the text; none outside of the verbs' own code.
+fn verb_at(before: &str) -> Option<Place> {
+    let (_, body) = before.rsplit_once("\nimpl ")?;
     // After the end of the block there are functions that several verbs may use.
     let noun = body.split_once(' ').map_or("", |(name, _)| name);
-    let Some(noun) = noun.strip_suffix("Verb").filter(|_| !body.contains("\n}\n")) else {
-        return file.replace('_', "-");
-    };
+    let is_noun = |it: &&str| *it == "Noun" || it.ends_with("Verb");
+    let noun = Some(noun).filter(is_noun).filter(|_| !body.contains("\n}\n"))?;
+    let noun = noun.strip_suffix("Verb").unwrap_or_default();
     let arm = |line: &str| -> Option<String> {
         let line = line.trim();
-        let name =
-            line.split_once("Verb::").filter(|(before, _)| !before.contains(' ')).map_or(line, |(_, it)| it);
+        let name = ["Verb::", "Noun::"]
+            .iter()
+            .find_map(|it| line.split_once(it))
+            .filter(|(before, _)| !before.contains(' '))
+            .map_or(line, |(_, it)| it);
         let end = name.find(|c: char| !c.is_ascii_alphanumeric())?;
         let (name, rest) = name.split_at(end);
         let begins = name.starts_with(|c: char| c.is_ascii_uppercase()) && name != "Ok";
         (begins && (rest.starts_with(" {") || rest.starts_with(" =>"))).then(|| kebab(name))
     };
-    match body.lines().skip(1).filter_map(arm).last() {
-        Some(verb) => format!("{} {verb}", kebab(noun)),
-        None => kebab(noun),
-    }
+    Some(match body.lines().skip(1).filter_map(arm).last() {
+        Some(verb) => Place::Arm(format!("{} {verb}", kebab(noun)).trim_start().to_owned()),
+        None => Place::Noun(kebab(noun)),
+    })
 }
 
 /// `HostGroup`: `host-group`.
@@ -227,14 +362,14 @@ fn drop_reasons(stale: &[(String, String)]) -> Result<()> {
 
 fn table(
     operations: &BTreeSet<String>,
-    verbs: &Uses,
-    pages: &Uses,
+    roles: &BTreeMap<String, String>,
+    (verbs, pages): (&Uses, &Uses),
     reasons: &Reasons,
     wrong: &mut Vec<String>,
 ) -> String {
     let mut text = String::from(
         "# What can be asked for, and where\n\nMade from the sources: `cargo xtask parity --write`.\n\n\
-         | operation | `ashlar` | files of `web/src` |\n|---|---|---|\n",
+         | operation | verb | role | `ashlar` | files of `web/src` |\n|---|---|---|---|---|\n",
     );
     // By path, so that what belongs together stands together.
     let mut sorted: Vec<_> = operations.iter().filter_map(|it| it.split_once(' ')).collect();
@@ -251,7 +386,9 @@ fn table(
                 }
             };
         let (verb, page) = (cell("cli", verbs), cell("web", pages));
-        let _ = writeln!(text, "| {method} {} | {verb} | {page} |", path.trim_start_matches("/api/v1"));
+        let declared = roles.get(&operation).map_or("– | –", String::as_str);
+        let path = path.trim_start_matches("/api/v1");
+        let _ = writeln!(text, "| {method} {path} | {declared} | {verb} | {page} |");
     }
     text
 }
@@ -263,19 +400,20 @@ mod tests {
     #[test]
     fn calls_are_found_with_the_verb_that_makes_them() {
         let text = "\nuse client::api;\nimpl HostGroupVerb {\n    fn run(self) {\n        match self {\n            \
-                    HostGroupVerb::List => client.call(api::list_it(&api::ListIt::default())),\n            Set { name } => \
+                    HostGroupVerb::List => client.call(api::list_it(&api::ListIt::default())),\n            Help => help(),\n            Set { name } => \
                     {\n                client.call(api::change_it(&name, &x))\n            }\n        }\n    }\n}\n\nfn help() \
                     {\n    client.call(api::copy_it(&b))\n}\n";
         let operations =
             [("list_it", "GET /its"), ("change_it", "PATCH /its/{}"), ("copy_it", "POST /its/{}")];
         let operations = operations.map(|(id, operation)| (id.to_owned(), operation.to_owned()));
         let mut uses = Uses::new();
-        verbs_of(Path::new("x/group.rs"), text, &BTreeMap::from(operations), &mut uses);
+        let programs = [(PathBuf::from("x/group.rs"), text.to_owned())];
+        verbs_of(Path::new("x/group.rs"), text, &BTreeMap::from(operations), &programs, &mut uses);
         let found: Vec<_> =
             uses.iter().map(|(operation, verbs)| (operation.as_str(), verbs.iter().next())).collect();
         assert_eq!(found[0], ("GET /its", Some(&"host-group list".into())));
         assert_eq!(found[1], ("PATCH /its/{}", Some(&"host-group set".into())));
-        assert_eq!(found[2], ("POST /its/{}", Some(&"group".into())));
+        assert_eq!(found[2], ("POST /its/{}", Some(&"host-group help".into())));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
-use crate::v1::ask;
+use crate::v1::handler::ask;
 use array::{
     Alert, AlertState, ArrayStatus, Busiest, Busy, By, Cell, Drive, DriveState, Health, Operation,
     PoolStatus, Severity, State as Serving, Volume,

@@ -34,10 +34,10 @@ Passwords, tokens, keys and secrets are in none of these, not even sealed or has
 
 /// The support bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowSupportBundle;
+pub struct DownloadSupportBundle;
 
 verbs! {
-    ShowSupportBundle -> Vec<File>, Read "show" "support bundle", Admin
+    DownloadSupportBundle -> Vec<File>, Read "show" "support bundle", Admin
         => |tx, _| tx.array.support_bundle();
 }
 

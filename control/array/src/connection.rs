@@ -33,7 +33,7 @@ impl std::fmt::Display for PeerName {
 
 /// Connect a volume or a snapshot with a host or a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Connect {
+pub struct CreateConnection {
     /// Name of the volume or snapshot.
     pub volume: String,
     /// Who.
@@ -46,7 +46,7 @@ pub struct Connect {
 
 /// Disconnect a volume or a snapshot from a host or a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Disconnect {
+pub struct DeleteConnection {
     /// Name of the volume or snapshot.
     pub volume: String,
     /// Who.
@@ -58,10 +58,10 @@ pub struct Disconnect {
 pub struct ListConnections;
 
 verbs! {
-    Connect -> Connection, Change "connect" "volume", Operator,
+    CreateConnection -> Connection, Change "connect" "volume", Operator,
         of |it, _| Object::of(ENDS, &format!("{} to {}", it.volume, it.peer))
         => |tx, it| tx.connect(&it.volume, &it.peer, it.lun, it.read_only).await;
-    Disconnect -> (), Change "disconnect" "volume", Operator,
+    DeleteConnection -> (), Change "disconnect" "volume", Operator,
         of |it, _| Object::of(ENDS, &format!("{} from {}", it.volume, it.peer))
         => |tx, it| tx.disconnect(&it.volume, &it.peer).await;
     ListConnections -> Vec<Connection>, Read "list" "connection", Viewer

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Forget reservations and mode pages of a volume or snapshot that were saved and can't be understood: hosts may
 /// write to it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ClearUnreadableState {
+pub struct ClearVolumeState {
     /// The volume or snapshot.
     pub name: String,
 }
@@ -120,7 +120,7 @@ pub struct HostGroupChange {
 }
 
 verbs! {
-    ClearUnreadableState -> (), Change "clear unreadable state of" "volume", Admin, about name
+    ClearVolumeState -> (), Change "clear unreadable state of" "volume", Admin, about name
         => |tx, it| tx.clear_unreadable_state(&it.name).await;
     CreateHost -> Host, Change "create" "host", Operator, about name
         => |tx, it| tx.create_host(it.name, &it.initiators, it.chap, it.mutual).await;

@@ -61,11 +61,11 @@ pub use access::{
 pub use alert::{ChangeAlert, ListAlerts, ShowAlert};
 pub use array::Array;
 pub use audit::Entry as AuditEntry;
-pub use bundle::ShowSupportBundle;
+pub use bundle::DownloadSupportBundle;
 pub use bus::Update;
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
-pub use connection::{Connect, Disconnect, ListConnections, PeerName};
+pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName};
 pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
@@ -81,15 +81,16 @@ pub use history::{
     Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
 };
 pub use host::{
-    ChangeHost, ChangeHostGroup, ClearUnreadableState, CreateHost, CreateHostGroup, DeleteHost,
-    DeleteHostGroup, HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
+    ChangeHost, ChangeHostGroup, ClearVolumeState, CreateHost, CreateHostGroup, DeleteHost, DeleteHostGroup,
+    HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
 };
 pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, RotateKey, ShowKey};
 pub use login::ListRefusedLogins;
 pub use machine::{Machine, NewKey};
 pub use notification::{
-    ChangeTarget, CreateTarget, DeleteTarget, ListTargets, ShowTarget, TargetChange, TestTarget,
+    ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
+    NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,
 };
 pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
@@ -101,7 +102,7 @@ pub use records::{
     PolicyChange, Result, Role, Rule, Scrub, Secret, TokenId, Topic, UserId,
 };
 pub use recover::{has_sealed_secrets, load_identity};
-pub use recycle_bin::{EradicateFromBin, ListBin, Recovered, TakeFromBin};
+pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
 pub use request::Request;
 pub use schedule::{
     ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ShowSchedule,
@@ -120,11 +121,11 @@ pub use service::sealed_store::SealedStore;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings};
 pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, Lock, PoolStatus, WrappedKey};
 pub use snapshot::{
-    ChangeSnapshot, CompareDisks, CreateSnapshots, DeleteSnapshot, ListSnapshots, MAX_EXTENTS, RestoreVolume,
-    ShowSnapshot, SnapshotChange,
+    ChangeSnapshot, CompareSnapshots, CreateSnapshots, DeleteSnapshot, ListSnapshots, MAX_EXTENTS,
+    RestoreVolume, ShowSnapshot, SnapshotChange,
 };
 pub use time::ConfirmTime;
-pub use usage::{ShowGroupUsage, ShowVolumeUsage, Usage};
+pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
 pub use verb::{Effect, Verb};
 pub use view::{
     ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Health, Host, HostGroup,

@@ -14,7 +14,7 @@ const MAX_TARGETS: usize = 64;
 
 /// What to change of a notification target; what is none stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct TargetChange {
+pub struct NotificationTargetChange {
     /// Another name.
     pub name: Option<String>,
     /// Another destination. The secret goes, as it was meant for the old one.
@@ -29,18 +29,18 @@ pub struct TargetChange {
 
 /// All notification targets, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListTargets;
+pub struct ListNotificationTargets;
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowTarget {
+pub struct ShowNotificationTarget {
     /// Its name.
     pub name: String,
 }
 
 /// Create a notification target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CreateTarget {
+pub struct CreateNotificationTarget {
     /// Its name.
     pub name: String,
     /// Where notices go.
@@ -55,45 +55,45 @@ pub struct CreateTarget {
 
 /// Change a notification target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ChangeTarget {
+pub struct ChangeNotificationTarget {
     /// Its name.
     pub name: String,
     /// What to change.
-    pub change: TargetChange,
+    pub change: NotificationTargetChange,
 }
 
 /// Delete a notification target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DeleteTarget {
+pub struct DeleteNotificationTarget {
     /// Its name.
     pub name: String,
 }
 
 /// Send a test notification, and wait for its delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TestTarget {
+pub struct TestNotificationTarget {
     /// Its name.
     pub name: String,
 }
 
 verbs! {
-    ListTargets -> Vec<Target>, Read "list" "notification target", Viewer
+    ListNotificationTargets -> Vec<Target>, Read "list" "notification target", Viewer
         => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.notifier.show(found)).collect());
-    ShowTarget -> Target, Read "show" "notification target", Viewer, about name
+    ShowNotificationTarget -> Target, Read "show" "notification target", Viewer, about name
         => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.notifier.show(found));
-    CreateTarget -> Target, Change "create" "notification target", Admin, about name
+    CreateNotificationTarget -> Target, Change "create" "notification target", Admin, about name
         => |tx, it| tx.create_target(it).await;
-    ChangeTarget -> Target, Change "change" "notification target", Admin, about name
+    ChangeNotificationTarget -> Target, Change "change" "notification target", Admin, about name
         => |tx, it| tx.change_target(&it.name, it.change).await;
-    DeleteTarget -> (), Change "delete" "notification target", Admin, about name
+    DeleteNotificationTarget -> (), Change "delete" "notification target", Admin, about name
         => |tx, it| tx.delete_target(&it.name).await;
-    TestTarget -> (), Probe "test" "notification target", Admin, about name
+    TestNotificationTarget -> (), Probe "test" "notification target", Admin, about name
         => |tx, it| tx.array.notifier.test(&it.name).await;
 }
 
 impl Transaction<'_> {
-    pub async fn create_target(&mut self, new: CreateTarget) -> Result<Target> {
-        let CreateTarget { name, destination, secret, least, enabled } = new;
+    pub async fn create_target(&mut self, new: CreateNotificationTarget) -> Result<Target> {
+        let CreateNotificationTarget { name, destination, secret, least, enabled } = new;
         check::name(TargetEntry::NOUN, &name)?;
         {
             let config = self.array.config();
@@ -110,7 +110,7 @@ impl Transaction<'_> {
         self.put_target(entry, "created").await
     }
 
-    pub async fn change_target(&mut self, name: &str, change: TargetChange) -> Result<Target> {
+    pub async fn change_target(&mut self, name: &str, change: NotificationTargetChange) -> Result<Target> {
         let mut entry = self.array.config().targets.named(name)?.clone();
         if let Some(new) = change.name.filter(|new| *new != entry.name) {
             check::name(TargetEntry::NOUN, &new)?;

@@ -14,11 +14,11 @@ use serde::Serialize;
 
 /// What is in the recycle bin, the newest last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListBin;
+pub struct ListRecycleBin;
 
 /// Recover a volume or a snapshot from the recycle bin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TakeFromBin {
+pub struct RestoreFromRecycleBin {
     /// Its identity, or its name when that says which.
     pub which: String,
     /// The name to have; its old one when none is given.
@@ -27,18 +27,18 @@ pub struct TakeFromBin {
 
 /// Delete a volume or a snapshot in the recycle bin with its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct EradicateFromBin {
+pub struct EradicateFromRecycleBin {
     /// Its identity, or its name when that says which.
     pub which: String,
 }
 
 verbs! {
-    ListBin -> Vec<BinnedDisk>, Read "list" "recycle bin entry", Viewer
+    ListRecycleBin -> Vec<BinnedDisk>, Read "list" "recycle bin entry", Viewer
         => |tx, _| Ok(tx.array.bin(&tx.array.config()));
-    TakeFromBin -> Recovered, Change "recover" "recycle bin entry", Operator,
+    RestoreFromRecycleBin -> Recovered, Change "recover" "recycle bin entry", Operator,
         of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
         => |tx, it| tx.take_from_bin(&it.which, it.name).await;
-    EradicateFromBin -> (), Change "eradicate" "recycle bin entry", Operator,
+    EradicateFromRecycleBin -> (), Change "eradicate" "recycle bin entry", Operator,
         of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
         => |tx, it| tx.eradicate_from_bin(&it.which).await;
 }
@@ -177,7 +177,7 @@ impl Array {
             old.map(|entry| format!("{:032x}", entry.id().0)).collect()
         };
         for which in due {
-            if let Err(error) = self.perform(&Caller::array(), EradicateFromBin { which }).await {
+            if let Err(error) = self.perform(&Caller::array(), EradicateFromRecycleBin { which }).await {
                 tracing::error!(%error, "the recycle bin can't be emptied");
                 return;
             }

@@ -66,7 +66,7 @@ pub struct DeleteSnapshot {
 
 /// What differs between two volumes or snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CompareDisks {
+pub struct CompareSnapshots {
     /// The older one; nothing at all when none is given, so that everything mapped differs.
     pub base: Option<String>,
     /// The newer one.
@@ -106,7 +106,7 @@ verbs! {
         => |tx, it| tx.change_snapshot(&it.name, it.change).await;
     DeleteSnapshot -> (), Change "delete" "snapshot", Operator, about name
         => |tx, it| tx.delete_snapshot(&it.name, it.eradicate).await;
-    CompareDisks -> Difference, Read "compare" "volume", Viewer, about name
+    CompareSnapshots -> Difference, Read "compare" "volume", Viewer, about name
         => |tx, it| tx.array.compare(it.base, &it.name, it.from, it.most).await;
 }
 

@@ -38,22 +38,22 @@ fn snapshots_of(config: &Config, volumes: &BTreeSet<DiskId>) -> Vec<DiskId> {
 
 /// Space usage of a volume and its snapshots on the drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowVolumeUsage {
+pub struct ShowVolumeSpace {
     /// The volume.
     pub name: String,
 }
 
 /// Space usage of the volumes of a group and their snapshots on the drives together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShowGroupUsage {
+pub struct ShowGroupSpace {
     /// The volume group.
     pub name: String,
 }
 
 verbs! {
-    ShowVolumeUsage -> Usage, Read "show usage of" "volume", Viewer, about name
+    ShowVolumeSpace -> Usage, Read "show usage of" "volume", Viewer, about name
         => |tx, it| tx.array.volume_usage(&it.name).await;
-    ShowGroupUsage -> Usage, Read "show usage of" "volume group", Viewer, about name
+    ShowGroupSpace -> Usage, Read "show usage of" "volume group", Viewer, about name
         => |tx, it| tx.array.group_usage(&it.name).await;
 }
 

@@ -1,7 +1,7 @@
 //! Alerts.
 
 use super::event::Severity;
-use super::{Answer, perform, utc};
+use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -13,10 +13,11 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_alerts)).routes(routes!(show_alert, change_alert))
+    OpenApiRouter::new()
+        .routes(operations!(list_alerts: ListAlerts))
+        .routes(operations!(show_alert: ShowAlert, change_alert: ChangeAlert))
 }
 
 /// State of an alert.

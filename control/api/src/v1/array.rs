@@ -1,6 +1,6 @@
 //! The array as a whole.
 
-use super::{Answer, Gone, gone, perform};
+use super::handler::{Answer, Gone, gone, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
@@ -10,13 +10,12 @@ use axum::extract::State as Shared;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(show_array))
-        .routes(routes!(show_settings, change_settings))
-        .routes(routes!(confirm_time))
+        .routes(operations!(show_array: ShowArray))
+        .routes(operations!(show_settings: ShowSettings, change_settings: ChangeSettings))
+        .routes(operations!(confirm_time: ConfirmTime))
 }
 
 /// The array as a whole.

@@ -1,8 +1,8 @@
 //! The recycle bin: deleted volumes and snapshots until their data is eradicated.
 
+use super::handler::{Gone, gone, operations, perform, utc};
 use super::snapshot::Snapshot;
 use super::volume::Volume;
-use super::{Gone, gone, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -14,13 +14,12 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_recycle_bin))
-        .routes(routes!(eradicate_from_recycle_bin))
-        .routes(routes!(restore_from_recycle_bin))
+        .routes(operations!(list_recycle_bin: ListRecycleBin))
+        .routes(operations!(eradicate_from_recycle_bin: EradicateFromRecycleBin))
+        .routes(operations!(restore_from_recycle_bin: RestoreFromRecycleBin))
 }
 
 /// A volume or snapshot in the recycle bin.
@@ -94,7 +93,7 @@ async fn list_recycle_bin(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let bin = perform(operator, &context, array::ListBin).await?;
+    let bin = perform(operator, &context, array::ListRecycleBin).await?;
     list(bin.into_iter().map(BinnedDisk::from).collect(), &part)
 }
 
@@ -111,7 +110,7 @@ async fn restore_from_recycle_bin(
     Named(which): Named<String>,
     Body(Restore { name }): Body<Restore>,
 ) -> Result<Json<Disk>, Problem> {
-    Ok(Json(match perform(operator, &context, array::TakeFromBin { which, name }).await? {
+    Ok(Json(match perform(operator, &context, array::RestoreFromRecycleBin { which, name }).await? {
         array::Recovered::Volume(it) => Disk::Volume(it.into()),
         array::Recovered::Snapshot(it) => Disk::Snapshot(it.into()),
     }))
@@ -128,7 +127,7 @@ async fn eradicate_from_recycle_bin(
     State(context): State<Context>,
     Named(which): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, array::EradicateFromBin { which }).await?)
+    gone(perform(operator, &context, array::EradicateFromRecycleBin { which }).await?)
 }
 
 impl From<array::BinnedDisk> for BinnedDisk {

@@ -1,21 +1,21 @@
 //! The support bundle.
 
-use super::ask;
+use super::handler::ask;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::{Problem, Problems};
+use crate::v1::handler::operations;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use std::io;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// A tar archive compressed with zstd (RFC 8878).
 const MEDIA_TYPE: &str = "application/zstd";
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(download_support_bundle))
+    OpenApiRouter::new().routes(operations!(download_support_bundle: DownloadSupportBundle))
 }
 
 /// Download a support bundle
@@ -32,7 +32,7 @@ async fn download_support_bundle(
     State(context): State<Context>,
 ) -> Result<Response, Problem> {
     let now = context.array.now();
-    let files = ask(operator, &context, array::ShowSupportBundle).await?;
+    let files = ask(operator, &context, array::DownloadSupportBundle).await?;
     let packed = tokio::task::spawn_blocking(move || pack(&files, now)).await;
     let packed = packed.map_err(io::Error::other).and_then(|packed| packed);
     let packed = packed.map_err(|error| Problem::internal(format!("the bundle can't be packed: {error}")))?;

@@ -1,6 +1,6 @@
 //! Connections of volumes and snapshots to hosts and host groups.
 
-use super::{Created, Gone, gone, perform};
+use super::handler::{Created, Gone, gone, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -14,13 +14,12 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_connections, create_connection))
-        .routes(routes!(delete_connection))
-        .routes(routes!(delete_host_group_connection))
+        .routes(operations!(list_connections: ListConnections, create_connection: CreateConnection))
+        .routes(operations!(delete_connection: DeleteConnection))
+        .routes(operations!(delete_host_group_connection: DeleteConnection as "delete_host_group_connection"))
 }
 
 /// A connection of a volume or snapshot to a host or host group.
@@ -98,7 +97,7 @@ async fn create_connection(
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    let made = perform(operator, &context, array::Connect { volume, peer, lun, read_only }).await?;
+    let made = perform(operator, &context, array::CreateConnection { volume, peer, lun, read_only }).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
@@ -114,7 +113,7 @@ async fn delete_connection(
     Named((volume, host)): Named<(String, String)>,
 ) -> Gone {
     let peer = PeerName::Host(host);
-    gone(perform(operator, &context, array::Disconnect { volume, peer }).await?)
+    gone(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
 /// Disconnect a volume from a host group
@@ -129,7 +128,7 @@ async fn delete_host_group_connection(
     Named((volume, group)): Named<(String, String)>,
 ) -> Gone {
     let peer = PeerName::HostGroup(group);
-    gone(perform(operator, &context, array::Disconnect { volume, peer }).await?)
+    gone(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
 impl From<array::Connection> for Connection {

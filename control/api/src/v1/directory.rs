@@ -1,7 +1,7 @@
 //! Identity providers and LDAP directories.
 
+use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
 use super::user::Role;
-use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -15,13 +15,12 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_directories, create_directory))
-        .routes(routes!(show_directory, change_directory, delete_directory))
-        .routes(routes!(test_directory))
+        .routes(operations!(list_directories: ListDirectories, create_directory: CreateDirectory))
+        .routes(operations!(show_directory: ShowDirectory, change_directory: ChangeDirectory, delete_directory: DeleteDirectory))
+        .routes(operations!(test_directory: TestDirectory))
 }
 
 /// Connection settings. `ca`: trusted certificates in PEM; default: those of the system.

@@ -1,7 +1,7 @@
 //! Drives, their protection, and scrubs.
 
+use super::handler::{Answer, Created, operations, perform, utc};
 use super::job::Job;
-use super::{Answer, Created, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, Optional};
@@ -14,16 +14,15 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_drives, add_drive))
-        .routes(routes!(show_drive))
-        .routes(routes!(evacuate_drive))
-        .routes(routes!(replace_drive))
-        .routes(routes!(show_protection))
-        .routes(routes!(start_scrub))
+        .routes(operations!(list_drives: ListDrives, add_drive: AddDrive))
+        .routes(operations!(show_drive: ShowDrive))
+        .routes(operations!(evacuate_drive: EvacuateDrive))
+        .routes(operations!(replace_drive: ReplaceDrive))
+        .routes(operations!(show_protection: ShowProtection))
+        .routes(operations!(start_scrub: StartScrub))
 }
 
 /// A drive.

@@ -1,6 +1,6 @@
 //! Events and the audit log.
 
-use super::{Answer, perform, utc};
+use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
@@ -11,14 +11,15 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Entries of an answer when no limit is asked for, and the most.
 const USUAL: u32 = 100;
 const MOST: u32 = 1000;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_events)).routes(routes!(list_audit))
+    OpenApiRouter::new()
+        .routes(operations!(list_events: ListEvents))
+        .routes(operations!(list_audit: ListAudit))
 }
 
 /// Severity.

@@ -1,7 +1,7 @@
 //! Volume groups.
 
+use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange};
-use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -14,14 +14,11 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_groups, create_group)).routes(routes!(
-        show_group,
-        change_group,
-        delete_group
-    ))
+    OpenApiRouter::new()
+        .routes(operations!(list_groups: ListGroups, create_group: CreateGroup))
+        .routes(operations!(show_group: ShowGroup, change_group: ChangeGroup, delete_group: DeleteGroup))
 }
 
 /// A volume group.

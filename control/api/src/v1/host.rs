@@ -1,7 +1,7 @@
 //! Hosts and host groups.
 
 use super::connection::Connection;
-use super::{Answer, Created, Gone, gone, perform, present, utc};
+use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -14,15 +14,14 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_hosts, create_host))
-        .routes(routes!(show_host, change_host, delete_host))
-        .routes(routes!(list_refused_logins))
-        .routes(routes!(list_host_groups, create_host_group))
-        .routes(routes!(show_host_group, change_host_group, delete_host_group))
+        .routes(operations!(list_hosts: ListHosts, create_host: CreateHost))
+        .routes(operations!(show_host: ShowHost, change_host: ChangeHost, delete_host: DeleteHost))
+        .routes(operations!(list_refused_logins: ListRefusedLogins))
+        .routes(operations!(list_host_groups: ListHostGroups, create_host_group: CreateHostGroup))
+        .routes(operations!(show_host_group: ShowHostGroup, change_host_group: ChangeHostGroup, delete_host_group: DeleteHostGroup))
 }
 
 /// A host. Secrets are never shown.

@@ -1,6 +1,6 @@
 //! Background jobs.
 
-use super::{Answer, perform, utc};
+use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Named};
@@ -12,10 +12,12 @@ use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_jobs)).routes(routes!(show_job)).routes(routes!(cancel_job))
+    OpenApiRouter::new()
+        .routes(operations!(list_jobs: ListJobs))
+        .routes(operations!(show_job: ShowJob))
+        .routes(operations!(cancel_job: CancelJob))
 }
 
 /// A background job.

@@ -1,7 +1,7 @@
 //! The encryption key of the drives.
 
 use super::array::Encryption;
-use super::{Answer, perform};
+use super::handler::{Answer, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
@@ -12,10 +12,9 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(show_key)).routes(routes!(rotate_key))
+    OpenApiRouter::new().routes(operations!(show_key: ShowKey)).routes(operations!(rotate_key: RotateKey))
 }
 
 /// The encryption key of the drives. The key material is never returned.

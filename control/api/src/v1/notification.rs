@@ -1,7 +1,7 @@
 //! Alert notification targets: e-mail, webhook, syslog, SNMP.
 
 use super::event::Severity;
-use super::{Answer, Created, Gone, gone, perform, present, utc};
+use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -15,13 +15,12 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_notification_targets, create_notification_target))
-        .routes(routes!(show_notification_target, change_notification_target, delete_notification_target))
-        .routes(routes!(test_notification_target))
+        .routes(operations!(list_notification_targets: ListNotificationTargets, create_notification_target: CreateNotificationTarget))
+        .routes(operations!(show_notification_target: ShowNotificationTarget, change_notification_target: ChangeNotificationTarget, delete_notification_target: DeleteNotificationTarget))
+        .routes(operations!(test_notification_target: TestNotificationTarget))
 }
 
 /// Transport security of a mail server.
@@ -188,7 +187,7 @@ async fn list_notification_targets(
     State(context): State<Context>,
     Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let targets = perform(operator, &context, array::ListTargets).await?;
+    let targets = perform(operator, &context, array::ListNotificationTargets).await?;
     let targets = targets.into_iter().map(NotificationTarget::from).collect::<Vec<_>>();
     list(targets, &part)
 }
@@ -205,7 +204,7 @@ async fn create_notification_target(
     Body(NewNotificationTarget { name, destination, secret, severity, enabled }): Body<NewNotificationTarget>,
 ) -> Created<NotificationTarget> {
     let (destination, secret, least) = (destination.into(), secret.map(Secret::new), severity.into());
-    let action = array::CreateTarget { name, destination, secret, least, enabled };
+    let action = array::CreateNotificationTarget { name, destination, secret, least, enabled };
     let done = perform(operator, &context, action).await?;
     Ok((StatusCode::CREATED, Json(done.into())))
 }
@@ -221,7 +220,7 @@ async fn show_notification_target(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<NotificationTarget> {
-    let it = perform(operator, &context, array::ShowTarget { name }).await?;
+    let it = perform(operator, &context, array::ShowNotificationTarget { name }).await?;
     Ok(Json(it.into()))
 }
 
@@ -237,14 +236,14 @@ async fn change_notification_target(
     Named(name): Named<String>,
     Body(it): Body<NotificationTargetChange>,
 ) -> Answer<NotificationTarget> {
-    let change = array::TargetChange {
+    let change = array::NotificationTargetChange {
         name: it.name,
         destination: it.destination.map(Into::into),
         secret: it.secret.map(|secret| secret.map(Secret::new)),
         least: it.severity.map(Into::into),
         enabled: it.enabled,
     };
-    let done = perform(operator, &context, array::ChangeTarget { name, change }).await?;
+    let done = perform(operator, &context, array::ChangeNotificationTarget { name, change }).await?;
     Ok(Json(done.into()))
 }
 
@@ -259,7 +258,7 @@ async fn delete_notification_target(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, array::DeleteTarget { name }).await?)
+    gone(perform(operator, &context, array::DeleteNotificationTarget { name }).await?)
 }
 
 /// Send a test notification
@@ -275,7 +274,7 @@ async fn test_notification_target(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, array::TestTarget { name }).await?)
+    gone(perform(operator, &context, array::TestNotificationTarget { name }).await?)
 }
 
 impl From<MailProtection> for array::MailProtection {

@@ -9,7 +9,7 @@ mod paths;
 
 pub use busiest::Point;
 
-use super::ask;
+use super::handler::ask;
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;

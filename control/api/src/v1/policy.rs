@@ -1,6 +1,6 @@
 //! Data reduction settings and QoS limits of volumes and volume groups.
 
-use super::present;
+use super::handler::present;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,7 +1,7 @@
 //! Snapshot schedules.
 
+use super::handler::{Answer, Created, Gone, gone, operations, perform, utc};
 use super::snapshot::{Snapshot, Snapshots, subject};
-use super::{Answer, Created, Gone, gone, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -15,13 +15,12 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_schedules, create_schedule))
-        .routes(routes!(show_schedule, change_schedule, delete_schedule))
-        .routes(routes!(run_schedule))
+        .routes(operations!(list_schedules: ListSchedules, create_schedule: CreateSchedule))
+        .routes(operations!(show_schedule: ShowSchedule, change_schedule: ChangeSchedule, delete_schedule: DeleteSchedule))
+        .routes(operations!(run_schedule: RunSchedule))
 }
 
 /// A schedule rule: when to take a snapshot, and how many to retain.

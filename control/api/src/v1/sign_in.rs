@@ -3,8 +3,8 @@
 //! The browser goes from a page of the array to the directory, and comes back to a page of the array, which hands over
 //! what it brings: nothing here redirects anybody anywhere.
 
+use super::handler::{Answer, utc};
 use super::user::{Session, cookie};
-use super::{Answer, utc};
 use crate::Context;
 use crate::auth::{self, cookie_named, is_from_elsewhere};
 use crate::body::{Body, Named};

@@ -1,8 +1,8 @@
 //! Snapshots and comparisons between them.
 
 use super::connection::Connection;
+use super::handler::{Answer, Gone, gone, operations, perform, utc};
 use super::volume::Deletion;
-use super::{Answer, Gone, gone, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -16,16 +16,15 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Extents of a comparison when no limit is asked for.
 const USUAL_EXTENTS: usize = 1000;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_snapshots, create_snapshots))
-        .routes(routes!(show_snapshot, change_snapshot, delete_snapshot))
-        .routes(routes!(compare_snapshots))
+        .routes(operations!(list_snapshots: ListSnapshots, create_snapshots: CreateSnapshots))
+        .routes(operations!(show_snapshot: ShowSnapshot, change_snapshot: ChangeSnapshot, delete_snapshot: DeleteSnapshot))
+        .routes(operations!(compare_snapshots: CompareSnapshots))
 }
 
 /// A snapshot.
@@ -263,7 +262,7 @@ async fn compare_snapshots(
     Asked(Comparison { base, offset, limit }): Asked<Comparison>,
 ) -> Answer<Difference> {
     let most = limit.unwrap_or(USUAL_EXTENTS);
-    let action = array::CompareDisks { base, name, from: offset.unwrap_or(0), most };
+    let action = array::CompareSnapshots { base, name, from: offset.unwrap_or(0), most };
     let it = perform(operator, &context, action).await?;
     Ok(Json(it.into()))
 }

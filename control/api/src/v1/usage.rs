@@ -1,6 +1,6 @@
 //! Space usage of volumes and volume groups.
 
-use super::{Answer, perform};
+use super::handler::{Answer, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Named;
@@ -10,10 +10,11 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(show_volume_space)).routes(routes!(show_group_space))
+    OpenApiRouter::new()
+        .routes(operations!(show_volume_space: ShowVolumeSpace))
+        .routes(operations!(show_group_space: ShowGroupSpace))
 }
 
 /// Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
@@ -58,7 +59,7 @@ async fn show_volume_space(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Usage> {
-    let it = perform(operator, &context, array::ShowVolumeUsage { name }).await?;
+    let it = perform(operator, &context, array::ShowVolumeSpace { name }).await?;
     Ok(Json(it.into()))
 }
 
@@ -72,7 +73,7 @@ async fn show_group_space(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Answer<Usage> {
-    let it = perform(operator, &context, array::ShowGroupUsage { name }).await?;
+    let it = perform(operator, &context, array::ShowGroupSpace { name }).await?;
     Ok(Json(it.into()))
 }
 

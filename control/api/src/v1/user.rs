@@ -1,6 +1,6 @@
 //! Access control: sessions, users, API tokens, and the TLS certificate.
 
-use super::{Answer, Created, Gone, gone, perform, present, utc};
+use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
 use crate::Context;
 use crate::auth::{self, Operator};
 use crate::body::{Asked, Body, Named};
@@ -22,11 +22,11 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(routes!(log_in, show_session, log_out))
-        .routes(routes!(list_users, create_user))
-        .routes(routes!(show_user, change_user, delete_user))
-        .routes(routes!(list_tokens, create_token))
-        .routes(routes!(delete_token))
-        .routes(routes!(show_certificate, replace_certificate))
+        .routes(operations!(list_users: ListUsers, create_user: CreateUser))
+        .routes(operations!(show_user: ShowUser, change_user: ChangeUser, delete_user: DeleteUser))
+        .routes(operations!(list_tokens: ListTokens, create_token: CreateToken))
+        .routes(operations!(delete_token: DeleteToken))
+        .routes(operations!(show_certificate: ShowCertificate, replace_certificate: ReplaceCertificate))
 }
 
 /// Role of a user or token. Each role includes those before it.

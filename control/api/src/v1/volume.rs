@@ -1,8 +1,8 @@
 //! Volumes.
 
 use super::connection::Connection;
+use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
-use super::{Answer, Created, Gone, gone, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -15,17 +15,18 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Block length of a volume when none is asked for, in bytes: what every host can use.
 const BLOCK_BYTES: u32 = 512;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
-        .routes(routes!(list_volumes, create_volume))
-        .routes(routes!(show_volume, change_volume, delete_volume))
-        .routes(routes!(restore_volume))
-        .routes(routes!(clear_volume_state))
+        .routes(operations!(list_volumes: ListVolumes, create_volume: CreateVolume))
+        .routes(
+            operations!(show_volume: ShowVolume, change_volume: ChangeVolume, delete_volume: DeleteVolume),
+        )
+        .routes(operations!(restore_volume: RestoreVolume))
+        .routes(operations!(clear_volume_state: ClearVolumeState))
 }
 
 /// A volume.
@@ -271,7 +272,7 @@ async fn clear_volume_state(
     State(context): State<Context>,
     Named(name): Named<String>,
 ) -> Gone {
-    gone(perform(operator, &context, array::ClearUnreadableState { name }).await?)
+    gone(perform(operator, &context, array::ClearVolumeState { name }).await?)
 }
 
 impl From<array::Volume> for Volume {

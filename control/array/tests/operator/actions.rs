@@ -2,10 +2,10 @@
 
 use crate::rig::{Rig, Step, Up, ok, refused, steps};
 use array::{
-    Caller, ChangeVolume, Chap, CloneVolume, Connect, Connection, CreateHost, CreateSnapshots, CreateVolume,
-    DeleteHost, DeleteSnapshot, DeleteVolume, Disconnect, Error, Host, Kind, ListBin, ListConnections,
-    ListHosts, ListSnapshots, ListVolumes, PeerName, RestoreVolume, ShowArray, ShowVolume, Snapshot,
-    SubjectName, TakeFromBin, Volume, VolumeChange,
+    Caller, ChangeVolume, Chap, CloneVolume, Connection, CreateConnection, CreateHost, CreateSnapshots,
+    CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error, Host, Kind,
+    ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes, PeerName, RestoreFromRecycleBin,
+    RestoreVolume, ShowArray, ShowVolume, Snapshot, SubjectName, Volume, VolumeChange,
 };
 use block::Disk;
 use std::collections::BTreeSet;
@@ -21,12 +21,12 @@ fn host(name: &str, iqn: &str) -> CreateHost {
     CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
 }
 
-fn connect(volume: &str, host: &str, lun: Option<u16>) -> Connect {
-    Connect { volume: volume.into(), peer: PeerName::Host(host.into()), lun, read_only: false }
+fn connect(volume: &str, host: &str, lun: Option<u16>) -> CreateConnection {
+    CreateConnection { volume: volume.into(), peer: PeerName::Host(host.into()), lun, read_only: false }
 }
 
-fn disconnect(volume: &str, host: &str) -> Disconnect {
-    Disconnect { volume: volume.into(), peer: PeerName::Host(host.into()) }
+fn disconnect(volume: &str, host: &str) -> DeleteConnection {
+    DeleteConnection { volume: volume.into(), peer: PeerName::Host(host.into()) }
 }
 
 fn delete(name: &str) -> DeleteVolume {
@@ -222,7 +222,7 @@ fn script() -> Vec<Step> {
         take("a"),
         RestoreVolume { volume: "c".into(), source: "a.s".into() },
         DeleteSnapshot { name: "a.s".into(), eradicate: false },
-        TakeFromBin { which: "a.s".into(), name: Some("a.t".into()) },
+        RestoreFromRecycleBin { which: "a.s".into(), name: Some("a.t".into()) },
         DeleteSnapshot { name: "a.t".into(), eradicate: true },
         disconnect("b", "web1"),
         delete("b"),
@@ -314,7 +314,7 @@ async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
                 Some(&now) == old.as_ref() || Some(&now) == new.as_ref(),
                 "after {appends} appends, {answered} actions answered:\n{now:?}\n{old:?}\n{new:?}"
             );
-            let bin = ok(&up, ListBin).await;
+            let bin = ok(&up, ListRecycleBin).await;
             let mut ids: BTreeSet<_> = volumes(&up).await.into_iter().map(|volume| volume.id).collect();
             ids.extend(snapshots(&up).await.into_iter().map(|snapshot| snapshot.id));
             ids.extend(bin.into_iter().map(|binned| binned.id));

@@ -4,7 +4,7 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     AlertState, ChangeSettings, ChangeSnapshot, ConfirmTime, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteSnapshot, DeleteVolume, Kind, ListAlerts, ListBin, ListSnapshots, Rule, ScheduleChange,
+    DeleteSnapshot, DeleteVolume, Kind, ListAlerts, ListRecycleBin, ListSnapshots, Rule, ScheduleChange,
     SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
 };
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ async fn delete(up: &Up, name: &str) {
 }
 
 async fn binned(up: &Up) -> usize {
-    let all = ok(up, ListBin).await;
+    let all = ok(up, ListRecycleBin).await;
     all.len()
 }
 

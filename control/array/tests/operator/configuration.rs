@@ -2,11 +2,11 @@
 
 use crate::rig::{Rig, Up, ok, refused, steps};
 use array::{
-    Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap, Connect,
-    CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteGroup, DeleteHost, DeleteHostGroup,
-    DeleteVolume, Disconnect, EradicateFromBin, GroupChange, HostChange, HostGroupChange, Kind, ListAudit,
-    ListBin, ListEvents, Page, PeerName, Recovered, SettingsChange, Severity, ShowGroup, ShowVolume,
-    TakeFromBin, VolumeChange,
+    Caller, ChangeGroup, ChangeHost, ChangeHostGroup, ChangeSettings, ChangeVolume, Chap, CreateConnection,
+    CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteConnection, DeleteGroup, DeleteHost,
+    DeleteHostGroup, DeleteVolume, EradicateFromRecycleBin, GroupChange, HostChange, HostGroupChange, Kind,
+    ListAudit, ListEvents, ListRecycleBin, Page, PeerName, Recovered, RestoreFromRecycleBin, SettingsChange,
+    Severity, ShowGroup, ShowVolume, VolumeChange,
 };
 use std::sync::atomic::Ordering;
 
@@ -32,8 +32,8 @@ fn members(hosts: &[&str]) -> ChangeHostGroup {
     ChangeHostGroup { name: "cluster".into(), change: HostGroupChange { name: None, hosts } }
 }
 
-fn connect(volume: &str, peer: PeerName, lun: Option<u16>) -> Connect {
-    Connect { volume: volume.into(), peer, lun, read_only: false }
+fn connect(volume: &str, peer: PeerName, lun: Option<u16>) -> CreateConnection {
+    CreateConnection { volume: volume.into(), peer, lun, read_only: false }
 }
 
 fn group() -> PeerName {
@@ -44,12 +44,12 @@ fn delete(name: &str) -> DeleteVolume {
     DeleteVolume { name: name.into(), eradicate: false }
 }
 
-fn restore(which: &str, name: Option<&str>) -> TakeFromBin {
-    TakeFromBin { which: which.into(), name: name.map(str::to_owned) }
+fn restore(which: &str, name: Option<&str>) -> RestoreFromRecycleBin {
+    RestoreFromRecycleBin { which: which.into(), name: name.map(str::to_owned) }
 }
 
 async fn bin(up: &Up) -> Vec<array::BinnedDisk> {
-    ok(up, ListBin).await
+    ok(up, ListRecycleBin).await
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn the_bin_tells_volumes_of_one_name_by_identity() {
     }
     assert_eq!(refused(&up, restore("db1", None)).await.kind, Kind::Conflict);
     let id = format!("{:032x}", bin(&up).await[0].id.0);
-    ok(&up, EradicateFromBin { which: id }).await;
+    ok(&up, EradicateFromRecycleBin { which: id }).await;
     ok(&up, restore("db1", None)).await;
     assert_eq!(up.engine.volumes().len(), 1);
 }
@@ -139,7 +139,7 @@ async fn a_host_sees_what_its_group_sees() {
     ok(&up, connect("b", PeerName::Host("web1".into()), Some(1))).await;
     assert_eq!(refused(&up, members(&["web1"])).await.kind, Kind::Conflict);
     ok(&up, DeleteHost { name: "web2".into() }).await;
-    ok(&up, Disconnect { volume: "a".into(), peer: group() }).await;
+    ok(&up, DeleteConnection { volume: "a".into(), peer: group() }).await;
     ok(&up, DeleteHostGroup { name: "cluster".into() }).await;
 }
 

@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, Up, ok};
 use array::{
-    AlertState, ChangeHost, Chap, ClearUnreadableState, Connect, CreateHost, CreateVolume, DeleteHost, Host,
-    HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, Page, PeerName, RefusedLogin, Severity,
-    ShowArray, ShowHost, ShowVolume,
+    AlertState, ChangeHost, Chap, ClearVolumeState, CreateConnection, CreateHost, CreateVolume, DeleteHost,
+    Host, HostChange, Kind, ListAlerts, ListEvents, ListRefusedLogins, Page, PeerName, RefusedLogin,
+    Severity, ShowArray, ShowHost, ShowVolume,
 };
 use block::{Disk, Op};
 use std::net::SocketAddr;
@@ -235,7 +235,7 @@ async fn a_volume_whose_state_is_not_understood_takes_no_writes_until_it_is_clea
         ok(&up, action).await;
     }
     let peer = PeerName::Host("esx1".into());
-    ok(&up, Connect { volume: "db1".into(), peer, lun: Some(0), read_only: false }).await;
+    ok(&up, CreateConnection { volume: "db1".into(), peer, lun: Some(0), read_only: false }).await;
     let volume = ok(&up, ShowVolume { name: "db1".into() }).await;
     let disk = up.engine.volume(volume.id).unwrap();
     disk.execute(Op::SaveState(vec![7; 100].into())).await.unwrap();
@@ -244,9 +244,9 @@ async fn a_volume_whose_state_is_not_understood_takes_no_writes_until_it_is_clea
     assert_eq!(write(&up, ESX).await, scsi::Status::ReservationConflict);
     let raised = ("volume.state-unreadable".to_owned(), Severity::Critical, Some("db1".to_owned()));
     assert_eq!(alerts(&up).await, [raised]);
-    let other = up.perform(ClearUnreadableState { name: "db2".into() }).await.unwrap_err();
+    let other = up.perform(ClearVolumeState { name: "db2".into() }).await.unwrap_err();
     assert_eq!(other.kind, Kind::Precondition);
-    ok(&up, ClearUnreadableState { name: "db1".into() }).await;
+    ok(&up, ClearVolumeState { name: "db1".into() }).await;
     assert_eq!(write(&up, ESX).await, scsi::Status::Good);
     rig.clock.fetch_add(60, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(alerts(&up).await, []);

@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, Up, steps};
 use array::{
-    Busiest, By, Cell, Connect, CreateGroup, CreateHost, CreateVolume, GroupChange, Kind, ListBusiest,
-    Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
+    Busiest, By, Cell, CreateConnection, CreateGroup, CreateHost, CreateVolume, GroupChange, Kind,
+    ListBusiest, Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
 };
 use std::sync::atomic::Ordering;
 
@@ -43,7 +43,12 @@ async fn prepared(up: &Up) {
         CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: Some("sql".into()) },
         CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, group: None },
         CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap: None, mutual: None },
-        Connect { volume: "db1".into(), peer: PeerName::Host("web1".into()), lun: Some(0), read_only: false },
+        CreateConnection {
+            volume: "db1".into(),
+            peer: PeerName::Host("web1".into()),
+            lun: Some(0),
+            read_only: false
+        },
     ] {
         action.ok(up).await;
     }

@@ -2,13 +2,14 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    ChangeTarget, CreateTarget, DeleteTarget, Destination, Kind, ListTargets, Request, Secret, Severity,
-    ShowTarget, Target, TargetChange, TestTarget,
+    ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, Destination, Kind,
+    ListNotificationTargets, NotificationTargetChange, Request, Secret, Severity, ShowNotificationTarget,
+    Target, TestNotificationTarget,
 };
 
-fn create(name: &str, destination: Destination, secret: Option<&str>) -> CreateTarget {
+fn create(name: &str, destination: Destination, secret: Option<&str>) -> CreateNotificationTarget {
     let (name, secret) = (name.into(), secret.map(Secret::new));
-    CreateTarget { name, destination, secret, least: Severity::Warning, enabled: true }
+    CreateNotificationTarget { name, destination, secret, least: Severity::Warning, enabled: true }
 }
 
 fn snmp(port: u16) -> Destination {
@@ -33,16 +34,22 @@ async fn targets_are_kept_changed_and_forgotten() {
     up.down().await;
 
     let up = rig.up().await;
-    assert_eq!(target(&up, ShowTarget { name: "nms".into() }).await, made);
-    let change = |change| ChangeTarget { name: "nms".into(), change };
+    assert_eq!(target(&up, ShowNotificationTarget { name: "nms".into() }).await, made);
+    let change = |change| ChangeNotificationTarget { name: "nms".into(), change };
     let least = Some(Severity::Critical);
-    let kept = target(&up, change(TargetChange { least, ..TargetChange::default() })).await;
+    let kept =
+        target(&up, change(NotificationTargetChange { least, ..NotificationTargetChange::default() })).await;
     assert!(kept.has_secret && kept.least == Severity::Critical);
     let destination = Some(snmp(1162));
-    let moved = target(&up, change(TargetChange { destination, ..TargetChange::default() })).await;
+    let moved =
+        target(&up, change(NotificationTargetChange { destination, ..NotificationTargetChange::default() }))
+            .await;
     assert!(!moved.has_secret, "the secret was meant for another place");
-    up.perform(DeleteTarget { name: "nms".into() }).await.unwrap();
-    assert_eq!(up.perform(ListTargets).await.unwrap(), Vec::new());
-    assert_eq!(up.perform(TestTarget { name: "nms".into() }).await.unwrap_err().kind, Kind::NotFound);
+    up.perform(DeleteNotificationTarget { name: "nms".into() }).await.unwrap();
+    assert_eq!(up.perform(ListNotificationTargets).await.unwrap(), Vec::new());
+    assert_eq!(
+        up.perform(TestNotificationTarget { name: "nms".into() }).await.unwrap_err().kind,
+        Kind::NotFound
+    );
     up.down().await;
 }

@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
-    ChangeGroup, ChangeSettings, ChangeVolume, Compression, Connect, CreateGroup, CreateHost, CreateVolume,
-    GroupChange, Kind, LimitsChange, ListEvents, Page, PeerName, PolicyChange, SettingsChange, Severity,
-    ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
+    ChangeGroup, ChangeSettings, ChangeVolume, Compression, CreateConnection, CreateGroup, CreateHost,
+    CreateVolume, GroupChange, Kind, LimitsChange, ListEvents, Page, PeerName, PolicyChange, SettingsChange,
+    Severity, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
@@ -125,7 +125,7 @@ async fn quotas_of_a_group_warn_once_and_stop_until_there_is_room() {
     let initiators = vec![IQN.into()];
     ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
     let peer = PeerName::Host("web1".into());
-    ok(&up, Connect { volume: "db1".into(), peer, lun: None, read_only: false }).await;
+    ok(&up, CreateConnection { volume: "db1".into(), peer, lun: None, read_only: false }).await;
     let disk = up.engine.volume(id).unwrap();
     let write =
         |lba: u64, bytes| disk.execute(Op::Write { lba, data: Data::from(Bytes::from(vec![7; bytes])) });
@@ -175,7 +175,7 @@ async fn a_hard_quota_holds_between_two_looks_and_is_told_when_it_refused() {
     for (name, group) in [("db1", Some("sql")), ("db2", Some("sql")), ("free", None)] {
         create(&up, name, group).await;
         let peer = PeerName::Host("web1".into());
-        ok(&up, Connect { volume: name.into(), peer, lun: None, read_only: false }).await;
+        ok(&up, CreateConnection { volume: name.into(), peer, lun: None, read_only: false }).await;
     }
     let full = Some((7, 0x27, 7));
     assert_eq!((up.write_as(IQN, 0, 0).await, up.write_as(IQN, 1, 0).await), (None, None));

@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
-    ChangeSchedule, Connect, CreateGroup, CreateHost, CreateSchedule, CreateVolume, DeleteGroup,
+    ChangeSchedule, CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateVolume, DeleteGroup,
     DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Rule, RunSchedule, Schedule,
     ScheduleChange, ShowSchedule, SubjectName,
 };
@@ -108,7 +108,7 @@ async fn what_is_immutable_or_seen_by_a_host_stays() {
     let initiators = vec!["iqn.1993-08.org.debian:01:web1".into()];
     ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
     let peer = PeerName::Host("web1".into());
-    ok(&up, Connect { volume: first.into(), peer, lun: None, read_only: false }).await;
+    ok(&up, CreateConnection { volume: first.into(), peer, lun: None, read_only: false }).await;
     at(&rig, &up, NOON + 3 * HOUR).await;
     let left = names(&up).await;
     assert_eq!(left.len(), 7, "{left:?}");

@@ -2,10 +2,10 @@
 
 use crate::rig::{Rig, Up, ok, refused};
 use array::{
-    ChangeSnapshot, ChangeVolume, CloneVolume, CompareDisks, Connect, CreateGroup, CreateHost,
-    CreateSnapshots, CreateVolume, DeleteSnapshot, DeleteVolume, Disconnect, GroupChange, Kind, ListBin,
-    ListSnapshots, PeerName, Recovered, Request, RestoreVolume, ShowArray, ShowGroupUsage, ShowVolumeUsage,
-    Snapshot, SnapshotChange, SubjectName, TakeFromBin, VolumeChange,
+    ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots, CreateConnection, CreateGroup, CreateHost,
+    CreateSnapshots, CreateVolume, DeleteConnection, DeleteSnapshot, DeleteVolume, GroupChange, Kind,
+    ListRecycleBin, ListSnapshots, PeerName, Recovered, Request, RestoreFromRecycleBin, RestoreVolume,
+    ShowArray, ShowGroupSpace, ShowVolumeSpace, Snapshot, SnapshotChange, SubjectName, VolumeChange,
 };
 use block::{Data, Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
@@ -178,9 +178,9 @@ async fn a_snapshot_goes_through_the_recycle_bin() {
     assert!(names(&up).await.is_empty());
     up.crash().await;
     let up = rig.up().await;
-    let bin = ok(&up, ListBin).await;
+    let bin = ok(&up, ListRecycleBin).await;
     assert_eq!((bin[0].name.as_str(), bin[0].snapshot), ("db1.s1", true));
-    let back = TakeFromBin { which: "db1.s1".into(), name: None };
+    let back = RestoreFromRecycleBin { which: "db1.s1".into(), name: None };
     assert!(matches!(ok(&up, back).await, Recovered::Snapshot(_)));
     ok(&up, delete("db1.s1")).await;
     rig.clock.fetch_add(24 * 3600, Ordering::SeqCst);
@@ -198,7 +198,7 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
     ok(&up, take("db1", "s1")).await;
     let connect = |volume: &str, read_only| {
         let peer = PeerName::Host("web1".into());
-        Connect { volume: volume.into(), peer, lun: None, read_only }
+        CreateConnection { volume: volume.into(), peer, lun: None, read_only }
     };
     let seen = ok(&up, connect("db1.s1", false)).await;
     assert!(seen.read_only);
@@ -213,7 +213,7 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
     let up = rig.up().await;
     assert_eq!(up.luns(IQN), [0, 1]);
     let peer = PeerName::Host("web1".into());
-    ok(&up, Disconnect { volume: "db1.s1".into(), peer }).await;
+    ok(&up, DeleteConnection { volume: "db1.s1".into(), peer }).await;
     assert_eq!(up.luns(IQN), [1]);
     ok(&up, delete("db1.s1")).await;
 }
@@ -227,13 +227,13 @@ async fn a_comparison_tells_what_was_written() {
     ok(&up, take("db1", "s1")).await;
     write(&up, id, 16, 2).await;
     write(&up, id, 64, 3).await;
-    let compare = |base: Option<&str>, from, most| CompareDisks {
+    let compare = |base: Option<&str>, from, most| CompareSnapshots {
         base: base.map(str::to_owned),
         name: "db1".into(),
         from,
         most,
     };
-    let extents = async |action: CompareDisks| {
+    let extents = async |action: CompareSnapshots| {
         let found = ok(&up, action).await;
         (found.extents.iter().map(|it| (it.offset, it.bytes)).collect::<Vec<_>>(), found.next)
     };
@@ -264,7 +264,7 @@ async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     write(&up, one, 0, 3).await;
     up.engine.shutdown().await.unwrap();
 
-    let of = |name: &str| ShowVolumeUsage { name: name.into() };
+    let of = |name: &str| ShowVolumeSpace { name: name.into() };
     let found = usage(&up, of("one")).await;
     assert_eq!((found.provisioned, found.mapped, found.zero), (MIB, 8192, 0));
     assert_eq!((found.snapshots, found.snapshot), (1, 8192));
@@ -275,7 +275,7 @@ async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     let found = usage(&up, of("two")).await;
     assert_eq!((found.mapped, found.zero, found.unique, found.shared), (8192, 4096, 0, 4096));
 
-    let found = usage(&up, ShowGroupUsage { name: "sql".into() }).await;
+    let found = usage(&up, ShowGroupSpace { name: "sql".into() }).await;
     assert_eq!((found.provisioned, found.mapped, found.zero), (2 * MIB, 16_384, 4096));
     assert_eq!((found.unique, found.shared), (12_288, 8192));
 

@@ -2,14 +2,15 @@
 
 use crate::rig::{Rig, Step, Up, step};
 use array::{
-    ChangeDirectory, ChangeGroup, ChangeHost, ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeTarget,
-    ChangeUser, ChangeVolume, CloneVolume, Connect, CreateDirectory, CreateGroup, CreateHost,
-    CreateHostGroup, CreateSchedule, CreateSnapshots, CreateTarget, CreateToken, CreateUser, CreateVolume,
-    DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup, DeleteSchedule, DeleteSnapshot, DeleteTarget,
-    DeleteToken, DeleteUser, DeleteVolume, Destination, DirectorySettings, Disconnect, EradicateFromBin,
-    GroupChange, HostChange, Ldap, NewDirectory, PeerName, ReplaceCertificate, RestoreVolume, Role, Rule,
-    RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, TakeFromBin,
-    TargetChange, Topic, Update, VolumeChange,
+    ChangeDirectory, ChangeGroup, ChangeHost, ChangeNotificationTarget, ChangeSchedule, ChangeSettings,
+    ChangeSnapshot, ChangeUser, ChangeVolume, CloneVolume, CreateConnection, CreateDirectory, CreateGroup,
+    CreateHost, CreateHostGroup, CreateNotificationTarget, CreateSchedule, CreateSnapshots, CreateToken,
+    CreateUser, CreateVolume, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup,
+    DeleteNotificationTarget, DeleteSchedule, DeleteSnapshot, DeleteToken, DeleteUser, DeleteVolume,
+    Destination, DirectorySettings, EradicateFromRecycleBin, GroupChange, HostChange, Ldap, NewDirectory,
+    NotificationTargetChange, PeerName, ReplaceCertificate, RestoreFromRecycleBin, RestoreVolume, Role, Rule,
+    RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, Topic,
+    Update, VolumeChange,
 };
 use std::collections::BTreeSet;
 
@@ -93,12 +94,12 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         (DeleteSchedule { name: name("gold") }, &[Schedules]),
         // Into the recycle bin, out of it, and away from there.
         (DeleteSnapshot { name: name("a.r"), eradicate: false }, &[Snapshots, RecycleBin]),
-        (TakeFromBin { which: name("a.r"), name: None }, &[Snapshots, RecycleBin]),
+        (RestoreFromRecycleBin { which: name("a.r"), name: None }, &[Snapshots, RecycleBin]),
         (DeleteSnapshot { name: name("a.t"), eradicate: true }, &[Snapshots]),
         (DeleteVolume { name: name("b"), eradicate: false }, &[Volumes, RecycleBin]),
-        (TakeFromBin { which: name("b"), name: Some(name("c")) }, &[Volumes, RecycleBin]),
+        (RestoreFromRecycleBin { which: name("b"), name: Some(name("c")) }, &[Volumes, RecycleBin]),
         (DeleteVolume { name: name("c"), eradicate: false }, &[Volumes, RecycleBin]),
-        (EradicateFromBin { which: name("c") }, &[Volumes, RecycleBin]),
+        (EradicateFromRecycleBin { which: name("c") }, &[Volumes, RecycleBin]),
         (DeleteGroup { name: name("sql") }, &[Groups]),
         (ChangeSettings(SettingsChange { bin_seconds: Some(60), ..SettingsChange::default() }), &[Settings]),
     ]
@@ -109,7 +110,7 @@ fn hosts() -> Vec<(Step, &'static [Topic])> {
     let name = |name: &str| name.to_owned();
     let (peer, cluster) = (PeerName::Host(name("web1")), PeerName::HostGroup(name("cluster")));
     let initiators = vec![name("iqn.1993-08.org.debian:01:web1")];
-    let connect = |peer| Connect { volume: name("a"), peer, lun: None, read_only: false };
+    let connect = |peer| CreateConnection { volume: name("a"), peer, lun: None, read_only: false };
     topics![
         (volume("a"), &[Volumes]),
         (CreateHost { name: name("web1"), initiators, chap: None, mutual: None }, &[Hosts]),
@@ -128,10 +129,10 @@ fn hosts() -> Vec<(Step, &'static [Topic])> {
             &[Hosts],
         ),
         (connect(peer.clone()), &[Connections]),
-        (Disconnect { volume: name("a"), peer }, &[Connections]),
+        (DeleteConnection { volume: name("a"), peer }, &[Connections]),
         (CreateHostGroup { name: name("cluster"), hosts: vec![name("web1")] }, &[HostGroups]),
         (connect(cluster.clone()), &[Connections]),
-        (Disconnect { volume: name("a"), peer: cluster }, &[Connections]),
+        (DeleteConnection { volume: name("a"), peer: cluster }, &[Connections]),
         (DeleteHostGroup { name: name("cluster") }, &[HostGroups]),
         (DeleteHost { name: name("web1") }, &[Hosts]),
         (DeleteVolume { name: name("a"), eradicate: true }, &[Volumes]),
@@ -153,21 +154,29 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
     let directory =
         NewDirectory { name: name("corp"), settings, secret: None, grants: Vec::new(), enabled: true };
     let destination = Destination::Snmp { host: "127.0.0.1".into(), port: 162, user: None };
-    let target =
-        CreateTarget { name: name("nms"), destination, secret: None, least: Severity::Info, enabled: true };
+    let target = CreateNotificationTarget {
+        name: name("nms"),
+        destination,
+        secret: None,
+        least: Severity::Info,
+        enabled: true,
+    };
     topics![
         (CreateDirectory(Box::new(directory)), &[Directories]),
         (ChangeDirectory { name: name("corp"), change: Box::default() }, &[Directories]),
         (DeleteDirectory { name: name("corp") }, &[Directories]),
         (target, &[NotificationTargets]),
         (
-            ChangeTarget {
+            ChangeNotificationTarget {
                 name: name("nms"),
-                change: TargetChange { enabled: Some(false), ..TargetChange::default() },
+                change: NotificationTargetChange {
+                    enabled: Some(false),
+                    ..NotificationTargetChange::default()
+                },
             },
             &[NotificationTargets],
         ),
-        (DeleteTarget { name: name("nms") }, &[NotificationTargets]),
+        (DeleteNotificationTarget { name: name("nms") }, &[NotificationTargets]),
         (ReplaceCertificate { chain: name("PEM"), key: Secret::new("key") }, &[Certificate]),
         (CreateUser { name: name("ada"), role: Role::Admin, password: Secret::new("eight chars") }, &[Users]),
         (ChangeUser { name: name("ada"), role: None, password: None }, &[Users]),

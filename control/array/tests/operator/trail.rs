@@ -3,11 +3,11 @@
 use crate::rig::{Rig, Step, Up, ok, steps};
 use crate::roles;
 use array::{
-    Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeTarget, ChangeUser, ChangeVolume, Chap,
-    Connect, CreateDirectory, CreateGroup, CreateHost, CreateTarget, CreateToken, CreateUser, CreateVolume,
-    DeleteVolume, Destination, DirectoryChange, DirectorySettings, Disconnect, Effect, GroupChange,
-    HostChange, Ldap, ListAudit, NewDirectory, Page, PeerName, ReplaceCertificate, Role, Secret, Severity,
-    ShowSupportBundle, TargetChange, VolumeChange,
+    Audit, AuditEntry, Caller, ChangeDirectory, ChangeHost, ChangeNotificationTarget, ChangeUser,
+    ChangeVolume, Chap, CreateConnection, CreateDirectory, CreateGroup, CreateHost, CreateNotificationTarget,
+    CreateToken, CreateUser, CreateVolume, DeleteConnection, DeleteVolume, Destination, DirectoryChange,
+    DirectorySettings, DownloadSupportBundle, Effect, GroupChange, HostChange, Ldap, ListAudit, NewDirectory,
+    NotificationTargetChange, Page, PeerName, ReplaceCertificate, Role, Secret, Severity, VolumeChange,
 };
 use serde_json::{Value, json};
 
@@ -52,12 +52,13 @@ async fn an_entry_says_verb_object_and_the_fields_that_changed() {
     assert_eq!(said, format!("create host web1 (chap.secret: (hidden), chap.user: web1, initiators: {IQN})"));
 
     let peer = PeerName::Host("web1".into());
-    let connect = Connect { volume: "db1".into(), peer: peer.clone(), lun: Some(3), read_only: true };
+    let connect =
+        CreateConnection { volume: "db1".into(), peer: peer.clone(), lun: Some(3), read_only: true };
     ok(&up, connect).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "connect volume db1 to host web1 (lun: 3, read_only: yes)");
     assert_eq!(changes[0]["name"], "db1 to host web1");
-    ok(&up, Disconnect { volume: "db1".into(), peer }).await;
+    ok(&up, DeleteConnection { volume: "db1".into(), peer }).await;
     assert_eq!(newest(&up).await.0, "disconnect volume db1 from host web1");
 
     let (name, group) = (Some("db2".into()), Some(Some("sql".into())));
@@ -104,10 +105,10 @@ fn secretive() -> Vec<Step> {
         group_base: None,
         ca: None,
     });
-    let target = TargetChange {
+    let target = NotificationTargetChange {
         destination: Some(Destination::Webhook { url: url("second"), ca: None }),
         secret: Some(Some(secret("second"))),
-        ..TargetChange::default()
+        ..NotificationTargetChange::default()
     };
     let host = HostChange { mutual: Some(Some(Chap::new("me", "second sesame"))), ..HostChange::default() };
     let hidden = DirectoryChange { secret: Some(Some(secret("other"))), ..DirectoryChange::default() };
@@ -117,14 +118,14 @@ fn secretive() -> Vec<Step> {
         ChangeUser { name: new("vera"), role: None, password: Some(secret("second")) },
         CreateHost { name: new("web1"), initiators: vec![IQN.into()], chap, mutual: None },
         ChangeHost { name: new("web1"), change: host },
-        CreateTarget {
+        CreateNotificationTarget {
             name: new("hook"),
             destination: Destination::Webhook { url: url("zero"), ca: None },
             secret: Some(secret("first")),
             least: Severity::Info,
             enabled: true,
         },
-        ChangeTarget { name: new("hook"), change: target },
+        ChangeNotificationTarget { name: new("hook"), change: target },
         CreateDirectory(Box::new(NewDirectory {
             name: new("corp"),
             settings: directory,
@@ -152,7 +153,7 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
     let made = ok(&up, create).await;
     assert!(!format!("{:?}", trail(&up).await).contains(made.secret.expose()));
     // Nor those of what was refused.
-    let refused = CreateTarget {
+    let refused = CreateNotificationTarget {
         name: "!".into(),
         destination: Destination::Webhook { url: url("first"), ca: Some(PEM.into()) },
         secret: Some(secret("lost")),
@@ -168,7 +169,7 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
     let replaced = all.iter().find(|it| it.attempt.action == "ReplaceCertificate").unwrap();
     assert!(sentence(replaced).starts_with("replace certificate (chain: PEM"), "{}", sentence(replaced));
     // The support bundle is for others to read, too.
-    let files = ok(&up, ShowSupportBundle).await;
+    let files = ok(&up, DownloadSupportBundle).await;
     for (name, bytes) in files {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(!["sesame", "T0KEN", "TUFSS0VE", "argon2"].iter().any(|it| text.contains(it)), "{name}");

@@ -5,17 +5,17 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use crate::v1::{Answer, ask};
+use crate::v1::handler::operations;
+use crate::v1::handler::{Answer, ask};
 use array::{By, Sample};
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_busiest))
+    OpenApiRouter::new().routes(operations!(list_busiest: ListBusiest))
 }
 
 /// Default window of a ranking, in seconds.

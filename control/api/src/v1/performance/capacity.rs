@@ -5,7 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::{Problem, Problems};
-use crate::v1::{ask, utc};
+use crate::v1::handler::operations;
+use crate::v1::handler::{ask, utc};
 use array::TimeRange;
 use axum::Json;
 use axum::extract::State;
@@ -13,10 +14,9 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(show_capacity))
+    OpenApiRouter::new().routes(operations!(show_capacity: ShowCapacity))
 }
 
 /// Time.

@@ -5,7 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::{Problem, Problems};
-use crate::v1::utc;
+use crate::v1::handler::operations;
+use crate::v1::handler::utc;
 use array::{Cell, Series};
 use axum::Json;
 use axum::extract::State;
@@ -13,10 +14,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(show_performance))
+    OpenApiRouter::new().routes(operations!(show_performance: ShowPerformance))
 }
 
 /// Latency in microseconds. Percentiles come from histogram buckets and are at most an eighth too high.

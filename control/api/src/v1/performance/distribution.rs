@@ -5,7 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use crate::v1::Answer;
+use crate::v1::handler::Answer;
+use crate::v1::handler::operations;
 use array::{Cell, Operation};
 use axum::Json;
 use axum::extract::State;
@@ -13,10 +14,11 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(show_sizes)).routes(routes!(show_latency))
+    OpenApiRouter::new()
+        .routes(operations!(show_sizes: ShowPerformance as "show_sizes"))
+        .routes(operations!(show_latency: ShowPerformance as "show_latency"))
 }
 
 /// Number of commands by transfer size.

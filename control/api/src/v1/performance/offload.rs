@@ -5,17 +5,17 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use crate::v1::Answer;
+use crate::v1::handler::Answer;
+use crate::v1::handler::operations;
 use array::Operation;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_offloads))
+    OpenApiRouter::new().routes(operations!(list_offloads: ShowPerformance as "list_offloads"))
 }
 
 /// Statistics of one VAAI primitive.

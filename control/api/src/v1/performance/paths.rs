@@ -5,7 +5,8 @@ use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
 use crate::problem::Problems;
-use crate::v1::{Answer, ask};
+use crate::v1::handler::operations;
+use crate::v1::handler::{Answer, ask};
 use array::TimeRange;
 use axum::Json;
 use axum::extract::State;
@@ -13,10 +14,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(routes!(list_paths))
+    OpenApiRouter::new().routes(operations!(list_paths: ListPaths))
 }
 
 /// Host and time range of a path query.
