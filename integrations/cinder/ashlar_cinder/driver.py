@@ -359,7 +359,7 @@ class ISCSIDriver(driver.VolumeDriver):
 
     def update_migrated_volume(self, ctxt, volume, new_volume,
                                original_volume_status):
-        """The new volume keeps its name; its label tells whose it is."""
+        """The new volume keeps its name; its label names its owner."""
         ref = new_volume.provider_id or self._volume_name(new_volume)
         self.array.change_volume(ref, labels={VOLUME_LABEL: volume.id})
         # provider_id is swapped by the manager.

@@ -125,7 +125,7 @@ subtest 'a LUN number that another volume had: the old device goes first' => sub
     my $old = $storage->find_volume('vm-100-disk-2');
     my ($lun) = map { $_->{lun} } @{ $old->{connections} };
     my ($disk) = $initiator->paths($old->{naa});
-    # Somebody disconnected it on the array behind the node's back, and the number was given away.
+    # Somebody disconnected it on the array, unknown to the node, and the number was given away.
     $array->must('DELETE', "connections/$old->{id}/pve-node1");
     $array->must('POST', 'connections', { volume => 'flash.1-vm-100-disk-0', host => 'pve-node1', lun => $lun });
     $one->rule(qr/device\/rescan/, { code => 0, out => '', err => '' });
@@ -187,7 +187,7 @@ subtest 'without multipath' => sub {
     ok($single->activate_volume('vm-100-disk-0'));
     is($single->path('vm-100-disk-0'), '/dev/disk/by-id/wwn-0x' . ($naa =~ /([0-9a-f]{32})/)[0]);
     is_deeply([grep { /multipath/ } $one->commands], [], 'it is not called');
-    # Nothing but the open files of processes tells that a raw disk is in use.
+    # Only the open files of processes show that a raw disk is in use.
     $one->drop('/proc/1');
     $one->drop('/proc/self');
     like(Plugin::error_of(sub { $single->deactivate_volume('vm-100-disk-0') }), qr/can't be found out/, 'if they can\'t be read, it is');

@@ -50,7 +50,7 @@ subtest 'versions' => sub {
 
 subtest 'adding and changing a storage' => sub {
     like(Plugin::error_of(sub { $CLASS->on_add_hook('x', { 'ashlar-url' => $array->{url} }) }), qr/token of the array is needed/);
-    like(Plugin::error_of(sub { Plugin->new($array, token => 'wrong') }), qr/refuses the token.*pvesm set/s, 'a wrong token is told at once');
+    like(Plugin::error_of(sub { Plugin->new($array, token => 'wrong') }), qr/refuses the token.*pvesm set/s, 'a wrong token is refused at once');
     like(Plugin::error_of(sub { Plugin->new({ url => 'ftp://x', token => 't' }) }), qr/not the address of an array/);
     my $storage = Plugin->new($array);
     my $file = "$PVE::Storage::Custom::AshlarPlugin::PRIVATE/flash.1.pw";

@@ -170,7 +170,7 @@ sub outcome {
     }
     my $problem = eval { $json->decode($content) };
     $problem = {} if ref $problem ne 'HASH';
-    my $detail = $problem->{detail} // "it answers with HTTP status $status";
+    my $detail = $problem->{detail} // "HTTP status $status";
     if ($status == 401) {
         $self->fail('unauthorized', 401, "it refuses the token ($detail): create one with \"ashlar token create\" and set it "
             . 'with "pvesm set STORAGE --ashlar-token TOKEN"');
