@@ -76,7 +76,7 @@ impl<D: Drive, F: Fn(&Arc<D>, Request) + Send + Sync> Drive for Intercepted<D, F
     }
 }
 
-/// A drive that fails every request while it is told to.
+/// A drive that fails every request while it is set to.
 pub struct FailingDrive<D: ?Sized = dyn Drive> {
     /// The drive below, which can always be reached.
     pub drive: Arc<D>,
@@ -84,7 +84,7 @@ pub struct FailingDrive<D: ?Sized = dyn Drive> {
 }
 
 impl<D: Drive + ?Sized> FailingDrive<D> {
-    /// A drive that passes on every request, until it is told to fail.
+    /// A drive that passes on every request, until it is set to fail.
     pub fn new(drive: Arc<D>) -> Arc<Self> {
         Arc::new(Self { drive, failed: AtomicBool::new(false) })
     }

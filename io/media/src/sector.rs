@@ -6,8 +6,8 @@
 //! restores a page with its check. With encryption the check is the authentication tag, and the place is the nonce
 //! (see [`encryption`](crate::encryption)).
 
-use crate::ALIGN;
-use crate::encryption::Cipher;
+use crate::cipher::Cipher;
+use shelf::ALIGN;
 use std::sync::Arc;
 
 /// Bytes of payload in a page.
