@@ -87,7 +87,7 @@ fn operations() -> Result<(BTreeMap<String, String>, BTreeMap<String, String>)> 
     for (path, item) in paths {
         for (method, it) in item.as_object().into_iter().flatten() {
             let operation = operation(&method.to_uppercase(), path);
-            if let (Some(verb), Some(role)) = (it["x-verb"].as_str(), it["x-role"].as_str()) {
+            if let (Some(verb), Some(role)) = (it["x-verb"]["name"].as_str(), it["x-verb"]["role"].as_str()) {
                 roles.insert(operation.clone(), format!("{verb} | {role}"));
             }
             operations.insert(it["operationId"].as_str().unwrap_or_default().to_owned(), operation);

@@ -7,6 +7,7 @@ use array::{Effect, Request, Verb};
 use axum::Json;
 use axum::http::StatusCode;
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use utoipa::openapi::Paths;
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::Operation;
@@ -42,9 +43,10 @@ pub(crate) fn declare(paths: &mut Paths, handler: &str, verb: &Verb, id: Option<
         Effect::Probe => "probe",
         Effect::Change => "change",
     };
-    let extensions = ExtensionsBuilder::new();
-    let extensions = extensions.add("x-verb", verb.name).add("x-effect", effect);
-    operation.extensions.get_or_insert_default().merge(extensions.add("x-role", verb.role.name()).build());
+    // One extension, as several would have no order.
+    let declaration = json!({ "name": verb.name, "role": verb.role.name(), "effect": effect });
+    let extensions = ExtensionsBuilder::new().add("x-verb", declaration).build();
+    operation.extensions.get_or_insert_default().merge(extensions);
 }
 
 /// `CreateVolume`: `create_volume`.

@@ -33,13 +33,13 @@ fn every_operation_has_the_identity_and_role_of_a_declared_verb() {
     let mut without = BTreeSet::new();
     for operation in operations() {
         let id = operation["operationId"].as_str().expect("an identity").to_owned();
-        let Some(name) = operation["x-verb"].as_str() else {
+        let Some(name) = operation["x-verb"]["name"].as_str() else {
             without.insert(id);
             continue;
         };
         let verb = array::VERBS.iter().copied().flatten().find(|verb| verb.name == name);
         let verb = verb.unwrap_or_else(|| panic!("{id}: the verb {name} is in no list of VERBS"));
-        assert_eq!(operation["x-role"], verb.role.name(), "{id}");
+        assert_eq!(operation["x-verb"]["role"], verb.role.name(), "{id}");
     }
     let listed: BTreeSet<String> = WITHOUT_VERB.iter().map(|id| (*id).to_owned()).collect();
     assert_eq!(without, listed, "operations without a verb: declare one, or list them");
@@ -48,7 +48,7 @@ fn every_operation_has_the_identity_and_role_of_a_declared_verb() {
 #[test]
 fn every_verb_is_offered_by_an_operation() {
     let offered: BTreeSet<String> =
-        operations().iter().filter_map(|it| it["x-verb"].as_str().map(str::to_owned)).collect();
+        operations().iter().filter_map(|it| it["x-verb"]["name"].as_str().map(str::to_owned)).collect();
     for verb in array::VERBS.iter().copied().flatten() {
         let within = WITHIN_ANOTHER.iter().any(|(name, _)| *name == verb.name);
         assert_ne!(offered.contains(verb.name), within, "{}: an operation, or a line in the list", verb.name);
