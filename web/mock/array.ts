@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaArray, SchemaConnection, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -52,6 +52,8 @@ export function busy(volumes = 24, hosts = 9): State {
     const name = `${number % 3 === 2 ? "db" : "esx"}${Math.floor(number / 3) * 3 + (number % 3) + 1}`;
     state.hosts.push({
       name,
+      id: hexDigits(next, 16),
+      labels: {},
       initiators: [`iqn.1998-01.com.vmware:${name}-${(0x1f3a + number * 77).toString(16)}`],
       chap_user: number % 4 === 0 ? name : null,
       mutual_user: null,
@@ -72,9 +74,14 @@ export function busy(volumes = 24, hosts = 9): State {
   return state;
 }
 
+/** Random hex digits. */
+export function hexDigits(next: () => number, count: number): string {
+  return Array.from({ length: count }, () => Math.floor(next() * 16).toString(16)).join("");
+}
+
 function newVolume(state: State, name: string, size: number, block_size: number): SchemaVolume {
   const next = random(name.length * 7919 + state.volumes.length);
-  const id = Array.from({ length: 32 }, () => Math.floor(next() * 16).toString(16)).join("");
+  const id = hexDigits(next, 32);
   const volume: SchemaVolume = {
     name,
     id,
@@ -89,6 +96,7 @@ function newVolume(state: State, name: string, size: number, block_size: number)
     policy_in_force: { dedup: true, compression: "adaptive", verify: false },
     read_only: false,
     scsi2_reservations: true,
+    labels: {},
   };
   state.volumes.push(volume);
   return volume;
@@ -109,17 +117,17 @@ export function find<T extends { name: string }>(list: T[], name: string, noun: 
   return found;
 }
 
-export function connect(state: State, volume: string, host: string, lun: number | null): SchemaConnection {
-  find(state.volumes, volume, "volume");
+export function connect(state: State, volume: string, host: string, lun: number | null): SchemaAttachment {
+  const { id, naa, size, block_size } = find(state.volumes, volume, "volume");
   find(state.hosts, host, "host");
   const seen = state.connections.filter((it) => it.host === host);
   if (seen.some((it) => it.volume === volume)) throw conflict(`host "${host}" sees volume "${volume}" already`);
   if (lun !== null && seen.some((it) => it.lun === lun)) throw conflict(`LUN ${lun} of host "${host}" is taken: choose another one`);
   let free = 0;
   while (seen.some((it) => it.lun === free)) free += 1;
-  const connection: SchemaConnection = { volume, host, lun: lun ?? free, read_only: false };
+  const connection: SchemaConnection = { volume, volume_id: id, naa, host, lun: lun ?? free, read_only: false };
   state.connections.push(connection);
-  return connection;
+  return { ...connection, serial: naa.slice(-25), size, block_size, target_iqn: "iqn.2026-11.io.ashlar:mock", portals: [], chap: false, mutual_chap: false };
 }
 
 export function create(state: State, name: string, size: number, block: number): SchemaVolume {

@@ -1,11 +1,14 @@
 //! Extractors of requests that answer with problems instead of plain text.
 
 use crate::problem::Problem;
+use crate::tls::Peer;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use std::convert::Infallible;
+use std::net::IpAddr;
 
 /// A JSON body.
 pub struct Body<T>(pub T);
@@ -52,6 +55,20 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
             Ok(Path(path)) => Ok(Self(path)),
             Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
         }
+    }
+}
+
+/// The address of the array at which a request reached it; none if it came over no socket.
+#[derive(Clone, Copy, Debug)]
+pub struct ReachedAddress(pub Option<IpAddr>);
+
+impl<S: Send + Sync> FromRequestParts<S> for ReachedAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(
+            parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.reached.to_canonical()),
+        ))
     }
 }
 

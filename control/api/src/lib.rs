@@ -32,8 +32,8 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 
-/// Largest request body in bytes; the largest sensible one, a host with 64 initiators, is under 16 KiB.
-const BODY_LIMIT: usize = 64 << 10;
+/// Largest request body in bytes; the largest sensible one is a set of snapshots of a thousand volumes with labels.
+const BODY_LIMIT: usize = 1 << 20;
 /// Largest request body before log-in, in bytes: credentials, or the parameters of an identity provider.
 const LOG_IN_BODY_LIMIT: usize = 16 << 10;
 

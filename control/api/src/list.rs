@@ -12,25 +12,66 @@ use utoipa::{IntoParams, ToSchema};
 /// Name of the schema of responses with chosen fields, whose items are not whole.
 pub const PARTIAL: &str = "application/vnd.ashlar.partial+json";
 
+/// Declares the query of a kind of list: which part of it, and what else its paths ask for.
+macro_rules! parts {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Default, Deserialize, IntoParams)]
+        #[serde(deny_unknown_fields)]
+        #[into_params(parameter_in = Query)]
+        pub struct $name {
+            /// Maximum number of items; default: all.
+            #[param(minimum = 0)]
+            limit: Option<usize>,
+            /// Number of items to skip.
+            #[param(minimum = 0)]
+            offset: Option<usize>,
+            /// Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+            sort: Option<String>,
+            /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+            /// matches anything, such as `name=web*,size>=1073741824`.
+            filter: Option<String>,
+            /// Comma-separated fields to return. The response then has the media type
+            /// `application/vnd.ashlar.partial+json`.
+            fields: Option<String>,
+            $($(#[$field_doc])* pub $field: Option<String>,)*
+        }
+
+        impl From<$name> for Part {
+            fn from(it: $name) -> Self {
+                Self { limit: it.limit, offset: it.offset, sort: it.sort, filter: it.filter, fields: it.fields }
+            }
+        }
+    )*};
+}
+
 /// Which part of a list.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Default)]
 pub struct Part {
-    /// Maximum number of items; default: all.
-    #[param(minimum = 0)]
     limit: Option<usize>,
-    /// Number of items to skip.
-    #[param(minimum = 0)]
     offset: Option<usize>,
-    /// Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
     sort: Option<String>,
-    /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*' matches
-    /// anything, such as `name=web*,size>=1073741824`.
     filter: Option<String>,
-    /// Comma-separated fields to return. The response then has the media type
-    /// `application/vnd.ashlar.partial+json`.
     fields: Option<String>,
+}
+
+parts! {
+    /// Query of a list.
+    List {}
+    /// Query of a list of objects that have labels.
+    LabelledList {
+        /// Comma-separated conditions on labels that must all hold: `key` or `key=value`. In a value `\,` is a comma and
+        /// `\\` a backslash.
+        label,
+    }
+    /// Query of a list of hosts.
+    HostList {
+        /// Comma-separated conditions on labels that must all hold: `key` or `key=value`. In a value `\,` is a comma and
+        /// `\\` a backslash.
+        label,
+        /// Only the host that has this iSCSI initiator name.
+        initiator,
+    }
 }
 
 /// A list whose items have only the requested fields.
@@ -52,7 +93,8 @@ struct Condition<'a> {
 const OPERATORS: &[&str] = &["!=", "<=", ">=", "=", "<", ">"];
 
 /// The part of `items` that is asked for: `{"items": […], "total": n}`.
-pub fn list<T: Serialize>(items: Vec<T>, part: &Part) -> Result<Response, Problem> {
+pub fn list<T: Serialize>(items: Vec<T>, part: impl Into<Part>) -> Result<Response, Problem> {
+    let part = part.into();
     let mut items: Vec<Value> =
         items.iter().map(|item| serde_json::to_value(item).unwrap_or(Value::Null)).collect();
     if let Some(filter) = &part.filter {

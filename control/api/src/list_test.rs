@@ -11,7 +11,7 @@ fn items() -> Vec<Value> {
 }
 
 async fn names(part: Part) -> Result<(Vec<String>, u64), Problem> {
-    let response = list(items(), &part)?;
+    let response = list(items(), part)?;
     let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let names =
@@ -56,7 +56,7 @@ async fn what_makes_no_sense_is_refused() {
 #[tokio::test]
 async fn chosen_fields_come_alone_and_say_so() {
     let part = Part { fields: Some("name,size".into()), ..Part::default() };
-    let response = list(items(), &part).unwrap();
+    let response = list(items(), part).unwrap();
     assert_eq!(response.headers()[CONTENT_TYPE], PARTIAL);
     let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();

@@ -123,7 +123,7 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     let volumes = ask(again(), &context, array::ListVolumes).await?;
     let by_volume = array::ListBusiest { by: By::Volume, seconds: WINDOW_SECONDS };
     let Busiest { millis, busiest } = ask(again(), &context, by_volume).await?;
-    let hosts = ask(again(), &context, array::ListHosts).await?;
+    let hosts = ask(again(), &context, array::ListHosts::default()).await?;
     let by_host = array::ListBusiest { by: By::Host, seconds: WINDOW_SECONDS };
     let Busiest { busiest: busy_hosts, .. } = ask(again(), &context, by_host).await?;
     let drives = ask(again(), &context, array::ListDrives).await?;

@@ -20,8 +20,13 @@ pub struct Problem {
     pub status: u16,
     /// What is wrong and how to correct it.
     pub detail: String,
-    /// Machine-readable kind: not_found, conflict, invalid, precondition, stale, forbidden, failed, unauthorized or too_many.
+    /// Machine-readable kind: not_found, conflict, differs, invalid, precondition, stale, forbidden, failed, unauthorized
+    /// or too_many.
     pub kind: String,
+    /// Field of the request that the problem is about; for `differs` the first one in which the existing object differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub field: Option<&'static str>,
 }
 
 /// Error responses of every path.
@@ -40,6 +45,7 @@ pub enum Problems {
 const TABLE: &[(Kind, &str, &str, StatusCode)] = &[
     (Kind::NotFound, "not_found", "Not found", StatusCode::NOT_FOUND),
     (Kind::Conflict, "conflict", "Conflict", StatusCode::CONFLICT),
+    (Kind::Differs, "differs", "Exists with other properties", StatusCode::CONFLICT),
     (Kind::Invalid, "invalid", "Invalid request", StatusCode::BAD_REQUEST),
     (Kind::Precondition, "precondition", "Not possible at present", StatusCode::CONFLICT),
     (Kind::Forbidden, "forbidden", "Permission denied", StatusCode::FORBIDDEN),
@@ -49,7 +55,7 @@ const TABLE: &[(Kind, &str, &str, StatusCode)] = &[
 impl Problem {
     fn new(kind: &str, title: &str, status: StatusCode, detail: String) -> Self {
         let (status, title, kind) = (status.as_u16(), title.into(), kind.to_owned());
-        Self { kind_uri: format!("urn:ashlar:problem:{kind}"), title, status, detail, kind }
+        Self { kind_uri: format!("urn:ashlar:problem:{kind}"), title, status, detail, kind, field: None }
     }
 
     fn of(kind: Kind, status: Option<StatusCode>, detail: String) -> Self {
@@ -100,7 +106,7 @@ impl Problem {
 
 impl From<array::Error> for Problem {
     fn from(error: array::Error) -> Self {
-        Self::of(error.kind, None, error.message)
+        Self { field: error.field, ..Self::of(error.kind, None, error.message) }
     }
 }
 

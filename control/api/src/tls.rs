@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, RwLock};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -90,6 +90,8 @@ impl Tls {
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
+    /// The address of the array that it reached.
+    pub reached: IpAddr,
     /// Whether the connection is encrypted.
     pub encrypted: bool,
 }
@@ -114,7 +116,7 @@ impl Tls {
             0 => return Ok(None),
             _ => first == [HANDSHAKE],
         };
-        let peer = Peer { address, encrypted };
+        let peer = Peer { address, reached: stream.local_addr()?.ip(), encrypted };
         if encrypted {
             let acceptor = TlsAcceptor::from(self.config.clone());
             return Ok(Some((Box::new(acceptor.accept(stream).await?), peer)));

@@ -14,6 +14,7 @@ pub(crate) mod handler;
 mod host;
 mod job;
 mod key;
+mod label;
 mod notification;
 mod performance;
 mod policy;

@@ -35,7 +35,8 @@ impl Entry {
     }
 
     /// What a request asks for: its verb, what it is about, and its other fields.
-    pub(crate) fn of(config: &Config, verb: &Verb, object: Object, request: &impl Serialize) -> Self {
+    pub(crate) fn of(config: &Config, verb: &Verb, mut object: Object, request: &impl Serialize) -> Self {
+        object.name = object.name.map(|name| config.name_for(&name).to_owned());
         let names = |kind: &str, id: &str| config.name_of(kind, id);
         let fields = (Redactor { names: &names, hide: true }).value(request);
         entry_of(verb, object, fields)

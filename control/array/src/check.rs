@@ -26,6 +26,16 @@ pub fn name(noun: &str, name: &str) -> Result<()> {
 }
 
 fn well_formed(noun: &str, name: &str, most: usize) -> Result<()> {
+    if matches!(name.len(), 16 | 32) && hex(name) {
+        return Err(Error::invalid(format!(
+            "{name:?} can't be the name of a {noun}: 16 or 32 hex digits alone are an identity; put a word before them"
+        )));
+    }
+    suffix(noun, name, most)
+}
+
+/// What a name ends with: as a name, but it may look like an identity.
+fn suffix(noun: &str, name: &str, most: usize) -> Result<()> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     if first && rest && name.len() <= most {
@@ -41,6 +51,11 @@ fn well_formed(noun: &str, name: &str, most: usize) -> Result<()> {
 /// A name for a snapshot: as others, up to 189 letters.
 pub fn snapshot_name(name: &str) -> Result<()> {
     well_formed("snapshot", name, MAX_SNAPSHOT_NAME)
+}
+
+/// What follows the volume's name and a dot in the name of a snapshot.
+pub fn snapshot_suffix(text: &str) -> Result<()> {
+    suffix("snapshot", text, MAX_NAME)
 }
 
 /// A time as part of a name: `20261121T153000Z`.

@@ -1,11 +1,13 @@
 //! Connections: which host or host group sees which volume or snapshot, under which LUN.
 
+use crate::array::Array;
+use crate::ensure::{Ensured, Existing};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::verb::Object;
-use crate::view::Connection;
+use crate::view::{Attachment, Connection};
 use crate::{Error, Result};
-use block::DiskId;
+use block::{Disk, DiskId};
 use records::{Config, ConnectionEntry, Edit, Peer, Record};
 use serde::Serialize;
 
@@ -22,16 +24,17 @@ pub enum PeerName {
     HostGroup(String),
 }
 
-impl std::fmt::Display for PeerName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl PeerName {
+    /// For the audit log, with its name if it was given by its identity.
+    fn shown(&self, config: &Config) -> String {
         match self {
-            PeerName::Host(name) => write!(f, "host {name}"),
-            PeerName::HostGroup(name) => write!(f, "host group {name}"),
+            PeerName::Host(which) => format!("host {}", config.name_for(which)),
+            PeerName::HostGroup(which) => format!("host group {}", config.name_for(which)),
         }
     }
 }
 
-/// Connect a volume or a snapshot with a host or a host group.
+/// CreateConnection a volume or a snapshot with a host or a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CreateConnection {
     /// Name of the volume or snapshot.
@@ -40,13 +43,24 @@ pub struct CreateConnection {
     pub peer: PeerName,
     /// The LUN, 0 to 16383; the lowest free one when none is given.
     pub lun: Option<u16>,
+    /// When no LUN is given: the lowest one to choose.
+    pub min_lun: Option<u16>,
     /// Refuse writes, whatever the volume takes. A snapshot that is not writable takes none anyhow.
     pub read_only: bool,
 }
 
-/// Disconnect a volume or a snapshot from a host or a host group.
+/// DeleteConnection a volume or a snapshot from a host or a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeleteConnection {
+    /// Name of the volume or snapshot.
+    pub volume: String,
+    /// Who.
+    pub peer: PeerName,
+}
+
+/// One connection, with what a host needs to attach it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowConnection {
     /// Name of the volume or snapshot.
     pub volume: String,
     /// Who.
@@ -58,59 +72,105 @@ pub struct DeleteConnection {
 pub struct ListConnections;
 
 verbs! {
-    CreateConnection -> Connection, Change "connect" "volume", Operator,
-        of |it, _| Object::of(ENDS, &format!("{} to {}", it.volume, it.peer))
-        => |tx, it| tx.connect(&it.volume, &it.peer, it.lun, it.read_only).await;
+    CreateConnection -> Ensured<Attachment>, Change "connect" "volume", Operator,
+        of |it, config| Object::of(ENDS, &format!("{} to {}", config.name_for(&it.volume), it.peer.shown(config)))
+        => |tx, it| tx.connect(it).await;
     DeleteConnection -> (), Change "disconnect" "volume", Operator,
-        of |it, _| Object::of(ENDS, &format!("{} from {}", it.volume, it.peer))
+        of |it, config| Object::of(ENDS, &format!("{} from {}", config.name_for(&it.volume), it.peer.shown(config)))
         => |tx, it| tx.disconnect(&it.volume, &it.peer).await;
+    ShowConnection -> Attachment, Read "show" "connection", Viewer,
+        of |it, config| Object::of(ENDS, &format!("{} to {}", config.name_for(&it.volume), it.peer.shown(config)))
+        => |tx, it| tx.array.attachment(&it.volume, &it.peer);
     ListConnections -> Vec<Connection>, Read "list" "connection", Viewer
         => |tx, _| Ok(tx.array.connections(&tx.array.config()));
 }
 
 impl Transaction<'_> {
-    pub async fn connect(
-        &mut self,
-        volume: &str,
-        peer: &PeerName,
-        lun: Option<u16>,
-        read_only: bool,
-    ) -> Result<Connection> {
-        lun.map(records::check_lun).transpose()?;
-        let (entry, who) = {
+    pub async fn connect(&mut self, new: CreateConnection) -> Result<Ensured<Attachment>> {
+        let CreateConnection { volume, peer, lun, min_lun, read_only } = new;
+        if lun.is_some() && min_lun.is_some() {
+            return Err(Error::invalid("give either a LUN, or the lowest one to choose").about("min_lun"));
+        }
+        [lun, min_lun].into_iter().flatten().try_for_each(|lun| records::check_lun(lun).map(drop))?;
+        let (entry, who, existing) = {
             let config = self.array.config();
-            let id = config.disk_named(volume)?;
-            let peer = peer_named(&config, peer)?;
-            let lun = config.choose_lun(id, peer, lun)?;
-            (ConnectionEntry { volume: id, peer, lun, read_only }, config.peer_name(peer))
+            let id = config.disk_named(&volume)?;
+            let peer = peer_named(&config, &peer)?;
+            let existing = config.connections.between(id, peer).cloned();
+            let lun = match &existing {
+                Some(existing) => existing.lun,
+                None => config.choose_lun(id, peer, lun, min_lun.unwrap_or(0))?,
+            };
+            (ConnectionEntry { volume: id, peer, lun, read_only }, config.peer_name(peer), existing)
         };
-        self.array.disk(entry.volume, volume)?;
-        let noun = noun_of_disk(&self.array.config(), entry.volume);
+        let (noun, name) = self.noun_and_name(entry.volume);
+        if let Some(existing) = existing {
+            let name = format!("{name} to {who}");
+            let same = Existing { noun: "connection", name: &name };
+            same.same("lun", lun.is_none_or(|lun| lun == existing.lun))?;
+            same.same("min_lun", min_lun.is_none_or(|least| existing.lun >= least))?;
+            same.same("read_only", existing.read_only == read_only)?;
+            return self.array.attachment_of(&existing).map(Ensured::existing);
+        }
+        self.array.disk(entry.volume, &name)?;
         self.commit(vec![Edit::Put(Record::Connection(entry.clone()))]).await?;
-        self.done(
-            &format!("{noun}.connected"),
-            noun,
-            volume,
-            &format!("was connected to {who} as LUN {}", entry.lun),
-        );
-        let config = self.array.config();
-        let made = self.array.connection(&config, &entry);
-        made.ok_or_else(|| Error::not_found("the connection is gone"))
+        let what = format!("was connected to {who} as LUN {}", entry.lun);
+        self.done(&format!("{noun}.connected"), noun, &name, &what);
+        self.array.attachment_of(&entry).map(Ensured::new)
     }
 
+    /// Disconnects; nothing happens if there is no such connection.
     pub async fn disconnect(&mut self, volume: &str, peer: &PeerName) -> Result<()> {
         let (entry, who) = {
             let config = self.array.config();
             let id = config.disk_named(volume)?;
             let peer = peer_named(&config, peer)?;
-            let who = config.peer_name(peer);
-            (config.connections.between(id, peer).cloned(), who)
+            (config.connections.between(id, peer).cloned(), config.peer_name(peer))
         };
-        let entry = entry.ok_or_else(|| Error::not_found(format!("{who} is not connected to {volume:?}")))?;
-        let noun = noun_of_disk(&self.array.config(), entry.volume);
+        let Some(entry) = entry else { return Ok(()) };
+        let (noun, name) = self.noun_and_name(entry.volume);
         self.commit(vec![Edit::Remove(Record::Connection(entry))]).await?;
-        self.done(&format!("{noun}.disconnected"), noun, volume, &format!("was disconnected from {who}"));
+        self.done(&format!("{noun}.disconnected"), noun, &name, &format!("was disconnected from {who}"));
         Ok(())
+    }
+
+    fn noun_and_name(&self, id: DiskId) -> (&'static str, String) {
+        let config = self.array.config();
+        (noun_of_disk(&config, id), config.disk_name(id).unwrap_or_default().to_owned())
+    }
+}
+
+impl Array {
+    /// The connection between two, with what a host needs to attach it.
+    fn attachment(&self, volume: &str, peer: &PeerName) -> Result<Attachment> {
+        let entry = {
+            let config = self.config();
+            let (id, peer) = (config.disk_named(volume)?, peer_named(&config, peer)?);
+            let found = config.connections.between(id, peer).cloned();
+            found.ok_or_else(|| {
+                let name = config.disk_name(id).unwrap_or_default();
+                Error::not_found(format!("{name:?} is not connected to {}", config.peer_name(peer)))
+            })?
+        };
+        self.attachment_of(&entry)
+    }
+
+    fn attachment_of(&self, entry: &ConnectionEntry) -> Result<Attachment> {
+        let config = self.config();
+        let gone = || Error::not_found("the connection is gone");
+        let connection = self.connection(&config, entry).ok_or_else(gone)?;
+        let geometry = self.disk(entry.volume, &connection.volume)?.geometry();
+        let hosts = config.hosts_of(entry.peer);
+        Ok(Attachment {
+            connection,
+            serial: scsi::serial_number(entry.volume),
+            bytes: geometry.bytes(),
+            block_bytes: geometry.block_bytes,
+            target_iqn: self.identity.target_iqn(),
+            portals: self.parts.server.portals(),
+            chap: hosts.iter().any(|host| host.chap.is_some()),
+            mutual_chap: hosts.iter().any(|host| host.mutual.is_some()),
+        })
     }
 }
 

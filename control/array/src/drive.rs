@@ -257,8 +257,8 @@ impl Transaction<'_> {
         if old.state == DriveState::InUse
             && let Err(error) = self.empty_drive(&old, floor, None).await
         {
-            let Error { kind, message } = error;
-            return Err(Error { kind, message: format!("{path} is in slot {slot} now, but {message}") });
+            let message = format!("{path} is in slot {slot} now, but {error}");
+            return Err(Error { message, ..error });
         }
         self.array.show_drive(&slot.to_string())
     }

@@ -1,12 +1,13 @@
 //! Volume groups: volumes that share quotas, a reduction policy and QoS limits.
 
+use crate::ensure::{Ensured, Existing};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::view::Group;
 use crate::{Error, Result, check};
 use records::{
-    Edit, GroupEntry, GroupId, Limits, LimitsChange, Policy, PolicyChange, Record, Stage, Subject,
-    VolumeEntry,
+    Edit, GroupEntry, GroupId, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Record,
+    Stage, Subject, VolumeEntry,
 };
 use serde::Serialize;
 
@@ -59,10 +60,12 @@ pub struct GroupChange {
     pub policy: PolicyChange,
     /// What its volumes may do together in a second.
     pub limits: LimitsChange,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 verbs! {
-    CreateGroup -> Group, Change "create" "volume group", Operator, about name
+    CreateGroup -> Ensured<Group>, Change "create" "volume group", Operator, about name
         => |tx, it| tx.create_group(it.name, it.change).await;
     ListGroups -> Vec<Group>, Read "list" "volume group", Viewer
         => |tx, _| Ok(tx.array.groups(&tx.array.config()));
@@ -75,16 +78,21 @@ verbs! {
 }
 
 impl Transaction<'_> {
-    pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Group> {
+    pub async fn create_group(&mut self, name: String, change: GroupChange) -> Result<Ensured<Group>> {
         check::name("volume group", &name)?;
-        self.array.config().groups.free(&name)?;
+        let existing = self.array.config().groups.find(&name).cloned();
+        if let Some(entry) = existing {
+            same(&entry, change)?;
+            return self.group_now(entry.id).map(Ensured::existing);
+        }
         let (id, created) = (GroupId(self.id64()), self.now());
         let (policy, limits) = (Policy::default(), Limits::default());
-        let mut entry = GroupEntry { id, name, created, soft_quota: None, hard_quota: None, policy, limits };
+        let (soft_quota, hard_quota, labels) = (None, None, Labels::default());
+        let mut entry = GroupEntry { id, name, created, soft_quota, hard_quota, policy, limits, labels };
         set(&mut entry, change)?;
         self.commit(vec![Edit::Put(Record::Group(entry.clone()))]).await?;
         self.done("group.created", "volume group", &entry.name, "was created");
-        self.group_now(id)
+        self.group_now(id).map(Ensured::new)
     }
 
     pub async fn change_group(&mut self, name: &str, mut change: GroupChange) -> Result<Group> {
@@ -98,7 +106,7 @@ impl Transaction<'_> {
         set(&mut new, change)?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Group(new))]).await?;
-            self.done("group.changed", "volume group", name, "was changed");
+            self.done("group.changed", "volume group", &entry.name, "was changed");
         }
         self.group_now(entry.id)
     }
@@ -115,9 +123,10 @@ impl Transaction<'_> {
             Edit::Put(Record::Volume(VolumeEntry { group: None, stage: Stage::Ready, ..volume }))
         };
         let mut edits: Vec<_> = members.into_iter().map(leave).collect();
+        let name = entry.name.clone();
         edits.push(Edit::Remove(Record::Group(entry)));
         self.commit(edits).await?;
-        self.done("group.deleted", "volume group", name, "was deleted");
+        self.done("group.deleted", "volume group", &name, "was deleted");
         Ok(())
     }
 
@@ -126,6 +135,19 @@ impl Transaction<'_> {
         let entry = config.groups.get(id).ok_or_else(|| Error::not_found("the volume group is gone"))?;
         Ok(self.array.group(&config, entry))
     }
+}
+
+/// Refuses a request to create a group that exists, unless it has what the request gives.
+fn same(entry: &GroupEntry, change: GroupChange) -> Result<()> {
+    let given = change.clone();
+    let mut wanted = entry.clone();
+    set(&mut wanted, change)?;
+    let existing = Existing { noun: "volume group", name: &entry.name };
+    existing.same("soft_quota", wanted.soft_quota == entry.soft_quota)?;
+    existing.same("hard_quota", wanted.hard_quota == entry.hard_quota)?;
+    existing.same("policy", wanted.policy == entry.policy)?;
+    existing.same("limits", wanted.limits == entry.limits)?;
+    existing.same_labels(&entry.labels, &given.labels)
 }
 
 fn set(entry: &mut GroupEntry, change: GroupChange) -> Result<()> {
@@ -137,6 +159,7 @@ fn set(entry: &mut GroupEntry, change: GroupChange) -> Result<()> {
     }
     entry.policy = entry.policy.with(change.policy);
     entry.limits = entry.limits.with(change.limits)?;
+    entry.labels = entry.labels.with(&change.labels)?;
     if entry.soft_quota == Some(0) || entry.hard_quota == Some(0) {
         return Err(Error::invalid("a quota has at least one byte: give none to have no quota"));
     }

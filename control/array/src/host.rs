@@ -1,14 +1,15 @@
 //! Hosts and host groups: initiators, CHAP, membership.
 
 use crate::connection::noun_of_disk;
+use crate::ensure::{Ensured, Existing};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::view::some_of;
 use crate::view::{Host, HostGroup};
 use crate::{Error, Result, check};
 use records::{
-    Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Peer, Record,
-    SealedChap, Topic,
+    Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Labels,
+    LabelsChange, Peer, Record, SealedChap, Topic,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ pub struct ClearVolumeState {
 }
 
 /// Create a host, so that it may log in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CreateHost {
     /// Its name.
     pub name: String,
@@ -32,11 +33,16 @@ pub struct CreateHost {
     pub chap: Option<Chap>,
     /// CHAP that the array passes to it.
     pub mutual: Option<Chap>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 /// All hosts, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ListHosts;
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ListHosts {
+    /// Only the one that has this initiator name.
+    pub initiator: Option<String>,
+}
 
 /// One host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,12 +68,14 @@ pub struct DeleteHost {
 }
 
 /// Create a host group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CreateHostGroup {
     /// Its name.
     pub name: String,
-    /// Names of its hosts.
-    pub hosts: Vec<String>,
+    /// Its hosts.
+    pub hosts: Option<Vec<String>>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 /// All host groups, by name.
@@ -108,6 +116,8 @@ pub struct HostChange {
     pub chap: Option<Option<Chap>>,
     /// Other CHAP that the array passes to it, or none.
     pub mutual: Option<Option<Chap>>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 /// What to change of a host group; what is none stays.
@@ -117,23 +127,25 @@ pub struct HostGroupChange {
     pub name: Option<String>,
     /// Other hosts, all of them.
     pub hosts: Option<Vec<String>>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 verbs! {
     ClearVolumeState -> (), Change "clear unreadable state of" "volume", Admin, about name
         => |tx, it| tx.clear_unreadable_state(&it.name).await;
-    CreateHost -> Host, Change "create" "host", Operator, about name
-        => |tx, it| tx.create_host(it.name, &it.initiators, it.chap, it.mutual).await;
+    CreateHost -> Ensured<Host>, Change "create" "host", Operator, about name
+        => |tx, it| tx.create_host(it).await;
     ListHosts -> Vec<Host>, Read "list" "host", Viewer
-        => |tx, _| Ok(tx.array.hosts(&tx.array.config()));
+        => |tx, it| tx.array.hosts(&tx.array.config(), it.initiator.as_deref());
     ShowHost -> Host, Read "show" "host", Viewer, about name
         => |tx, it| tx.array.config().hosts.named(&it.name).map(|found| tx.array.host(&tx.array.config(), found));
     ChangeHost -> Host, Change "change" "host", Operator, about name
         => |tx, it| tx.change_host(&it.name, it.change).await;
     DeleteHost -> (), Change "delete" "host", Operator, about name
         => |tx, it| tx.delete_host(&it.name).await;
-    CreateHostGroup -> HostGroup, Change "create" "host group", Operator, about name
-        => |tx, it| tx.create_host_group(it.name, &it.hosts).await;
+    CreateHostGroup -> Ensured<HostGroup>, Change "create" "host group", Operator, about name
+        => |tx, it| tx.create_host_group(it).await;
     ListHostGroups -> Vec<HostGroup>, Read "list" "host group", Viewer
         => |tx, _| Ok(tx.array.host_groups(&tx.array.config()));
     ShowHostGroup -> HostGroup, Read "show" "host group", Viewer, about name
@@ -148,24 +160,31 @@ verbs! {
 }
 
 impl Transaction<'_> {
-    pub async fn create_host(
-        &mut self,
-        name: String,
-        initiators: &[String],
-        chap: Option<Chap>,
-        mutual: Option<Chap>,
-    ) -> Result<Host> {
+    pub async fn create_host(&mut self, new: CreateHost) -> Result<Ensured<Host>> {
+        let CreateHost { name, initiators, chap, mutual, labels } = new;
         check::name("host", &name)?;
-        let initiators = check::initiators(initiators)?;
+        let initiators = check::initiators(&initiators)?;
         check::chap(chap.as_ref(), mutual.as_ref())?;
-        self.array.config().hosts.free(&name)?;
+        let existing = self.array.config().hosts.find(&name).cloned();
+        if let Some(entry) = existing {
+            let existing = Existing { noun: "host", name: &name };
+            let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+            existing.same("initiators", sorted(&initiators) == sorted(&entry.initiators))?;
+            for (field, given, kept) in [("chap", chap, &entry.chap), ("mutual", mutual, &entry.mutual)] {
+                existing
+                    .same(field, given.is_none() || given == self.with_kept(None, &entry, kept, field)?)?;
+            }
+            existing.same_labels(&entry.labels, &labels)?;
+            return self.host_now(entry.id).map(Ensured::existing);
+        }
         self.array.config().initiators_free(&initiators, None)?;
+        let labels = Labels::default().with(&labels)?;
         let id = HostId(self.id64());
         let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
-        let entry = HostEntry { id, name, initiators, chap, mutual, created: self.now() };
+        let entry = HostEntry { id, name, initiators, chap, mutual, created: self.now(), labels };
         self.commit(vec![Edit::Put(Record::Host(entry.clone()))]).await?;
         self.done("host.created", "host", &entry.name, "was created");
-        self.host_now(id)
+        self.host_now(id).map(Ensured::new)
     }
 
     fn seal(&self, host: HostId, direction: &str, chap: Option<Chap>) -> Result<Option<SealedChap>> {
@@ -194,9 +213,10 @@ impl Transaction<'_> {
             new.chap = self.seal(entry.id, "chap", chap)?;
             new.mutual = self.seal(entry.id, "mutual", mutual)?;
         }
+        new.labels = new.labels.with(&change.labels)?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Host(new))]).await?;
-            self.done("host.changed", "host", name, "was changed");
+            self.done("host.changed", "host", &entry.name, "was changed");
         }
         self.host_now(entry.id)
     }
@@ -229,9 +249,10 @@ impl Transaction<'_> {
             group.hosts.remove(&entry.id);
             edits.push(Edit::Put(Record::HostGroup(group)));
         }
+        let name = entry.name.clone();
         edits.push(Edit::Remove(Record::Host(entry)));
         self.commit(edits).await?;
-        self.done("host.deleted", "host", name, "was deleted");
+        self.done("host.deleted", "host", &name, "was deleted");
         Ok(())
     }
 
@@ -249,15 +270,28 @@ impl Transaction<'_> {
         )))
     }
 
-    pub async fn create_host_group(&mut self, name: String, hosts: &[String]) -> Result<HostGroup> {
+    pub async fn create_host_group(&mut self, new: CreateHostGroup) -> Result<Ensured<HostGroup>> {
+        let CreateHostGroup { name, hosts, labels } = new;
         check::name("host group", &name)?;
-        self.array.config().host_groups.free(&name)?;
+        let existing = self.array.config().host_groups.find(&name).cloned();
+        if let Some(entry) = existing {
+            let existing = Existing { noun: "host group", name: &name };
+            if let Some(hosts) = hosts {
+                let config = self.array.config();
+                let hosts: Result<BTreeSet<HostId>> =
+                    hosts.iter().map(|host| config.hosts.named(host).map(|it| it.id)).collect();
+                existing.same("hosts", hosts? == entry.hosts)?;
+            }
+            existing.same_labels(&entry.labels, &labels)?;
+            return self.host_group_now(entry.id).map(Ensured::existing);
+        }
         let id = HostGroupId(self.id64());
-        let hosts = self.joinable(id, hosts)?;
-        let entry = HostGroupEntry { id, name, created: self.now(), hosts };
+        let hosts = self.joinable(id, &hosts.unwrap_or_default())?;
+        let labels = Labels::default().with(&labels)?;
+        let entry = HostGroupEntry { id, name, created: self.now(), hosts, labels };
         self.commit(vec![Edit::Put(Record::HostGroup(entry.clone()))]).await?;
         self.done("host-group.created", "host group", &entry.name, "was created");
-        self.host_group_now(id)
+        self.host_group_now(id).map(Ensured::new)
     }
 
     pub async fn change_host_group(&mut self, name: &str, change: HostGroupChange) -> Result<HostGroup> {
@@ -271,9 +305,10 @@ impl Transaction<'_> {
         if let Some(hosts) = change.hosts {
             new.hosts = self.joinable(entry.id, &hosts)?;
         }
+        new.labels = new.labels.with(&change.labels)?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::HostGroup(new))]).await?;
-            self.done("host-group.changed", "host group", name, "was changed");
+            self.done("host-group.changed", "host group", &entry.name, "was changed");
         }
         self.host_group_now(entry.id)
     }
@@ -287,16 +322,18 @@ impl Transaction<'_> {
         for name in names {
             let host = config.hosts.named(name)?;
             if let Some(other) = config.group_of(host.id).filter(|other| other.id != group) {
-                return Err(Error::conflict(format!(
-                    "host {name:?} is in host group {:?}: take it out there first",
-                    other.name
-                )));
+                let message = format!(
+                    "host {:?} is in host group {:?}: take it out there first",
+                    host.name, other.name
+                );
+                return Err(Error::conflict(message).about("hosts"));
             }
             for (lun, volume) in view(&config, Peer::Host(host.id)) {
                 if shared.contains_key(&lun) || shared.values().any(|seen| *seen == volume) {
                     return Err(Error::conflict(format!(
-                        "host {name:?} has a volume of its own as LUN {lun}, which the group has as well: disconnect \
-                         that first"
+                        "host {:?} has a volume of its own as LUN {lun}, which the group has as well: disconnect \
+                         that first",
+                        host.name
                     )));
                 }
             }
@@ -308,8 +345,9 @@ impl Transaction<'_> {
     pub async fn delete_host_group(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().host_groups.named(name)?.clone();
         self.refuse_connected(Peer::HostGroup(entry.id))?;
+        let name = entry.name.clone();
         self.commit(vec![Edit::Remove(Record::HostGroup(entry))]).await?;
-        self.done("host-group.deleted", "host group", name, "was deleted");
+        self.done("host-group.deleted", "host group", &name, "was deleted");
         Ok(())
     }
 
@@ -323,6 +361,7 @@ impl Transaction<'_> {
             )));
         }
         let noun = noun_of_disk(&self.array.config(), id);
+        let name = &self.array.config().name_for(name).to_owned();
         let what = "has no reservations any more and takes writes again: its saved state, which could not be understood, \
                     was cleared";
         self.done(&format!("{noun}.state-cleared"), noun, name, what);

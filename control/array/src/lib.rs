@@ -21,6 +21,7 @@ mod connection;
 mod delivery_queue;
 mod directory;
 mod drive;
+mod ensure;
 mod env;
 mod event;
 mod group;
@@ -39,6 +40,7 @@ mod reconcile;
 mod recover;
 mod recycle_bin;
 mod request;
+mod restore;
 mod schedule;
 mod scrub;
 mod sealing;
@@ -65,13 +67,14 @@ pub use bundle::DownloadSupportBundle;
 pub use bus::Update;
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
-pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName};
+pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName, ShowConnection};
 pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
 };
 pub use drive::{AddDrive, EvacuateDrive, ListDrives, NewDrive, ReplaceDrive, ShowDrive, ShowProtection};
 pub use engine::Ratios;
+pub use ensure::Ensured;
 pub use env::{Env, File, Uptime};
 pub use event::{ListAudit, ListEvents};
 pub use export::Operation;
@@ -98,16 +101,19 @@ pub use parts::Parts;
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance};
 pub use policy::PolicyInForce;
 pub use records::{
-    ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, Kind, Limits, LimitsChange, Policy,
-    PolicyChange, Result, Role, Rule, Scrub, Secret, TokenId, Topic, UserId,
+    ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, GroupId, HostGroupId, HostId, Identity,
+    Kind, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Result, Role, Rule, ScheduleId,
+    Scrub, Secret, TokenId, Topic, UserId,
 };
 pub use recover::{has_sealed_secrets, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
 pub use request::Request;
+pub use restore::RestoreVolume;
 pub use schedule::{
     ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ShowSchedule,
 };
 pub use scrub::StartScrub;
+pub use scsi::naa;
 pub use sealing::SealingKey;
 pub use service::accounts::{Accounts, Member, Token, User};
 pub use service::alerts::Alerts;
@@ -118,19 +124,19 @@ pub use service::metering::{
 pub use service::notifier::Notifier;
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
-pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings};
+pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
 pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, Lock, PoolStatus, WrappedKey};
 pub use snapshot::{
-    ChangeSnapshot, CompareSnapshots, CreateSnapshots, DeleteSnapshot, ListSnapshots, MAX_EXTENTS,
-    RestoreVolume, ShowSnapshot, SnapshotChange,
+    ChangeSnapshot, CompareSnapshots, CreateSnapshotSet, CreateSnapshots, DeleteSnapshot, ListSnapshots,
+    MAX_EXTENTS, ShowSnapshot, SnapshotChange, SnapshotSource,
 };
 pub use time::ConfirmTime;
 pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
 pub use verb::{Effect, Verb};
 pub use view::{
-    ArrayStatus, BinnedDisk, Connection, Difference, DifferentExtent, Drive, Group, Health, Host, HostGroup,
-    Job, JobKind, JobState, LockKind, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State,
-    SubjectName, Target, Volume,
+    ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
+    Health, Host, HostGroup, Job, JobKind, JobState, LockKind, OpenAlerts, Protection, RefusedLogin,
+    Schedule, Settings, Snapshot, Space, State, SubjectName, Target, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,
@@ -148,6 +154,7 @@ pub const VERBS: &[&[Verb]] = &[
     volume::VERBS,
     recycle_bin::VERBS,
     snapshot::VERBS,
+    restore::VERBS,
     schedule::VERBS,
     group::VERBS,
     host::VERBS,

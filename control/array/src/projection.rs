@@ -2,8 +2,8 @@
 
 use crate::array::Array;
 use crate::view::{
-    ArrayStatus, BinnedDisk, Connection, Group, Host, HostGroup, LockKind, Protection, Schedule, Settings,
-    Snapshot, Space, State, SubjectName, Volume,
+    ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, LockKind, Protection, Schedule,
+    Settings, Snapshot, Space, State, SubjectName, Volume,
 };
 use block::{Disk, DiskId};
 use records::{
@@ -20,37 +20,55 @@ impl Array {
 
     /// The array as it is now.
     pub(crate) fn status(&self, config: &Config) -> ArrayStatus {
-        let space = self.parts.engine.space();
         ArrayStatus {
             name: self.name(config),
             serial: self.identity.serial.clone(),
             version: self.version.clone(),
-            state: match self.parts.engine.stopped() {
-                None => State::Online,
-                Some(why) => State::Stopped(why),
-            },
+            state: self.state(),
             target_iqn: self.identity.target_iqn(),
             encryption: self.wrapped_key().and_then(|key| LockKind::of(key.lock())),
             portals: self.parts.server.portals(),
             uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
-            space: Space {
-                provisioned: space.provisioned,
-                mapped: space.mapped,
-                zero: space.zero,
-                logical: space.logical(),
-                snapshot: space.snapshot,
-                unique: space.unique,
-                shared: space.shared,
-                physical: space.physical,
-                metadata: space.metadata,
-                reclaimable: space.reclaimable,
-                free: space.free,
-                total: space.total,
-                ratios: space.ratios(),
-            },
+            space: self.space(),
             volumes: config.volumes.len(),
             hosts: config.hosts.len(),
             sessions: self.parts.server.sessions().len(),
+        }
+    }
+
+    /// The same in few figures, none of which is counted for it.
+    pub(crate) fn brief_status(&self, config: &Config) -> BriefStatus {
+        BriefStatus {
+            name: self.name(config),
+            serial: self.identity.serial.clone(),
+            version: self.version.clone(),
+            state: self.state(),
+            alerts: self.alerts.open(),
+            target_iqn: self.identity.target_iqn(),
+            space: self.space(),
+        }
+    }
+
+    fn state(&self) -> State {
+        self.parts.engine.stopped().map_or(State::Online, State::Stopped)
+    }
+
+    fn space(&self) -> Space {
+        let space = self.parts.engine.space();
+        Space {
+            provisioned: space.provisioned,
+            mapped: space.mapped,
+            zero: space.zero,
+            logical: space.logical(),
+            snapshot: space.snapshot,
+            unique: space.unique,
+            shared: space.shared,
+            physical: space.physical,
+            metadata: space.metadata,
+            reclaimable: space.reclaimable,
+            free: space.free,
+            total: space.total,
+            ratios: space.ratios(),
         }
     }
 
@@ -73,21 +91,26 @@ impl Array {
 
     /// One volume with those that see it.
     pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
-        let disk = self.parts.engine.volume(entry.id);
+        let disk = self.parts.engine.disk(entry.id);
+        let source_id = disk.as_ref().and_then(|disk| disk.parent);
         Volume {
             id: entry.id,
             name: entry.name.clone(),
-            bytes: disk.as_ref().map_or(0, |disk| disk.geometry().bytes()),
-            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry().block_bytes),
-            mapped: disk.as_ref().map_or(0, |disk| disk.space().mapped),
+            bytes: disk.as_ref().map_or(0, |disk| disk.geometry.bytes()),
+            block_bytes: disk.as_ref().map_or(0, |disk| disk.geometry.block_bytes),
+            mapped: disk.as_ref().map_or(0, |disk| disk.space.mapped),
             naa: scsi::naa(entry.id),
             created: entry.created,
             group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
-            read_only: disk.is_some_and(|disk| disk.is_read_only()),
+            group_id: entry.group,
+            source: source_id.and_then(|id| config.disk_name(id).map(str::to_owned)),
+            source_id,
+            read_only: disk.is_some_and(|disk| disk.read_only),
             policy: entry.policy,
             in_force: crate::policy::policy_of(config, entry).into(),
             limits: entry.limits,
             scsi2_reservations: entry.scsi2_reservations,
+            labels: entry.labels.clone(),
             connections: self.connections_of(config, entry.id),
         }
     }
@@ -104,6 +127,7 @@ impl Array {
             id: entry.id,
             name: entry.name.clone(),
             source: config.volumes.get(entry.source).map(|volume| volume.name.clone()),
+            source_id: entry.source,
             schedule: entry.schedule.and_then(|id| Some(config.schedules.get(id)?.name.clone())),
             set: entry.set,
             created: entry.created,
@@ -113,6 +137,7 @@ impl Array {
             writable: disk.as_ref().is_some_and(|disk| !disk.read_only),
             kept_until: disk.map(|disk| disk.kept_until).filter(|until| *until > self.clock.retention_now()),
             naa: scsi::naa(entry.id),
+            labels: entry.labels.clone(),
             connections: self.connections_of(config, entry.id),
         }
     }
@@ -132,6 +157,7 @@ impl Array {
             }
         };
         Schedule {
+            id: entry.id,
             name: entry.name.clone(),
             created: entry.created,
             subject,
@@ -174,6 +200,7 @@ impl Array {
         let disks = config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
         let (soft_quota_crossed, hard_quota_reached) = self.quotas.state(entry.id);
         Group {
+            id: entry.id,
             name: entry.name.clone(),
             created: entry.created,
             soft_quota: entry.soft_quota,
@@ -185,13 +212,17 @@ impl Array {
             hard_quota_reached,
             policy: entry.policy,
             limits: entry.limits,
+            labels: entry.labels.clone(),
         }
     }
 
-    /// Every host, by name.
-    pub(crate) fn hosts(&self, config: &Config) -> Vec<Host> {
+    /// Every host, by name; with an initiator name only the one that has it.
+    pub(crate) fn hosts(&self, config: &Config, initiator: Option<&str>) -> crate::Result<Vec<Host>> {
+        let initiator = initiator.map(crate::check::initiator).transpose()?;
+        let wanted = |host: &&HostEntry| initiator.as_ref().is_none_or(|it| host.initiators.contains(it));
         let sessions = self.parts.server.sessions();
-        config.hosts.iter().map(|entry| self.host_with(config, entry, &sessions)).collect()
+        let hosts = config.hosts.iter().filter(wanted);
+        Ok(hosts.map(|entry| self.host_with(config, entry, &sessions)).collect())
     }
 
     /// One host.
@@ -201,18 +232,23 @@ impl Array {
 
     fn host_with(&self, config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
         let seen = |it: &ConnectionEntry| {
-            Some(Connection { host: Some(entry.name.clone()), ..self.connection(config, it)? })
+            let (host, host_id) = (Some(entry.name.clone()), Some(entry.id));
+            Some(Connection { host, host_id, ..self.connection(config, it)? })
         };
         let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
         connections.sort_by_key(|it| it.lun);
         let own = |session: &&iscsi::SessionInfo| entry.initiators.contains(&session.initiator);
+        let group = config.group_of(entry.id);
         Host {
+            id: entry.id,
             name: entry.name.clone(),
             initiators: entry.initiators.clone(),
             chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
             mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
             created: entry.created,
-            host_group: config.group_of(entry.id).map(|group| group.name.clone()),
+            host_group: group.map(|group| group.name.clone()),
+            host_group_id: group.map(|group| group.id),
+            labels: entry.labels.clone(),
             connections,
             sessions: sessions.iter().filter(own).count(),
             refused_logins: self.logins.refused(config, Some(&entry.name)),
@@ -231,9 +267,11 @@ impl Array {
         hosts.sort();
         let seen = config.connections.of_peer(Peer::HostGroup(entry.id));
         HostGroup {
+            id: entry.id,
             name: entry.name.clone(),
             created: entry.created,
             hosts,
+            labels: entry.labels.clone(),
             connections: seen.filter_map(|entry| self.connection(config, entry)).collect(),
         }
     }
@@ -249,11 +287,22 @@ impl Array {
     pub(crate) fn connection(&self, config: &Config, entry: &ConnectionEntry) -> Option<Connection> {
         let volume = config.disk_name(entry.volume)?.to_owned();
         let (host, host_group) = match entry.peer {
-            Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
-            Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
+            Peer::Host(id) => (Some(config.hosts.get(id)?), None),
+            Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?)),
         };
+        let volume_id = entry.volume;
         let locked = || self.parts.engine.volume(entry.volume).is_some_and(|disk| disk.is_read_only());
-        Some(Connection { volume, host, host_group, lun: entry.lun, read_only: entry.read_only || locked() })
+        let read_only = entry.read_only || locked();
+        Some(Connection {
+            volume,
+            volume_id,
+            host: host.map(|it| it.name.clone()),
+            host_id: host.map(|it| it.id),
+            host_group: host_group.map(|it| it.name.clone()),
+            host_group_id: host_group.map(|it| it.id),
+            lun: entry.lun,
+            read_only,
+        })
     }
 
     /// The connections of a volume or snapshot.

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use records::{
-    ARRAY, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Record, SnapshotEntry, Stage, VolumeEntry,
+    ARRAY, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Labels, Record, SnapshotEntry, Stage, VolumeEntry,
 };
 use std::collections::BTreeSet;
 
@@ -102,8 +102,20 @@ async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Res
             Some(source) => {
                 let created = disk.created;
                 let (set, binned, schedule, rules, order) = (0, None, None, Vec::new(), 0);
-                let entry =
-                    SnapshotEntry { id, name, source, created, stage, set, binned, schedule, rules, order };
+                let labels = Labels::default();
+                let entry = SnapshotEntry {
+                    id,
+                    name,
+                    source,
+                    created,
+                    stage,
+                    set,
+                    binned,
+                    schedule,
+                    rules,
+                    order,
+                    labels,
+                };
                 Record::Snapshot(entry)
             }
             None => Record::Volume(VolumeEntry::new(id, name, created, stage, None)),

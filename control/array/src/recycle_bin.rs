@@ -9,7 +9,7 @@ use crate::view::some_of;
 use crate::view::{BinnedDisk, Snapshot, Volume};
 use crate::{Error, Result, check};
 use block::DiskId;
-use records::{Config, DiskEntry, Edit, Stage, Subject};
+use records::{Config, DiskEntry, Edit, Role, Stage, Subject};
 use serde::Serialize;
 
 /// What is in the recycle bin, the newest last.
@@ -38,7 +38,7 @@ verbs! {
     RestoreFromRecycleBin -> Recovered, Change "recover" "recycle bin entry", Operator,
         of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
         => |tx, it| tx.take_from_bin(&it.which, it.name).await;
-    EradicateFromRecycleBin -> (), Change "eradicate" "recycle bin entry", Operator,
+    EradicateFromRecycleBin -> (), Change "eradicate" "recycle bin entry", Admin,
         of |it, config| Object::of(&["which"], &name_in_bin(config, &it.which))
         => |tx, it| tx.eradicate_from_bin(&it.which).await;
 }
@@ -59,8 +59,11 @@ fn name_in_bin(config: &Config, which: &str) -> String {
 }
 
 impl Transaction<'_> {
-    /// Deletes what no host sees: into the recycle bin, or for good.
+    /// Deletes what no host sees: into the recycle bin, or for good, which only administrators may.
     pub(crate) async fn delete(&mut self, entry: DiskEntry, eradicate: bool) -> Result<()> {
+        if eradicate {
+            self.array.require(self.caller, Role::Admin)?;
+        }
         let seen_by: Vec<_> = {
             let config = self.array.config();
             let seen = config.connections.of_volume(entry.id());

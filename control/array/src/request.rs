@@ -10,7 +10,7 @@ use crate::caller::Caller;
 use crate::transaction::Transaction;
 use crate::verb::{Effect, Object, Verb};
 use crate::{Error, Result};
-use records::Config;
+use records::{Config, Role};
 use serde::Serialize;
 use std::fmt;
 
@@ -146,8 +146,14 @@ impl Array {
 
     /// Refuses what the caller's role does not allow.
     pub(crate) fn authorize<R: Request>(&self, caller: &Caller, request: &R) -> Result<()> {
+        self.require(caller, R::VERB.role)?;
+        request.authorize(self, caller)
+    }
+
+    /// Refuses a caller whose role is lower than this one.
+    pub(crate) fn require(&self, caller: &Caller, needed: Role) -> Result<()> {
         let over = || Error::forbidden(format!("{} is no longer signed in: sign in again", caller.user));
-        let (role, needed) = (self.accounts.role_now(caller).ok_or_else(over)?, R::VERB.role);
+        let role = self.accounts.role_now(caller).ok_or_else(over)?;
         if role < needed {
             return Err(Error::forbidden(format!(
                 "that needs the role {}, and {} has the role {}: ask an administrator",
@@ -156,6 +162,6 @@ impl Array {
                 role.name()
             )));
         }
-        request.authorize(self, caller)
+        Ok(())
     }
 }

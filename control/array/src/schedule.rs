@@ -10,11 +10,14 @@ use crate::array::Array;
 use crate::caller::Caller;
 use crate::request::verbs;
 use crate::service::schedules::{ScheduleChange, due, expired, is_ahead, set};
+use crate::snapshot::Wanted;
 use crate::transaction::Transaction;
 use crate::view::{Schedule, Snapshot, SubjectName};
 use crate::{Error, Result, check};
 use history::Severity;
-use records::{DiskEntry, Edit, Record, ScheduleEntry, ScheduleId, SnapshotEntry, Subject};
+use records::{
+    DiskEntry, Edit, Labels, Record, ScheduleEntry, ScheduleId, SnapshotEntry, Subject, VolumeEntry,
+};
 use serde::Serialize;
 
 /// Create a snapshot schedule.
@@ -127,15 +130,16 @@ impl Transaction<'_> {
         set(&mut new, change, self.array.clock.schedule_now())?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Schedule(new))]).await?;
-            self.done("schedule.changed", "schedule", name, "was changed");
+            self.done("schedule.changed", "schedule", &entry.name, "was changed");
         }
         self.schedule_now(entry.id)
     }
 
     pub async fn delete_schedule(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().schedules.named(name)?.clone();
+        let name = entry.name.clone();
         self.commit(vec![Edit::Remove(Record::Schedule(entry))]).await?;
-        self.done("schedule.deleted", "schedule", name, "was deleted; its snapshots stay");
+        self.done("schedule.deleted", "schedule", &name, "was deleted; its snapshots stay");
         Ok(())
     }
 
@@ -164,10 +168,15 @@ impl Transaction<'_> {
                 Vec::new()
             }
             false => {
-                let suffix = self.free_suffix(&sources, &format!("{name}-{}", check::stamp(time)));
+                let suffix = self.free_suffix(&sources, &format!("{}-{}", entry.name, check::stamp(time)));
                 let begin = self.array.clock.retention_begin();
                 let keep_until = if entry.immutable > 0 { begin + entry.immutable } else { 0 };
-                self.take(&sources, &suffix, keep_until, Some((&entry, rules))).await?
+                let wanted = |source: VolumeEntry| {
+                    let name = Some(format!("{}.{suffix}", source.name));
+                    Wanted { source, name, labels: Labels::default() }
+                };
+                let wanted = sources.into_iter().map(wanted).collect();
+                self.take(wanted, keep_until, Some((&entry, rules))).await?
             }
         };
         self.let_go(&entry).await?;

@@ -2,7 +2,7 @@
 
 use crate::request::verbs;
 use crate::transaction::Transaction;
-use crate::view::{ArrayStatus, Settings};
+use crate::view::{ArrayStatus, BriefStatus, Settings};
 use crate::{Error, Result, check};
 use records::{Edit, Record};
 use serde::Serialize;
@@ -16,6 +16,10 @@ const SCRUB_INTERVAL_SECONDS: RangeInclusive<u64> = 3600..=366 * 24 * 3600;
 /// The array's state and space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowArray;
+
+/// The array's state in few figures that cost little: for programs that ask again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowStatus;
 
 /// Settings of the array as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +45,8 @@ pub struct SettingsChange {
 verbs! {
     ShowArray -> ArrayStatus, Read "show" "array", Viewer
         => |tx, _| Ok(tx.array.status(&tx.array.config()));
+    ShowStatus -> BriefStatus, Read "show" "status", Viewer
+        => |tx, _| Ok(tx.array.brief_status(&tx.array.config()));
     ShowSettings -> Settings, Read "show" "settings", Viewer
         => |tx, _| Ok(tx.array.settings(&tx.array.config()));
     ChangeSettings -> Settings, Change "change" "settings", Admin

@@ -1,27 +1,31 @@
-//! Snapshots: taking them of a volume or of a whole group at one moment, changing and restoring them, and comparing
+//! Snapshots: taking them of volumes or of a whole group at one moment, changing them, and comparing
 //! two. Their records are committed in the same step.
 
 use crate::array::Array;
+use crate::ensure::{Ensured, Existing};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::verb::Object;
-use crate::view::{Difference, DifferentExtent, Snapshot, SubjectName, Volume};
+use crate::view::{Difference, DifferentExtent, Snapshot, SubjectName, some_of};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId, Provisioning};
-use records::{DiskEntry, Edit, Record, ScheduleEntry, SnapshotEntry, Stage, Topic, VolumeEntry};
+use records::{
+    DiskEntry, Edit, Labels, LabelsChange, Record, ScheduleEntry, SnapshotEntry, Stage, Topic, VolumeEntry,
+};
 use serde::Serialize;
 use serde_json::json;
 
 /// Most extents of one answer to a comparison.
 pub const MAX_EXTENTS: usize = 100_000;
+/// Most volumes of one set of snapshots that is not of a group.
+const MAX_SOURCES: usize = 1000;
 
-/// Give a volume the contents and size that a snapshot, or another volume, has now. What it held is lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RestoreVolume {
-    /// The volume to be overwritten.
-    pub volume: String,
-    /// The snapshot or volume with the contents.
-    pub source: String,
+/// A snapshot to be taken.
+pub(crate) struct Wanted {
+    pub source: VolumeEntry,
+    /// Its name; none until one is chosen.
+    pub name: Option<String>,
+    pub labels: Labels,
 }
 
 /// Take a snapshot of a volume, or of every volume of a group at one moment.
@@ -33,6 +37,32 @@ pub struct CreateSnapshots {
     pub suffix: Option<String>,
     /// Nobody can delete or change it before this time, in seconds since 1970.
     pub keep_until: Option<u64>,
+    /// Labels of each.
+    pub labels: LabelsChange,
+}
+
+/// Take snapshots of volumes at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateSnapshotSet {
+    /// Of what, in the order of the answer.
+    pub sources: Vec<SnapshotSource>,
+    /// What follows the volume's name and a dot, where no name is given; the time if none is given.
+    pub suffix: Option<String>,
+    /// Nobody can delete or change them before this time, in seconds since 1970.
+    pub keep_until: Option<u64>,
+    /// Labels of each.
+    pub labels: LabelsChange,
+}
+
+/// A volume of which a snapshot is to be taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SnapshotSource {
+    /// The volume.
+    pub volume: String,
+    /// The snapshot's name.
+    pub name: Option<String>,
+    /// Its labels, besides those of all.
+    pub labels: LabelsChange,
 }
 
 /// All snapshots, by name.
@@ -87,14 +117,20 @@ pub enum SnapshotChange {
     Writable(bool),
     /// Nobody can delete or change it before this time, in seconds since 1970.
     KeepUntil(u64),
+    /// Its labels.
+    Labels(LabelsChange),
 }
 
 verbs! {
-    RestoreVolume -> Volume, Change "restore" "volume", Operator, about volume
-        => |tx, it| tx.restore_volume(&it.volume, &it.source).await;
-    CreateSnapshots -> Vec<Snapshot>, Change "create" "snapshot", Operator,
-        of |it, _| Object::of(&["subject"], &it.subject.to_string())
-        => |tx, it| tx.create_snapshots(&it.subject, it.suffix, it.keep_until).await;
+    CreateSnapshots -> Ensured<Vec<Snapshot>>, Change "create" "snapshot", Operator,
+        of |it, config| Object::of(&["subject"], &it.subject.shown(config))
+        => |tx, it| tx.create_snapshots(it).await;
+    CreateSnapshotSet -> Ensured<Vec<Snapshot>>, Change "create" "snapshot", Operator,
+        of |it, config| {
+            let names: Vec<_> = it.sources.iter().map(|it| config.name_for(&it.volume).to_owned()).collect();
+            Object::of(&[], &format!("of {}", some_of(&names)))
+        }
+        => |tx, it| tx.create_snapshot_set(it).await;
     ListSnapshots -> Vec<Snapshot>, Read "list" "snapshot", Viewer
         => |tx, _| Ok(tx.array.snapshots(&tx.array.config()));
     ShowSnapshot -> Snapshot, Read "show" "snapshot", Viewer, about name
@@ -111,36 +147,115 @@ verbs! {
 }
 
 impl Transaction<'_> {
-    pub async fn create_snapshots(
-        &mut self,
-        subject: &SubjectName,
-        suffix: Option<String>,
-        keep_until: Option<u64>,
-    ) -> Result<Vec<Snapshot>> {
-        let sources: Vec<VolumeEntry> = {
+    pub async fn create_snapshots(&mut self, new: CreateSnapshots) -> Result<Ensured<Vec<Snapshot>>> {
+        let CreateSnapshots { subject, suffix, keep_until, labels } = new;
+        let (field, sources): (_, Vec<VolumeEntry>) = {
             let config = self.array.config();
-            match subject {
-                SubjectName::Volume(name) => vec![config.volumes.named(name)?.clone()],
-                SubjectName::Group(name) => config.members(config.groups.named(name)?.id).cloned().collect(),
+            match &subject {
+                SubjectName::Volume(which) => ("volume", vec![config.volumes.named(which)?.clone()]),
+                SubjectName::Group(which) => {
+                    ("group", config.members(config.groups.named(which)?.id).cloned().collect())
+                }
             }
         };
         if sources.is_empty() {
             return Err(Error::precondition("the volume group is empty: put volumes into it first"));
         }
-        self.refuse_past(keep_until)?;
-        let suffix = self.suffix(&sources, suffix)?;
-        let entries = self.take(&sources, &suffix, keep_until.unwrap_or(0), None).await?;
-        let config = self.array.config();
-        let taken = entries.iter().filter_map(|entry| config.snapshots.get(entry.id));
-        Ok(taken.map(|entry| self.array.snapshot(&config, entry)).collect())
+        let labels = Labels::default().with(&labels)?;
+        let wanted = sources.into_iter().map(|source| Wanted { source, name: None, labels: labels.clone() });
+        self.take_or_find(field, wanted.collect(), suffix, keep_until).await
     }
 
-    /// Takes snapshots of volumes at one moment; each is called as its volume, a dot and the suffix. With `run`, the
-    /// schedule that it is for, as it is to be afterwards, and the rules: all in one step.
+    pub async fn create_snapshot_set(&mut self, new: CreateSnapshotSet) -> Result<Ensured<Vec<Snapshot>>> {
+        let CreateSnapshotSet { sources, suffix, keep_until, labels } = new;
+        if !(1..=MAX_SOURCES).contains(&sources.len()) {
+            return Err(Error::invalid(format!("name 1 to {MAX_SOURCES} volumes")).about("sources"));
+        }
+        let mut wanted: Vec<Wanted> = Vec::with_capacity(sources.len());
+        for SnapshotSource { volume, name, labels: own } in sources {
+            name.as_deref().map(check::snapshot_name).transpose()?;
+            let source = self.array.config().volumes.named(&volume)?.clone();
+            if wanted.iter().any(|it| it.source.id == source.id || name.is_some() && it.name == name) {
+                let message =
+                    format!("volume {:?}, or the name of its snapshot, is given twice", source.name);
+                return Err(Error::invalid(message).about("sources"));
+            }
+            let labels = Labels::default().with(&labels.clone().then(own))?;
+            wanted.push(Wanted { source, name, labels });
+        }
+        self.take_or_find("sources", wanted, suffix, keep_until).await
+    }
+
+    /// Takes snapshots at one moment, or finds those that were taken by an equal request. `field`: the one that says of
+    /// what.
+    async fn take_or_find(
+        &mut self,
+        field: &'static str,
+        mut wanted: Vec<Wanted>,
+        suffix: Option<String>,
+        keep_until: Option<u64>,
+    ) -> Result<Ensured<Vec<Snapshot>>> {
+        suffix.as_deref().map(check::snapshot_suffix).transpose()?;
+        let nameless: Vec<_> =
+            wanted.iter().filter(|it| it.name.is_none()).map(|it| it.source.clone()).collect();
+        let repeatable = suffix.is_some() || nameless.is_empty();
+        let suffix = suffix.unwrap_or_else(|| self.free_suffix(&nameless, &check::stamp(self.now())));
+        for it in &mut wanted {
+            it.name.get_or_insert_with(|| format!("{}.{suffix}", it.source.name));
+        }
+        if repeatable && let Some(found) = self.find_taken(field, &wanted, keep_until)? {
+            return Ok(Ensured::existing(self.shown(&found)));
+        }
+        self.refuse_past(keep_until)?;
+        let taken = self.take(wanted, keep_until.unwrap_or(0), None).await?;
+        Ok(Ensured::new(self.shown(&taken)))
+    }
+
+    fn shown(&self, entries: &[SnapshotEntry]) -> Vec<Snapshot> {
+        let config = self.array.config();
+        let there = entries.iter().filter_map(|entry| config.snapshots.get(entry.id));
+        there.map(|entry| self.array.snapshot(&config, entry)).collect()
+    }
+
+    /// The snapshots that have these names, if all of them were taken of these volumes at one moment; `None` if no name
+    /// is taken.
+    pub(crate) fn find_taken(
+        &self,
+        field: &'static str,
+        wanted: &[Wanted],
+        keep_until: Option<u64>,
+    ) -> Result<Option<Vec<SnapshotEntry>>> {
+        let config = self.array.config();
+        let find = |it: &Wanted| config.snapshots.find(it.name.as_deref()?).cloned();
+        let found: Vec<SnapshotEntry> = wanted.iter().filter_map(find).collect();
+        let Some(first) = found.first() else {
+            wanted
+                .iter()
+                .filter_map(|it| it.name.as_deref())
+                .try_for_each(|name| config.disk_name_free(name))?;
+            return Ok(None);
+        };
+        let existing = Existing { noun: "snapshot", name: &first.name };
+        existing.same(field, found.len() == wanted.len())?;
+        for (entry, wanted) in found.iter().zip(wanted) {
+            let existing = Existing { noun: "snapshot", name: &entry.name };
+            existing.same(field, entry.source == wanted.source.id && entry.set == first.set)?;
+            existing.same(
+                "labels",
+                wanted.labels.iter().all(|(key, value)| entry.labels.get(key) == Some(value)),
+            )?;
+            // It may have been extended since.
+            let kept_until = self.array.parts.engine.disk(entry.id).map_or(0, |disk| disk.kept_until);
+            existing.same("retain_until", keep_until.is_none_or(|until| kept_until >= until))?;
+        }
+        Ok(Some(found))
+    }
+
+    /// Takes snapshots of volumes at one moment. With `run`, the schedule that it is for, as it is to be afterwards, and
+    /// the rules: all in one step.
     pub(crate) async fn take(
         &mut self,
-        sources: &[VolumeEntry],
-        suffix: &str,
+        wanted: Vec<Wanted>,
         keep_until: u64,
         run: Option<(&ScheduleEntry, Vec<String>)>,
     ) -> Result<Vec<SnapshotEntry>> {
@@ -148,9 +263,9 @@ impl Transaction<'_> {
         let (schedule, rules) = run.unzip();
         let rules = rules.unwrap_or_default();
         let order = schedule.map_or(0, |schedule| self.array.config().newest_of(schedule.id) + 1);
-        let entry = |source: &VolumeEntry| SnapshotEntry {
+        let entry = |Wanted { source, name, labels }: Wanted| SnapshotEntry {
             id: DiskId((self.array.env.random)()),
-            name: format!("{}.{suffix}", source.name),
+            name: name.unwrap_or_default(),
             source: source.id,
             created,
             stage: Stage::Ready,
@@ -159,8 +274,9 @@ impl Transaction<'_> {
             schedule: schedule.map(|schedule| schedule.id),
             rules: rules.clone(),
             order,
+            labels,
         };
-        let entries: Vec<_> = sources.iter().map(entry).collect();
+        let entries: Vec<_> = wanted.into_iter().map(entry).collect();
         let snapshots = entries.iter().cloned().map(Record::Snapshot);
         let records = snapshots.chain(schedule.cloned().map(Record::Schedule));
         let edits = records.map(Edit::Put).collect();
@@ -172,18 +288,7 @@ impl Transaction<'_> {
         Ok(entries)
     }
 
-    /// A suffix that gives every snapshot a free name: the given one, or one made of the time.
-    fn suffix(&self, sources: &[VolumeEntry], given: Option<String>) -> Result<String> {
-        let Some(suffix) = given else { return Ok(self.free_suffix(sources, &check::stamp(self.now()))) };
-        check::name("snapshot", &suffix)?;
-        let config = self.array.config();
-        for source in sources {
-            config.disk_name_free(&format!("{}.{suffix}", source.name))?;
-        }
-        Ok(suffix)
-    }
-
-    /// As it is, or with a number if such a name is taken.
+    /// A suffix that gives a snapshot of each volume a free name: this one, or with a number if such a name is taken.
     pub(crate) fn free_suffix(&self, sources: &[VolumeEntry], suffix: &str) -> String {
         let config = self.array.config();
         let free = |suffix: &String| {
@@ -207,6 +312,7 @@ impl Transaction<'_> {
 
     pub async fn change_snapshot(&mut self, name: &str, change: SnapshotChange) -> Result<Snapshot> {
         let entry = self.array.config().snapshots.named(name)?.clone();
+        let name = entry.name.as_str();
         let engine = &self.array.parts.engine;
         let refused = |error| Error::refused(&format!("snapshot {name:?} can't be changed"), error);
         let what = match change {
@@ -218,6 +324,15 @@ impl Transaction<'_> {
                 let renamed = SnapshotEntry { name: new, ..entry.clone() };
                 self.commit(vec![Edit::Put(Record::Snapshot(renamed))]).await?;
                 what
+            }
+            SnapshotChange::Labels(labels) => {
+                let labels = entry.labels.with(&labels)?;
+                if labels == entry.labels {
+                    return self.snapshot_now(entry.id);
+                }
+                let changed = SnapshotEntry { labels, ..entry.clone() };
+                self.commit(vec![Edit::Put(Record::Snapshot(changed))]).await?;
+                "has other labels now".into()
             }
             SnapshotChange::Writable(writable) => {
                 let before = engine.disk(entry.id).is_some_and(|disk| !disk.read_only);
@@ -254,33 +369,6 @@ impl Transaction<'_> {
     pub async fn delete_snapshot(&mut self, name: &str, eradicate: bool) -> Result<()> {
         let entry = self.array.config().snapshots.named(name)?.clone();
         self.delete(DiskEntry::Snapshot(entry), eradicate).await
-    }
-
-    pub async fn restore_volume(&mut self, volume: &str, source: &str) -> Result<Volume> {
-        let (id, from) = {
-            let config = self.array.config();
-            (config.volumes.named(volume)?.id, config.disk_named(source)?)
-        };
-        if id == from {
-            return Err(Error::invalid("a volume is not restored from itself: name a snapshot"));
-        }
-        let before = self.array.disk(id, volume)?.geometry();
-        let other = self.array.disk(from, source)?.geometry();
-        if before.block_bytes != other.block_bytes {
-            return Err(Error::invalid(format!(
-                "{volume:?} has blocks of {} bytes and {source:?} of {}: clone {source:?} instead",
-                before.block_bytes, other.block_bytes
-            )));
-        }
-        let restored = self.array.parts.engine.restore_volume(id, from).await;
-        restored.map_err(|error| Error::refused(&format!("volume {volume:?} can't be restored"), error))?;
-        if before != other {
-            self.array.parts.exports.notify(id, export::Event::CapacityChanged);
-        }
-        self.array.parts.exports.notify(id, export::Event::ContentReplaced);
-        self.done("volume.overwritten", "volume", volume, &format!("was restored from {source:?}"));
-        self.array.publish_change(Topic::Volumes);
-        self.volume_now(id)
     }
 
     pub(crate) fn snapshot_now(&self, id: DiskId) -> Result<Snapshot> {

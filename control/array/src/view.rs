@@ -5,7 +5,7 @@ use block::DiskId;
 use engine::Ratios;
 use history::Severity;
 use notify::Destination;
-use records::{Limits, Policy, Rule, Scrub};
+use records::{Config, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId, Scrub};
 use serde::Serialize;
 use shelf::pool::{DriveStatus, Lock, PoolStatus};
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +30,12 @@ pub struct Volume {
     pub created: u64,
     /// The volume group that it is in.
     pub group: Option<String>,
+    /// Its identity.
+    pub group_id: Option<GroupId>,
+    /// What it was cloned from; `None` if that is gone.
+    pub source: Option<String>,
+    /// The identity of what it was cloned from, even if that is gone.
+    pub source_id: Option<DiskId>,
     /// It takes no changes.
     pub read_only: bool,
     /// What is set about its reduction.
@@ -40,6 +46,8 @@ pub struct Volume {
     pub limits: Limits,
     /// RESERVE and RELEASE of SCSI-2 are commands of it.
     pub scsi2_reservations: bool,
+    /// Its labels.
+    pub labels: Labels,
     /// Its connections: hosts, then host groups.
     pub connections: Vec<Connection>,
 }
@@ -53,6 +61,8 @@ pub struct Snapshot {
     pub name: String,
     /// The volume that it was taken of; `None` if that is gone.
     pub source: Option<String>,
+    /// The identity of that volume, even if it is gone.
+    pub source_id: DiskId,
     /// The schedule that took it; `None` if it was taken by hand, or the schedule is gone.
     pub schedule: Option<String>,
     /// Those that were taken at one moment have the same number here.
@@ -71,6 +81,8 @@ pub struct Snapshot {
     pub kept_until: Option<u64>,
     /// The name that hosts know it by (VPD page 83h): `naa.` and 32 hex digits.
     pub naa: String,
+    /// Its labels.
+    pub labels: Labels,
     /// Its connections: hosts, then host groups.
     pub connections: Vec<Connection>,
 }
@@ -78,6 +90,8 @@ pub struct Snapshot {
 /// A snapshot schedule as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
+    /// Its identity.
+    pub id: ScheduleId,
     /// Its name.
     pub name: String,
     /// When it was made, in seconds since 1970.
@@ -140,6 +154,8 @@ pub struct BinnedDisk {
 /// A volume group as an operator sees it. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
+    /// Its identity.
+    pub id: GroupId,
     /// Its name.
     pub name: String,
     /// When it was made, in seconds since 1970.
@@ -162,11 +178,15 @@ pub struct Group {
     pub policy: Policy,
     /// What its volumes may do together in a second.
     pub limits: Limits,
+    /// Its labels.
+    pub labels: Labels,
 }
 
 /// A host as an operator sees it. Secrets are never shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
+    /// Its identity.
+    pub id: HostId,
     /// Its name.
     pub name: String,
     /// Its initiator names, in lower case.
@@ -179,6 +199,10 @@ pub struct Host {
     pub created: u64,
     /// The host group that it is in.
     pub host_group: Option<String>,
+    /// Its identity.
+    pub host_group_id: Option<HostGroupId>,
+    /// Its labels.
+    pub labels: Labels,
     /// What it sees, by itself or by its group, in order of LUNs.
     pub connections: Vec<Connection>,
     /// Sessions that its initiators have now.
@@ -190,12 +214,16 @@ pub struct Host {
 /// A host group as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostGroup {
+    /// Its identity.
+    pub id: HostGroupId,
     /// Its name.
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// Names of its hosts.
     pub hosts: Vec<String>,
+    /// Its labels.
+    pub labels: Labels,
     /// What it sees, in order of LUNs.
     pub connections: Vec<Connection>,
 }
@@ -205,14 +233,41 @@ pub struct HostGroup {
 pub struct Connection {
     /// The volume's name.
     pub volume: String,
+    /// Its identity.
+    pub volume_id: DiskId,
     /// The host's name.
     pub host: Option<String>,
+    /// The host's identity.
+    pub host_id: Option<HostId>,
     /// The host group's name.
     pub host_group: Option<String>,
+    /// The host group's identity.
+    pub host_group_id: Option<HostGroupId>,
     /// The LUN under which it is seen.
     pub lun: u16,
     /// Writes are refused, because of the connection or of the snapshot.
     pub read_only: bool,
+}
+
+/// A connection, and what a host needs to attach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// The connection.
+    pub connection: Connection,
+    /// The serial number that hosts know it by (VPD page 80h).
+    pub serial: String,
+    /// Size that hosts see, in bytes.
+    pub bytes: u64,
+    /// Logical block length: 512 or 4096.
+    pub block_bytes: u32,
+    /// iSCSI name of the target.
+    pub target_iqn: String,
+    /// Where the host logs in, in the order of the portal group tags, from 1.
+    pub portals: Vec<SocketAddr>,
+    /// The host must pass CHAP; of a host group: one of its hosts must.
+    pub chap: bool,
+    /// The array passes CHAP to the host; of a host group: to one of its hosts.
+    pub mutual_chap: bool,
 }
 
 /// Settings of the array as a whole.
@@ -255,6 +310,36 @@ pub struct ArrayStatus {
     pub sessions: usize,
     /// What the drives' data key is locked with; `None` if the drives are not encrypted.
     pub encryption: Option<LockKind>,
+}
+
+/// How many alerts are open, acknowledged or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenAlerts {
+    /// All.
+    pub all: usize,
+    /// Those that are warnings.
+    pub warning: usize,
+    /// Those that are critical.
+    pub critical: usize,
+}
+
+/// The array in few figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BriefStatus {
+    /// What people call it.
+    pub name: String,
+    /// Sixteen hex digits.
+    pub serial: String,
+    /// Version of the software.
+    pub version: String,
+    /// Whether it serves.
+    pub state: State,
+    /// Alerts that are open.
+    pub alerts: OpenAlerts,
+    /// iSCSI name of its target.
+    pub target_iqn: String,
+    /// Space.
+    pub space: Space,
 }
 
 /// What the key of encrypted drives is locked with.
@@ -360,11 +445,12 @@ pub enum SubjectName {
     Group(String),
 }
 
-impl std::fmt::Display for SubjectName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl SubjectName {
+    /// For the audit log, with its name if it was given by its identity.
+    pub(crate) fn shown(&self, config: &Config) -> String {
         match self {
-            SubjectName::Volume(name) => write!(f, "of volume {name}"),
-            SubjectName::Group(name) => write!(f, "of volume group {name}"),
+            SubjectName::Volume(which) => format!("of volume {}", config.name_for(which)),
+            SubjectName::Group(which) => format!("of volume group {}", config.name_for(which)),
         }
     }
 }

@@ -1,11 +1,15 @@
 //! Volumes: creating, cloning, changing and deleting them.
 
+use crate::ensure::{Ensured, Existing};
 use crate::request::verbs;
 use crate::transaction::{Contents, Transaction};
 use crate::view::Volume;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId};
-use records::{DiskEntry, Edit, GroupId, LimitsChange, PolicyChange, Record, Stage, Topic, VolumeEntry};
+use records::{
+    DiskEntry, Edit, GroupId, Labels, LabelsChange, LimitsChange, PolicyChange, Record, Stage, Topic,
+    VolumeEntry,
+};
 use serde::Serialize;
 use serde_json::json;
 
@@ -14,7 +18,7 @@ fn put(entry: &VolumeEntry, stage: Stage) -> Edit {
 }
 
 /// Create a volume. `bytes`: 1 MiB to 16 PiB; `block_bytes`: 512 or 4096.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CreateVolume {
     /// Its name.
     pub name: String,
@@ -24,10 +28,12 @@ pub struct CreateVolume {
     pub block_bytes: u32,
     /// The volume group to be in.
     pub group: Option<String>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 /// Clone a volume or a snapshot: a new volume with its contents of now, sharing its space.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CloneVolume {
     /// The volume or snapshot to copy.
     pub source: String,
@@ -35,6 +41,8 @@ pub struct CloneVolume {
     pub name: String,
     /// The volume group to be in.
     pub group: Option<String>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 /// All volumes, by name.
@@ -85,13 +93,15 @@ pub struct VolumeChange {
     pub scsi2_reservations: Option<bool>,
     /// Whether it takes no changes. Not together with anything else, as it is a step of its own.
     pub read_only: Option<bool>,
+    /// Its labels.
+    pub labels: LabelsChange,
 }
 
 verbs! {
-    CreateVolume -> Volume, Change "create" "volume", Operator, about name
-        => |tx, it| tx.create_volume(it.name, it.bytes, it.block_bytes, it.group).await;
-    CloneVolume -> Volume, Change "clone" "volume", Operator, about name
-        => |tx, it| tx.clone_volume(&it.source, it.name, it.group).await;
+    CreateVolume -> Ensured<Volume>, Change "create" "volume", Operator, about name
+        => |tx, it| tx.create_volume(it).await;
+    CloneVolume -> Ensured<Volume>, Change "clone" "volume", Operator, about name
+        => |tx, it| tx.clone_volume(it).await;
     ListVolumes -> Vec<Volume>, Read "list" "volume", Viewer
         => |tx, _| Ok(tx.array.volumes(&tx.array.config()));
     ShowVolume -> Volume, Read "show" "volume", Viewer, about name
@@ -106,44 +116,65 @@ verbs! {
 }
 
 impl Transaction<'_> {
-    pub async fn create_volume(
-        &mut self,
-        name: String,
-        bytes: u64,
-        block_bytes: u32,
-        group: Option<String>,
-    ) -> Result<Volume> {
-        self.make_volume(name, group, Contents::Empty(check::geometry(bytes, block_bytes)?)).await
+    pub async fn create_volume(&mut self, new: CreateVolume) -> Result<Ensured<Volume>> {
+        let CreateVolume { name, bytes, block_bytes, group, labels } = new;
+        self.make_volume(name, group, labels, Contents::Empty(check::geometry(bytes, block_bytes)?)).await
     }
 
-    pub async fn clone_volume(
-        &mut self,
-        source: &str,
-        name: String,
-        group: Option<String>,
-    ) -> Result<Volume> {
-        let source = self.array.config().disk_named(source)?;
-        self.make_volume(name, group, Contents::Of(source)).await
+    pub async fn clone_volume(&mut self, new: CloneVolume) -> Result<Ensured<Volume>> {
+        let CloneVolume { source, name, group, labels } = new;
+        let source = self.array.config().disk_named(&source)?;
+        self.make_volume(name, group, labels, Contents::Of(source)).await
     }
 
     async fn make_volume(
         &mut self,
         name: String,
         group: Option<String>,
+        labels: LabelsChange,
         contents: Contents,
-    ) -> Result<Volume> {
+    ) -> Result<Ensured<Volume>> {
         check::name("volume", &name)?;
-        self.array.config().disk_name_free(&name)?;
         let group = self.group_named(group)?;
+        let existing = self.array.config().volumes.find(&name).cloned();
+        if let Some(entry) = existing {
+            self.same_volume(&entry, &contents, group, &labels)?;
+            return self.volume_now(entry.id).map(Ensured::existing);
+        }
+        self.array.config().disk_name_free(&name)?;
         let (id, created) = (DiskId((self.array.env.random)()), self.now());
-        let entry = VolumeEntry::new(id, name, created, Stage::Ready, group);
+        let labels = Labels::default().with(&labels)?;
+        let entry = VolumeEntry { labels, ..VolumeEntry::new(id, name, created, Stage::Ready, group) };
         let affected = self
             .commit_volume(contents, vec![put(&entry, Stage::Ready)], id)
             .await
             .map_err(|error| Error::refused(&format!("volume {:?} could not be made", entry.name), error))?;
         self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await?;
         self.done("volume.created", "volume", &entry.name, "was created");
-        self.volume_now(entry.id)
+        self.volume_now(entry.id).map(Ensured::new)
+    }
+
+    /// Refuses a request to make a volume that exists, unless it is as the request has it.
+    fn same_volume(
+        &self,
+        entry: &VolumeEntry,
+        contents: &Contents,
+        group: Option<GroupId>,
+        labels: &LabelsChange,
+    ) -> Result<()> {
+        let existing = Existing { noun: "volume", name: &entry.name };
+        let parent = self.array.parts.engine.disk(entry.id).and_then(|disk| disk.parent);
+        match contents {
+            Contents::Of(source) => existing.same("source", parent == Some(*source))?,
+            Contents::Empty(wanted) => {
+                let now = self.array.disk(entry.id, &entry.name)?.geometry();
+                existing.same("source", parent.is_none())?;
+                existing.same("size", wanted.bytes() == now.bytes())?;
+                existing.same("block_size", wanted.block_bytes == now.block_bytes)?;
+            }
+        }
+        existing.same("group", group.is_none() || group == entry.group)?;
+        existing.same_labels(&entry.labels, labels)
     }
 
     pub async fn change_volume(&mut self, name: &str, change: VolumeChange) -> Result<Volume> {
@@ -168,7 +199,7 @@ impl Transaction<'_> {
             }
         }
         let mut new = entry.clone();
-        let VolumeChange { name: new_name, group, policy, limits, scsi2_reservations, .. } = change;
+        let VolumeChange { name: new_name, group, policy, limits, scsi2_reservations, labels, .. } = change;
         if let Some(name) = new_name.filter(|name| *name != entry.name) {
             check::name("volume", &name)?;
             self.array.config().disk_name_free(&name)?;
@@ -179,6 +210,7 @@ impl Transaction<'_> {
         }
         new.policy = new.policy.with(policy);
         new.limits = new.limits.with(limits)?;
+        new.labels = new.labels.with(&labels)?;
         new.scsi2_reservations = scsi2_reservations.unwrap_or(new.scsi2_reservations);
         if new != entry {
             self.commit(vec![put(&new, Stage::Ready)]).await?;

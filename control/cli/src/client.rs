@@ -41,6 +41,8 @@ pub struct Answer<A> {
     pub value: Value,
     /// Its ETag.
     pub tag: String,
+    /// What was to be created existed already with equal content.
+    pub existed: bool,
     /// Name of its schema in the description of the API.
     pub schema: &'static str,
     kind: PhantomData<fn() -> A>,
@@ -130,12 +132,12 @@ impl Client {
 
     /// Sends a request.
     pub fn call<A>(&self, request: Request<A>) -> Result<Answer<A>> {
-        read(self.exchange(&request, None)?, request.schema)
+        read(self.exchange(&request, None)?, &request)
     }
 
     /// Sends a change that is refused unless the object still has the tag.
     pub fn call_if<A>(&self, tag: &str, request: Request<A>) -> Result<Answer<A>> {
-        read(self.exchange(&request, Some(tag))?, request.schema)
+        read(self.exchange(&request, Some(tag))?, &request)
     }
 
     /// Sends a request whose response is not JSON.
@@ -198,7 +200,8 @@ fn goes_in_clear(url: &str) -> bool {
     !here && address.scheme_str().is_none_or(|scheme| !scheme.eq_ignore_ascii_case("https"))
 }
 
-fn read<A>(mut response: Response<ureq::Body>, schema: &'static str) -> Result<Answer<A>> {
+fn read<A>(mut response: Response<ureq::Body>, request: &Request<A>) -> Result<Answer<A>> {
+    let existed = request.method == "POST" && response.status() == StatusCode::OK;
     let tag = response.headers().get("etag").and_then(|tag| tag.to_str().ok()).unwrap_or_default();
     let tag = tag.to_owned();
     let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
@@ -206,7 +209,7 @@ fn read<A>(mut response: Response<ureq::Body>, schema: &'static str) -> Result<A
         true => Value::Null,
         false => serde_json::from_str(&text).context("the array's answer is not JSON")?,
     };
-    Ok(Answer { value, tag, schema, kind: PhantomData })
+    Ok(Answer { value, tag, existed, schema: request.schema, kind: PhantomData })
 }
 
 /// The noun of the command line for the first segment of a path: `volume` for `volumes`.

@@ -9,6 +9,7 @@ mod drive;
 mod group;
 mod host;
 mod key;
+mod label;
 mod notification;
 mod performance;
 mod policy;
@@ -25,7 +26,7 @@ use crate::{format, manual, show};
 use ::client::{Choice, api};
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -161,13 +162,43 @@ enum Noun {
 enum ConnectionVerb {
     /// List connections of volumes and snapshots to hosts and host groups
     List,
+    /// Show a connection with everything to attach the volume: LUN, target, portals, CHAP
+    #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
+    Show {
+        /// Volume or snapshot
+        volume: String,
+        /// Host
+        #[arg(long)]
+        host: Option<String>,
+        /// Host group
+        #[arg(long)]
+        host_group: Option<String>,
+    },
 }
 
 impl ConnectionVerb {
     fn run(self, client: &Client) -> Result<Shown> {
-        let ConnectionVerb::List = self;
-        Ok(client.call(api::list_connections(&api::ListConnections::default()))?.into())
+        Ok(match self {
+            ConnectionVerb::List => {
+                client.call(api::list_connections(&api::ListConnections::default()))?.into()
+            }
+            ConnectionVerb::Show { volume, host: Some(host), .. } => {
+                client.call(api::show_connection(&volume, &host))?.into()
+            }
+            ConnectionVerb::Show { volume, host: None, host_group } => {
+                let group = host_group.unwrap_or_default();
+                client.call(api::show_host_group_connection(&volume, &group))?.into()
+            }
+        })
     }
+}
+
+/// What was created; with a note if it existed already.
+fn created<A>(answer: Answer<A>) -> Shown {
+    if answer.existed {
+        eprintln!("It existed already with these properties: nothing was changed.");
+    }
+    answer.into()
 }
 
 /// A duration in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.

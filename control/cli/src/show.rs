@@ -44,6 +44,8 @@ struct Schema {
     choices: Vec<Value>,
     #[serde(rename = "x-unit")]
     unit: Option<String>,
+    #[serde(rename = "additionalProperties")]
+    others: Value,
 }
 
 /// A result, and how it becomes a table.
@@ -110,10 +112,16 @@ impl Schema {
         resolved.properties.get(name).or_else(|| alternatives.find_map(|it| it.properties.get(name)))
     }
 
+    /// Whether the value is an object with any keys, such as labels.
+    fn is_map(&self) -> bool {
+        self.resolved().others.is_object()
+    }
+
     /// Whether the value is a list or an object.
     fn is_compound(&self) -> bool {
         let resolved = self.resolved();
-        resolved.items.is_some()
+        self.is_map()
+            || resolved.items.is_some()
             || !resolved.properties.is_empty()
             || !resolved.one_of.is_empty() && resolved.choices.is_empty()
     }
@@ -161,7 +169,7 @@ fn add_details(prefix: &str, schema: &Schema, value: &Value, lines: &mut Vec<(St
         let unknown = Schema::default();
         let field = schema.field(name).unwrap_or(&unknown);
         match value {
-            Value::Object(_) => add_details(&own, field, value, lines),
+            Value::Object(_) if !field.is_map() => add_details(&own, field, value, lines),
             Value::Null if !prefix.is_empty() => {}
             value => lines.push((own, dash(cell(name, field, value)))),
         }
@@ -274,6 +282,11 @@ fn cell(path: &str, schema: &Schema, value: &Value) -> String {
                 None => cell(path, item, it),
             };
             items.iter().map(one).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+        }
+        Value::Object(fields) if resolved.is_map() => {
+            let one =
+                |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
+            fields.iter().map(one).collect::<Vec<_>>().join(", ")
         }
         Value::Object(fields) => {
             let unknown = Schema::default();

@@ -36,11 +36,18 @@ impl Config {
         self.settings.name.as_deref().unwrap_or(&identity.name)
     }
 
-    /// The volume or snapshot of that name: no two have the same.
-    pub fn disk_named(&self, name: &str) -> Result<DiskId> {
-        let snapshot = self.snapshots.find(name).map(|entry| entry.id);
-        let found = self.volumes.find(name).map(|entry| entry.id).or(snapshot);
-        found.ok_or_else(|| Error::not_found(format!("there is no volume or snapshot {name:?}")))
+    /// The volume or snapshot with that identity or name: no two have the same.
+    pub fn disk_named(&self, which: &str) -> Result<DiskId> {
+        let volume = self.volumes.with_digits(which).map(|entry| entry.id);
+        let by_id = volume.or_else(|| self.snapshots.with_digits(which).map(|entry| entry.id));
+        let volume = || self.volumes.find(which).map(|entry| entry.id);
+        let found = by_id.or_else(volume).or_else(|| self.snapshots.find(which).map(|entry| entry.id));
+        found.ok_or_else(|| Error::not_found(format!("there is no volume or snapshot {which:?}")))
+    }
+
+    /// The name of what is called so, or has this identity; the text itself if nothing has.
+    pub fn name_for<'a>(&'a self, which: &'a str) -> &'a str {
+        self.label_of(which).unwrap_or(which)
     }
 
     /// What a volume or snapshot is called.
@@ -59,10 +66,11 @@ impl Config {
     pub fn initiators_free(&self, initiators: &[String], own: Option<HostId>) -> Result<()> {
         for host in self.hosts.iter().filter(|host| Some(host.id) != own) {
             if let Some(taken) = initiators.iter().find(|name| host.initiators.contains(name)) {
-                return Err(Error::conflict(format!(
+                let message = format!(
                     "initiator {taken} belongs to host {:?}: use that host, or delete it first",
                     host.name
-                )));
+                );
+                return Err(Error::conflict(message).about("initiators"));
             }
         }
         Ok(())

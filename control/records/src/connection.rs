@@ -138,9 +138,9 @@ impl Config {
         name.unwrap_or_else(|| peer.to_string())
     }
 
-    /// The LUN for a new connection: the given one when it is free for every host of the peer, the
-    /// lowest free one when none is given. A host sees a volume once only.
-    pub fn choose_lun(&self, volume: DiskId, peer: Peer, lun: Option<u16>) -> Result<u16> {
+    /// The LUN for a new connection: the given one when it is free for every host of the peer, or the
+    /// lowest free one from `min_lun`. A host sees a volume once only.
+    pub fn choose_lun(&self, volume: DiskId, peer: Peer, lun: Option<u16>, min_lun: u16) -> Result<u16> {
         let mut taken: BTreeMap<u16, DiskId> =
             self.connections.of_peer(peer).map(|entry| (entry.lun, entry.volume)).collect();
         for host in self.hosts_of(peer) {
@@ -149,17 +149,22 @@ impl Config {
         let who = self.peer_name(peer);
         if let Some((lun, _)) = taken.iter().find(|(_, seen)| **seen == volume) {
             let name = self.disk_name(volume).unwrap_or_default();
-            return Err(Error::conflict(format!(
-                "{who} sees {name:?} already, as LUN {lun}: disconnect it first to change that"
-            )));
+            let message =
+                format!("{who} sees {name:?} already, as LUN {lun}: disconnect it first to change that");
+            return Err(Error::conflict(message).about("host_group"));
         }
         match lun.map(check_lun).transpose()? {
-            Some(lun) if taken.contains_key(&lun) => Err(Error::conflict(format!(
-                "LUN {lun} of {who} is taken: choose another, or none to get the lowest free one"
-            ))),
+            Some(lun) if taken.contains_key(&lun) => {
+                let message = format!(
+                    "LUN {lun} of {who} is taken: choose another, or none to get the lowest free one"
+                );
+                Err(Error::conflict(message).about("lun"))
+            }
             Some(lun) => Ok(lun),
-            None => (0..=MAX_LUN).find(|lun| !taken.contains_key(lun)).ok_or_else(|| {
-                Error::precondition(format!("{who} has no free LUN: disconnect a volume first"))
+            None => (min_lun..=MAX_LUN).find(|lun| !taken.contains_key(lun)).ok_or_else(|| {
+                Error::precondition(format!(
+                    "{who} has no free LUN from {min_lun}: disconnect a volume first"
+                ))
             }),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::Config;
 use crate::id::identities;
+use crate::label::Labels;
 use crate::policy::{Limits, Policy};
 use crate::record::Record;
 use crate::schedule::ScheduleId;
@@ -56,6 +57,9 @@ pub struct VolumeEntry {
     /// RESERVE and RELEASE of SCSI-2 are commands of it.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub scsi2_reservations: bool,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 fn yes() -> bool {
@@ -74,7 +78,19 @@ impl VolumeEntry {
     /// A volume with nothing special about it.
     pub fn new(id: DiskId, name: String, created: u64, stage: Stage, group: Option<GroupId>) -> Self {
         let (policy, limits) = (Policy::default(), Limits::default());
-        Self { id, name, created, stage, group, binned: None, policy, limits, scsi2_reservations: true }
+        let labels = Labels::default();
+        Self {
+            id,
+            name,
+            created,
+            stage,
+            group,
+            binned: None,
+            policy,
+            limits,
+            scsi2_reservations: true,
+            labels,
+        }
     }
 }
 
@@ -108,6 +124,9 @@ pub struct SnapshotEntry {
     /// Which one of that schedule it is: a larger number is a newer one, whatever the clock showed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub order: u64,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// A volume group as configured; its volumes say that they are in it.
@@ -131,6 +150,9 @@ pub struct GroupEntry {
     /// What its volumes may do together in a second.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 impl Named for VolumeEntry {

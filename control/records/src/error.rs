@@ -7,6 +7,8 @@ pub enum Kind {
     NotFound,
     /// The name, initiator or LUN is taken.
     Conflict,
+    /// It exists, and not as the request wants it: [`Error::field`] says what differs.
+    Differs,
     /// The request itself is wrong and will be wrong again.
     Invalid,
     /// Not in the present state of records; the message says what to do first.
@@ -25,30 +27,47 @@ pub struct Error {
     pub kind: Kind,
     /// What was wrong and what to do.
     pub message: String,
+    /// The field of the request that it is about, for programs.
+    pub field: Option<&'static str>,
 }
 
 /// What an action ends with.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    fn new(kind: Kind, message: String) -> Self {
+        Self { kind, message, field: None }
+    }
+
+    /// The same, about a field of the request.
+    #[must_use]
+    pub fn about(self, field: &'static str) -> Self {
+        Self { field: Some(field), ..self }
+    }
+
     /// A record that is not there.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self { kind: Kind::NotFound, message: message.into() }
+        Self::new(Kind::NotFound, message.into())
     }
 
     /// A record that is taken.
     pub fn conflict(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Conflict, message: message.into() }
+        Self::new(Kind::Conflict, message.into())
+    }
+
+    /// A record that exists otherwise than the request has it, in this field.
+    pub fn differs(field: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Kind::Differs, message.into()).about(field)
     }
 
     /// A request that makes no sense.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Invalid, message: message.into() }
+        Self::new(Kind::Invalid, message.into())
     }
 
     /// A request that something else must come before.
     pub fn precondition(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Precondition, message: message.into() }
+        Self::new(Kind::Precondition, message.into())
     }
 
     /// The engine refused a change: `what` can't be done, and why.
@@ -68,12 +87,12 @@ impl Error {
 
     /// A request that the caller may not make.
     pub fn forbidden(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Forbidden, message: message.into() }
+        Self::new(Kind::Forbidden, message.into())
     }
 
     /// Something below went wrong: `what` was tried, `cause` came back.
     pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
-        Self { kind: Kind::Failed, message: format!("{what}: {cause}") }
+        Self::new(Kind::Failed, format!("{what}: {cause}"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records of hosts and host groups.
 
 use crate::id::{Identity, identities};
+use crate::label::Labels;
 use crate::secret::{SealedChap, SealedField};
 use crate::table::Named;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct HostEntry {
     pub mutual: Option<SealedChap>,
     /// When it was made, in seconds since 1970.
     pub created: u64,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// A host group as configured.
@@ -43,6 +47,9 @@ pub struct HostGroupEntry {
     pub created: u64,
     /// Its hosts; a host is in one group at most.
     pub hosts: BTreeSet<HostId>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 impl HostEntry {

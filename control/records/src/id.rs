@@ -26,6 +26,7 @@ macro_rules! identities {
             }
 
             fn from_digits(digits: &str) -> Option<Self> {
+                let digits = crate::id::well_formed(digits, 16)?;
                 u64::from_str_radix(digits, 16).ok().map(Self)
             }
         }
@@ -41,8 +42,14 @@ pub trait Identity: Ord + Copy {
     /// As hex digits.
     fn digits(self) -> String;
 
-    /// From hex digits.
+    /// From hex digits, exactly as [`Identity::digits`] writes them.
     fn from_digits(digits: &str) -> Option<Self>;
+}
+
+/// The text if it has so many digits, as identities are written.
+pub(crate) fn well_formed(digits: &str, count: usize) -> Option<&str> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (digits.len() == count && digits.bytes().all(is_digit)).then_some(digits)
 }
 
 impl Identity for block::DiskId {
@@ -53,7 +60,7 @@ impl Identity for block::DiskId {
     }
 
     fn from_digits(digits: &str) -> Option<Self> {
-        u128::from_str_radix(digits, 16).ok().map(Self)
+        u128::from_str_radix(well_formed(digits, 32)?, 16).ok().map(Self)
     }
 }
 

@@ -240,6 +240,16 @@ macro_rules! records {
                 all
             }
 
+            /// The name of the record with an identity, given as its hex digits.
+            pub fn label_of(&self, digits: &str) -> Option<&str> {
+                $(if let Some(id) = <<$entry as Named>::Id as Identity>::from_digits(digits)
+                    && let Some(it) = self.$table.get(id)
+                {
+                    return Some(it.label());
+                })*
+                None
+            }
+
             /// The name of the record that a reference is to: the type of an identity, and its hex digits.
             pub fn name_of(&self, kind: &str, digits: &str) -> Option<String> {
                 $(if kind == <<$entry as Named>::Id as Identity>::TYPE

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use super::*;
-use crate::{GroupId, HostGroupId, HostId, Kind, Limits, Policy, Rule, ScheduleId, Stage, Subject};
+use crate::{GroupId, HostGroupId, HostId, Kind, Labels, Limits, Policy, Rule, ScheduleId, Stage, Subject};
 use block::DiskId;
 
 fn volume() -> VolumeEntry {
@@ -18,6 +18,7 @@ fn host() -> HostEntry {
         chap: None,
         mutual: None,
         created: 1_795_000_000,
+        labels: Labels::default(),
     }
 }
 
@@ -36,6 +37,7 @@ fn disks() -> Vec<Case> {
         hard_quota: None,
         policy: Policy { dedup: Some(false), ..Policy::default() },
         limits: Limits { iops: Some(5000), ..Limits::default() },
+        labels: Labels::default(),
     };
     let snapshot = SnapshotEntry {
         id: DiskId(0x77),
@@ -48,6 +50,7 @@ fn disks() -> Vec<Case> {
         schedule: Some(ScheduleId(6)),
         rules: vec!["hourly".into()],
         order: 0,
+        labels: Labels::default(),
     };
     let schedule = ScheduleEntry {
         id: ScheduleId(6),
@@ -89,6 +92,7 @@ fn peers() -> Vec<Case> {
         name: "cluster".into(),
         created: 9,
         hosts: [HostId(0xabc)].into(),
+        labels: Labels::default(),
     };
     let connection = ConnectionEntry {
         volume: DiskId(0x6a51),

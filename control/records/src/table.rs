@@ -53,12 +53,18 @@ impl<T: Named> Table<T> {
         self.by_id.get(&id)
     }
 
-    /// The record with that name.
+    /// The record with that identity or name. An identity goes before a name that looks like one.
     ///
     /// # Errors
     /// When there is none.
-    pub fn named(&self, name: &str) -> Result<&T> {
-        self.find(name).ok_or_else(|| Error::not_found(format!("there is no {} {name:?}", T::NOUN)))
+    pub fn named(&self, which: &str) -> Result<&T> {
+        let found = self.with_digits(which).or_else(|| self.find(which));
+        found.ok_or_else(|| Error::not_found(format!("there is no {} {which:?}", T::NOUN)))
+    }
+
+    /// The record with that identity, if it goes by a name.
+    pub fn with_digits(&self, digits: &str) -> Option<&T> {
+        self.by_id.get(&T::Id::from_digits(digits)?).filter(|it| it.name().is_some())
     }
 
     /// The record with that name.
@@ -73,7 +79,8 @@ impl<T: Named> Table<T> {
     pub fn free(&self, name: &str) -> Result<()> {
         match self.names.contains_key(name) {
             true => {
-                Err(Error::conflict(format!("a {} {name:?} exists already: choose another name", T::NOUN)))
+                let taken = format!("a {} {name:?} exists already: choose another name", T::NOUN);
+                Err(Error::conflict(taken).about("name"))
             }
             false => Ok(()),
         }

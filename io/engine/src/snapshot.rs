@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub struct DiskInfo {
     /// Its identity.
     pub id: DiskId,
+    /// Larger than of every disk that was made before.
+    pub number: u32,
     /// Its size.
     pub geometry: Geometry,
     /// It was made by [`Engine::snapshot`].
@@ -42,7 +44,8 @@ impl Engine {
     pub fn disks(&self) -> Vec<DiskInfo> {
         let state = self.core.state.read();
         let volumes = state.catalog.shown();
-        let mut disks: Vec<_> = volumes.map(|(_, volume)| info(volume, disk_space(&state, volume))).collect();
+        let shown = |(number, volume)| info(number, volume, disk_space(&state, volume));
+        let mut disks: Vec<_> = volumes.map(shown).collect();
         disks.sort_unstable_by_key(|disk| disk.id);
         disks
     }
@@ -50,8 +53,9 @@ impl Engine {
     /// The disk with this identity.
     pub fn disk(&self, id: DiskId) -> Option<DiskInfo> {
         let state = self.core.state.read();
-        let volume = state.volume(state.catalog.number(id)?).ok()?;
-        Some(info(volume, disk_space(&state, volume)))
+        let number = state.catalog.number(id)?;
+        let volume = state.volume(number).ok()?;
+        Some(info(number, volume, disk_space(&state, volume)))
     }
 
     /// Space of a set of disks together, those that exist: of a group, or of a volume with its snapshots.
@@ -157,9 +161,10 @@ impl Engine {
     }
 }
 
-fn info(volume: &VolumeState, space: DiskSpace) -> DiskInfo {
+fn info(number: u32, volume: &VolumeState, space: DiskSpace) -> DiskInfo {
     DiskInfo {
         id: volume.id,
+        number,
         geometry: volume.geometry,
         snapshot: volume.provenance.snapshot,
         read_only: volume.read_only,

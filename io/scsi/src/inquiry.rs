@@ -14,6 +14,11 @@ pub fn naa(id: DiskId) -> String {
     format!("naa.{:032x}", u128::from_be_bytes(naa_bytes(id)))
 }
 
+/// The serial number by which hosts know the unit of a disk (VPD page 80h): 25 hexadecimal digits.
+pub fn serial_number(id: DiskId) -> String {
+    vpd::serial(id)
+}
+
 /// Peripheral qualifier and device type of a direct access block device.
 pub(crate) const DISK: u8 = 0x00;
 

@@ -39,7 +39,7 @@ mod write_same;
 
 pub use block::Data;
 pub use export::{Clock, InitiatorPort, MAX_ISCSI_NAME_BYTES, Sleep, iscsi_name};
-pub use inquiry::naa;
+pub use inquiry::{naa, serial_number};
 pub use nexus::Nexus;
 pub use target::{Target, TargetIdentity};
 pub use transfer_bound::TransferBound;

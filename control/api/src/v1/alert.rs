@@ -5,7 +5,7 @@ use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{PARTIAL, Part, PartialList, list};
+use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
@@ -83,18 +83,18 @@ struct AlertChange {
 /// List alerts
 ///
 /// Active alerts: `?filter=state!=closed`.
-#[utoipa::path(get, path = "/api/v1/alerts", tag = "events", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/alerts", tag = "events", params(List), responses(
     (status = 200, description = "The alerts", content((Alerts = "application/json"), (PartialList = PARTIAL))),
     Problems,
 ))]
 async fn list_alerts(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let alerts = perform(operator, &context, array::ListAlerts).await?;
     let alerts = alerts.into_iter().map(Alert::from).collect::<Vec<_>>();
-    list(alerts, &part)
+    list(alerts, part)
 }
 
 /// Get an alert

@@ -11,9 +11,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
+/// The version in the paths.
+const API_VERSION: u32 = 1;
+/// Versions of the driver interface (docs/guides/automation.md) that this software supports.
+const MIN_DRIVER_API: u32 = 1;
+const MAX_DRIVER_API: u32 = 1;
+
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(operations!(show_array: ShowArray))
+        .routes(operations!(show_status: ShowStatus))
         .routes(operations!(show_settings: ShowSettings, change_settings: ChangeSettings))
         .routes(operations!(confirm_time: ConfirmTime))
 }
@@ -139,6 +146,75 @@ pub struct Reduction {
     total: Option<f64>,
 }
 
+/// The array in brief, for programs that ask again and again.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Status {
+    /// Version of this API: the `1` of `/api/v1`.
+    api_version: u32,
+    /// Versions of the driver interface that are supported. It grows by additions; a driver refuses an array whose range
+    /// does not contain its own version.
+    driver_api: VersionRange,
+    /// Permanent identifier: the serial number, sixteen hex digits.
+    id: String,
+    /// Display name.
+    name: String,
+    /// Software version.
+    version: String,
+    /// State.
+    state: State,
+    /// Health: the most severe open alert.
+    health: ArrayHealth,
+    /// Number of open alerts, acknowledged or not.
+    open_alerts: usize,
+    /// Number of open critical alerts.
+    critical_alerts: usize,
+    /// iSCSI target name.
+    target_iqn: String,
+    /// Capacity in bytes.
+    capacity: CapacitySummary,
+}
+
+/// A range of versions.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct VersionRange {
+    /// Lowest version.
+    min: u32,
+    /// Highest version.
+    max: u32,
+}
+
+/// Health in one word.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArrayHealth {
+    /// No open alert is a warning or critical.
+    Ok,
+    /// An open alert is a warning.
+    Warning,
+    /// An open alert is critical, or the array stopped.
+    Critical,
+}
+
+/// Capacity in bytes.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CapacitySummary {
+    /// Usable physical capacity.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    total: u64,
+    /// Physical space in use, by data and metadata.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    used: u64,
+    /// Free physical space.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    free: u64,
+    /// Provisioned: sum of the volume sizes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    provisioned: u64,
+    /// Data reduction ratio; `null` while nothing is stored.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
+    data_reduction: Option<f64>,
+}
+
 /// Array settings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Settings {
@@ -178,6 +254,18 @@ async fn show_array(operator: Operator, Shared(context): Shared<Context>) -> Ans
     Ok(Json(status.into()))
 }
 
+/// Get the state, health and capacity of the array in brief
+///
+/// It costs the array little: this is the path to poll.
+#[utoipa::path(get, path = "/api/v1/status", tag = "array", responses(
+    (status = 200, description = "The status", body = Status),
+    Problems,
+))]
+async fn show_status(operator: Operator, Shared(context): Shared<Context>) -> Answer<Status> {
+    let it = perform(operator, &context, ::array::ShowStatus).await?;
+    Ok(Json(it.into()))
+}
+
 /// Get the array settings
 #[utoipa::path(get, path = "/api/v1/settings", tag = "array", responses(
     (status = 200, description = "The settings", body = Settings),
@@ -209,6 +297,37 @@ impl From<::array::Settings> for Settings {
     fn from(it: ::array::Settings) -> Self {
         let ::array::Settings { name, bin_seconds, unmap_throttle, scrub_seconds } = it;
         Self { name, recycle_bin_seconds: bin_seconds, unmap_throttle, scrub_every_seconds: scrub_seconds }
+    }
+}
+
+impl From<::array::BriefStatus> for Status {
+    fn from(it: ::array::BriefStatus) -> Self {
+        let ::array::Space { total, free, provisioned, ratios, .. } = it.space;
+        let (state, health) = match (it.state, it.alerts) {
+            (::array::State::Stopped(_), _) => (State::Stopped, ArrayHealth::Critical),
+            (_, alerts) if alerts.critical > 0 => (State::Online, ArrayHealth::Critical),
+            (_, alerts) if alerts.warning > 0 => (State::Online, ArrayHealth::Warning),
+            _ => (State::Online, ArrayHealth::Ok),
+        };
+        Self {
+            api_version: API_VERSION,
+            driver_api: VersionRange { min: MIN_DRIVER_API, max: MAX_DRIVER_API },
+            id: it.serial,
+            name: it.name,
+            version: it.version,
+            state,
+            health,
+            open_alerts: it.alerts.all,
+            critical_alerts: it.alerts.critical,
+            target_iqn: it.target_iqn,
+            capacity: CapacitySummary {
+                total,
+                used: total.saturating_sub(free),
+                free,
+                provisioned,
+                data_reduction: ratios.data,
+            },
+        }
     }
 }
 

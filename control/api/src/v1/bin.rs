@@ -6,7 +6,7 @@ use super::volume::Volume;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
@@ -83,7 +83,7 @@ pub enum Disk {
 }
 
 /// List the contents of the recycle bin
-#[utoipa::path(get, path = "/api/v1/recycle-bin", tag = "recycle bin", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/recycle-bin", tag = "recycle bin", params(List), responses(
     (status = 200, description = "The volumes and snapshots in it", content(
         (RecycleBin = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -91,10 +91,10 @@ pub enum Disk {
 async fn list_recycle_bin(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let bin = perform(operator, &context, array::ListRecycleBin).await?;
-    list(bin.into_iter().map(BinnedDisk::from).collect(), &part)
+    list(bin.into_iter().map(BinnedDisk::from).collect(), part)
 }
 
 /// Restore a volume or snapshot from the recycle bin

@@ -1,10 +1,10 @@
 //! Connections of volumes and snapshots to hosts and host groups.
 
-use super::handler::{Created, Gone, gone, operations, perform};
+use super::handler::{Answer, Created, Gone, digits, gone, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
-use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::body::{Asked, Body, Named, ReachedAddress};
+use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::PeerName;
 use axum::Json;
@@ -12,14 +12,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(operations!(list_connections: ListConnections, create_connection: CreateConnection))
-        .routes(operations!(delete_connection: DeleteConnection))
-        .routes(operations!(delete_host_group_connection: DeleteConnection as "delete_host_group_connection"))
+        .routes(operations!(show_connection: ShowConnection, delete_connection: DeleteConnection))
+        .routes(operations!(show_host_group_connection: ShowConnection as "show_host_group_connection", delete_host_group_connection: DeleteConnection as "delete_host_group_connection"))
 }
 
 /// A connection of a volume or snapshot to a host or host group.
@@ -27,14 +28,72 @@ pub fn routes() -> OpenApiRouter<Context> {
 pub struct Connection {
     /// Volume or snapshot.
     volume: String,
+    /// Permanent identifier of the volume or snapshot.
+    volume_id: String,
+    /// Identifier reported to hosts (NAA, VPD page 83h).
+    naa: String,
     /// Host; `null` for a connection to a host group.
     host: Option<String>,
+    /// Permanent identifier of the host.
+    host_id: Option<String>,
     /// Host group; in the connections of a host, the group that the connection is inherited from.
     host_group: Option<String>,
+    /// Permanent identifier of the host group.
+    host_group_id: Option<String>,
     /// Logical unit number.
     lun: u16,
     /// Whether writes are refused, by the connection or because the snapshot is not writable.
     read_only: bool,
+}
+
+/// A connection with everything that a host needs to attach the volume or snapshot.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Attachment {
+    /// Volume or snapshot.
+    volume: String,
+    /// Permanent identifier of the volume or snapshot.
+    volume_id: String,
+    /// Identifier reported to hosts (NAA, VPD page 83h).
+    naa: String,
+    /// Serial number reported to hosts (VPD page 80h).
+    serial: String,
+    /// Size presented to hosts, in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    block_size: u32,
+    /// Host; `null` for a connection to a host group.
+    host: Option<String>,
+    /// Permanent identifier of the host.
+    host_id: Option<String>,
+    /// Host group; `null` for a connection to a host.
+    host_group: Option<String>,
+    /// Permanent identifier of the host group.
+    host_group_id: Option<String>,
+    /// Logical unit number.
+    lun: u16,
+    /// Whether writes are refused, by the connection or because the snapshot is not writable.
+    read_only: bool,
+    /// iSCSI target name.
+    target_iqn: String,
+    /// iSCSI portals.
+    portals: Vec<Portal>,
+    /// Whether the host, or a host of the host group, must present CHAP credentials.
+    chap: bool,
+    /// Whether the array presents CHAP credentials to the host, or to a host of the host group.
+    mutual_chap: bool,
+}
+
+/// An iSCSI portal.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Portal {
+    /// IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
+    address: String,
+    /// TCP port.
+    port: u16,
+    /// Target portal group tag.
+    group_tag: u16,
 }
 
 /// Connections.
@@ -58,13 +117,15 @@ pub struct NewConnection {
     host_group: Option<String>,
     /// Logical unit number, 0 to 16383; default: the lowest free one.
     lun: Option<u16>,
+    /// Lowest logical unit number to choose if `lun` is not given; default: 0. Not allowed with `lun`.
+    min_lun: Option<u16>,
     /// Refuse writes. Always true for a snapshot that is not writable.
     #[serde(default)]
     read_only: bool,
 }
 
 /// List connections of volumes and snapshots to hosts and host groups
-#[utoipa::path(get, path = "/api/v1/connections", tag = "connections", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/connections", tag = "connections", params(List), responses(
     (status = 200, description = "The connections", content(
         (Connections = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -72,23 +133,27 @@ pub struct NewConnection {
 async fn list_connections(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let all = perform(operator, &context, array::ListConnections).await?;
-    list(all.into_iter().map(Connection::from).collect(), &part)
+    list(all.into_iter().map(Connection::from).collect(), part)
 }
 
-/// Connect a volume or snapshot to a host or host group
+/// CreateConnection a volume or snapshot to a host or host group
+///
+/// A connection that exists is returned with status 200 if it has the given fields.
 #[utoipa::path(post, path = "/api/v1/connections", tag = "connections", request_body = NewConnection, responses(
-    (status = 201, description = "The connection", body = Connection),
+    (status = 201, description = "The connection", body = Attachment),
+    (status = 200, description = "The connection, which existed", body = Attachment),
     Problems,
 ))]
 async fn create_connection(
     operator: Operator,
     State(context): State<Context>,
+    reached: ReachedAddress,
     Body(new): Body<NewConnection>,
-) -> Created<Connection> {
-    let NewConnection { volume, host, host_group, lun, read_only } = new;
+) -> Created<Attachment> {
+    let NewConnection { volume, host, host_group, lun, min_lun, read_only } = new;
     let peer = match (host, host_group) {
         (Some(host), None) => PeerName::Host(host),
         (None, Some(group)) => PeerName::HostGroup(group),
@@ -97,11 +162,47 @@ async fn create_connection(
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    let made = perform(operator, &context, array::CreateConnection { volume, peer, lun, read_only }).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    let action = array::CreateConnection { volume, peer, lun, min_lun, read_only };
+    let array::Ensured { object, created } = perform(operator, &context, action).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(Attachment::of(object, reached))))
 }
 
-/// Disconnect a volume from a host
+/// Get a connection to a host, with everything to attach the volume
+#[utoipa::path(get, path = "/api/v1/connections/{volume}/{host}", tag = "connections",
+    params(("volume" = String, Path,), ("host" = String, Path,)), responses(
+    (status = 200, description = "The connection", body = Attachment),
+    Problems,
+))]
+async fn show_connection(
+    operator: Operator,
+    State(context): State<Context>,
+    reached: ReachedAddress,
+    Named((volume, host)): Named<(String, String)>,
+) -> Answer<Attachment> {
+    let wanted = array::ShowConnection { volume, peer: PeerName::Host(host) };
+    Ok(Json(Attachment::of(perform(operator, &context, wanted).await?, reached)))
+}
+
+/// Get a connection to a host group, with everything to attach the volume
+#[utoipa::path(get, path = "/api/v1/connections/{volume}/host-groups/{host_group}", tag = "connections",
+    params(("volume" = String, Path,), ("host_group" = String, Path,)), responses(
+    (status = 200, description = "The connection", body = Attachment),
+    Problems,
+))]
+async fn show_host_group_connection(
+    operator: Operator,
+    State(context): State<Context>,
+    reached: ReachedAddress,
+    Named((volume, group)): Named<(String, String)>,
+) -> Answer<Attachment> {
+    let wanted = array::ShowConnection { volume, peer: PeerName::HostGroup(group) };
+    Ok(Json(Attachment::of(perform(operator, &context, wanted).await?, reached)))
+}
+
+/// DeleteConnection a volume from a host
+///
+/// Nothing happens if they are not connected.
 #[utoipa::path(delete, path = "/api/v1/connections/{volume}/{host}", tag = "connections",
     params(("volume" = String, Path,), ("host" = String, Path,)), responses(
     (status = 204, description = "Deleted"),
@@ -116,7 +217,9 @@ async fn delete_connection(
     gone(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
-/// Disconnect a volume from a host group
+/// DeleteConnection a volume from a host group
+///
+/// Nothing happens if they are not connected.
 #[utoipa::path(delete, path = "/api/v1/connections/{volume}/host-groups/{host_group}", tag = "connections",
     params(("volume" = String, Path,), ("host_group" = String, Path,)), responses(
     (status = 204, description = "Deleted"),
@@ -133,7 +236,49 @@ async fn delete_host_group_connection(
 
 impl From<array::Connection> for Connection {
     fn from(connection: array::Connection) -> Self {
-        let array::Connection { volume, host, host_group, lun, read_only } = connection;
-        Self { volume, host, host_group, lun, read_only }
+        Self {
+            volume: connection.volume,
+            volume_id: digits(connection.volume_id),
+            naa: array::naa(connection.volume_id),
+            host: connection.host,
+            host_id: connection.host_id.map(digits),
+            host_group: connection.host_group,
+            host_group_id: connection.host_group_id.map(digits),
+            lun: connection.lun,
+            read_only: connection.read_only,
+        }
+    }
+}
+
+impl Attachment {
+    /// With the address at which the API was reached in the place of an unspecified one.
+    fn of(it: array::Attachment, reached: ReachedAddress) -> Self {
+        let connection = Connection::from(it.connection);
+        let portal = |(at, portal): (usize, &SocketAddr)| {
+            let address = match reached.0 {
+                Some(reached) if portal.ip().is_unspecified() => reached,
+                _ => portal.ip(),
+            };
+            let group_tag = u16::try_from(at + 1).unwrap_or(u16::MAX);
+            Portal { address: address.to_string(), port: portal.port(), group_tag }
+        };
+        Self {
+            volume: connection.volume,
+            volume_id: connection.volume_id,
+            naa: connection.naa,
+            serial: it.serial,
+            size: it.bytes,
+            block_size: it.block_bytes,
+            host: connection.host,
+            host_id: connection.host_id,
+            host_group: connection.host_group,
+            host_group_id: connection.host_group_id,
+            lun: connection.lun,
+            read_only: connection.read_only,
+            target_iqn: it.target_iqn,
+            portals: it.portals.iter().enumerate().map(portal).collect(),
+            chap: it.chap,
+            mutual_chap: it.mutual_chap,
+        }
     }
 }

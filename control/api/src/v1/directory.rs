@@ -5,7 +5,7 @@ use super::user::Role;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{PARTIAL, Part, PartialList, list};
+use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::Secret;
 use axum::Json;
@@ -27,7 +27,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum DirectorySettings {
-    /// OpenID Connect (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
+    /// OpenID CreateConnection (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
     /// the provider is `address` followed by `/sign-in`.
     Oidc {
         /// Issuer URL; https, or localhost.
@@ -180,7 +180,7 @@ struct DirectoryTest {
 }
 
 /// List identity providers and LDAP directories
-#[utoipa::path(get, path = "/api/v1/directories", tag = "access", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/directories", tag = "access", params(List), responses(
     (status = 200, description = "The directories",
         content((Directories = "application/json"), (PartialList = PARTIAL))),
     Problems,
@@ -188,11 +188,11 @@ struct DirectoryTest {
 async fn list_directories(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let found = perform(operator, &context, array::ListDirectories).await?;
     let found = found.into_iter().map(Directory::from).collect::<Vec<_>>();
-    list(found, &part)
+    list(found, part)
 }
 
 /// Create an identity provider or LDAP directory

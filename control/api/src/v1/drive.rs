@@ -5,7 +5,7 @@ use super::job::Job;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, Optional};
-use crate::list::{Part, PartialList, list};
+use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
@@ -205,7 +205,7 @@ pub struct Scrub {
 }
 
 /// List drives
-#[utoipa::path(get, path = "/api/v1/drives", tag = "drives", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/drives", tag = "drives", params(List), responses(
     (status = 200, description = "The drives", content(
         (Drives = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -213,10 +213,10 @@ pub struct Scrub {
 async fn list_drives(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let drives = perform(operator, &context, array::ListDrives).await?;
-    list(drives.into_iter().map(Drive::from).collect(), &part)
+    list(drives.into_iter().map(Drive::from).collect(), part)
 }
 
 /// Add a drive to the array

@@ -1,17 +1,18 @@
 //! Volume groups.
 
-use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
+use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, present, utc};
+use super::label::{Selector, setting};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{LabelledList, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -26,6 +27,8 @@ pub fn routes() -> OpenApiRouter<Context> {
 pub struct Group {
     /// Name.
     name: String,
+    /// Permanent identifier: 16 hex digits.
+    id: String,
     /// Creation time.
     #[schema(format = DateTime)]
     created: String,
@@ -51,6 +54,8 @@ pub struct Group {
     policy: Policy,
     /// QoS limits shared by its volumes.
     limits: Limits,
+    /// Labels.
+    labels: BTreeMap<String, String>,
 }
 
 /// Volume groups.
@@ -78,6 +83,9 @@ pub struct NewGroup {
     /// QoS limits shared by its volumes.
     #[serde(default)]
     limits: LimitsChange,
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 /// Changes to a volume group. Omitted fields keep their values.
@@ -100,10 +108,13 @@ pub struct GroupChange {
     /// QoS limits shared by its volumes.
     #[serde(default)]
     limits: LimitsChange,
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    labels: BTreeMap<String, Option<String>>,
 }
 
 /// List volume groups
-#[utoipa::path(get, path = "/api/v1/groups", tag = "groups", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/groups", tag = "groups", params(LabelledList), responses(
     (status = 200, description = "The volume groups", content(
         (Groups = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -111,15 +122,18 @@ pub struct GroupChange {
 async fn list_groups(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let groups = perform(operator, &context, array::ListGroups).await?;
-    list(groups.into_iter().map(Group::from).collect(), &part)
+    let selector = Selector::read(part.label.as_deref())?;
+    let mut groups = perform(operator, &context, array::ListGroups).await?;
+    groups.retain(|group| selector.selects(&group.labels));
+    list(groups.into_iter().map(Group::from).collect(), part)
 }
 
 /// Create a volume group
 #[utoipa::path(post, path = "/api/v1/groups", tag = "groups", request_body = NewGroup, responses(
     (status = 201, description = "The volume group", body = Group),
+    (status = 200, description = "The volume group, which existed with equal content", body = Group),
     Problems,
 ))]
 async fn create_group(
@@ -127,16 +141,16 @@ async fn create_group(
     State(context): State<Context>,
     Body(new): Body<NewGroup>,
 ) -> Created<Group> {
-    let NewGroup { name, soft_quota, hard_quota, policy, limits } = new;
+    let NewGroup { name, soft_quota, hard_quota, policy, limits, labels } = new;
     let change = array::GroupChange {
         name: None,
-        soft_quota: Some(soft_quota),
-        hard_quota: Some(hard_quota),
+        soft_quota: soft_quota.map(Some),
+        hard_quota: hard_quota.map(Some),
         policy: policy.into(),
         limits: limits.into(),
+        labels: setting(labels),
     };
-    let made = perform(operator, &context, array::CreateGroup { name, change }).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    created(perform(operator, &context, array::CreateGroup { name, change }).await?)
 }
 
 /// Get a volume group
@@ -165,9 +179,9 @@ async fn change_group(
     Named(group): Named<String>,
     Body(change): Body<GroupChange>,
 ) -> Answer<Group> {
-    let GroupChange { name, soft_quota, hard_quota, policy, limits } = change;
-    let (policy, limits) = (policy.into(), limits.into());
-    let change = array::GroupChange { name, soft_quota, hard_quota, policy, limits };
+    let GroupChange { name, soft_quota, hard_quota, policy, limits, labels } = change;
+    let (policy, limits, labels) = (policy.into(), limits.into(), array::LabelsChange(labels));
+    let change = array::GroupChange { name, soft_quota, hard_quota, policy, limits, labels };
     let done = perform(operator, &context, array::ChangeGroup { name: group, change }).await?;
     Ok(Json(done.into()))
 }
@@ -191,6 +205,7 @@ impl From<array::Group> for Group {
     fn from(it: array::Group) -> Self {
         Self {
             name: it.name,
+            id: digits(it.id),
             created: utc(it.created),
             soft_quota: it.soft_quota,
             hard_quota: it.hard_quota,
@@ -201,6 +216,7 @@ impl From<array::Group> for Group {
             hard_quota_reached: it.hard_quota_reached,
             policy: it.policy.into(),
             limits: it.limits.into(),
+            labels: it.labels.into(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
-use array::{Effect, Request, Verb};
+use array::{Effect, Ensured, Identity, Request, Verb};
 use axum::Json;
 use axum::http::StatusCode;
 use serde::{Deserialize, Deserializer};
@@ -60,6 +60,7 @@ fn snake(name: &str) -> String {
 }
 
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
+/// The answer to a request to create something: 201, or 200 for what exists already with equal content.
 pub(crate) type Created<T> = Result<(StatusCode, Json<T>), Problem>;
 pub(crate) type Gone = Result<StatusCode, Problem>;
 
@@ -89,6 +90,17 @@ pub(crate) async fn ask<R: Request>(
         Ok(answer) => Ok(answer?),
         Err(error) => Err(Problem::internal(format!("the query broke off: {error}"))),
     }
+}
+
+/// The answer to a request to create something.
+pub(crate) fn created<A, T: From<A>>(done: Ensured<A>) -> Created<T> {
+    let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(done.object.into())))
+}
+
+/// An identity as hex digits.
+pub(crate) fn digits(id: impl Identity) -> String {
+    id.digits()
 }
 
 /// The answer to a request whose object is gone.

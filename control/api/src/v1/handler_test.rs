@@ -17,6 +17,7 @@ const WITHOUT_VERB: &[&str] = &[
 /// Verbs that an operation of another verb carries out, by what it is asked for.
 const WITHIN_ANOTHER: &[(&str, &str)] = &[
     ("CloneVolume", "create_volume with a source"),
+    ("CreateSnapshotSet", "create_snapshots with sources"),
     ("ChangeOwnPassword", "change_user with the current password"),
     ("ShowOwnUser", "show_session, and show_user of the caller's own name"),
 ];

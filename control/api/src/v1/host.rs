@@ -1,17 +1,18 @@
 //! Hosts and host groups.
 
 use super::connection::Connection;
-use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
+use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, present, utc};
+use super::label::{Selector, setting};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{HostList, LabelledList, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -29,6 +30,8 @@ pub fn routes() -> OpenApiRouter<Context> {
 pub struct Host {
     /// Name.
     name: String,
+    /// Permanent identifier: 16 hex digits.
+    id: String,
     /// iSCSI initiator names, in lower case.
     initiators: Vec<String>,
     /// CHAP user of the host; `null` if CHAP is not required.
@@ -40,6 +43,10 @@ pub struct Host {
     created: String,
     /// Host group; `null` if it is in none.
     host_group: Option<String>,
+    /// Permanent identifier of the host group.
+    host_group_id: Option<String>,
+    /// Labels.
+    labels: BTreeMap<String, String>,
     /// Connected volumes and snapshots, including those of its host group.
     connections: Vec<Connection>,
     /// Current number of iSCSI sessions.
@@ -103,6 +110,9 @@ pub struct NewHost {
     chap: Option<Chap>,
     /// CHAP credentials that the array presents (mutual CHAP). Requires `chap`.
     mutual: Option<Chap>,
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 /// Changes to a host. Omitted fields keep their values.
@@ -121,6 +131,9 @@ pub struct HostChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Chap>)]
     mutual: Option<Option<Chap>>,
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    labels: BTreeMap<String, Option<String>>,
 }
 
 /// CHAP credentials for one direction.
@@ -145,11 +158,15 @@ impl std::fmt::Debug for Chap {
 pub struct HostGroup {
     /// Name.
     name: String,
+    /// Permanent identifier: 16 hex digits.
+    id: String,
     /// Creation time.
     #[schema(format = DateTime)]
     created: String,
     /// Hosts.
     hosts: Vec<String>,
+    /// Labels.
+    labels: BTreeMap<String, String>,
     /// Volumes and snapshots connected to all of its hosts.
     connections: Vec<Connection>,
 }
@@ -169,9 +186,11 @@ pub struct HostGroups {
 pub struct NewHostGroup {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// Hosts.
+    /// Hosts; default: none.
+    hosts: Option<Vec<String>>,
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
     #[serde(default)]
-    hosts: Vec<String>,
+    labels: BTreeMap<String, String>,
 }
 
 /// Changes to a host group. Omitted fields keep their values.
@@ -182,10 +201,13 @@ pub struct HostGroupChange {
     name: Option<String>,
     /// Complete list of hosts.
     hosts: Option<Vec<String>>,
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    labels: BTreeMap<String, Option<String>>,
 }
 
 /// List hosts
-#[utoipa::path(get, path = "/api/v1/hosts", tag = "hosts", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/hosts", tag = "hosts", params(HostList), responses(
     (status = 200, description = "The hosts", content(
         (Hosts = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -193,15 +215,19 @@ pub struct HostGroupChange {
 async fn list_hosts(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<HostList>,
 ) -> Result<Response, Problem> {
-    let hosts = perform(operator, &context, array::ListHosts).await?;
-    list(hosts.into_iter().map(Host::from).collect(), &part)
+    let selector = Selector::read(part.label.as_deref())?;
+    let wanted = array::ListHosts { initiator: part.initiator.clone() };
+    let mut hosts = perform(operator, &context, wanted).await?;
+    hosts.retain(|host| selector.selects(&host.labels));
+    list(hosts.into_iter().map(Host::from).collect(), part)
 }
 
 /// Create a host
 #[utoipa::path(post, path = "/api/v1/hosts", tag = "hosts", request_body = NewHost, responses(
     (status = 201, description = "The host", body = Host),
+    (status = 200, description = "The host, which existed with equal content", body = Host),
     Problems,
 ))]
 async fn create_host(
@@ -209,11 +235,10 @@ async fn create_host(
     State(context): State<Context>,
     Body(new): Body<NewHost>,
 ) -> Created<Host> {
-    let NewHost { name, initiators, chap, mutual } = new;
-    let (chap, mutual) = (chap.map(Into::into), mutual.map(Into::into));
-    let action = array::CreateHost { name, initiators, chap, mutual };
-    let made = perform(operator, &context, action).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    let NewHost { name, initiators, chap, mutual, labels } = new;
+    let (chap, mutual, labels) = (chap.map(Into::into), mutual.map(Into::into), setting(labels));
+    let action = array::CreateHost { name, initiators, chap, mutual, labels };
+    created(perform(operator, &context, action).await?)
 }
 
 /// Get a host
@@ -242,9 +267,10 @@ async fn change_host(
     Named(host): Named<String>,
     Body(change): Body<HostChange>,
 ) -> Answer<Host> {
-    let HostChange { name, initiators, chap, mutual } = change;
+    let HostChange { name, initiators, chap, mutual, labels } = change;
+    let labels = array::LabelsChange(labels);
     let of = |chap: Option<Option<Chap>>| chap.map(|chap| chap.map(Into::into));
-    let change = array::HostChange { name, initiators, chap: of(chap), mutual: of(mutual) };
+    let change = array::HostChange { name, initiators, chap: of(chap), mutual: of(mutual), labels };
     let done = perform(operator, &context, array::ChangeHost { name: host, change }).await?;
     Ok(Json(done.into()))
 }
@@ -271,7 +297,7 @@ async fn list_refused_logins(operator: Operator, State(context): State<Context>)
 }
 
 /// List host groups
-#[utoipa::path(get, path = "/api/v1/host-groups", tag = "hosts", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/host-groups", tag = "hosts", params(LabelledList), responses(
     (status = 200, description = "The host groups", content(
         (HostGroups = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -279,15 +305,18 @@ async fn list_refused_logins(operator: Operator, State(context): State<Context>)
 async fn list_host_groups(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let groups = perform(operator, &context, array::ListHostGroups).await?;
-    list(groups.into_iter().map(HostGroup::from).collect(), &part)
+    let selector = Selector::read(part.label.as_deref())?;
+    let mut groups = perform(operator, &context, array::ListHostGroups).await?;
+    groups.retain(|group| selector.selects(&group.labels));
+    list(groups.into_iter().map(HostGroup::from).collect(), part)
 }
 
 /// Create a host group
 #[utoipa::path(post, path = "/api/v1/host-groups", tag = "hosts", request_body = NewHostGroup, responses(
     (status = 201, description = "The host group", body = HostGroup),
+    (status = 200, description = "The host group, which existed with equal content", body = HostGroup),
     Problems,
 ))]
 async fn create_host_group(
@@ -295,9 +324,9 @@ async fn create_host_group(
     State(context): State<Context>,
     Body(new): Body<NewHostGroup>,
 ) -> Created<HostGroup> {
-    let NewHostGroup { name, hosts } = new;
-    let made = perform(operator, &context, array::CreateHostGroup { name, hosts }).await?;
-    Ok((StatusCode::CREATED, Json(made.into())))
+    let NewHostGroup { name, hosts, labels } = new;
+    let action = array::CreateHostGroup { name, hosts, labels: setting(labels) };
+    created(perform(operator, &context, action).await?)
 }
 
 /// Get a host group
@@ -324,9 +353,9 @@ async fn change_host_group(
     operator: Operator,
     State(context): State<Context>,
     Named(group): Named<String>,
-    Body(HostGroupChange { name, hosts }): Body<HostGroupChange>,
+    Body(HostGroupChange { name, hosts, labels }): Body<HostGroupChange>,
 ) -> Answer<HostGroup> {
-    let change = array::HostGroupChange { name, hosts };
+    let change = array::HostGroupChange { name, hosts, labels: array::LabelsChange(labels) };
     let done = perform(operator, &context, array::ChangeHostGroup { name: group, change }).await?;
     Ok(Json(done.into()))
 }
@@ -351,11 +380,14 @@ impl From<array::Host> for Host {
     fn from(host: array::Host) -> Self {
         Self {
             name: host.name,
+            id: digits(host.id),
             initiators: host.initiators,
             chap_user: host.chap_user,
             mutual_user: host.mutual_user,
             created: utc(host.created),
             host_group: host.host_group,
+            host_group_id: host.host_group_id.map(digits),
+            labels: host.labels.into(),
             connections: host.connections.into_iter().map(Into::into).collect(),
             sessions: host.sessions,
             refused_logins: host.refused_logins.into_iter().map(Into::into).collect(),
@@ -381,9 +413,9 @@ impl From<array::RefusedLogin> for RefusedLogin {
 
 impl From<array::HostGroup> for HostGroup {
     fn from(group: array::HostGroup) -> Self {
-        let array::HostGroup { name, created, hosts, connections } = group;
+        let array::HostGroup { id, name, created, hosts, labels, connections } = group;
         let connections = connections.into_iter().map(Into::into).collect();
-        Self { name, created: utc(created), hosts, connections }
+        Self { name, id: digits(id), created: utc(created), hosts, labels: labels.into(), connections }
     }
 }
 

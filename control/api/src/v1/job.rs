@@ -4,7 +4,7 @@ use super::handler::{Answer, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
@@ -86,7 +86,7 @@ pub struct Jobs {
 /// List jobs
 ///
 /// Running jobs continue after a restart. Completed jobs are not listed after a restart.
-#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(List), responses(
     (status = 200, description = "The jobs", content(
         (Jobs = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -94,10 +94,10 @@ pub struct Jobs {
 async fn list_jobs(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let jobs = perform(operator, &context, array::ListJobs).await?;
-    list(jobs.into_iter().map(Job::from).collect(), &part)
+    list(jobs.into_iter().map(Job::from).collect(), part)
 }
 
 /// Get a job

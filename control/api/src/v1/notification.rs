@@ -5,7 +5,7 @@ use super::handler::{Answer, Created, Gone, gone, operations, perform, present, 
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{PARTIAL, Part, PartialList, list};
+use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::Secret;
 use axum::Json;
@@ -177,7 +177,7 @@ struct NotificationTargetChange {
 }
 
 /// List alert notification targets
-#[utoipa::path(get, path = "/api/v1/notification-targets", tag = "events", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/notification-targets", tag = "events", params(List), responses(
     (status = 200, description = "The targets",
         content((NotificationTargets = "application/json"), (PartialList = PARTIAL))),
     Problems,
@@ -185,11 +185,11 @@ struct NotificationTargetChange {
 async fn list_notification_targets(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let targets = perform(operator, &context, array::ListNotificationTargets).await?;
     let targets = targets.into_iter().map(NotificationTarget::from).collect::<Vec<_>>();
-    list(targets, &part)
+    list(targets, part)
 }
 
 /// Create an alert notification target

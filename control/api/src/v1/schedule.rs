@@ -5,7 +5,7 @@ use super::snapshot::{Snapshot, Snapshots, subject};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::SubjectName;
 use axum::Json;
@@ -41,6 +41,8 @@ pub struct Rule {
 pub struct Schedule {
     /// Name.
     name: String,
+    /// Permanent identifier: 16 hex digits.
+    id: String,
     /// Creation time.
     #[schema(format = DateTime)]
     created: String,
@@ -107,7 +109,7 @@ pub struct ScheduleChange {
 }
 
 /// List snapshot schedules
-#[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(List), responses(
     (status = 200, description = "The schedules", content(
         (Schedules = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -115,10 +117,10 @@ pub struct ScheduleChange {
 async fn list_schedules(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let all = perform(operator, &context, array::ListSchedules).await?;
-    list(all.into_iter().map(Schedule::from).collect(), &part)
+    list(all.into_iter().map(Schedule::from).collect(), part)
 }
 
 /// Create a snapshot schedule
@@ -220,6 +222,7 @@ impl From<array::Schedule> for Schedule {
         };
         Self {
             name: it.name,
+            id: super::handler::digits(it.id),
             created: utc(it.created),
             volume,
             group,

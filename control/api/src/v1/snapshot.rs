@@ -1,12 +1,13 @@
 //! Snapshots and comparisons between them.
 
 use super::connection::Connection;
-use super::handler::{Answer, Gone, gone, operations, perform, utc};
+use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, utc};
+use super::label::{Selector, setting};
 use super::volume::Deletion;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{LabelledList, PartialList, list};
 use crate::problem::{Problem, Problems};
 use array::SubjectName;
 use axum::Json;
@@ -14,6 +15,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -36,6 +38,8 @@ pub struct Snapshot {
     id: String,
     /// Source volume; `null` if it has been deleted.
     source: Option<String>,
+    /// Permanent identifier of the source volume, even if that has been deleted.
+    source_id: String,
     /// Schedule that took it; `null` if taken manually or the schedule has been deleted.
     schedule: Option<String>,
     /// Snapshot set: sixteen hex digits, equal for snapshots taken at the same instant.
@@ -59,6 +63,8 @@ pub struct Snapshot {
     retain_until: Option<String>,
     /// Identifier reported to hosts (NAA, VPD page 83h).
     naa: String,
+    /// Labels.
+    labels: BTreeMap<String, String>,
     /// Connections to hosts and host groups.
     connections: Vec<Connection>,
 }
@@ -72,19 +78,43 @@ pub struct Snapshots {
     pub total: usize,
 }
 
-/// New snapshots of a `volume`, or of all volumes of a `group` at the same instant.
+/// New snapshots of one of: a `volume`, all volumes of a `group` at the same instant, the volumes of `sources` at the same
+/// instant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshots {
-    /// Volume. Not allowed with `group`.
+    /// Volume.
     volume: Option<String>,
-    /// Volume group. Not allowed with `volume`.
+    /// Volume group.
     group: Option<String>,
-    /// Suffix of the name after the volume name and a dot; default: the time.
+    /// Volumes, 1 to 1000: all snapshots are taken, or none.
+    sources: Option<Vec<SnapshotSource>>,
+    /// Name of the snapshot, 1 to 189 letters, digits, '-', '_' or '.', beginning with a letter or digit. Only with `volume`,
+    /// and not with `suffix`.
+    name: Option<String>,
+    /// Suffix of the name after the volume name and a dot; default: the time. A request with names or a suffix can be
+    /// repeated: snapshots that it took already are returned.
     suffix: Option<String>,
+    /// Labels of each snapshot: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at
+    /// most. The labels of the volume are not inherited.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     /// Retention lock: it cannot be deleted or changed before this time.
     #[schema(value_type = Option<String>, format = DateTime)]
     retain_until: Option<Time>,
+}
+
+/// A volume to snapshot.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotSource {
+    /// Volume.
+    volume: String,
+    /// Name of the snapshot; default: the volume name, a dot and the suffix.
+    name: Option<String>,
+    /// Labels of the snapshot besides those of all.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 /// Changes to a snapshot, one field per request.
@@ -98,6 +128,8 @@ pub struct SnapshotChange {
     /// Retention lock: it cannot be deleted or changed before this time. Must be in the future and later than the current lock.
     #[schema(value_type = Option<String>, format = DateTime)]
     retain_until: Option<Time>,
+    /// Labels to set, and to remove with `null`; others are kept.
+    labels: Option<BTreeMap<String, Option<String>>>,
 }
 
 /// A time as RFC 3339 has it.
@@ -151,7 +183,7 @@ pub struct DifferentExtent {
 }
 
 /// List snapshots
-#[utoipa::path(get, path = "/api/v1/snapshots", tag = "snapshots", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/snapshots", tag = "snapshots", params(LabelledList), responses(
     (status = 200, description = "The snapshots", content(
         (Snapshots = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -159,28 +191,56 @@ pub struct DifferentExtent {
 async fn list_snapshots(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let all = perform(operator, &context, array::ListSnapshots).await?;
-    list(all.into_iter().map(Snapshot::from).collect(), &part)
+    let selector = Selector::read(part.label.as_deref())?;
+    let mut all = perform(operator, &context, array::ListSnapshots).await?;
+    all.retain(|snapshot| selector.selects(&snapshot.labels));
+    list(all.into_iter().map(Snapshot::from).collect(), part)
 }
 
 /// Take a snapshot of a volume, or of all volumes of a group at the same instant
 #[utoipa::path(post, path = "/api/v1/snapshots", tag = "snapshots", request_body = NewSnapshots, responses(
     (status = 201, description = "The new snapshots", body = Snapshots),
+    (status = 200, description = "The snapshots, which an equal request took", body = Snapshots),
     Problems,
 ))]
 async fn create_snapshots(
     operator: Operator,
     State(context): State<Context>,
     Body(new): Body<NewSnapshots>,
-) -> Result<(StatusCode, Json<Snapshots>), Problem> {
-    let NewSnapshots { volume, group, suffix, retain_until } = new;
-    let subject = subject(volume, group)?;
-    let action = array::CreateSnapshots { subject, suffix, keep_until: retain_until.map(|time| time.0) };
-    let taken = perform(operator, &context, action).await?;
-    let items: Vec<_> = taken.into_iter().map(Snapshot::from).collect();
-    Ok((StatusCode::CREATED, Json(Snapshots { total: items.len(), items })))
+) -> Created<Snapshots> {
+    let NewSnapshots { volume, group, sources, name, suffix, labels, retain_until } = new;
+    let (labels, keep_until) = (setting(labels), retain_until.map(|time| time.0));
+    let sources = match (name, &volume, group.is_none() && suffix.is_none() && sources.is_none()) {
+        (None, ..) => sources.map(|sources| sources.into_iter().map(Into::into).collect()),
+        (Some(name), Some(volume), true) => {
+            let named =
+                array::SnapshotSource { volume: volume.clone(), name: Some(name), ..Default::default() };
+            Some(vec![named])
+        }
+        _ => {
+            let detail = "a name is for the snapshot of one volume, and stands alone: leave out the group, the sources \
+                          and the suffix";
+            return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
+        }
+    };
+    let done = match sources {
+        Some(_) if group.is_some() => {
+            let detail = "name one of: a volume, a volume group, or sources";
+            return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
+        }
+        Some(sources) => {
+            let action = array::CreateSnapshotSet { sources, suffix, keep_until, labels };
+            perform(operator, &context, action).await?
+        }
+        None => {
+            let subject = subject(volume, group)?;
+            let action = array::CreateSnapshots { subject, suffix, keep_until, labels };
+            perform(operator, &context, action).await?
+        }
+    };
+    created(done)
 }
 
 /// Either a volume or a volume group.
@@ -219,12 +279,13 @@ async fn change_snapshot(
     Body(change): Body<SnapshotChange>,
 ) -> Answer<Snapshot> {
     use array::SnapshotChange as Change;
-    let change = match (change.name, change.writable, change.retain_until) {
-        (Some(name), None, None) => Change::Name(name),
-        (None, Some(writable), None) => Change::Writable(writable),
-        (None, None, Some(time)) => Change::KeepUntil(time.0),
+    let change = match (change.name, change.writable, change.retain_until, change.labels) {
+        (Some(name), None, None, None) => Change::Name(name),
+        (None, Some(writable), None, None) => Change::Writable(writable),
+        (None, None, Some(time), None) => Change::KeepUntil(time.0),
+        (None, None, None, Some(labels)) => Change::Labels(array::LabelsChange(labels)),
         _ => {
-            let detail = "change one field of a snapshot per request: name, writable or retain_until";
+            let detail = "change one field of a snapshot per request: name, writable, retain_until or labels";
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
@@ -271,8 +332,9 @@ impl From<array::Snapshot> for Snapshot {
     fn from(it: array::Snapshot) -> Self {
         Self {
             name: it.name,
-            id: format!("{:032x}", it.id.0),
+            id: digits(it.id),
             source: it.source,
+            source_id: digits(it.source_id),
             schedule: it.schedule,
             set: format!("{:016x}", it.set),
             created: utc(it.created),
@@ -282,8 +344,21 @@ impl From<array::Snapshot> for Snapshot {
             writable: it.writable,
             retain_until: it.kept_until.map(utc),
             naa: it.naa,
+            labels: it.labels.into(),
             connections: it.connections.into_iter().map(Into::into).collect(),
         }
+    }
+}
+
+impl From<Vec<array::Snapshot>> for Snapshots {
+    fn from(all: Vec<array::Snapshot>) -> Self {
+        Self { total: all.len(), items: all.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<SnapshotSource> for array::SnapshotSource {
+    fn from(SnapshotSource { volume, name, labels }: SnapshotSource) -> Self {
+        Self { volume, name, labels: setting(labels) }
     }
 }
 

@@ -4,7 +4,7 @@ use super::handler::{Answer, Created, Gone, gone, operations, perform, present, 
 use crate::Context;
 use crate::auth::{self, Operator};
 use crate::body::{Asked, Body, Named};
-use crate::list::{PARTIAL, Part, PartialList, list};
+use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
 use crate::session::COOKIE;
 use crate::tls::{Peer, check_certificate};
@@ -246,18 +246,18 @@ struct UserChange {
 }
 
 /// List users
-#[utoipa::path(get, path = "/api/v1/users", tag = "access", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/users", tag = "access", params(List), responses(
     (status = 200, description = "The users", content((Users = "application/json"), (PartialList = PARTIAL))),
     Problems,
 ))]
 async fn list_users(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let users = perform(operator, &context, array::ListUsers).await?;
     let users = users.into_iter().map(User::from).collect::<Vec<_>>();
-    list(users, &part)
+    list(users, part)
 }
 
 /// Create a user
@@ -380,18 +380,18 @@ struct NewToken {
 }
 
 /// List API tokens
-#[utoipa::path(get, path = "/api/v1/tokens", tag = "access", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "access", params(List), responses(
     (status = 200, description = "The tokens", content((ApiTokens = "application/json"), (PartialList = PARTIAL))),
     Problems,
 ))]
 async fn list_tokens(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<List>,
 ) -> Result<Response, Problem> {
     let tokens = perform(operator, &context, array::ListTokens).await?;
     let tokens = tokens.into_iter().map(ApiToken::from).collect::<Vec<_>>();
-    list(tokens, &part)
+    list(tokens, part)
 }
 
 /// Create an API token

@@ -1,18 +1,20 @@
 //! Volumes.
 
 use super::connection::Connection;
-use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
+use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, present, utc};
+use super::label::{Selector, setting};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{Part, PartialList, list};
+use crate::list::{LabelledList, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
@@ -52,6 +54,12 @@ pub struct Volume {
     created: String,
     /// Volume group; `null` if it is in none.
     group: Option<String>,
+    /// Permanent identifier of the volume group.
+    group_id: Option<String>,
+    /// Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
+    source: Option<String>,
+    /// Permanent identifier of the volume or snapshot that it was cloned from, even if that has been deleted.
+    source_id: Option<String>,
     /// Whether writes are refused.
     read_only: bool,
     /// Data reduction settings of this volume.
@@ -62,6 +70,8 @@ pub struct Volume {
     limits: Limits,
     /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: bool,
+    /// Labels.
+    labels: BTreeMap<String, String>,
     /// Connections to hosts and host groups.
     connections: Vec<Connection>,
 }
@@ -89,6 +99,10 @@ pub struct NewVolume {
     source: Option<String>,
     /// Volume group.
     group: Option<String>,
+    /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most. A clone does
+    /// not inherit those of its source.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 /// Changes to a volume. Omitted fields keep their values.
@@ -116,6 +130,9 @@ pub struct VolumeChange {
     scsi2_reservations: Option<bool>,
     /// Whether writes are refused. Must be the only field of the request.
     read_only: Option<bool>,
+    /// Labels to set, and to remove with `null`; others are kept.
+    #[serde(default)]
+    labels: BTreeMap<String, Option<String>>,
 }
 
 /// The source of a volume restore.
@@ -124,6 +141,15 @@ pub struct VolumeChange {
 pub struct Overwrite {
     /// Snapshot or volume whose contents and size the volume takes.
     source: String,
+    /// First take a snapshot of the current contents whose name has this suffix. A snapshot of the volume that has the name
+    /// already is kept instead, so that a repeated request does not save what was restored.
+    safety_snapshot: Option<String>,
+    /// Refuse the restore if the volume has snapshots that are newer than the source.
+    #[serde(default)]
+    only_if_latest: bool,
+    /// Keep the size of the volume: what is beyond the end of a smaller source reads as zeros; a larger source is refused.
+    #[serde(default)]
+    keep_size: bool,
 }
 
 /// Options for deleting a volume or snapshot.
@@ -137,7 +163,7 @@ pub struct Deletion {
 }
 
 /// List volumes
-#[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(Part), responses(
+#[utoipa::path(get, path = "/api/v1/volumes", tag = "volumes", params(LabelledList), responses(
     (status = 200, description = "The volumes", content(
         (Volumes = "application/json"), (PartialList = "application/vnd.ashlar.partial+json"))),
     Problems,
@@ -145,15 +171,18 @@ pub struct Deletion {
 async fn list_volumes(
     operator: Operator,
     State(context): State<Context>,
-    Asked(part): Asked<Part>,
+    Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let volumes = perform(operator, &context, array::ListVolumes).await?;
-    list(volumes.into_iter().map(Volume::from).collect(), &part)
+    let selector = Selector::read(part.label.as_deref())?;
+    let mut volumes = perform(operator, &context, array::ListVolumes).await?;
+    volumes.retain(|volume| selector.selects(&volume.labels));
+    list(volumes.into_iter().map(Volume::from).collect(), part)
 }
 
 /// Create a volume, or clone a volume or snapshot
 #[utoipa::path(post, path = "/api/v1/volumes", tag = "volumes", request_body = NewVolume, responses(
     (status = 201, description = "The volume", body = Volume),
+    (status = 200, description = "The volume, which existed with equal content", body = Volume),
     Problems,
 ))]
 async fn create_volume(
@@ -161,10 +190,11 @@ async fn create_volume(
     State(context): State<Context>,
     Body(new): Body<NewVolume>,
 ) -> Created<Volume> {
-    let NewVolume { name, size, block_size, source, group } = new;
+    let NewVolume { name, size, block_size, source, group, labels } = new;
+    let labels = setting(labels);
     let made = match (source, size) {
         (Some(source), None) if block_size.is_none() => {
-            perform(operator, &context, array::CloneVolume { source, name, group }).await?
+            perform(operator, &context, array::CloneVolume { source, name, group, labels }).await?
         }
         (Some(_), _) => {
             let detail = "a clone has the size and block size of its source: leave them out";
@@ -172,14 +202,15 @@ async fn create_volume(
         }
         (None, Some(bytes)) => {
             let block_bytes = block_size.unwrap_or(BLOCK_BYTES);
-            perform(operator, &context, array::CreateVolume { name, bytes, block_bytes, group }).await?
+            perform(operator, &context, array::CreateVolume { name, bytes, block_bytes, group, labels })
+                .await?
         }
         (None, None) => {
             let detail = "a volume needs a size in bytes, or a source to clone";
             return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail.into()));
         }
     };
-    Ok((StatusCode::CREATED, Json(made.into())))
+    created(made)
 }
 
 /// Get a volume
@@ -219,6 +250,7 @@ async fn change_volume(
         limits: change.limits.into(),
         scsi2_reservations: change.scsi2_reservations,
         read_only: change.read_only,
+        labels: array::LabelsChange(change.labels),
     };
     let done = perform(operator, &context, array::ChangeVolume { name: volume, change }).await?;
     Ok(Json(done.into()))
@@ -253,9 +285,11 @@ async fn restore_volume(
     operator: Operator,
     State(context): State<Context>,
     Named(volume): Named<String>,
-    Body(Overwrite { source }): Body<Overwrite>,
+    Body(overwrite): Body<Overwrite>,
 ) -> Answer<Volume> {
-    let done = perform(operator, &context, array::RestoreVolume { volume, source }).await?;
+    let Overwrite { source, safety_snapshot, only_if_latest, keep_size } = overwrite;
+    let action = array::RestoreVolume { volume, source, safety_snapshot, only_if_latest, keep_size };
+    let done = perform(operator, &context, action).await?;
     Ok(Json(done.into()))
 }
 
@@ -279,18 +313,22 @@ impl From<array::Volume> for Volume {
     fn from(volume: array::Volume) -> Self {
         Self {
             name: volume.name,
-            id: format!("{:032x}", volume.id.0),
+            id: digits(volume.id),
             size: volume.bytes,
             block_size: volume.block_bytes,
             mapped: volume.mapped,
             naa: volume.naa,
             created: utc(volume.created),
             group: volume.group,
+            group_id: volume.group_id.map(digits),
+            source: volume.source,
+            source_id: volume.source_id.map(digits),
             read_only: volume.read_only,
             policy: volume.policy.into(),
             policy_in_force: volume.in_force.into(),
             limits: volume.limits.into(),
             scsi2_reservations: volume.scsi2_reservations,
+            labels: volume.labels.into(),
             connections: volume.connections.into_iter().map(Into::into).collect(),
         }
     }

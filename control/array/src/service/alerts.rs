@@ -6,6 +6,7 @@
 use crate::bus::{EventBus, Update};
 use crate::condition::Conditions;
 use crate::env::Env;
+use crate::view::OpenAlerts;
 use crate::{Error, Result};
 use history::{Alert, AlertChange, AlertState, Condition, Severity, Store};
 use parking_lot::Mutex;
@@ -55,11 +56,19 @@ pub struct Alerts {
     /// Conditions that an operator cleared although they persist, with their severity: silent until
     /// they end, or become more severe.
     silent: Mutex<BTreeMap<String, Severity>>,
+    /// The alerts that are open since the last look, acknowledged or not.
+    open: Mutex<OpenAlerts>,
 }
 
 impl Alerts {
     pub(crate) fn new(env: Arc<Env>, bus: Arc<EventBus>, history: Arc<Store>, sources: Vec<Source>) -> Self {
-        Self { env, bus, history, sources, reported: Mutex::default(), silent: Mutex::default() }
+        let (reported, silent, open) = <(Mutex<_>, Mutex<_>, Mutex<_>)>::default();
+        Self { env, bus, history, sources, reported, silent, open }
+    }
+
+    /// How many alerts were open at the last look, of which there is one a second.
+    pub(crate) fn open(&self) -> OpenAlerts {
+        *self.open.lock()
     }
 
     /// Raises an alert about something outside the array, until [`Alerts::end_report`]. `kind`: for programs, and one at
@@ -98,7 +107,13 @@ impl Alerts {
             Ok(open) => open,
             Err(error) => return tracing::error!(%error, "alerts can't be read"),
         };
-        let loud = conditions.iter().filter(|(key, _)| !silent.contains_key(*key));
+        let loud: Vec<_> = conditions.iter().filter(|(key, _)| !silent.contains_key(*key)).collect();
+        let count = |severity| loud.iter().filter(|(_, condition)| condition.severity == severity).count();
+        *self.open.lock() = OpenAlerts {
+            all: loud.len(),
+            warning: count(Severity::Warning),
+            critical: count(Severity::Critical),
+        };
         for (key, condition) in loud {
             match history.raise(now, key, condition) {
                 Ok(None) => {}

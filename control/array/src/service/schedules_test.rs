@@ -29,6 +29,7 @@ fn snapshot(number: u64, rules: &[&str]) -> SnapshotEntry {
         schedule: Some(ScheduleId(1)),
         rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
         order: 0,
+        labels: records::Labels::default(),
     }
 }
 

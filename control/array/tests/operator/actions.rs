@@ -4,8 +4,8 @@ use crate::rig::{Rig, Step, Up, ok, refused, steps};
 use array::{
     Caller, ChangeVolume, Chap, CloneVolume, Connection, CreateConnection, CreateHost, CreateSnapshots,
     CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error, Host, Kind,
-    ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes, PeerName, RestoreFromRecycleBin,
-    RestoreVolume, ShowArray, ShowVolume, Snapshot, SubjectName, Volume, VolumeChange,
+    LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes, PeerName,
+    RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume, Snapshot, SubjectName, Volume, VolumeChange,
 };
 use block::Disk;
 use std::collections::BTreeSet;
@@ -14,15 +14,27 @@ const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const GIB: u64 = 1 << 30;
 
 fn create(name: &str) -> CreateVolume {
-    CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512, group: None }
+    CreateVolume { name: name.into(), bytes: GIB, block_bytes: 512, ..CreateVolume::default() }
 }
 
 fn host(name: &str, iqn: &str) -> CreateHost {
-    CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
+    CreateHost {
+        name: name.into(),
+        initiators: vec![iqn.into()],
+        chap: None,
+        mutual: None,
+        ..CreateHost::default()
+    }
 }
 
 fn connect(volume: &str, host: &str, lun: Option<u16>) -> CreateConnection {
-    CreateConnection { volume: volume.into(), peer: PeerName::Host(host.into()), lun, read_only: false }
+    CreateConnection {
+        volume: volume.into(),
+        peer: PeerName::Host(host.into()),
+        lun,
+        read_only: false,
+        min_lun: None,
+    }
 }
 
 fn disconnect(volume: &str, host: &str) -> DeleteConnection {
@@ -40,7 +52,7 @@ fn resize(name: &str, bytes: u64, shrink: bool) -> ChangeVolume {
 
 fn take(volume: &str) -> CreateSnapshots {
     let subject = SubjectName::Volume(volume.into());
-    CreateSnapshots { subject, suffix: Some("s".into()), keep_until: None }
+    CreateSnapshots { subject, suffix: Some("s".into()), keep_until: None, labels: LabelsChange::default() }
 }
 
 async fn snapshots(up: &Up) -> Vec<Snapshot> {
@@ -56,7 +68,7 @@ async fn volume(up: &Up, name: &str) -> Result<Volume, Error> {
 }
 
 async fn hosts(up: &Up) -> Vec<Host> {
-    up.perform(ListHosts).await.unwrap()
+    up.perform(ListHosts::default()).await.unwrap()
 }
 
 async fn connections(up: &Up) -> Vec<Connection> {
@@ -67,10 +79,9 @@ async fn connections(up: &Up) -> Vec<Connection> {
 async fn a_volume_lives_from_creation_to_deletion() {
     let rig = Rig::new();
     let up = rig.up().await;
-    let made = ok(&up, create("db1")).await;
+    let made = ok(&up, create("db1")).await.object;
     assert_eq!((made.bytes, made.block_bytes, made.mapped), (GIB, 512, 0));
     assert_eq!(volume(&up, "db1").await.unwrap(), made);
-    assert_eq!(refused(&up, create("db1")).await.kind, Kind::Conflict);
     assert_eq!(refused(&up, create("a/b")).await.kind, Kind::Invalid);
 
     ok(&up, resize("db1", 2 * GIB, false)).await;
@@ -95,13 +106,14 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
     }
     ok(&up, host("web1", IQN)).await;
     assert!(up.luns(IQN).is_empty());
-    assert_eq!(ok(&up, connect("a", "web1", Some(1))).await, connection("a", "web1", 1));
-    assert_eq!(ok(&up, connect("b", "web1", None)).await, connection("b", "web1", 0));
-    assert_eq!(ok(&up, connect("c", "web1", None)).await, connection("c", "web1", 2));
+    for (volume, lun, chosen) in [("a", Some(1), 1), ("b", None, 0), ("c", None, 2)] {
+        let made = ok(&up, connect(volume, "web1", lun)).await.object.connection;
+        assert_eq!((made.volume.as_str(), made.host.as_deref(), made.lun), (volume, Some("web1"), chosen));
+        assert_eq!((made.host_group, made.read_only), (None, false));
+    }
     assert_eq!(up.luns(IQN), [0, 1, 2]);
     assert!(up.luns("iqn.1993-08.org.debian:01:stranger").is_empty());
 
-    assert_eq!(refused(&up, connect("a", "web1", None)).await.kind, Kind::Conflict);
     assert_eq!(refused(&up, connect("a", "nobody", None)).await.kind, Kind::NotFound);
     assert_eq!(refused(&up, connect("nothing", "web1", None)).await.kind, Kind::NotFound);
     ok(&up, host("web2", "iqn.1993-08.org.debian:01:web2")).await;
@@ -111,16 +123,12 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
 
     ok(&up, disconnect("b", "web1")).await;
     assert_eq!(up.luns(IQN), [1, 2]);
-    assert_eq!(refused(&up, disconnect("b", "web1")).await.kind, Kind::NotFound);
+    ok(&up, disconnect("b", "web1")).await;
+    assert_eq!(refused(&up, disconnect("nothing", "web1")).await.kind, Kind::NotFound);
     let seen: Vec<_> =
         connections(&up).await.into_iter().map(|it| (it.volume, it.host.unwrap(), it.lun)).collect();
     let expected = [("a", "web1", 1), ("a", "web2", 16_383), ("c", "web1", 2)];
     assert_eq!(seen, expected.map(|(volume, host, lun)| (volume.to_owned(), host.to_owned(), lun)));
-}
-
-fn connection(volume: &str, host: &str, lun: u16) -> Connection {
-    let (volume, host) = (volume.into(), Some(host.into()));
-    Connection { volume, host, host_group: None, lun, read_only: false }
 }
 
 #[tokio::test]
@@ -148,7 +156,7 @@ async fn an_initiator_belongs_to_one_host_whatever_its_case() {
     let up = rig.up().await;
     ok(&up, host("web1", IQN)).await;
     assert_eq!(refused(&up, host("web2", &IQN.to_uppercase())).await.kind, Kind::Conflict);
-    assert_eq!(refused(&up, host("web1", "iqn.1993-08.org.debian:01:x")).await.kind, Kind::Conflict);
+    assert_eq!(refused(&up, host("web1", "iqn.1993-08.org.debian:01:x")).await.kind, Kind::Differs);
     ok(&up, DeleteHost { name: "web1".into() }).await;
     ok(&up, host("web2", IQN)).await;
 }
@@ -157,11 +165,12 @@ async fn an_initiator_belongs_to_one_host_whatever_its_case() {
 async fn a_clone_has_the_size_of_its_source() {
     let rig = Rig::new();
     let up = rig.up().await;
-    ok(&up, CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096, group: None }).await;
-    ok(&up, CloneVolume { source: "gold".into(), name: "vm1".into(), group: None }).await;
+    ok(&up, CreateVolume { name: "gold".into(), bytes: GIB, block_bytes: 4096, ..CreateVolume::default() })
+        .await;
+    ok(&up, CloneVolume { source: "gold".into(), name: "vm1".into(), ..CloneVolume::default() }).await;
     let clone = volume(&up, "vm1").await.unwrap();
     assert_eq!((clone.bytes, clone.block_bytes), (GIB, 4096));
-    let missing = CloneVolume { source: "nothing".into(), name: "vm2".into(), group: None };
+    let missing = CloneVolume { source: "nothing".into(), name: "vm2".into(), ..CloneVolume::default() };
     assert_eq!(refused(&up, missing).await.kind, Kind::NotFound);
 }
 
@@ -174,7 +183,7 @@ async fn the_configuration_comes_back_from_the_drives_alone() {
     ok(&up, create("db1")).await;
     ok(&up, create("db2")).await;
     let initiators = vec![IQN.into(), "eui.02004567a425678d".into()];
-    ok(&up, CreateHost { name: "web1".into(), initiators, chap, mutual }).await;
+    ok(&up, CreateHost { name: "web1".into(), initiators, chap, mutual, ..CreateHost::default() }).await;
     ok(&up, connect("db1", "web1", Some(7))).await;
     ok(&up, resize("db2", 3 * GIB, false)).await;
     let (volumes_before, hosts_before) = (volumes(&up).await, hosts(&up).await);
@@ -218,9 +227,9 @@ fn script() -> Vec<Step> {
         connect("a", "web1", None),
         connect("b", "web1", Some(9)),
         resize("a", 2 * GIB, false),
-        CloneVolume { source: "a".into(), name: "c".into(), group: None },
+        CloneVolume { source: "a".into(), name: "c".into(), ..CloneVolume::default() },
         take("a"),
-        RestoreVolume { volume: "c".into(), source: "a.s".into() },
+        RestoreVolume { volume: "c".into(), source: "a.s".into(), ..RestoreVolume::default() },
         DeleteSnapshot { name: "a.s".into(), eradicate: false },
         RestoreFromRecycleBin { which: "a.s".into(), name: Some("a.t".into()) },
         DeleteSnapshot { name: "a.t".into(), eradicate: true },
@@ -239,7 +248,7 @@ async fn creating_cloning_and_eradicating_a_volume_is_one_journal_commit_each() 
     rig.up().await.down().await;
     let up = rig.up_with_fuse(3, false).await.unwrap();
     ok(&up, create("a")).await;
-    ok(&up, CloneVolume { source: "a".into(), name: "b".into(), group: None }).await;
+    ok(&up, CloneVolume { source: "a".into(), name: "b".into(), ..CloneVolume::default() }).await;
     ok(&up, delete("a")).await;
     assert_eq!(refused(&up, create("c")).await.kind, Kind::Failed, "the fourth commit fails");
     up.crash().await;
@@ -329,13 +338,16 @@ async fn a_crash_anywhere_leaves_each_action_whole_or_undone() {
     }
 }
 
-/// A picture without the identities, which chance made.
-fn names(picture: &Picture) -> (Vec<(String, u64)>, Vec<String>, Vec<Connection>) {
+/// A picture without the identities, which chance made: disks, hosts, connections.
+type Names = (Vec<(String, u64)>, Vec<String>, Vec<(String, Option<String>, u16)>);
+
+fn names(picture: &Picture) -> Names {
     let (volumes, snapshots, hosts, connections) = picture;
     let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.bytes));
     let disks = volumes.chain(snapshots.iter().map(|snapshot| (snapshot.name.clone(), snapshot.bytes)));
     let hosts = hosts.iter().map(|host| host.name.clone()).collect();
-    (disks.collect(), hosts, connections.clone())
+    let connection = |it: &Connection| (it.volume.clone(), it.host.clone(), it.lun);
+    (disks.collect(), hosts, connections.iter().map(connection).collect())
 }
 
 #[tokio::test]
@@ -357,7 +369,8 @@ async fn changes_at_the_same_time_do_not_mix() {
     for number in 0..50 {
         let array = up.array.clone();
         tasks.spawn(async move {
-            array.perform(&Caller::array(), create(&format!("v{}", number % 10))).await.is_ok()
+            let made = array.perform(&Caller::array(), create(&format!("v{}", number % 10))).await;
+            made.unwrap().created
         });
     }
     let made = tasks.join_all().await.into_iter().filter(|made| *made).count();

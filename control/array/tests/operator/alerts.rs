@@ -19,7 +19,7 @@ async fn alerts(up: &Up, closed: bool) -> Vec<Alert> {
 async fn beyond_its_quota(up: &Up) {
     ok(up, CreateGroup { name: "sql".into(), change: quota(1 << 20) }).await;
     let (name, group) = ("db1".into(), Some("sql".into()));
-    ok(up, CreateVolume { name, bytes: 1 << 30, block_bytes: 512, group }).await;
+    ok(up, CreateVolume { name, bytes: 1 << 30, block_bytes: 512, group, ..CreateVolume::default() }).await;
     let volume = ok(up, ShowVolume { name: "db1".into() }).await;
     let disk = up.engine.volume(volume.id).unwrap();
     // The journal of the small drives takes no more at once.

@@ -4,8 +4,8 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     AlertState, ChangeSettings, ChangeSnapshot, ConfirmTime, CreateSchedule, CreateSnapshots, CreateVolume,
-    DeleteSnapshot, DeleteVolume, Kind, ListAlerts, ListRecycleBin, ListSnapshots, Rule, ScheduleChange,
-    SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
+    DeleteSnapshot, DeleteVolume, Kind, LabelsChange, ListAlerts, ListRecycleBin, ListSnapshots, Rule,
+    ScheduleChange, SettingsChange, Severity, ShowSchedule, SnapshotChange, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ const NOW: u64 = 1_795_000_000;
 
 async fn create(up: &Up, name: &str) {
     let (name, group) = (name.into(), None);
-    ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group }).await;
+    ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group, ..CreateVolume::default() }).await;
 }
 
 async fn delete(up: &Up, name: &str) {
@@ -55,7 +55,7 @@ async fn prepare(up: &Up) {
     create(up, "old").await;
     let subject = SubjectName::Volume("db1".into());
     let (suffix, keep_until) = (Some("kept".into()), Some(NOW + 7 * DAY));
-    ok(up, CreateSnapshots { subject, suffix, keep_until }).await;
+    ok(up, CreateSnapshots { subject, suffix, keep_until, labels: LabelsChange::default() }).await;
     let bin_seconds = Some(DAY);
     ok(up, ChangeSettings(SettingsChange { bin_seconds, ..SettingsChange::default() })).await;
     delete(up, "old").await;

@@ -15,25 +15,34 @@ const OTHER: &str = "iqn.1993-08.org.debian:01:web2";
 
 fn create(name: &str, group: Option<&str>) -> CreateVolume {
     let group = group.map(str::to_owned);
-    CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group }
+    CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group, ..CreateVolume::default() }
 }
 
 fn host(name: &str, iqn: &str) -> CreateHost {
-    CreateHost { name: name.into(), initiators: vec![iqn.into()], chap: None, mutual: None }
+    CreateHost {
+        name: name.into(),
+        initiators: vec![iqn.into()],
+        chap: None,
+        mutual: None,
+        ..CreateHost::default()
+    }
 }
 
 fn cluster(hosts: &[&str]) -> CreateHostGroup {
     let hosts = hosts.iter().map(|name| (*name).to_owned()).collect();
-    CreateHostGroup { name: "cluster".into(), hosts }
+    CreateHostGroup { name: "cluster".into(), hosts: Some(hosts), ..CreateHostGroup::default() }
 }
 
 fn members(hosts: &[&str]) -> ChangeHostGroup {
     let hosts = Some(hosts.iter().map(|name| (*name).to_owned()).collect());
-    ChangeHostGroup { name: "cluster".into(), change: HostGroupChange { name: None, hosts } }
+    ChangeHostGroup {
+        name: "cluster".into(),
+        change: HostGroupChange { hosts, ..HostGroupChange::default() },
+    }
 }
 
 fn connect(volume: &str, peer: PeerName, lun: Option<u16>) -> CreateConnection {
-    CreateConnection { volume: volume.into(), peer, lun, read_only: false }
+    CreateConnection { volume: volume.into(), peer, lun, read_only: false, min_lun: None }
 }
 
 fn group() -> PeerName {
@@ -122,7 +131,7 @@ async fn a_host_sees_what_its_group_sees() {
     ok(&up, cluster(&["web1"])).await;
     // The lowest LUN that is free for everybody.
     let seen = ok(&up, connect("a", group(), None)).await;
-    assert_eq!(seen.lun, 1);
+    assert_eq!(seen.object.connection.lun, 1);
     assert_eq!((up.luns(IQN), up.luns(OTHER)), (vec![0, 1], vec![]));
     ok(&up, members(&["web1", "web2"])).await;
     assert_eq!((up.luns(IQN), up.luns(OTHER)), (vec![0, 1], vec![1]));
@@ -154,7 +163,7 @@ async fn a_host_with_other_initiators_is_seen_under_them() {
         name: Some("web9".into()),
         initiators: Some(vec![OTHER.into()]),
         chap: Some(Some(Chap::new("web1", "twelve chars"))),
-        mutual: None,
+        ..HostChange::default()
     };
     let host = ok(&up, ChangeHost { name: "web1".into(), change }).await;
     assert_eq!((host.name.as_str(), host.chap_user.as_deref()), ("web9", Some("web1")));
@@ -193,9 +202,15 @@ async fn who_did_what_is_remembered_without_secrets() {
     let rig = Rig::new();
     let up = rig.up().await;
     ok(&up, create("db1", None)).await;
-    refused(&up, create("db1", None)).await;
+    refused(&up, CreateVolume { block_bytes: 4096, ..create("db1", None) }).await;
     let chap = Some(Chap::new("web1", "top secret words"));
-    let host = CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap, mutual: None };
+    let host = CreateHost {
+        name: "web1".into(),
+        initiators: vec![IQN.into()],
+        chap,
+        mutual: None,
+        ..CreateHost::default()
+    };
     ok(&up, host).await;
     let page = Page { before: None, limit: 10 };
     let trail = ok(&up, ListAudit { page: page.clone() }).await;

@@ -357,13 +357,15 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
     let rig = Rig::new();
     let up = rig.up().await;
     let (name, group) = ("db1".into(), None);
-    let made = up.perform(CreateVolume { name, bytes: 1 << 20, block_bytes: 4096, group }).await;
+    let made = up
+        .perform(CreateVolume { name, bytes: 1 << 20, block_bytes: 4096, group, ..CreateVolume::default() })
+        .await;
     let volume = made.unwrap();
     // What can't be compressed is on the drives as it is.
     let noise: Vec<u8> =
         (0..256 << 10).map(|at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 29) as u8).collect();
     let data = block::Data::from(bytes::Bytes::from(noise.clone()));
-    up.engine.volume(volume.id).unwrap().execute(Op::Write { lba: 0, data }).await.unwrap();
+    up.engine.volume(volume.object.id).unwrap().execute(Op::Write { lba: 0, data }).await.unwrap();
     up.down().await;
     let needles: Vec<&[u8]> = noise.chunks(4096).map(|block| &block[100..132]).collect();
     assert!(rig.spoil(1, &needles) > 0, "there is something to spoil");

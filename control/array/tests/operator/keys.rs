@@ -17,7 +17,8 @@ async fn the_key_is_changed_while_the_array_serves_and_that_is_audited() {
     let up = rig.up().await;
     let before = key(&up, ShowKey).await;
     assert_eq!((before.lock, before.generation), (Some(LockKind::File), Some(1)));
-    let create = CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: None };
+    let create =
+        CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() };
     up.perform(create).await.unwrap();
     let after = key(&up, RotateKey(NewKey::File)).await;
     assert_eq!((after.lock, after.generation), (Some(LockKind::File), Some(2)));

@@ -54,7 +54,8 @@ async fn lives(stream: &mut TcpStream) -> bool {
 
 async fn create(up: &Up, name: &str, initiator: &str) {
     let initiators = vec![initiator.into()];
-    ok(up, CreateHost { name: name.into(), initiators, chap: None, mutual: None }).await;
+    ok(up, CreateHost { name: name.into(), initiators, chap: None, mutual: None, ..CreateHost::default() })
+        .await;
 }
 
 async fn change(up: &Up, name: &str, change: HostChange) {
@@ -231,11 +232,13 @@ async fn a_volume_whose_state_is_not_understood_takes_no_writes_until_it_is_clea
     let up = rig.up().await;
     create(&up, "esx1", ESX).await;
     for name in ["db1", "db2"] {
-        let action = CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None };
+        let action =
+            CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() };
         ok(&up, action).await;
     }
     let peer = PeerName::Host("esx1".into());
-    ok(&up, CreateConnection { volume: "db1".into(), peer, lun: Some(0), read_only: false }).await;
+    ok(&up, CreateConnection { volume: "db1".into(), peer, lun: Some(0), read_only: false, min_lun: None })
+        .await;
     let volume = ok(&up, ShowVolume { name: "db1".into() }).await;
     let disk = up.engine.volume(volume.id).unwrap();
     disk.execute(Op::SaveState(vec![7; 100].into())).await.unwrap();

@@ -4,6 +4,7 @@
 
 mod actions;
 mod alerts;
+mod automation;
 mod clock;
 mod configuration;
 mod drives;

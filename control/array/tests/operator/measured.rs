@@ -40,14 +40,27 @@ async fn send(up: &Up, opcode: u8) {
 async fn prepared(up: &Up) {
     for action in steps![
         CreateGroup { name: "sql".into(), change: GroupChange::default() },
-        CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: Some("sql".into()) },
-        CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, group: None },
-        CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap: None, mutual: None },
+        CreateVolume {
+            name: "db1".into(),
+            bytes: 1 << 30,
+            block_bytes: 512,
+            group: Some("sql".into()),
+            ..CreateVolume::default()
+        },
+        CreateVolume { name: "idle".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() },
+        CreateHost {
+            name: "web1".into(),
+            initiators: vec![IQN.into()],
+            chap: None,
+            mutual: None,
+            ..CreateHost::default()
+        },
         CreateConnection {
             volume: "db1".into(),
             peer: PeerName::Host("web1".into()),
             lun: Some(0),
-            read_only: false
+            read_only: false,
+            min_lun: None
         },
     ] {
         action.ok(up).await;

@@ -14,7 +14,9 @@ const MIB: u64 = 1 << 20;
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> Volume {
     let group = group.map(str::to_owned);
-    ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await
+    ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group, ..CreateVolume::default() })
+        .await
+        .object
 }
 
 async fn set(up: &Up, name: &str, change: VolumeChange) -> Volume {
@@ -123,9 +125,14 @@ async fn quotas_of_a_group_warn_once_and_stop_until_there_is_room() {
     ok(&up, CreateGroup { name: "sql".into(), change: quota(8192, 16_384) }).await;
     let id = create(&up, "db1", Some("sql")).await.id;
     let initiators = vec![IQN.into()];
-    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(
+        &up,
+        CreateHost { name: "web1".into(), initiators, chap: None, mutual: None, ..CreateHost::default() },
+    )
+    .await;
     let peer = PeerName::Host("web1".into());
-    ok(&up, CreateConnection { volume: "db1".into(), peer, lun: None, read_only: false }).await;
+    ok(&up, CreateConnection { volume: "db1".into(), peer, lun: None, read_only: false, min_lun: None })
+        .await;
     let disk = up.engine.volume(id).unwrap();
     let write =
         |lba: u64, bytes| disk.execute(Op::Write { lba, data: Data::from(Bytes::from(vec![7; bytes])) });
@@ -171,11 +178,16 @@ async fn a_hard_quota_holds_between_two_looks_and_is_told_when_it_refused() {
     let quota = |hard| GroupChange { hard_quota: Some(Some(hard)), ..GroupChange::default() };
     ok(&up, CreateGroup { name: "sql".into(), change: quota(10_000) }).await;
     let initiators = vec![IQN.into()];
-    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(
+        &up,
+        CreateHost { name: "web1".into(), initiators, chap: None, mutual: None, ..CreateHost::default() },
+    )
+    .await;
     for (name, group) in [("db1", Some("sql")), ("db2", Some("sql")), ("free", None)] {
         create(&up, name, group).await;
         let peer = PeerName::Host("web1".into());
-        ok(&up, CreateConnection { volume: name.into(), peer, lun: None, read_only: false }).await;
+        ok(&up, CreateConnection { volume: name.into(), peer, lun: None, read_only: false, min_lun: None })
+            .await;
     }
     let full = Some((7, 0x27, 7));
     assert_eq!((up.write_as(IQN, 0, 0).await, up.write_as(IQN, 1, 0).await), (None, None));

@@ -4,6 +4,7 @@ use array::{
     Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Kind, Lock, Machine, NewKey, Parts,
     Request, Role, SealingKey, Uptime, Verb, WrappedKey,
 };
+use block::Disk;
 use bytes::Bytes;
 use engine::Engine;
 use history::Store;
@@ -404,6 +405,20 @@ pub async fn refused<R: Request>(up: &Up, request: R) -> Error {
         Ok(answer) => panic!("{request:?}: {answer:?}"),
         Err(error) => error,
     }
+}
+
+/// Writes a page of one byte to a volume.
+pub async fn write(up: &Up, id: block::DiskId, lba: u64, byte: u8) {
+    let data = block::Data::from(Bytes::from(vec![byte; 4096]));
+    let done = up.engine.volume(id).unwrap().execute(block::Op::Write { lba, data }).await;
+    assert!(matches!(done, Ok(block::Reply::Done)), "{done:?}");
+}
+
+/// The byte at a block of a volume.
+pub async fn first_byte(up: &Up, id: block::DiskId, lba: u64) -> u8 {
+    let read = up.engine.volume(id).unwrap().execute(block::Op::Read(block::Extent::new(lba, 8))).await;
+    let Ok(block::Reply::Data(data)) = read else { panic!("{read:?}") };
+    data.to_bytes()[0]
 }
 
 /// The kind of that error.

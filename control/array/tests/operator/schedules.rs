@@ -22,7 +22,8 @@ async fn prepare(up: &Up, change: ScheduleChange) {
     ok(up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
     for name in ["data", "log"] {
         let (name, group) = (name.into(), Some("sql".into()));
-        ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group }).await;
+        ok(up, CreateVolume { name, bytes: 1 << 20, block_bytes: 512, group, ..CreateVolume::default() })
+            .await;
     }
     let subject = SubjectName::Group("sql".into());
     ok(up, CreateSchedule { name: "gold".into(), subject, change }).await;
@@ -106,9 +107,14 @@ async fn what_is_immutable_or_seen_by_a_host_stays() {
     let delete = DeleteSnapshot { name: first.into(), eradicate: false };
     assert_eq!(refusal(&up, delete).await, Kind::Precondition);
     let initiators = vec!["iqn.1993-08.org.debian:01:web1".into()];
-    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(
+        &up,
+        CreateHost { name: "web1".into(), initiators, chap: None, mutual: None, ..CreateHost::default() },
+    )
+    .await;
     let peer = PeerName::Host("web1".into());
-    ok(&up, CreateConnection { volume: first.into(), peer, lun: None, read_only: false }).await;
+    ok(&up, CreateConnection { volume: first.into(), peer, lun: None, read_only: false, min_lun: None })
+        .await;
     at(&rig, &up, NOON + 3 * HOUR).await;
     let left = names(&up).await;
     assert_eq!(left.len(), 7, "{left:?}");

@@ -1,14 +1,14 @@
 //! Snapshots: taken at one moment, seen by hosts, kept, restored, compared, thrown away.
 
-use crate::rig::{Rig, Up, ok, refused};
+use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
     ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots, CreateConnection, CreateGroup, CreateHost,
     CreateSnapshots, CreateVolume, DeleteConnection, DeleteSnapshot, DeleteVolume, GroupChange, Kind,
-    ListRecycleBin, ListSnapshots, PeerName, Recovered, Request, RestoreFromRecycleBin, RestoreVolume,
-    ShowArray, ShowGroupSpace, ShowVolumeSpace, Snapshot, SnapshotChange, SubjectName, VolumeChange,
+    LabelsChange, ListRecycleBin, ListSnapshots, PeerName, Recovered, Request, RestoreFromRecycleBin,
+    RestoreVolume, ShowArray, ShowGroupSpace, ShowVolumeSpace, Snapshot, SnapshotChange, SubjectName,
+    VolumeChange,
 };
-use block::{Data, Disk, DiskId, Extent, Op, Reply};
-use bytes::Bytes;
+use block::DiskId;
 use std::sync::atomic::Ordering;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -17,13 +17,22 @@ const START: u64 = 1_795_000_000;
 
 async fn create(up: &Up, name: &str, group: Option<&str>) -> DiskId {
     let group = group.map(str::to_owned);
-    let made = ok(up, CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group }).await;
-    made.id
+    let made = ok(
+        up,
+        CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group, ..CreateVolume::default() },
+    )
+    .await;
+    made.object.id
 }
 
 fn take(volume: &str, suffix: &str) -> CreateSnapshots {
     let subject = SubjectName::Volume(volume.into());
-    CreateSnapshots { subject, suffix: Some(suffix.into()), keep_until: None }
+    CreateSnapshots {
+        subject,
+        suffix: Some(suffix.into()),
+        keep_until: None,
+        labels: LabelsChange::default(),
+    }
 }
 
 fn change(name: &str, change: SnapshotChange) -> ChangeSnapshot {
@@ -40,18 +49,6 @@ async fn snapshots(up: &Up) -> Vec<Snapshot> {
 
 async fn names(up: &Up) -> Vec<String> {
     snapshots(up).await.into_iter().map(|it| it.name).collect()
-}
-
-async fn write(up: &Up, id: DiskId, lba: u64, byte: u8) {
-    let data = Data::from(Bytes::from(vec![byte; 4096]));
-    let done = up.engine.volume(id).unwrap().execute(Op::Write { lba, data }).await;
-    assert!(matches!(done, Ok(Reply::Done)), "{done:?}");
-}
-
-async fn first_byte(up: &Up, id: DiskId, lba: u64) -> u8 {
-    let read = up.engine.volume(id).unwrap().execute(Op::Read(Extent::new(lba, 8))).await;
-    let Ok(Reply::Data(data)) = read else { panic!("{read:?}") };
-    data.to_bytes()[0]
 }
 
 /// A volume that is overwritten again and again, with a snapshot before each: what it mapped is a part of what is stored,
@@ -83,11 +80,16 @@ async fn a_group_is_taken_at_one_moment_and_stays_over_a_restart() {
     let up = rig.up().await;
     ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
     let subject = || SubjectName::Group("sql".into());
-    let empty = CreateSnapshots { subject: subject(), suffix: None, keep_until: None };
+    let empty = CreateSnapshots {
+        subject: subject(),
+        suffix: None,
+        keep_until: None,
+        labels: LabelsChange::default(),
+    };
     assert_eq!(refused(&up, empty.clone()).await.kind, Kind::Precondition);
     create(&up, "data", Some("sql")).await;
     create(&up, "log", Some("sql")).await;
-    let taken = ok(&up, empty.clone()).await;
+    let taken = ok(&up, empty.clone()).await.object;
     assert_eq!(taken.iter().map(|it| it.source.as_deref()).collect::<Vec<_>>(), [Some("data"), Some("log")]);
     assert_eq!(taken[0].set, taken[1].set);
     assert!(taken[0].name.starts_with("data.2026"), "{}", taken[0].name);
@@ -109,7 +111,8 @@ async fn volumes_and_snapshots_have_their_names_in_common() {
     assert_eq!(refused(&up, take("db1", "a/b")).await.kind, Kind::Invalid);
     assert_eq!(refused(&up, take("nothing", "x")).await.kind, Kind::NotFound);
     ok(&up, take("db1", "s1")).await;
-    let volume = CreateVolume { name: "db1.s1".into(), bytes: MIB, block_bytes: 512, group: None };
+    let volume =
+        CreateVolume { name: "db1.s1".into(), bytes: MIB, block_bytes: 512, ..CreateVolume::default() };
     assert_eq!(refused(&up, volume).await.kind, Kind::Conflict);
     let rename = VolumeChange { name: Some("db1.s1".into()), ..VolumeChange::default() };
     let rename = ChangeVolume { name: "db1".into(), change: rename };
@@ -128,13 +131,13 @@ async fn a_volume_goes_back_to_its_snapshot_and_a_clone_has_what_was_there() {
     write(&up, id, 0, 2).await;
     let grow = VolumeChange { bytes: Some(2 * MIB), ..VolumeChange::default() };
     ok(&up, ChangeVolume { name: "db1".into(), change: grow }).await;
-    let clone = CloneVolume { source: "db1.s1".into(), name: "old".into(), group: None };
-    let clone = ok(&up, clone).await;
+    let clone = CloneVolume { source: "db1.s1".into(), name: "old".into(), ..CloneVolume::default() };
+    let clone = ok(&up, clone).await.object;
     assert_eq!((clone.bytes, first_byte(&up, clone.id, 0).await), (MIB, 1));
-    let back = RestoreVolume { volume: "db1".into(), source: "db1.s1".into() };
+    let back = RestoreVolume { volume: "db1".into(), source: "db1.s1".into(), ..RestoreVolume::default() };
     let volume = ok(&up, back).await;
     assert_eq!((volume.id, volume.bytes, first_byte(&up, id, 0).await), (id, MIB, 1));
-    let itself = RestoreVolume { volume: "db1".into(), source: "db1".into() };
+    let itself = RestoreVolume { volume: "db1".into(), source: "db1".into(), ..RestoreVolume::default() };
     assert_eq!(refused(&up, itself).await.kind, Kind::Invalid);
     // The snapshot stays when its volume goes.
     ok(&up, DeleteVolume { name: "db1".into(), eradicate: true }).await;
@@ -151,6 +154,7 @@ async fn a_kept_snapshot_outlives_everybody() {
         subject: subject.clone(),
         suffix: Some("s1".into()),
         keep_until: Some(until),
+        labels: LabelsChange::default(),
     };
     assert_eq!(refused(&up, keep(START)).await.kind, Kind::Invalid);
     ok(&up, keep(START + 100)).await;
@@ -194,21 +198,25 @@ async fn a_host_sees_a_snapshot_and_writes_only_when_it_is_writable() {
     let up = rig.up().await;
     create(&up, "db1", None).await;
     let initiators = vec![IQN.into()];
-    ok(&up, CreateHost { name: "web1".into(), initiators, chap: None, mutual: None }).await;
+    ok(
+        &up,
+        CreateHost { name: "web1".into(), initiators, chap: None, mutual: None, ..CreateHost::default() },
+    )
+    .await;
     ok(&up, take("db1", "s1")).await;
     let connect = |volume: &str, read_only| {
         let peer = PeerName::Host("web1".into());
-        CreateConnection { volume: volume.into(), peer, lun: None, read_only }
+        CreateConnection { volume: volume.into(), peer, lun: None, read_only, min_lun: None }
     };
     let seen = ok(&up, connect("db1.s1", false)).await;
-    assert!(seen.read_only);
+    assert!(seen.object.connection.read_only);
     assert_eq!(up.luns(IQN), [0]);
     let connected = refused(&up, delete("db1.s1")).await;
     assert!(connected.message.contains("web1"), "{connected}");
     let it = ok(&up, change("db1.s1", SnapshotChange::Writable(true))).await;
     assert!(it.writable && !it.connections[0].read_only);
     let seen = ok(&up, connect("db1", true)).await;
-    assert!(seen.read_only);
+    assert!(seen.object.connection.read_only);
     up.down().await;
     let up = rig.up().await;
     assert_eq!(up.luns(IQN), [0, 1]);

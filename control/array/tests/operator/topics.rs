@@ -7,10 +7,10 @@ use array::{
     CreateHost, CreateHostGroup, CreateNotificationTarget, CreateSchedule, CreateSnapshots, CreateToken,
     CreateUser, CreateVolume, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup,
     DeleteNotificationTarget, DeleteSchedule, DeleteSnapshot, DeleteToken, DeleteUser, DeleteVolume,
-    Destination, DirectorySettings, EradicateFromRecycleBin, GroupChange, HostChange, Ldap, NewDirectory,
-    NotificationTargetChange, PeerName, ReplaceCertificate, RestoreFromRecycleBin, RestoreVolume, Role, Rule,
-    RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange, SubjectName, Topic,
-    Update, VolumeChange,
+    Destination, DirectorySettings, EradicateFromRecycleBin, GroupChange, HostChange, LabelsChange, Ldap,
+    NewDirectory, NotificationTargetChange, PeerName, ReplaceCertificate, RestoreFromRecycleBin,
+    RestoreVolume, Role, Rule, RunSchedule, ScheduleChange, Secret, SettingsChange, Severity, SnapshotChange,
+    SubjectName, Topic, Update, VolumeChange,
 };
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ async fn heard(up: &Up, action: &Step) -> BTreeSet<Topic> {
 }
 
 fn volume(name: &str) -> CreateVolume {
-    CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, group: None }
+    CreateVolume { name: name.into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() }
 }
 
 /// Requests with their topics.
@@ -44,10 +44,11 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         subject: SubjectName::Volume(name("a")),
         suffix: Some(name(suffix)),
         keep_until: None,
+        labels: LabelsChange::default(),
     };
     topics![
         (volume("a"), &[Volumes]),
-        (CloneVolume { source: name("a"), name: name("b"), group: None }, &[Volumes]),
+        (CloneVolume { source: name("a"), name: name("b"), ..CloneVolume::default() }, &[Volumes]),
         (CreateGroup { name: name("sql"), change: GroupChange::default() }, &[Groups]),
         (
             ChangeVolume {
@@ -74,7 +75,7 @@ fn story() -> Vec<(Step, &'static [Topic])> {
         (snapshot("t"), &[Snapshots]),
         (ChangeSnapshot { name: name("a.s"), change: SnapshotChange::Name(name("a.r")) }, &[Snapshots]),
         (ChangeSnapshot { name: name("a.r"), change: SnapshotChange::Writable(true) }, &[Snapshots]),
-        (RestoreVolume { volume: name("b"), source: name("a.t") }, &[Volumes]),
+        (RestoreVolume { volume: name("b"), source: name("a.t"), ..RestoreVolume::default() }, &[Volumes]),
         (
             CreateSchedule {
                 name: name("gold"),
@@ -110,10 +111,14 @@ fn hosts() -> Vec<(Step, &'static [Topic])> {
     let name = |name: &str| name.to_owned();
     let (peer, cluster) = (PeerName::Host(name("web1")), PeerName::HostGroup(name("cluster")));
     let initiators = vec![name("iqn.1993-08.org.debian:01:web1")];
-    let connect = |peer| CreateConnection { volume: name("a"), peer, lun: None, read_only: false };
+    let connect =
+        |peer| CreateConnection { volume: name("a"), peer, lun: None, read_only: false, min_lun: None };
     topics![
         (volume("a"), &[Volumes]),
-        (CreateHost { name: name("web1"), initiators, chap: None, mutual: None }, &[Hosts]),
+        (
+            CreateHost { name: name("web1"), initiators, chap: None, mutual: None, ..CreateHost::default() },
+            &[Hosts]
+        ),
         (
             ChangeHost {
                 name: name("web1"),
@@ -130,7 +135,14 @@ fn hosts() -> Vec<(Step, &'static [Topic])> {
         ),
         (connect(peer.clone()), &[Connections]),
         (DeleteConnection { volume: name("a"), peer }, &[Connections]),
-        (CreateHostGroup { name: name("cluster"), hosts: vec![name("web1")] }, &[HostGroups]),
+        (
+            CreateHostGroup {
+                name: name("cluster"),
+                hosts: Some(vec![name("web1")]),
+                ..CreateHostGroup::default()
+            },
+            &[HostGroups]
+        ),
         (connect(cluster.clone()), &[Connections]),
         (DeleteConnection { volume: name("a"), peer: cluster }, &[Connections]),
         (DeleteHostGroup { name: name("cluster") }, &[HostGroups]),

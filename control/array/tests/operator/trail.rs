@@ -39,21 +39,33 @@ async fn an_entry_says_verb_object_and_the_fields_that_changed() {
     let rig = Rig::new();
     let up = rig.up().await;
     ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
-    ok(&up, CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, group: None }).await;
+    ok(&up, CreateVolume { name: "db1".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() })
+        .await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "create volume db1 (block_bytes: 512, bytes: 1073741824)");
     assert_eq!(changes.as_array().unwrap().len(), 1, "one record, from nothing to what it is: {changes}");
     assert_eq!((&changes[0]["noun"], &changes[0]["name"]), (&json!("volume"), &json!("db1")));
     assert_eq!((&changes[0]["before"], &changes[0]["after"]["stage"]), (&Value::Null, &json!("ready")));
     let chap = Some(Chap::new("web1", "twelve chars or more"));
-    let host = CreateHost { name: "web1".into(), initiators: vec![IQN.into()], chap, mutual: None };
+    let host = CreateHost {
+        name: "web1".into(),
+        initiators: vec![IQN.into()],
+        chap,
+        mutual: None,
+        ..CreateHost::default()
+    };
     ok(&up, host).await;
     let (said, _) = newest(&up).await;
     assert_eq!(said, format!("create host web1 (chap.secret: (hidden), chap.user: web1, initiators: {IQN})"));
 
     let peer = PeerName::Host("web1".into());
-    let connect =
-        CreateConnection { volume: "db1".into(), peer: peer.clone(), lun: Some(3), read_only: true };
+    let connect = CreateConnection {
+        volume: "db1".into(),
+        peer: peer.clone(),
+        lun: Some(3),
+        read_only: true,
+        min_lun: None,
+    };
     ok(&up, connect).await;
     let (said, changes) = newest(&up).await;
     assert_eq!(said, "connect volume db1 to host web1 (lun: 3, read_only: yes)");
@@ -116,7 +128,13 @@ fn secretive() -> Vec<Step> {
     steps![
         CreateUser { name: new("vera"), role: Role::Viewer, password: secret("first") },
         ChangeUser { name: new("vera"), role: None, password: Some(secret("second")) },
-        CreateHost { name: new("web1"), initiators: vec![IQN.into()], chap, mutual: None },
+        CreateHost {
+            name: new("web1"),
+            initiators: vec![IQN.into()],
+            chap,
+            mutual: None,
+            ..CreateHost::default()
+        },
         ChangeHost { name: new("web1"), change: host },
         CreateNotificationTarget {
             name: new("hook"),

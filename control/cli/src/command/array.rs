@@ -13,6 +13,8 @@ pub enum ArrayVerb {
     /// Show identity, state, portals and capacity
     #[command(visible_alias = "show")]
     Status,
+    /// Show state, health and capacity in brief: costs the array little, for scripts that poll
+    Health,
     /// Show the array settings
     Settings,
     /// Change the array settings; omitted settings keep their values
@@ -38,6 +40,7 @@ impl ArrayVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         Ok(match self {
             ArrayVerb::Status => client.call(api::show_array())?.into(),
+            ArrayVerb::Health => client.call(api::show_status())?.into(),
             ArrayVerb::Settings => client.call(api::show_settings())?.into(),
             ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every } => {
                 let change = SettingsChange {

@@ -1,7 +1,8 @@
 //! Volume groups and host groups.
 
-use super::Shown;
+use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::{Limit, Policies, limit};
+use super::{Shown, created};
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
@@ -16,10 +17,15 @@ pub enum GroupVerb {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
         #[command(flatten)]
+        labels: NewLabels,
+        #[command(flatten)]
         settings: GroupSettings,
     },
     /// List volume groups
-    List,
+    List {
+        #[command(flatten)]
+        labels: LabelFilter,
+    },
     /// Show a volume group
     Show {
         /// Volume group
@@ -37,6 +43,8 @@ pub enum GroupVerb {
         /// New name
         #[arg(long = "name", value_name = "NAME")]
         new_name: Option<String>,
+        #[command(flatten)]
+        labels: LabelChanges,
         #[command(flatten)]
         settings: GroupSettings,
     },
@@ -65,20 +73,25 @@ impl GroupVerb {
         use GroupVerb::*;
         let quota = |it: Option<Limit>| it.map(|Limit(it)| it);
         Ok(match self {
-            Create { name, settings } => {
+            Create { name, labels, settings } => {
                 let (soft_quota, hard_quota) = (quota(settings.soft_quota), quota(settings.hard_quota));
                 let (policy, limits) = settings.policies.changes();
                 let (soft_quota, hard_quota) = (soft_quota.flatten(), hard_quota.flatten());
-                let new = NewGroup { name, soft_quota, hard_quota, policy, limits };
-                client.call(api::create_group(&new))?.into()
+                let new = NewGroup { name, soft_quota, hard_quota, policy, limits, labels: labels.read() };
+                created(client.call(api::create_group(&new))?)
             }
-            List => client.call(api::list_groups(&api::ListGroups::default()))?.into(),
+            List { labels } => {
+                let query = api::ListGroups { label: labels.read(), ..Default::default() };
+                client.call(api::list_groups(&query))?.into()
+            }
             Show { name } => client.call(api::show_group(&name))?.into(),
             Space { name } => client.call(api::show_group_space(&name))?.into(),
-            Set { name, new_name, settings } => {
+            Set { name, new_name, labels, settings } => {
                 let (soft_quota, hard_quota) = (quota(settings.soft_quota), quota(settings.hard_quota));
                 let (policy, limits) = settings.policies.changes();
-                let change = GroupChange { name: new_name.map(Some), soft_quota, hard_quota, policy, limits };
+                let (name_change, labels) = (new_name.map(Some), labels.read());
+                let change =
+                    GroupChange { name: name_change, soft_quota, hard_quota, policy, limits, labels };
                 client.call(api::change_group(&name, &change))?.into()
             }
             Delete { name } => {
@@ -97,10 +110,15 @@ pub enum HostGroupVerb {
         name: String,
         /// Host; repeatable
         #[arg(long = "host", value_name = "HOST", value_delimiter = ',')]
-        hosts: Vec<String>,
+        hosts: Option<Vec<String>>,
+        #[command(flatten)]
+        labels: NewLabels,
     },
     /// List host groups
-    List,
+    List {
+        #[command(flatten)]
+        labels: LabelFilter,
+    },
     /// Show a host group
     Show {
         /// Host group
@@ -116,6 +134,8 @@ pub enum HostGroupVerb {
         /// Complete list of hosts; repeatable
         #[arg(long = "host", value_name = "HOST", value_delimiter = ',')]
         hosts: Option<Vec<String>>,
+        #[command(flatten)]
+        labels: LabelChanges,
     },
     /// Delete a host group that is not connected to a volume; its hosts are kept
     Delete {
@@ -128,13 +148,18 @@ impl HostGroupVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use HostGroupVerb::*;
         Ok(match self {
-            Create { name, hosts } => {
-                client.call(api::create_host_group(&NewHostGroup { name, hosts }))?.into()
+            Create { name, hosts, labels } => {
+                let new = NewHostGroup { name, hosts, labels: labels.read() };
+                created(client.call(api::create_host_group(&new))?)
             }
-            List => client.call(api::list_host_groups(&api::ListHostGroups::default()))?.into(),
+            List { labels } => {
+                let query = api::ListHostGroups { label: labels.read(), ..Default::default() };
+                client.call(api::list_host_groups(&query))?.into()
+            }
             Show { name } => client.call(api::show_host_group(&name))?.into(),
-            Set { name, new_name, hosts } => {
-                let change = HostGroupChange { name: new_name.map(Some), hosts: hosts.map(Some) };
+            Set { name, new_name, hosts, labels } => {
+                let labels = labels.read();
+                let change = HostGroupChange { name: new_name.map(Some), hosts: hosts.map(Some), labels };
                 client.call(api::change_host_group(&name, &change))?.into()
             }
             Delete { name } => {

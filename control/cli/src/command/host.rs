@@ -1,6 +1,7 @@
 //! Hosts.
 
-use super::Shown;
+use super::label::{LabelChanges, LabelFilter, NewLabels};
+use super::{Shown, created};
 use crate::ask::secret;
 use crate::client::Client;
 use crate::show;
@@ -19,10 +20,18 @@ pub enum HostVerb {
         #[arg(long = "iqn", required = true, value_name = "IQN", value_delimiter = ',')]
         iqns: Vec<String>,
         #[command(flatten)]
+        labels: NewLabels,
+        #[command(flatten)]
         secrets: Secrets,
     },
     /// List hosts
-    List,
+    List {
+        /// Only the host that has this iSCSI initiator name
+        #[arg(long, value_name = "IQN")]
+        initiator: Option<String>,
+        #[command(flatten)]
+        labels: LabelFilter,
+    },
     /// List refused iSCSI log-ins of hosts and unknown initiators, with the reasons
     RefusedLogins,
     /// Show a host
@@ -40,6 +49,8 @@ pub enum HostVerb {
         /// Complete list of iSCSI initiator names; repeatable
         #[arg(long = "iqn", value_name = "IQN", value_delimiter = ',')]
         iqns: Option<Vec<String>>,
+        #[command(flatten)]
+        labels: LabelChanges,
         #[command(flatten)]
         secrets: Secrets,
         /// Require no CHAP, in either direction
@@ -120,20 +131,25 @@ impl HostVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use HostVerb::*;
         Ok(match self {
-            Create { name, iqns, secrets } => {
+            Create { name, iqns, labels, secrets } => {
                 let (chap, mutual) = secrets.read()?;
-                client.call(api::create_host(&NewHost { name, initiators: iqns, chap, mutual }))?.into()
+                let new = NewHost { name, initiators: iqns, chap, mutual, labels: labels.read() };
+                created(client.call(api::create_host(&new))?)
             }
-            List => client.call(api::list_hosts(&api::ListHosts::default()))?.into(),
+            List { initiator, labels } => {
+                let query = api::ListHosts { initiator, label: labels.read(), ..Default::default() };
+                client.call(api::list_hosts(&query))?.into()
+            }
             RefusedLogins => client.call(api::list_refused_logins())?.into(),
             Show { name } => client.call(api::show_host(&name))?.into(),
-            Set { name, new_name, iqns, secrets, no_chap, no_mutual } => {
+            Set { name, new_name, iqns, labels, secrets, no_chap, no_mutual } => {
                 let (chap, mutual) = secrets.read()?;
                 let change = HostChange {
                     name: new_name.map(Some),
                     initiators: iqns.map(Some),
                     chap: chap.map(Some).or(no_chap.then_some(None)),
                     mutual: mutual.map(Some).or((no_chap || no_mutual).then_some(None)),
+                    labels: labels.read(),
                 };
                 client.call(api::change_host(&name, &change))?.into()
             }

@@ -1,30 +1,38 @@
 //! Snapshots.
 
-use super::Shown;
+use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::Switch;
 use super::volume::{Restoration, restore};
+use super::{Shown, created};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{ArgGroup, Subcommand};
 use client::api;
-use client::schemas::{NewSnapshots, NewVolume, SnapshotChange};
+use client::schemas::{NewSnapshots, NewVolume, SnapshotChange, SnapshotSource};
 use serde_json::Value;
+use std::collections::HashMap;
 
 #[derive(Clone, Subcommand)]
 pub enum SnapshotVerb {
-    /// Take a snapshot of a volume, or of all volumes of a group at the same instant
-    #[command(group(ArgGroup::new("subject").required(true).args(["volume", "group"])))]
+    /// Take snapshots of volumes, or of all volumes of a group, at the same instant
+    #[command(group(ArgGroup::new("subject").required(true).args(["volumes", "group"])))]
     Create {
-        /// Volume
-        volume: Option<String>,
+        /// Volumes
+        #[arg(value_name = "VOLUME")]
+        volumes: Vec<String>,
         /// Volume group
         #[arg(long)]
         group: Option<String>,
         /// Suffix of the name after the volume name and a dot [default: the time]
         #[arg(long)]
         suffix: Option<String>,
+        /// Name of the snapshot of a single volume
+        #[arg(long, conflicts_with_all = ["group", "suffix"])]
+        name: Option<String>,
+        #[command(flatten)]
+        labels: NewLabels,
         /// Retention lock: it cannot be deleted or changed before this time, such as 2030-12-31T23:59:59Z
         #[arg(long, value_name = "TIME")]
         retain_until: Option<String>,
@@ -34,6 +42,8 @@ pub enum SnapshotVerb {
         /// Only snapshots of this volume
         #[arg(long)]
         volume: Option<String>,
+        #[command(flatten)]
+        labels: LabelFilter,
     },
     /// Show a snapshot
     Show {
@@ -47,13 +57,15 @@ pub enum SnapshotVerb {
         /// New name
         new_name: String,
     },
-    /// Change the access of a snapshot
+    /// Change the access or the labels of a snapshot
     Set {
         /// Snapshot
         name: String,
         /// Whether hosts can write to it
         #[arg(long, value_enum)]
-        writable: Switch,
+        writable: Option<Switch>,
+        #[command(flatten)]
+        labels: LabelChanges,
     },
     /// Set or extend the retention lock of a snapshot
     Lock {
@@ -108,21 +120,27 @@ impl SnapshotVerb {
             Ok(client.call(api::change_snapshot(name, &change))?.into())
         };
         Ok(match self {
-            Create { volume, group, suffix, retain_until } => {
-                let new = NewSnapshots { volume, group, suffix, retain_until };
-                client.call(api::create_snapshots(&new))?.into()
+            Create { mut volumes, group, suffix, name, labels, retain_until } => {
+                ensure!(name.is_none() || volumes.len() == 1, "a name is for the snapshot of one volume");
+                let source = |volume| SnapshotSource { volume, name: None, labels: HashMap::new() };
+                let (volume, sources) = match volumes.len() {
+                    0 | 1 => (volumes.pop(), None),
+                    _ => (None, Some(volumes.into_iter().map(source).collect())),
+                };
+                let labels = labels.read();
+                let new = NewSnapshots { volume, group, sources, name, suffix, labels, retain_until };
+                created(client.call(api::create_snapshots(&new))?)
             }
-            List { volume } => {
-                let filter = volume.map(|volume| format!("source={volume}"));
-                client.call(api::list_snapshots(&api::ListSnapshots { filter, ..Default::default() }))?.into()
+            List { volume, labels } => {
+                let (filter, label) = (volume.map(|volume| format!("source={volume}")), labels.read());
+                let query = api::ListSnapshots { filter, label, ..Default::default() };
+                client.call(api::list_snapshots(&query))?.into()
             }
             Show { name } => client.call(api::show_snapshot(&name))?.into(),
             Rename { name, new_name } => {
                 change(&name, SnapshotChange { name: Some(Some(new_name)), ..Default::default() })?
             }
-            Set { name, writable } => {
-                change(&name, SnapshotChange { writable: Some(Some(writable.on())), ..Default::default() })?
-            }
+            Set { name, writable, labels } => set(client, &name, writable, labels)?,
             Lock { name, until } => {
                 change(&name, SnapshotChange { retain_until: Some(Some(until)), ..Default::default() })?
             }
@@ -148,12 +166,27 @@ impl SnapshotVerb {
             }
             Clone { name, new_name } => {
                 let source = Some(name);
-                let new = NewVolume { name: new_name, source, group: None, block_size: None, size: None };
-                client.call(api::create_volume(&new))?.into()
+                let labels = HashMap::new();
+                let new =
+                    NewVolume { name: new_name, source, labels, group: None, block_size: None, size: None };
+                created(client.call(api::create_volume(&new))?)
             }
             Diff { name, base } => diff(client, &name, base)?,
         })
     }
+}
+
+/// Changes access and labels, each by a request of its own.
+fn set(client: &Client, name: &str, writable: Option<Switch>, labels: LabelChanges) -> Result<Shown> {
+    let writable =
+        writable.map(|it| SnapshotChange { writable: Some(Some(it.on())), ..SnapshotChange::default() });
+    let labels = (!labels.is_empty())
+        .then(|| SnapshotChange { labels: Some(Some(labels.read())), ..SnapshotChange::default() });
+    let mut shown = None;
+    for change in writable.into_iter().chain(labels) {
+        shown = Some(client.call(api::change_snapshot(name, &change))?.into());
+    }
+    shown.context("give --writable, --label or --remove-label")
 }
 
 /// All pages of a comparison.

@@ -1,14 +1,15 @@
 //! Volumes and their connections to hosts.
 
+use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::{Policies, Switch};
-use super::{Shown, size};
+use super::{Shown, created, size};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args, Subcommand};
 use client::api;
-use client::schemas::{Connection, NewConnection, NewSnapshots, NewVolume, Overwrite, VolumeChange};
+use client::schemas::{Connection, NewConnection, NewVolume, Overwrite, VolumeChange};
 use serde_json::json;
 
 #[derive(Clone, Subcommand)]
@@ -26,6 +27,8 @@ pub enum VolumeVerb {
         /// Volume group
         #[arg(long)]
         group: Option<String>,
+        #[command(flatten)]
+        labels: NewLabels,
     },
     /// Create a volume as a clone of a volume or snapshot
     Clone {
@@ -36,12 +39,16 @@ pub enum VolumeVerb {
         /// Volume group
         #[arg(long)]
         group: Option<String>,
+        #[command(flatten)]
+        labels: NewLabels,
     },
     /// List volumes
     List {
         /// Only volumes of this volume group
         #[arg(long)]
         group: Option<String>,
+        #[command(flatten)]
+        labels: LabelFilter,
     },
     /// Show a volume
     Show {
@@ -67,6 +74,8 @@ pub enum VolumeVerb {
         /// Refuse writes; cannot be combined with other settings
         #[arg(long, value_enum)]
         read_only: Option<Switch>,
+        #[command(flatten)]
+        labels: LabelChanges,
         #[command(flatten)]
         policies: Policies,
     },
@@ -129,6 +138,9 @@ pub enum VolumeVerb {
         /// LUN, 0 to 16383 [default: the lowest free one]
         #[arg(long)]
         lun: Option<u16>,
+        /// Lowest LUN to choose [default: 0]
+        #[arg(long, conflicts_with = "lun")]
+        min_lun: Option<u16>,
     },
     /// Disconnect a volume or snapshot from a host or host group
     #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
@@ -153,6 +165,12 @@ pub struct Restoration {
     /// Take no safety snapshot of the current contents
     #[arg(long)]
     no_safety_snapshot: bool,
+    /// Refuse the restore if the volume has newer snapshots than the source
+    #[arg(long)]
+    only_if_latest: bool,
+    /// Keep the size of the volume; what a smaller source lacks reads as zeros
+    #[arg(long)]
+    keep_size: bool,
 }
 
 /// Restores a volume, after a confirmation and a safety snapshot.
@@ -167,13 +185,26 @@ pub fn restore(client: &Client, volume: &str, source: &str, how: &Restoration) -
     let consequence =
         format!("{volume} gets the contents of {source}: its current contents are {saved}{used}");
     confirm(how.yes, &consequence)?;
-    if !how.no_safety_snapshot {
-        let wanted = NewSnapshots { volume: Some(volume.into()), ..NewSnapshots::default() };
-        let taken = client.call(api::create_snapshots(&wanted))?.read()?;
-        let snapshot = taken.items.first().context("the array took no snapshot: nothing was restored")?;
-        eprintln!("The previous contents of {volume} are kept in the snapshot {}.", snapshot.name);
+    let safety_snapshot = (!how.no_safety_snapshot).then(|| format!("before-restore-{}", stamp()));
+    let wanted = Overwrite {
+        source: source.into(),
+        safety_snapshot: safety_snapshot.clone(),
+        only_if_latest: Some(how.only_if_latest),
+        keep_size: Some(how.keep_size),
+    };
+    let restored = client.call(api::restore_volume(volume, &wanted))?;
+    if let Some(suffix) = safety_snapshot {
+        eprintln!("The previous contents of {volume} are kept in the snapshot {}.{suffix}.", now.name);
     }
-    Ok(client.call(api::restore_volume(volume, &Overwrite { source: source.into() }))?.into())
+    Ok(restored.into())
+}
+
+/// The time as part of a name: `20261121T153000Z`.
+fn stamp() -> String {
+    let seconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or_default()).unwrap_or_default();
+    time.to_string().chars().filter(|c| !"-:".contains(*c)).collect()
 }
 
 /// Where a connection leads.
@@ -189,20 +220,24 @@ impl VolumeVerb {
         use VolumeVerb::*;
         let change = |name: &str, change| client.call(api::change_volume(name, &change));
         Ok(match self {
-            Create { name, size, block_size, group } => {
+            Create { name, size, block_size, group, labels } => {
+                let labels = labels.read();
                 let block_size = Some(u32::try_from(block_size).context("the block size is 512 or 4096")?);
-                let new = NewVolume { name, size: Some(size), block_size, group, source: None };
-                client.call(api::create_volume(&new))?.into()
+                let new = NewVolume { name, size: Some(size), block_size, group, labels, source: None };
+                created(client.call(api::create_volume(&new))?)
             }
-            Clone { source, name, group } => {
-                let new = NewVolume { name, source: Some(source), group, block_size: None, size: None };
-                client.call(api::create_volume(&new))?.into()
+            Clone { source, name, group, labels } => {
+                let (source, labels) = (Some(source), labels.read());
+                let new = NewVolume { name, source, group, labels, block_size: None, size: None };
+                created(client.call(api::create_volume(&new))?)
             }
-            List { group } => {
-                let filter = group.map(|group| format!("group={group}"));
-                client.call(api::list_volumes(&api::ListVolumes { filter, ..Default::default() }))?.into()
+            List { group, labels } => {
+                let (filter, label) = (group.map(|group| format!("group={group}")), labels.read());
+                client
+                    .call(api::list_volumes(&api::ListVolumes { filter, label, ..Default::default() }))?
+                    .into()
             }
-            Set { name, new_name, group, no_group, scsi2_reservations, read_only, policies } => {
+            Set { name, new_name, group, no_group, scsi2_reservations, read_only, labels, policies } => {
                 let (policy, limits) = policies.changes();
                 let group = group.map(Some).or(no_group.then_some(None));
                 let (scsi2, read_only) = (scsi2_reservations.map(Switch::on), read_only.map(Switch::on));
@@ -211,6 +246,7 @@ impl VolumeVerb {
                     group,
                     scsi2_reservations: scsi2.map(Some),
                     read_only: read_only.map(Some),
+                    labels: labels.read(),
                     policy,
                     limits,
                     ..VolumeChange::default()
@@ -236,10 +272,10 @@ impl VolumeVerb {
                 client.call(api::delete_volume(&name, &query))?;
                 show::deleted_to(name, !eradicate)
             }
-            Connect { name, host, host_group, read_only, lun } => {
-                let (read_only, lun) = (Some(read_only), lun.map(u32::from));
-                let new = NewConnection { volume: name, host, host_group, read_only, lun };
-                client.call(api::create_connection(&new))?.into()
+            Connect { name, host, host_group, read_only, lun, min_lun } => {
+                let (read_only, lun, min_lun) = (Some(read_only), lun.map(u32::from), min_lun.map(u32::from));
+                let new = NewConnection { volume: name, host, host_group, read_only, lun, min_lun };
+                created(client.call(api::create_connection(&new))?)
             }
             Disconnect { name, host: Some(host), .. } => {
                 client.call(api::delete_connection(&name, &host))?;

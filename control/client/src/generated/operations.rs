@@ -92,11 +92,11 @@ pub struct ListConnections {
 pub fn list_connections(query: &ListConnections) -> Request<schemas::Connections> {
     Request::new("GET", format!("/api/v1/connections",), "Connections").query(query)
 }
-/// Connect a volume or snapshot to a host or host group
-pub fn create_connection(body: &schemas::NewConnection) -> Request<schemas::Connection> {
-    Request::new("POST", format!("/api/v1/connections",), "Connection").body(body)
+/// CreateConnection a volume or snapshot to a host or host group
+pub fn create_connection(body: &schemas::NewConnection) -> Request<schemas::Attachment> {
+    Request::new("POST", format!("/api/v1/connections",), "Attachment").body(body)
 }
-/// Disconnect a volume from a host group
+/// DeleteConnection a volume from a host group
 pub fn delete_host_group_connection(volume: &str, host_group: &str) -> Request<()> {
     Request::new(
         "DELETE",
@@ -106,12 +106,33 @@ pub fn delete_host_group_connection(volume: &str, host_group: &str) -> Request<(
         "",
     )
 }
-/// Disconnect a volume from a host
+/// Get a connection to a host group, with everything to attach the volume
+pub fn show_host_group_connection(
+    volume: &str,
+    host_group: &str,
+) -> Request<schemas::Attachment> {
+    Request::new(
+        "GET",
+        format!(
+            "/api/v1/connections/{}/host-groups/{}", quoted(volume), quoted(host_group)
+        ),
+        "Attachment",
+    )
+}
+/// DeleteConnection a volume from a host
 pub fn delete_connection(volume: &str, host: &str) -> Request<()> {
     Request::new(
         "DELETE",
         format!("/api/v1/connections/{}/{}", quoted(volume), quoted(host)),
         "",
+    )
+}
+/// Get a connection to a host, with everything to attach the volume
+pub fn show_connection(volume: &str, host: &str) -> Request<schemas::Attachment> {
+    Request::new(
+        "GET",
+        format!("/api/v1/connections/{}/{}", quoted(volume), quoted(host)),
+        "Attachment",
     )
 }
 /// Query of: List identity providers and LDAP directories
@@ -223,6 +244,8 @@ pub struct ListGroups {
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 /// List volume groups
 pub fn list_groups(query: &ListGroups) -> Request<schemas::Groups> {
@@ -261,6 +284,8 @@ pub struct ListHostGroups {
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 /// List host groups
 pub fn list_host_groups(query: &ListHostGroups) -> Request<schemas::HostGroups> {
@@ -299,6 +324,10 @@ pub struct ListHosts {
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<String>,
 }
 /// List hosts
 pub fn list_hosts(query: &ListHosts) -> Request<schemas::Hosts> {
@@ -664,6 +693,8 @@ pub struct ListSnapshots {
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 /// List snapshots
 pub fn list_snapshots(query: &ListSnapshots) -> Request<schemas::Snapshots> {
@@ -713,6 +744,10 @@ pub fn compare_snapshots(
 ) -> Request<schemas::Difference> {
     Request::new("GET", format!("/api/v1/snapshots/{}/diff", quoted(name)), "Difference")
         .query(query)
+}
+/// Get the state, health and capacity of the array in brief
+pub fn show_status() -> Request<schemas::Status> {
+    Request::new("GET", format!("/api/v1/status",), "Status")
 }
 /// Subscribe to the event stream
 pub fn subscribe() -> Request<()> {
@@ -795,6 +830,8 @@ pub struct ListVolumes {
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 /// List volumes
 pub fn list_volumes(query: &ListVolumes) -> Request<schemas::Volumes> {

@@ -211,6 +211,74 @@ pub struct Array {
     ///Number of volumes.
     pub volumes: u64,
 }
+///Health in one word.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum ArrayHealth {
+    #[serde(rename = "ok")]
+    Ok,
+    #[serde(rename = "warning")]
+    Warning,
+    #[serde(rename = "critical")]
+    Critical,
+}
+impl ::std::fmt::Display for ArrayHealth {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Ok => f.write_str("ok"),
+            Self::Warning => f.write_str("warning"),
+            Self::Critical => f.write_str("critical"),
+        }
+    }
+}
+impl ::std::str::FromStr for ArrayHealth {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "ok" => Ok(Self::Ok),
+            "warning" => Ok(Self::Warning),
+            "critical" => Ok(Self::Critical),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for ArrayHealth {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for ArrayHealth {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for ArrayHealth {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
 ///Parameters returned by the identity provider.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -223,6 +291,47 @@ pub struct Arrival {
     pub iss: ::std::option::Option<::std::string::String>,
     ///`state` parameter.
     pub state: ::std::string::String,
+}
+///A connection with everything that a host needs to attach the volume or snapshot.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Attachment {
+    ///Logical block length in bytes: 512 or 4096.
+    pub block_size: u32,
+    ///Whether the host, or a host of the host group, must present CHAP credentials.
+    pub chap: bool,
+    ///Host; `null` for a connection to a host group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host: ::std::option::Option<::std::string::String>,
+    ///Host group; `null` for a connection to a host.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_group: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the host group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_group_id: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the host.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_id: ::std::option::Option<::std::string::String>,
+    ///Logical unit number.
+    pub lun: u32,
+    ///Whether the array presents CHAP credentials to the host, or to a host of the host group.
+    pub mutual_chap: bool,
+    ///Identifier reported to hosts (NAA, VPD page 83h).
+    pub naa: ::std::string::String,
+    ///iSCSI portals.
+    pub portals: ::std::vec::Vec<Portal>,
+    ///Whether writes are refused, by the connection or because the snapshot is not writable.
+    pub read_only: bool,
+    ///Serial number reported to hosts (VPD page 80h).
+    pub serial: ::std::string::String,
+    ///Size presented to hosts, in bytes.
+    pub size: u64,
+    ///iSCSI target name.
+    pub target_iqn: ::std::string::String,
+    ///Volume or snapshot.
+    pub volume: ::std::string::String,
+    ///Permanent identifier of the volume or snapshot.
+    pub volume_id: ::std::string::String,
 }
 ///An entry of the audit log.
 ///
@@ -355,6 +464,22 @@ pub struct Capacity {
     ///Times in seconds since 1970.
     pub times: ::std::vec::Vec<u64>,
 }
+///Capacity in bytes.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct CapacitySummary {
+    ///Data reduction ratio; `null` while nothing is stored.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub data_reduction: ::std::option::Option<f64>,
+    ///Free physical space.
+    pub free: u64,
+    ///Provisioned: sum of the volume sizes.
+    pub provisioned: u64,
+    ///Usable physical capacity.
+    pub total: u64,
+    ///Physical space in use, by data and metadata.
+    pub used: u64,
+}
 ///The TLS certificate of the API.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -459,12 +584,22 @@ pub struct Connection {
     ///Host group; in the connections of a host, the group that the connection is inherited from.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub host_group: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the host group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_group_id: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the host.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_id: ::std::option::Option<::std::string::String>,
     ///Logical unit number.
     pub lun: u32,
+    ///Identifier reported to hosts (NAA, VPD page 83h).
+    pub naa: ::std::string::String,
     ///Whether writes are refused, by the connection or because the snapshot is not writable.
     pub read_only: bool,
     ///Volume or snapshot.
     pub volume: ::std::string::String,
+    ///Permanent identifier of the volume or snapshot.
+    pub volume_id: ::std::string::String,
 }
 ///Connections.
 ///
@@ -624,7 +759,7 @@ impl ::std::default::Default for DirectoryChange {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(tag = "kind")]
 pub enum DirectorySettings {
-    /**OpenID Connect (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
+    /**OpenID CreateConnection (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
 the provider is `address` followed by `/sign-in`.*/
     #[serde(rename = "oidc")]
     Oidc {
@@ -1031,6 +1166,13 @@ pub struct Group {
     pub hard_quota: ::std::option::Option<u64>,
     ///Whether the hard quota is reached, so that writes that need new space fail.
     pub hard_quota_reached: bool,
+    ///Permanent identifier: 16 hex digits.
+    pub id: ::std::string::String,
+    ///Labels.
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///QoS limits shared by its volumes.
     pub limits: Limits,
     ///Mapped (written and not unmapped) bytes.
@@ -1057,6 +1199,12 @@ pub struct GroupChange {
     ///Mapped bytes above which writes that need new space fail, checked once a second; `null`: no quota.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub hard_quota: ::std::option::Option<::std::option::Option<u64>>,
+    ///Labels to set, and to remove with `null`; others are kept.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::option::Option<::std::string::String>,
+    >,
     ///QoS limits shared by its volumes.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub limits: ::std::option::Option<LimitsChange>,
@@ -1074,6 +1222,7 @@ impl ::std::default::Default for GroupChange {
     fn default() -> Self {
         Self {
             hard_quota: Default::default(),
+            labels: Default::default(),
             limits: Default::default(),
             name: Default::default(),
             policy: Default::default(),
@@ -1141,8 +1290,18 @@ pub struct Host {
     ///Host group; `null` if it is in none.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub host_group: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the host group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_group_id: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier: 16 hex digits.
+    pub id: ::std::string::String,
     ///iSCSI initiator names, in lower case.
     pub initiators: ::std::vec::Vec<::std::string::String>,
+    ///Labels.
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub mutual_user: ::std::option::Option<::std::string::String>,
@@ -1178,6 +1337,12 @@ pub struct HostChange {
     pub initiators: ::std::option::Option<
         ::std::option::Option<::std::vec::Vec<::std::string::String>>,
     >,
+    ///Labels to set, and to remove with `null`; others are kept.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::option::Option<::std::string::String>,
+    >,
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub mutual: ::std::option::Option<::std::option::Option<Chap>>,
     ///New name.
@@ -1189,6 +1354,7 @@ impl ::std::default::Default for HostChange {
         Self {
             chap: Default::default(),
             initiators: Default::default(),
+            labels: Default::default(),
             mutual: Default::default(),
             name: Default::default(),
         }
@@ -1204,6 +1370,13 @@ pub struct HostGroup {
     pub created: ::std::string::String,
     ///Hosts.
     pub hosts: ::std::vec::Vec<::std::string::String>,
+    ///Permanent identifier: 16 hex digits.
+    pub id: ::std::string::String,
+    ///Labels.
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///Name.
     pub name: ::std::string::String,
 }
@@ -1217,6 +1390,12 @@ pub struct HostGroupChange {
     pub hosts: ::std::option::Option<
         ::std::option::Option<::std::vec::Vec<::std::string::String>>,
     >,
+    ///Labels to set, and to remove with `null`; others are kept.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::option::Option<::std::string::String>,
+    >,
     ///New name.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -1225,6 +1404,7 @@ impl ::std::default::Default for HostGroupChange {
     fn default() -> Self {
         Self {
             hosts: Default::default(),
+            labels: Default::default(),
             name: Default::default(),
         }
     }
@@ -1679,6 +1859,9 @@ pub struct NewConnection {
     ///Logical unit number, 0 to 16383; default: the lowest free one.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lun: ::std::option::Option<u32>,
+    ///Lowest logical unit number to choose if `lun` is not given; default: 0. Not allowed with `lun`.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub min_lun: ::std::option::Option<u32>,
     ///Refuse writes. Always true for a snapshot that is not writable.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub read_only: ::std::option::Option<bool>,
@@ -1728,6 +1911,12 @@ pub struct NewGroup {
     ///Mapped bytes above which writes that need new space fail, checked once a second.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub hard_quota: ::std::option::Option<u64>,
+    ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///QoS limits shared by its volumes.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub limits: ::std::option::Option<LimitsChange>,
@@ -1749,6 +1938,12 @@ pub struct NewHost {
     pub chap: ::std::option::Option<Chap>,
     ///iSCSI initiator names, 1 to 64.
     pub initiators: ::std::vec::Vec<::std::string::String>,
+    ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub mutual: ::std::option::Option<Chap>,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
@@ -1759,9 +1954,15 @@ pub struct NewHost {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewHostGroup {
-    ///Hosts.
-    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
-    pub hosts: ::std::vec::Vec<::std::string::String>,
+    ///Hosts; default: none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub hosts: ::std::option::Option<::std::vec::Vec<::std::string::String>>,
+    ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: ::std::string::String,
 }
@@ -1806,21 +2007,37 @@ pub struct NewSchedule {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub volume: ::std::option::Option<::std::string::String>,
 }
-///New snapshots of a `volume`, or of all volumes of a `group` at the same instant.
+/**New snapshots of one of: a `volume`, all volumes of a `group` at the same instant, the volumes of `sources` at the same
+instant.*/
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshots {
-    ///Volume group. Not allowed with `volume`.
+    ///Volume group.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
+    /**Labels of each snapshot: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at
+most. The labels of the volume are not inherited.*/
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
+    /**Name of the snapshot, 1 to 189 letters, digits, '-', '_' or '.', beginning with a letter or digit. Only with `volume`,
+and not with `suffix`.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub name: ::std::option::Option<::std::string::String>,
     ///Retention lock: it cannot be deleted or changed before this time.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub retain_until: ::std::option::Option<::std::string::String>,
-    ///Suffix of the name after the volume name and a dot; default: the time.
+    ///Volumes, 1 to 1000: all snapshots are taken, or none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub sources: ::std::option::Option<::std::vec::Vec<SnapshotSource>>,
+    /**Suffix of the name after the volume name and a dot; default: the time. A request with names or a suffix can be
+repeated: snapshots that it took already are returned.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub suffix: ::std::option::Option<::std::string::String>,
-    ///Volume. Not allowed with `group`.
+    ///Volume.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub volume: ::std::option::Option<::std::string::String>,
 }
@@ -1828,7 +2045,10 @@ impl ::std::default::Default for NewSnapshots {
     fn default() -> Self {
         Self {
             group: Default::default(),
+            labels: Default::default(),
+            name: Default::default(),
             retain_until: Default::default(),
+            sources: Default::default(),
             suffix: Default::default(),
             volume: Default::default(),
         }
@@ -1873,6 +2093,13 @@ pub struct NewVolume {
     ///Volume group.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
+    /**Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most. A clone does
+not inherit those of its source.*/
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: ::std::string::String,
     ///Size in bytes, 1 MiB to 16 PiB, a multiple of the block size. Not allowed with `source`.
@@ -1981,6 +2208,16 @@ pub struct Offloads {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Overwrite {
+    ///Keep the size of the volume: what is beyond the end of a smaller source reads as zeros; a larger source is refused.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub keep_size: ::std::option::Option<bool>,
+    ///Refuse the restore if the volume has snapshots that are newer than the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub only_if_latest: ::std::option::Option<bool>,
+    /**First take a snapshot of the current contents whose name has this suffix. A snapshot of the volume that has the name
+already is kept instead, so that a repeated request does not save what was restored.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub safety_snapshot: ::std::option::Option<::std::string::String>,
     ///Snapshot or volume whose contents and size the volume takes.
     pub source: ::std::string::String,
 }
@@ -2081,6 +2318,17 @@ pub struct PolicyInForce {
     pub dedup: bool,
     ///Byte-by-byte verification of duplicates with equal fingerprints.
     pub verify: bool,
+}
+///An iSCSI portal.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Portal {
+    ///IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
+    pub address: ::std::string::String,
+    ///Target portal group tag.
+    pub group_tag: u32,
+    ///TCP port.
+    pub port: u32,
 }
 ///Protection state of the stored data.
 ///
@@ -2289,6 +2537,8 @@ pub struct Schedule {
     ///Volume group to snapshot, consistent across its volumes; `null` for a volume.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier: 16 hex digits.
+    pub id: ::std::string::String,
     ///Retention lock: seconds during which a snapshot cannot be deleted.
     pub immutable_seconds: u64,
     ///Time of its newest snapshot; `null` if it has none.
@@ -2539,6 +2789,11 @@ pub struct Snapshot {
     pub created: ::std::string::String,
     ///Permanent identifier: 32 hex digits.
     pub id: ::std::string::String,
+    ///Labels.
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///Mapped (written and not unmapped) bytes.
     pub mapped: u64,
     ///Identifier reported to hosts (NAA, VPD page 83h).
@@ -2558,6 +2813,8 @@ pub struct Snapshot {
     ///Source volume; `null` if it has been deleted.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub source: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the source volume, even if that has been deleted.
+    pub source_id: ::std::string::String,
     ///Whether hosts can write to it.
     pub writable: bool,
 }
@@ -2566,6 +2823,16 @@ pub struct Snapshot {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotChange {
+    ///Labels to set, and to remove with `null`; others are kept.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub labels: ::std::option::Option<
+        ::std::option::Option<
+            ::std::collections::HashMap<
+                ::std::string::String,
+                ::std::option::Option<::std::string::String>,
+            >,
+        >,
+    >,
     ///New name.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -2581,11 +2848,29 @@ pub struct SnapshotChange {
 impl ::std::default::Default for SnapshotChange {
     fn default() -> Self {
         Self {
+            labels: Default::default(),
             name: Default::default(),
             retain_until: Default::default(),
             writable: Default::default(),
         }
     }
+}
+///A volume to snapshot.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotSource {
+    ///Labels of the snapshot besides those of all.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
+    ///Name of the snapshot; default: the volume name, a dot and the suffix.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub name: ::std::option::Option<::std::string::String>,
+    ///Volume.
+    pub volume: ::std::string::String,
 }
 ///Snapshots.
 ///
@@ -2705,6 +2990,34 @@ impl ::std::convert::TryFrom<::std::string::String> for State {
     ) -> ::std::result::Result<Self, self::error::ConversionError> {
         value.parse()
     }
+}
+///The array in brief, for programs that ask again and again.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Status {
+    ///Version of this API: the `1` of `/api/v1`.
+    pub api_version: u32,
+    ///Capacity in bytes.
+    pub capacity: CapacitySummary,
+    ///Number of open critical alerts.
+    pub critical_alerts: u64,
+    /**Versions of the driver interface that are supported. It grows by additions; a driver refuses an array whose range
+does not contain its own version.*/
+    pub driver_api: VersionRange,
+    ///Health: the most severe open alert.
+    pub health: ArrayHealth,
+    ///Permanent identifier: the serial number, sixteen hex digits.
+    pub id: ::std::string::String,
+    ///Display name.
+    pub name: ::std::string::String,
+    ///Number of open alerts, acknowledged or not.
+    pub open_alerts: u64,
+    ///State.
+    pub state: State,
+    ///iSCSI target name.
+    pub target_iqn: ::std::string::String,
+    ///Software version.
+    pub version: ::std::string::String,
 }
 /**Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
 counted in `unique`, `physical` and `metadata`.*/
@@ -2845,6 +3158,15 @@ impl ::std::convert::TryFrom<::std::string::String> for Verdict {
         value.parse()
     }
 }
+///A range of versions.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct VersionRange {
+    ///Highest version.
+    pub max: u32,
+    ///Lowest version.
+    pub min: u32,
+}
 ///A volume.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2858,8 +3180,16 @@ pub struct Volume {
     ///Volume group; `null` if it is in none.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the volume group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub group_id: ::std::option::Option<::std::string::String>,
     ///Permanent identifier: 32 hex digits.
     pub id: ::std::string::String,
+    ///Labels.
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::string::String,
+    >,
     ///QoS limits of this volume, in addition to those of its group.
     pub limits: Limits,
     ///Mapped (written and not unmapped) bytes.
@@ -2878,6 +3208,12 @@ pub struct Volume {
     pub scsi2_reservations: bool,
     ///Size presented to hosts, in bytes.
     pub size: u64,
+    ///Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub source: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the volume or snapshot that it was cloned from, even if that has been deleted.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub source_id: ::std::option::Option<::std::string::String>,
 }
 ///Changes to a volume. Omitted fields keep their values.
 ///
@@ -2887,6 +3223,12 @@ pub struct VolumeChange {
     ///New volume group; `null`: none.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    ///Labels to set, and to remove with `null`; others are kept.
+    #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
+    pub labels: ::std::collections::HashMap<
+        ::std::string::String,
+        ::std::option::Option<::std::string::String>,
+    >,
     ///QoS limits.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub limits: ::std::option::Option<LimitsChange>,
@@ -2913,6 +3255,7 @@ impl ::std::default::Default for VolumeChange {
     fn default() -> Self {
         Self {
             group: Default::default(),
+            labels: Default::default(),
             limits: Default::default(),
             name: Default::default(),
             policy: Default::default(),
@@ -2960,6 +3303,9 @@ pub struct WorkColumns {
 }
 impl crate::Choice for AlertState {
     const CHOICES: &'static [&'static str] = &["open", "acknowledged", "closed"];
+}
+impl crate::Choice for ArrayHealth {
+    const CHOICES: &'static [&'static str] = &["ok", "warning", "critical"];
 }
 impl crate::Choice for Compression {
     const CHOICES: &'static [&'static str] = &["off", "fast", "high", "adaptive"];

@@ -40,7 +40,7 @@ fn unit_serial_number(path: &Path) -> Vec<u8> {
 }
 
 /// The vendor part of the NAA name as 25 hexadecimal digits, unique among all units.
-fn serial(id: DiskId) -> String {
+pub(super) fn serial(id: DiskId) -> String {
     format!("{:025x}", id.0 & VENDOR_PART)
 }
 

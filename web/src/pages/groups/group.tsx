@@ -1,10 +1,12 @@
 import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, Database, ListChecks, Pencil, Trash2 } from "lucide-react";
+import { answer, api } from "../../api/client";
 import { group, volumes } from "../../api/queries";
 import type { SchemaGroup as Group, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment } from "../../format";
 import { Empty } from "../../parts/empty";
+import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
@@ -47,6 +49,7 @@ export function GroupPage({ name }: { name: string }) {
           <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
             <LimitsPanel kind="group" thing={data} />
             <UsagePanel kind="group" name={data.name} />
+            <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/groups/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
           <Members group={data} onChoose={() => start("volumes")} />
           <GroupForm key={`${data.name} ${data.soft_quota} ${data.hard_quota}`} group={data} {...window("change")} />

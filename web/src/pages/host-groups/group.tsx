@@ -1,8 +1,10 @@
 import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link2, Pencil, Server, Trash2 } from "lucide-react";
+import { answer, api } from "../../api/client";
 import { hostGroup } from "../../api/queries";
 import { Empty } from "../../parts/empty";
+import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
@@ -47,6 +49,7 @@ export function HostGroupPage({ name }: { name: string }) {
               connections={data.connections}
               empty={{ title: "No volumes", text: "A volume connected to the host group is presented to all of its hosts with the same LUN." }}
             />
+            <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/host-groups/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
           <HostGroupForm key={`${data.name} ${data.hosts.join(" ")}`} group={data} {...window("change")} />
           <ConnectToGroup group={data} {...window("connect")} />

@@ -3,11 +3,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link } from "wouter";
+import { answer, api } from "../../api/client";
 import { host } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { moment, plural } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { Dot } from "../../parts/dot";
+import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
@@ -42,6 +44,7 @@ export function HostPage({ name }: { name: string }) {
           <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
             <Facts host={data} />
             <Seen host={data} />
+            <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/hosts/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
           <RefusedLogins title="Refused log-ins" refused={data.refused_logins} />
           <Panel title="Commands for the host">

@@ -56,11 +56,13 @@ const columns = (choose: (task: Task) => void): Column<Binned>[] => [
           <Button variant="subtle" size="compact-sm" leftSection={<Undo2 size={14} aria-hidden />} aria-label={`Restore ${it.name}`} onClick={() => choose({ verb: "restore", volume: it })}>
             Restore
           </Button>
-          <Tooltip label="Eradicate now">
-            <ActionIcon variant="subtle" color="red" aria-label={`Eradicate ${it.name}`} onClick={() => choose({ verb: "eradicate", volume: it })}>
-              <Flame size={15} />
-            </ActionIcon>
-          </Tooltip>
+          <May role="admin">
+            <Tooltip label="Eradicate now">
+              <ActionIcon variant="subtle" color="red" aria-label={`Eradicate ${it.name}`} onClick={() => choose({ verb: "eradicate", volume: it })}>
+                <Flame size={15} />
+              </ActionIcon>
+            </Tooltip>
+          </May>
         </Group>
       </May>
     ),

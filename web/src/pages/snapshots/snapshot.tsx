@@ -2,10 +2,12 @@ import { Button, Menu, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { ChevronDown, Copy, Link2, Pencil, Trash2, Undo2 } from "lucide-react";
 import { Link } from "wouter";
+import { answer, api } from "../../api/client";
 import { snapshot } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot } from "../../api/schema";
 import { bytes, moment } from "../../format";
 import { CopyText } from "../../parts/copy";
+import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
@@ -26,6 +28,7 @@ export function SnapshotPage({ name }: { name: string }) {
         <>
           <Facts snapshot={data} />
           <Connections of={data} onConnect={() => start("connect")} />
+          <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/snapshots/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           {data.source && <RestoreVolume snapshot={data} {...window("restore")} />}
           <CloneSnapshot snapshot={data} {...window("clone")} />
           <ConnectVolume volume={data} {...window("connect")} />

@@ -2,11 +2,13 @@ import { Button, Group, Menu, Progress, SimpleGrid, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, ChevronDown, Copy, Expand, Link2, Pencil, Trash2 } from "lucide-react";
 import { Link } from "wouter";
+import { answer, api } from "../../api/client";
 import { volume } from "../../api/queries";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, percent } from "../../format";
 import { CopyText } from "../../parts/copy";
 import { Empty } from "../../parts/empty";
+import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
@@ -33,6 +35,7 @@ export function VolumePage({ name }: { name: string }) {
             <Connections of={data} onConnect={() => start("connect")} />
             <LimitsPanel kind="volume" thing={data} />
             <UsagePanel kind="volume" name={data.name} />
+            <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
           <Snapshots volume={data} onTake={() => start("snapshot")} />
           <TakeSnapshot volume={data.name} {...window("snapshot")} />
@@ -105,6 +108,16 @@ function Facts({ volume }: { volume: Volume }) {
           <dt>NAA identifier</dt>
           <dd>
             {volume.naa} <CopyText text={volume.naa.replace("naa.", "")} label="Copy the identifier" />
+          </dd>
+          {volume.source_id && (
+            <>
+              <dt>Clone of</dt>
+              <dd>{volume.source ?? <span className="quiet">deleted</span>}</dd>
+            </>
+          )}
+          <dt>ID</dt>
+          <dd>
+            {volume.id} <CopyText text={volume.id} label="Copy the ID" />
           </dd>
           <dt>Group</dt>
           <dd>

@@ -1,0 +1,82 @@
+//! Labels of objects, and the condition of a list on them.
+
+use crate::problem::Problem;
+use array::{Labels, LabelsChange};
+use axum::http::StatusCode;
+use std::collections::BTreeMap;
+
+/// What the labels of an object must be: a key, and its value if one is wanted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Selector(Vec<(String, Option<String>)>);
+
+impl Selector {
+    /// Reads the query parameter `label`.
+    pub fn read(text: Option<&str>) -> Result<Self, Problem> {
+        let conditions = text.map(split).transpose()?.unwrap_or_default();
+        let condition = |text: String| match text.split_once('=') {
+            Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+            None => (text, None),
+        };
+        Ok(Self(conditions.into_iter().map(condition).collect()))
+    }
+
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|(key, wanted)| {
+            labels.get(key).is_some_and(|value| wanted.as_deref().is_none_or(|wanted| wanted == value))
+        })
+    }
+}
+
+/// The conditions, without backslashes that quote.
+fn split(text: &str) -> Result<Vec<String>, Problem> {
+    let mut conditions = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        let last = conditions.last_mut().expect("it begins with one");
+        match character {
+            ',' => conditions.push(String::new()),
+            '\\' => last.extend(characters.next()),
+            other => last.push(other),
+        }
+    }
+    if conditions.iter().any(|it| it.is_empty() || it.starts_with('=')) {
+        let detail =
+            format!("{text:?} is no condition on labels: write key or key=value, separated by commas");
+        return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
+    }
+    Ok(conditions)
+}
+
+/// Sets these labels.
+pub fn setting(labels: BTreeMap<String, String>) -> LabelsChange {
+    LabelsChange::setting(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_keys_and_values_that_all_hold() {
+        let labels =
+            Labels::default().with(&setting([("a".into(), "1,2\\".into()), ("b".into(), "".into())].into()));
+        let labels = labels.expect("they are labels");
+        let selects = |text: &str| Selector::read(Some(text)).expect("a condition").selects(&labels);
+        for (text, expected) in [
+            ("a", true),
+            ("a,b", true),
+            ("b=", true),
+            ("c", false),
+            ("a,c", false),
+            ("a=1", false),
+            (r"a=1\,2\\", true),
+            (r"a=1\,2\\,b=", true),
+        ] {
+            assert_eq!(selects(text), expected, "{text}");
+        }
+        assert!(Selector::read(None).expect("no condition").selects(&labels));
+        for wrong in ["", ",", "a,", "=x"] {
+            assert!(Selector::read(Some(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Restoring a volume: its contents, and its size if wanted, become those of a snapshot or of another volume.
+
+use crate::array::Array;
+use crate::request::verbs;
+use crate::snapshot::Wanted;
+use crate::transaction::Transaction;
+use crate::view::{Volume, some_of};
+use crate::{Error, Result, check};
+use block::{Disk, DiskId, Geometry};
+use records::{Labels, Topic};
+use serde::Serialize;
+
+/// Give a volume the contents and size that a snapshot, or another volume, has now. What it held is lost, unless a
+/// safety snapshot holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RestoreVolume {
+    /// The volume to be overwritten.
+    pub volume: String,
+    /// The snapshot or volume with the contents.
+    pub source: String,
+    /// First take a snapshot of the volume whose name has this suffix. If the volume has it already, that one stays: a
+    /// repeated request does not save what was restored.
+    pub safety_snapshot: Option<String>,
+    /// Refuse it if the volume has snapshots that are newer than the source.
+    pub only_if_latest: bool,
+    /// The volume keeps its size: what the source does not have reads as zeros.
+    pub keep_size: bool,
+}
+
+verbs! {
+    RestoreVolume -> Volume, Change "restore" "volume", Operator, about volume
+        => |tx, it| tx.restore_volume(it).await;
+}
+
+impl Transaction<'_> {
+    pub async fn restore_volume(&mut self, wanted: RestoreVolume) -> Result<Volume> {
+        let RestoreVolume { volume, source, safety_snapshot, only_if_latest, keep_size } = wanted;
+        let (entry, from, source) = {
+            let config = self.array.config();
+            let from = config.disk_named(&source)?;
+            (
+                config.volumes.named(&volume)?.clone(),
+                from,
+                config.disk_name(from).unwrap_or_default().to_owned(),
+            )
+        };
+        let (id, name) = (entry.id, entry.name.clone());
+        if id == from {
+            return Err(
+                Error::invalid("a volume is not restored from itself: name a snapshot").about("source")
+            );
+        }
+        let before = self.array.disk(id, &name)?.geometry();
+        let other = self.array.disk(from, &source)?.geometry();
+        if before.block_bytes != other.block_bytes {
+            let message = format!(
+                "{name:?} has blocks of {} bytes and {source:?} of {}: clone {source:?} instead",
+                before.block_bytes, other.block_bytes
+            );
+            return Err(Error::invalid(message).about("source"));
+        }
+        if keep_size && other.blocks > before.blocks {
+            let message =
+                format!("{source:?} has {} bytes, more than {name:?}: resize {name:?} first", other.bytes());
+            return Err(Error::precondition(message).about("keep_size"));
+        }
+        let safety_snapshot = safety_snapshot.map(|suffix| (format!("{name}.{suffix}"), suffix));
+        let mut newer = self.array.newer_snapshots(id, from);
+        // Of a request that is repeated.
+        newer.retain(|it| safety_snapshot.as_ref().is_none_or(|(safety, _)| it != safety));
+        if only_if_latest && !newer.is_empty() {
+            let message = format!(
+                "{name:?} has newer snapshots than {source:?}: {}; delete them first, or restore it without that \
+                 condition",
+                some_of(&newer)
+            );
+            return Err(Error::precondition(message).about("only_if_latest"));
+        }
+        if let Some((safety, suffix)) = safety_snapshot {
+            check::snapshot_suffix(&suffix)?;
+            let wanted = Wanted { source: entry, name: Some(safety), labels: Labels::default() };
+            if self.find_taken("safety_snapshot", std::slice::from_ref(&wanted), None)?.is_none() {
+                self.take(vec![wanted], 0, None).await?;
+            }
+        }
+        let refused = |error| Error::refused(&format!("volume {name:?} can't be restored"), error);
+        let engine = &self.array.parts.engine;
+        engine.restore_volume(id, from).await.map_err(refused)?;
+        if keep_size && before != other {
+            engine.resize_volume(id, before.blocks).await.map_err(refused)?;
+        }
+        self.announce(id, before, if keep_size { before } else { other });
+        self.done("volume.overwritten", "volume", &name, &format!("was restored from {source:?}"));
+        self.array.publish_change(Topic::Volumes);
+        self.volume_now(id)
+    }
+
+    /// Notifies hosts that the contents, and perhaps the size, are others now.
+    fn announce(&self, id: DiskId, before: Geometry, now: Geometry) {
+        if before != now {
+            self.array.parts.exports.notify(id, export::Event::CapacityChanged);
+        }
+        self.array.parts.exports.notify(id, export::Event::ContentReplaced);
+    }
+}
+
+impl Array {
+    /// Names of the snapshots of a volume that are newer than one of them; of all if that is none of its snapshots.
+    fn newer_snapshots(&self, volume: DiskId, than: DiskId) -> Vec<String> {
+        let config = self.config();
+        let engine = &self.parts.engine;
+        let number = |id| engine.disk(id).map_or(0, |disk| disk.number);
+        let own = config.snapshots.get(than).is_some_and(|it| it.source == volume);
+        let bound = if own { number(than) } else { 0 };
+        let newer = config
+            .snapshots
+            .iter()
+            .filter(|it| it.source == volume && it.id != than && number(it.id) > bound);
+        newer.map(|it| it.name.clone()).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! Labels: short texts by key that operators and drivers attach to objects, to find them again and to keep what their own
+//! system calls them.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most labels of one object.
+pub const MAX_LABELS: usize = 64;
+/// Longest key, in characters.
+pub const MAX_LABEL_KEY: usize = 63;
+/// Longest value, in bytes of UTF-8.
+pub const MAX_LABEL_VALUE: usize = 255;
+
+/// The labels of an object, by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Labels(BTreeMap<String, String>);
+
+/// What to set of labels: a value for each key, `None` to take it away. Other keys stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct LabelsChange(pub BTreeMap<String, Option<String>>);
+
+impl Labels {
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Keys and values, in order of keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// With a change.
+    ///
+    /// # Errors
+    /// When a key or a value can't be one, or there are too many.
+    pub fn with(&self, change: &LabelsChange) -> Result<Self> {
+        let mut new = self.0.clone();
+        for (key, value) in &change.0 {
+            match value {
+                Some(value) => {
+                    check(key, value)?;
+                    new.insert(key.clone(), value.clone());
+                }
+                None => drop(new.remove(key)),
+            }
+        }
+        if new.len() > MAX_LABELS {
+            return Err(Error::invalid(format!(
+                "these are {} labels, and an object has at most {MAX_LABELS}: take some away",
+                new.len()
+            )));
+        }
+        Ok(Self(new))
+    }
+
+    /// Whether everything that a change sets is set, and everything that it takes away is not there.
+    pub fn agree_with(&self, change: &LabelsChange) -> bool {
+        change.0.iter().all(|(key, value)| self.get(key) == value.as_deref())
+    }
+}
+
+impl From<Labels> for BTreeMap<String, String> {
+    fn from(labels: Labels) -> Self {
+        labels.0
+    }
+}
+
+impl LabelsChange {
+    /// Sets all of these.
+    pub fn setting(labels: BTreeMap<String, String>) -> Self {
+        Self(labels.into_iter().map(|(key, value)| (key, Some(value))).collect())
+    }
+
+    /// This change, and another one after it.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+fn check(key: &str, value: &str) -> Result<()> {
+    let first = key.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    let rest = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    if !first || !rest || key.len() > MAX_LABEL_KEY {
+        let shown: String = key.chars().take(MAX_LABEL_KEY + 1).collect();
+        return Err(Error::invalid(format!(
+            "{shown:?} can't be the key of a label: use 1 to {MAX_LABEL_KEY} letters (a-z, A-Z), digits, '-', '_', '.' \
+             or '/', beginning with a letter or digit"
+        )));
+    }
+    if value.len() > MAX_LABEL_VALUE || value.chars().any(char::is_control) {
+        return Err(Error::invalid(format!(
+            "the value of label {key:?} can't be used: it has at most {MAX_LABEL_VALUE} bytes and no control characters"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "label_test.rs"]
+mod tests;
