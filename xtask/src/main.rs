@@ -9,10 +9,12 @@ mod dashboard;
 mod demo;
 mod fuzz;
 mod guest;
+mod integrations;
 mod openapi;
 mod parity;
 mod python;
 mod real;
+mod running;
 mod schemathesis;
 mod setup;
 mod shell;
@@ -43,6 +45,8 @@ enum Verb {
     Conformance(conformance::Args),
     /// A real Linux initiator in a throw-away virtual machine against the array
     Guest(guest::Args),
+    /// The drivers and plug-ins of `integrations/` against a real daemon
+    Integrations(integrations::Args),
     /// The array and tgt side by side, as ratios
     Bench(bench::Args),
     /// Workloads that arrays are judged by, through the model of a hypervisor host
@@ -101,6 +105,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Setup(args) => setup::run(&args),
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),
+        Verb::Integrations(args) => integrations::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Lab(Lab::Vms(args)) => vms::run(&args),
         Verb::Lab(Lab::Run(args)) => real::run(args),

@@ -13,7 +13,7 @@ pub struct Args {
     write: bool,
 }
 
-const DESCRIPTION: &str = "openapi/array.json";
+pub const DESCRIPTION: &str = "openapi/array.json";
 const CLIENT: &str = "control/client/src/generated";
 const REFERENCE: &str = "docs/cli.md";
 

@@ -6,18 +6,28 @@ use std::path::PathBuf;
 
 /// The environment of a package, installed when it is not there; `None` if there is no Python to install it with.
 pub fn environment(package: &str, version: &str) -> Result<Option<PathBuf>> {
+    environment_with(package, version, &[])
+}
+
+/// The environment of a package if it has been installed.
+pub fn existing(package: &str, version: &str) -> Option<PathBuf> {
     let folder = target_dir().join(package).join(version);
-    let installed = folder.join("installed");
-    if installed.exists() {
+    folder.join("installed").exists().then_some(folder)
+}
+
+/// The same as [`environment`] with further packages beside it.
+pub fn environment_with(package: &str, version: &str, more: &[&str]) -> Result<Option<PathBuf>> {
+    if let Some(folder) = existing(package, version) {
         return Ok(Some(folder));
     }
+    let folder = target_dir().join(package).join(version);
     if capture(&mut command("python3", &["-c", "import ensurepip, venv"])).is_err() {
         println!("{package}: not run, install python3-venv to have it");
         return Ok(None);
     }
     exec(command("python3", &["-m", "venv"]).arg(&folder))?;
     let mut pip = command(&folder.join("bin/pip").to_string_lossy(), &["install", "--quiet"]);
-    exec(pip.arg(format!("{package}=={version}")))?;
-    std::fs::write(installed, "")?;
+    exec(pip.arg(format!("{package}=={version}")).args(more))?;
+    std::fs::write(folder.join("installed"), "")?;
     Ok(Some(folder))
 }

@@ -4,7 +4,9 @@
 //! output can be kept and printed in one piece.
 
 use crate::shell::{cargo, command, exec, target_dir};
-use crate::{conformance, crash, dashboard, demo, guest, openapi, parity, schemathesis, setup, sim, web};
+use crate::{
+    conformance, crash, dashboard, demo, guest, integrations, openapi, parity, schemathesis, setup, sim, web,
+};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -38,7 +40,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -77,6 +79,7 @@ const PHASES: &[Phase] = &[
             Step { name: "parity", run: || one(parity::check()) },
             Step { name: "schemathesis", run: || one(schemathesis::short()) },
             Step { name: "dashboard", run: || one(dashboard::check()) },
+            Step { name: "integrations", run: integrations::short },
             Step { name: "pages", run: web::pages },
             Step { name: "demo", run: || one(demo::check()) },
             Step { name: "crash", run: || one(crash::short()) },
