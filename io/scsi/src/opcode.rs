@@ -153,12 +153,19 @@ impl Row {
 
     /// The first bit set in the CDB that the command does not use: byte and bit.
     pub(crate) fn stray_bit(&self, cdb: &Cdb) -> Option<(u16, u8)> {
-        let stray = |(given, used): (&u8, &u8)| (given & !used) != 0;
-        let at = cdb.bytes().iter().zip(self.usage).skip(1).position(stray)? + 1;
-        let bits = cdb.u8(at) & !self.usage.get(at).copied().unwrap_or(0);
+        let ignored = |at: usize| if self.opcode == INQUIRY && at == 1 { SCSI2_LUN } else { 0 };
+        let stray = |(at, (given, used)): (usize, (&u8, &u8))| given & !used & !ignored(at);
+        let bits = cdb.bytes().iter().zip(self.usage).enumerate().skip(1).map(|it| (it.0, stray(it)));
+        let (at, bits) = bits.into_iter().find(|(_, bits)| *bits != 0)?;
         Some((at as u16, 7 - bits.leading_zeros() as u8))
     }
 }
+
+/// INQUIRY, whose CDB may have the logical unit number in [`SCSI2_LUN`].
+const INQUIRY: u8 = 0x12;
+/// Bits of CDB byte 1 that SCSI-2 (7.2.2) has for the logical unit number, reserved since. Linux sets them in the INQUIRY
+/// with which it scans a single unit, as it does not know the version of the target yet.
+const SCSI2_LUN: u8 = 0xE0;
 
 /// The row of a CDB; `None` if there is no such command.
 pub(crate) fn find(cdb: &Cdb) -> Option<&'static Row> {

@@ -78,3 +78,21 @@ fn data_lengths_come_from_the_cdb() {
     assert_eq!(wanted(&[0x42, 0, 0, 0, 0, 0, 0, 1, 2, 0]), 258);
     assert_eq!(wanted(&[0x28, 0, 0, 0, 0, 0, 0, 0, 3, 0]), 0);
 }
+
+#[test]
+fn bits_that_a_command_does_not_use_are_found() {
+    let stray = |bytes: &[u8]| {
+        let cdb = Cdb::new(Bytes::copy_from_slice(bytes));
+        find(&cdb).expect("a row").stray_bit(&cdb)
+    };
+    assert_eq!(stray(&[0x12, 0, 0, 0, 36, 0]), None);
+    assert_eq!(
+        stray(&[0x12, 0x20, 0, 0, 36, 0]),
+        None,
+        "the LUN where SCSI-2 has it: a scan of one LUN by Linux"
+    );
+    assert_eq!(stray(&[0x12, 0xE1, 0x83, 0, 36, 0]), None);
+    assert_eq!(stray(&[0x12, 0x02, 0, 0, 36, 0]), Some((1, 1)), "CMDDT is obsolete");
+    assert_eq!(stray(&[0x12, 0, 0, 0, 36, 1]), Some((5, 0)));
+    assert_eq!(stray(&[0x00, 0x20, 0, 0, 0, 0]), Some((1, 5)), "no other command has it");
+}
