@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn first_difference_sees_through_piece_borders() {
+    fn first_difference_crosses_piece_boundaries() {
         assert_eq!(rope(&[b"abc", b"def"]).first_difference(&rope(&[b"abcd", b"xf"])), Some(4));
         assert_eq!(rope(&[b"ab"]).first_difference(&rope(&[b"a", b"b"])), None);
         assert_eq!(rope(&[b"ab"]).first_difference(&rope(&[b"abc"])), Some(2));

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The identity of a disk, unique for all time.
+/// The identity of a disk; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DiskId(pub u128);
 
@@ -39,9 +39,9 @@ pub struct Space {
 
 /// A disk: blocks that can be read, written, unmapped and copied.
 ///
-/// An operation takes effect at one moment between the call of [`Disk::execute`] and its completion. Dropping the
-/// [`Pending`] result cancels: the operation has then taken effect whole before the drop returned, or never will.
-/// Operations that are outstanding at the same time have no order among them.
+/// Operations are linearizable: each takes effect atomically between the call of [`Disk::execute`] and its completion.
+/// Dropping the [`Pending`] result cancels the operation: either it has taken effect completely before the drop
+/// returns, or it never does. Operations that are outstanding at the same time are not ordered.
 pub trait Disk: Send + Sync {
     /// The identity; never changes.
     fn id(&self) -> DiskId;

@@ -1,4 +1,5 @@
-//! The waist of the array: one operation enum [`Op`], one trait [`Disk`], and an executable model of a disk.
+//! The block interface between front ends and stores: the operations [`Op`], the trait [`Disk`], and an executable model
+//! of a disk.
 //!
 //! Front ends translate commands to [`Op`]; the engine, the model in [`mem`] and every test double perform it. This
 //! crate knows neither SCSI nor media, and makes no system call.

@@ -1,4 +1,4 @@
-//! The executable model of a disk: each operation on a map of blocks in memory, without regard to speed or durability.
+//! The executable model of a disk: performs each operation on an in-memory map of blocks, neither fast nor durable.
 //! Every other implementation of [`Disk`] is compared with it.
 
 use crate::{
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A family of disks in memory that can copy among each other.
+/// A set of disks in memory that can copy to each other.
 #[derive(Clone, Default)]
 pub struct MemArray {
     state: Arc<Mutex<BTreeMap<DiskId, MemVolume>>>,

@@ -7,7 +7,7 @@ use crate::{Data, DiskId};
 pub struct Extent {
     /// First logical block.
     pub lba: u64,
-    /// Number of logical blocks; zero is a run of nothing and always succeeds.
+    /// Number of logical blocks; an empty run always succeeds.
     pub blocks: u64,
 }
 
@@ -44,8 +44,8 @@ pub struct CopySegment {
     pub blocks: u64,
 }
 
-/// An operation on a disk. Each takes effect whole and at one moment with respect to every other operation on the
-/// same disk, whatever its length; an error other than [`Error::Medium`] means that nothing took effect.
+/// An operation on a disk. Each is atomic with respect to every other operation on the same disk, regardless of its
+/// length. After an error other than [`Error::Medium`] nothing has taken effect.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Read the run; returns [`Reply::Data`]. Blocks never written read as zeros.
@@ -86,7 +86,7 @@ pub enum Op {
     },
     /// Perform the segments in order as one step: a later segment sees what an earlier one wrote. Any disk
     /// performs it; the disks are named by the segments. A disk that the receiver can't reach is [`Error::Foreign`].
-    /// Within a segment an overlap behaves as if the source had been read whole before the target was written.
+    /// If source and target of a segment overlap, the whole source is read before the target is written.
     Copy(Vec<CopySegment>),
     /// Provisioning state of the run; returns [`Reply::Status`].
     Status(Extent),
@@ -169,7 +169,7 @@ pub enum Error {
         /// The first such logical block.
         lba: u64,
     },
-    /// Temporarily unable to serve: starting, taking over.
+    /// Temporarily unavailable: starting, or taking over.
     #[error("not ready yet")]
     NotReady,
     /// The disk accepts no changes.

@@ -27,7 +27,8 @@ pub fn run(
     let mut workload = Workload::new(seed, mix);
     for step in 0..count {
         let (id, op) = workload.next(&known, |id, extent| array.peek(id, extent));
-        let index = known.iter().position(|(known, _)| *known == id).ok_or("the workload knows the disks")?;
+        let index =
+            known.iter().position(|(known, _)| *known == id).ok_or("the workload chose an unknown disk")?;
         let real = wait(disks[index].execute(op.clone()));
         if matches!(real, Err(Error::NoSpace)) && may_need_space(&op) {
             continue;
@@ -77,7 +78,7 @@ pub fn compare(
             )),
         },
         (Ok(Reply::Status(expected)), Ok(Reply::Status(regions))) => {
-            let Op::Status(extent) = op else { return Err("a status that nobody asked for".into()) };
+            let Op::Status(extent) = op else { return Err("a status instead of another reply".into()) };
             compare_status(*extent, geometry, expected, regions)
         }
         (Ok(Reply::Done), Ok(Reply::Done)) => Ok(()),
@@ -92,7 +93,7 @@ pub fn compare(
             Err(Error::OutOfRange { .. } | Error::Malformed(_)),
             Err(Error::OutOfRange { .. } | Error::Malformed(_)),
         ) => Ok(()),
-        _ => Err(format!("answered {} instead of {}", say(real), say(model))),
+        _ => Err(format!("returned {} instead of {}", describe(real), describe(model))),
     }
 }
 
@@ -118,9 +119,9 @@ fn compare_status(
         region.is_some_and(|region| region.state == Provisioning::Mapped)
     };
     for lba in extent.lba..next {
-        let (wanted, is) = (mapped(expected, lba), mapped(regions, lba));
-        if wanted != is && (wanted || geometry.block_bytes >= 4096) {
-            return Err(format!("block {lba} is reported as mapped: {is}, but should be: {wanted}"));
+        let (expected, actual) = (mapped(expected, lba), mapped(regions, lba));
+        if expected != actual && (expected || geometry.block_bytes >= 4096) {
+            return Err(format!("block {lba} is reported as mapped: {actual}, instead of: {expected}"));
         }
     }
     Ok(())
@@ -140,7 +141,7 @@ pub fn show(op: &Op) -> String {
     }
 }
 
-fn say(result: &Result) -> String {
+fn describe(result: &Result) -> String {
     match result {
         Ok(Reply::Data(data)) => format!("{} bytes", data.len()),
         Ok(reply) => format!("{reply:?}"),

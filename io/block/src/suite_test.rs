@@ -2,7 +2,7 @@ use super::*;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-fn now(pending: crate::Pending) -> Result {
+fn poll_once(pending: crate::Pending) -> Result {
     match pin!(pending).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => panic!("the model does not wait"),
@@ -18,28 +18,28 @@ fn disks() -> Vec<Arc<dyn Disk>> {
 }
 
 #[test]
-fn the_model_keeps_its_own_contract() {
+fn the_model_passes_its_own_suite() {
     for seed in 0..5 {
-        run(&disks(), seed, 300, Mix::default(), now).unwrap();
+        run(&disks(), seed, 300, Mix::default(), poll_once).unwrap();
     }
 }
 
 #[test]
-fn a_seed_is_for_ever_the_same_workload() {
+fn a_seed_always_gives_the_same_workload() {
     let known: Vec<_> = disks().iter().map(|disk| (disk.id(), disk.geometry())).collect();
     let ops = || {
         let mut workload = Workload::new(1, Mix::default());
-        let looked = |_, extent: Extent| vec![0; extent.blocks as usize * 512].into();
-        (0..100).map(|_| show(&workload.next(&known, looked).1)).collect::<Vec<_>>()
+        let zeros = |_, extent: Extent| vec![0; extent.blocks as usize * 512].into();
+        (0..100).map(|_| show(&workload.next(&known, zeros).1)).collect::<Vec<_>>()
     };
     assert_eq!(ops(), ops());
     assert_eq!(Workload::new(1, Mix::default()).next(&known, |_, _| Default::default()).0, DiskId(2));
 }
 
-/// A disk that forgets one write.
-struct Forgetful(MemDisk, std::sync::atomic::AtomicU32);
+/// A disk that acknowledges writes after its 50th operation without performing them.
+struct LosesWrites(MemDisk, std::sync::atomic::AtomicU32);
 
-impl Disk for Forgetful {
+impl Disk for LosesWrites {
     fn id(&self) -> DiskId {
         self.0.id()
     }
@@ -64,6 +64,6 @@ impl Disk for Forgetful {
 #[test]
 fn a_lost_write_is_found() {
     let disk = MemArray::new().create(DiskId(1), Geometry { block_bytes: 512, blocks: 1000 });
-    let disk: Arc<dyn Disk> = Arc::new(Forgetful(disk, Default::default()));
-    assert!(run(&[disk], 1, 300, Mix { wrong: 0, ..Mix::default() }, now).is_err());
+    let disk: Arc<dyn Disk> = Arc::new(LosesWrites(disk, Default::default()));
+    assert!(run(&[disk], 1, 300, Mix { invalid_percent: 0, ..Mix::default() }, poll_once).is_err());
 }

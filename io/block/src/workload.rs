@@ -1,6 +1,6 @@
-//! Random operations from a seed, mixed to find defects rather than to resemble a host.
+//! Random operations from a seed, chosen to find defects rather than to model a host.
 //!
-//! Most operations fall on a few hot spots, so that they overlap; lengths go from one block to many 2 MiB leaves;
+//! Most operations access a few hot spots, so that they overlap; lengths go from one block to many 2 MiB leaves;
 //! data is unique, repeated (so that it deduplicates), compressible or zero; some operations are invalid on purpose.
 
 use crate::{CopySegment, Data, DiskId, Extent, Geometry, Op};
@@ -17,7 +17,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn word(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ impl Random {
 
     /// A number below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.word() % bound }
+        if bound == 0 { 0 } else { self.next_u64() % bound }
     }
 
     /// True in `percent` of 100 cases.
@@ -35,7 +35,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// An index by weights.
+    /// A random index, with the given weights.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {
@@ -71,10 +71,10 @@ pub struct Mix {
     pub save_state: u64,
     /// [`Op::Flush`].
     pub flush: u64,
-    /// Percent of operations that exceed the disk or have a wrong length.
-    pub wrong: u64,
-    /// Most blocks of an operation that carries data.
-    pub longest: u64,
+    /// Percent of operations that exceed the disk or have an invalid length.
+    pub invalid_percent: u64,
+    /// Maximum number of blocks of an operation that carries data.
+    pub max_blocks: u64,
 }
 
 impl Default for Mix {
@@ -90,8 +90,8 @@ impl Default for Mix {
             status: 4,
             save_state: 1,
             flush: 1,
-            wrong: 2,
-            longest: 64,
+            invalid_percent: 2,
+            max_blocks: 64,
         }
     }
 }
@@ -108,15 +108,15 @@ impl Workload {
         Self { random: Random::new(seed ^ 0x776f_726b), mix }
     }
 
-    /// The next operation and the disk that performs it. `look` returns the content of a run, so that a comparison may
-    /// succeed.
+    /// The next operation and the disk that performs it. `content` returns the current data of a run, so that a
+    /// comparison can succeed.
     ///
     /// # Panics
     /// If there is no disk.
     pub fn next(
         &mut self,
         disks: &[(DiskId, Geometry)],
-        look: impl FnOnce(DiskId, Extent) -> Data,
+        content: impl FnOnce(DiskId, Extent) -> Data,
     ) -> (DiskId, Op) {
         let (id, geometry) = disks[self.random.below(disks.len() as u64) as usize];
         let mix = self.mix;
@@ -133,9 +133,9 @@ impl Workload {
             mix.flush,
         ];
         let op = match self.random.weighted(&weights) {
-            0 => Op::Read(self.extent(geometry, mix.longest)),
+            0 => Op::Read(self.extent(geometry, mix.max_blocks)),
             1 => {
-                let extent = self.extent(geometry, mix.longest);
+                let extent = self.extent(geometry, mix.max_blocks);
                 Op::Write { lba: extent.lba, data: self.data(geometry, extent.blocks) }
             }
             2 => {
@@ -150,7 +150,7 @@ impl Workload {
                 let extent = self.extent(geometry, 8);
                 let (write, other) = (self.data(geometry, extent.blocks), self.data(geometry, extent.blocks));
                 let inside = extent.end().is_some_and(|end| end <= geometry.blocks);
-                let compare = if inside && !self.random.chance(20) { look(id, extent) } else { other };
+                let compare = if inside && !self.random.chance(20) { content(id, extent) } else { other };
                 Op::CompareAndWrite { lba: extent.lba, compare, write }
             }
             5 => {
@@ -165,8 +165,8 @@ impl Workload {
         (id, op)
     }
 
-    /// A run at a hot spot or anywhere, of any length up to `longest`; sometimes one that exceeds the disk.
-    fn extent(&mut self, geometry: Geometry, longest: u64) -> Extent {
+    /// A run at a hot spot or anywhere, of any length up to `max_blocks`; sometimes one that exceeds the disk.
+    fn extent(&mut self, geometry: Geometry, max_blocks: u64) -> Extent {
         let random = &mut self.random;
         let (unit, leaf) =
             ((4096 / u64::from(geometry.block_bytes)).max(1), (2 << 20) / u64::from(geometry.block_bytes));
@@ -182,12 +182,12 @@ impl Workload {
         let blocks = match random.weighted(&[30, 30, 20, 15, 5]) {
             0 => unit,
             1 => 1 + random.below(2 * unit),
-            2 => 1 + random.below(longest),
+            2 => 1 + random.below(max_blocks),
             3 => (1 + random.below(8)) * unit,
             _ => (1 + random.below(3)) * leaf,
         };
-        let blocks = blocks.min(longest.max(1));
-        if random.chance(self.mix.wrong) {
+        let blocks = blocks.min(max_blocks.max(1));
+        if random.chance(self.mix.invalid_percent) {
             return [Extent::new(geometry.blocks, 1), Extent::new(lba, u64::MAX), Extent::new(lba, 0)]
                 [random.below(3) as usize];
         }
@@ -218,8 +218,8 @@ impl Workload {
     /// `blocks` blocks in one to three pieces.
     fn data(&mut self, geometry: Geometry, blocks: u64) -> Data {
         let block = geometry.block_bytes as usize;
-        // An excessive length is generated to be refused; its bytes are not needed.
-        let blocks = blocks.min(self.mix.longest) as usize;
+        // An operation that exceeds the disk is refused before its bytes are read.
+        let blocks = blocks.min(self.mix.max_blocks) as usize;
         let kind = self.random.weighted(&[40, 20, 20, 10, 10]);
         let mut bytes = BytesMut::with_capacity(blocks * block);
         while bytes.len() < blocks * block {
@@ -236,7 +236,7 @@ impl Workload {
                 _ => bytes.extend_from_slice(&self.bytes(block)),
             }
         }
-        if self.random.chance(self.mix.wrong) {
+        if self.random.chance(self.mix.invalid_percent) {
             bytes.extend_from_slice(&[1; 100]);
         }
         let (bytes, mut data) = (bytes.freeze(), Data::new());
@@ -248,13 +248,13 @@ impl Workload {
     }
 
     fn bytes(&mut self, len: usize) -> Bytes {
-        let words = (0..len.div_ceil(8)).flat_map(|_| self.random.word().to_le_bytes());
+        let words = (0..len.div_ceil(8)).flat_map(|_| self.random.next_u64().to_le_bytes());
         words.take(len).collect::<Vec<u8>>().into()
     }
 
     fn repeated(content: u64, len: usize) -> Bytes {
         let mut random = Random::new(content);
-        let words = (0..len.div_ceil(8)).flat_map(|_| random.word().to_le_bytes());
+        let words = (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes());
         words.take(len).collect::<Vec<u8>>().into()
     }
 }

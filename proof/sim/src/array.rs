@@ -55,7 +55,7 @@ impl Scenario {
                 journal_bytes: Some(pick(&[1 << 20, 2 << 20, 4 << 20])),
             },
             options,
-            mix: Mix { longest: pick(&[16, 64, 300]), ..Mix::default() },
+            mix: Mix { max_blocks: pick(&[16, 64, 300]), ..Mix::default() },
             volume_bytes: 6 << 20,
             at_once: pick(&[1, 4, 16]) as usize,
             crashes: pick(&[1, 2, 4]),
@@ -65,12 +65,12 @@ impl Scenario {
         };
         // An operation fits into the journal, whatever its blocks are.
         let journal = scenario.sizes.journal_bytes.unwrap_or(0);
-        scenario.sizes.journal_bytes = Some(journal.max(4 * 4096 * scenario.mix.longest));
+        scenario.sizes.journal_bytes = Some(journal.max(4 * 4096 * scenario.mix.max_blocks));
         match world {
             World::OutOfSpace => {
                 (scenario.drives, scenario.drive_bytes) = (1 + scenario.drives % 2, 16 << 20);
                 scenario.sizes.journal_bytes = Some(1 << 20);
-                (scenario.mix.write, scenario.mix.longest, scenario.volume_bytes) = (90, 48, 24 << 20);
+                (scenario.mix.write, scenario.mix.max_blocks, scenario.volume_bytes) = (90, 48, 24 << 20);
             }
             World::BitRot | World::DriveFailures => scenario.drives = scenario.drives.max(2),
             World::LostWrites => {
@@ -539,7 +539,8 @@ impl Run {
         let Some((id, geometry)) = self.history.disks().first().copied() else { return Ok(()) };
         for lba in 0..8 {
             let block = geometry.block_bytes as usize;
-            let data: Vec<u8> = (0..16 * block / 8).flat_map(|_| self.random.word().to_le_bytes()).collect();
+            let data: Vec<u8> =
+                (0..16 * block / 8).flat_map(|_| self.random.next_u64().to_le_bytes()).collect();
             let write = Action::Op(id, Op::Write { lba: lba * 16, data: data.into() });
             self.perform(incarnation, write)
                 .map_err(|cause| format!("write to an array emptied by unmap: {cause}"))?;

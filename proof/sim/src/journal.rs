@@ -264,7 +264,7 @@ fn boot(
     let handles = machine.drives.handles().into_iter().enumerate();
     let handles: Vec<_> =
         handles.filter(|(index, _)| !faults.away.contains(index)).map(|(_, handle)| handle).collect();
-    let opening = Opening { salt: start.salts.word(), key: start.key.clone() };
+    let opening = Opening { salt: start.salts.next_u64(), key: start.key.clone() };
     let limits = start.limits;
     if !start.formatted {
         let options = FormatOptions {
@@ -378,7 +378,8 @@ fn work(
                 full = false;
                 let old = memory.root.as_ref().map_or(1, |(from, _)| *from);
                 let from = memory.answered + 1 - random.below(memory.answered + 2 - old);
-                let payload = Vec::from(random.word().to_le_bytes()).repeat(1 + random.below(900) as usize);
+                let payload =
+                    Vec::from(random.next_u64().to_le_bytes()).repeat(1 + random.below(900) as usize);
                 memory.next_root = Some((from, payload.clone()));
                 let superblock = Superblock { journal_from: JournalPos(from), payload: payload.into() };
                 let (done, answer) = Outcome::of_call();
@@ -433,12 +434,12 @@ fn append(memory: &mut Expected, shelf: &Arc<DriveShelf>, random: &mut Random, u
     let last = under_way.appends.last().map_or(memory.answered, |(pos, _)| *pos);
     // Equal lengths make an old batch lie exactly where a new one ends; different ones make it lie inside.
     let head_len = if random.chance(50) { 100 } else { random.below(9000) as usize };
-    let head: Vec<u8> = (0..head_len).map(|_| random.word() as u8).collect();
+    let head: Vec<u8> = (0..head_len).map(|_| random.next_u64() as u8).collect();
     let mut body = AlignedBuf::zeroed(
         ALIGN * [0, random.below(4) as usize, random.below(13) as usize][random.below(3) as usize],
     );
     let len = body.len();
-    body.chunks_mut(8).for_each(|word| word.copy_from_slice(&random.word().to_le_bytes()));
+    body.chunks_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
     memory.batches.insert(last + 1, (head.clone(), body.to_vec()));
     let body = Arc::new(body);
     let pieces = (0..len / ALIGN).map(|page| body.share(page * ALIGN..(page + 1) * ALIGN)).collect();
