@@ -34,7 +34,7 @@ impl AlignedBuf {
     /// Adds bytes at the end and returns the offset of the first.
     ///
     /// # Panics
-    /// When they do not fit: the writer has asked [`AlignedBuf::capacity`].
+    /// When they do not fit: the caller checks [`AlignedBuf::capacity`] first.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         let at = self.len;
         assert!(
@@ -48,7 +48,7 @@ impl AlignedBuf {
         at
     }
 
-    /// Makes it `len` bytes long; new bytes are zero or what an earlier, longer content left.
+    /// Makes it `len` bytes long; new bytes are zero or left from earlier, longer contents.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity());
         self.len = len;
@@ -76,13 +76,13 @@ impl std::ops::DerefMut for AlignedBuf {
     }
 }
 
-/// Pages of zeros. Large ones come from the system as they are, and nobody writes zeros over zeros.
+/// Pages of zeros. The system provides large allocations already zeroed, so they are not zeroed again.
 fn zeroed_pages(count: usize) -> Box<[Page]> {
-    let layout = std::alloc::Layout::array::<Page>(count).expect("no machine has so much memory");
+    let layout = std::alloc::Layout::array::<Page>(count).expect("the size fits the address space");
     if layout.size() == 0 {
         return Box::default();
     }
-    // SAFETY: the layout is not empty, and is that of a boxed slice of so many pages, each valid when it is all zeros.
+    // SAFETY: the layout is not empty, and is that of a boxed slice of `count` pages. A page of zeros is valid.
     unsafe {
         let memory = std::alloc::alloc_zeroed(layout);
         if memory.is_null() {

@@ -1,7 +1,7 @@
-//! Completions: the callback that ends an asynchronous operation, and the same as a future.
+//! Completion callbacks of asynchronous operations, and their adapter to futures.
 //!
-//! The data path has no runtime of its own. Callbacks let a device complete from any thread; the future lets code that
-//! does several steps in order read from top to bottom.
+//! The data path has no runtime of its own. Callbacks let a device complete on any thread; futures let code with
+//! several sequential steps be written in order.
 
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 pub type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// A callback and the future that it completes. When the callback is dropped uncalled the future ends with
-/// [`Error::Drive`]: nothing waits for ever on a device that went away.
+/// [`Error::Drive`]: no task waits forever for a device that was removed.
 pub fn wait<T: Send + 'static>() -> (Done<T>, Wait<T>) {
     let slot = Arc::new(Mutex::new(Slot { outcome: None, waker: None }));
     let promise = Promise(slot.clone());
@@ -39,7 +39,7 @@ impl<T> Promise<T> {
             slot.outcome = Some(outcome);
             slot.waker.take()
         };
-        // With the lock released: a waker may poll at once, on this thread.
+        // The lock is released first: a waker may poll immediately, on this thread.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -48,7 +48,7 @@ impl<T> Promise<T> {
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
-        // After an answer was taken nobody polls again, and this one is never seen.
+        // If the outcome was already taken, nothing polls again, and this error has no effect.
         if self.0.lock().outcome.is_none() {
             self.complete(Err(Error::Drive { what: "the device dropped the request".into() }));
         }

@@ -27,7 +27,7 @@ pub trait Subject {
     /// When that fails, which fails the suite.
     fn open(&mut self) -> Result<Arc<dyn Shelf>>;
 
-    /// Cuts the power: all owners are gone, and what is not durable may be lost.
+    /// Simulates a power loss: no owner remains, and data that is not durable may be lost.
     fn lose_power(&mut self);
 
     /// Runs the store until an operation completes.
@@ -48,7 +48,7 @@ pub fn poll_once<T>(operation: Wait<T>) -> Result<T> {
     }
 }
 
-/// The first rule that was broken.
+/// An error describes the first violation.
 type Verdict = std::result::Result<(), String>;
 
 /// Runs all checks.
@@ -92,7 +92,7 @@ fn try_call<T: Send + 'static>(subject: &mut impl Subject, start: impl FnOnce(Do
     subject.finish(operation)
 }
 
-/// Head and body of batch `number`: of many sizes, none like another.
+/// Head and body of batch `number`. Sizes vary, and no two batches have equal contents.
 fn batch(number: u64, layout: &Layout) -> (Bytes, Vec<Bytes>) {
     let pages = [0, 1, 5, 2][number as usize % 4].min(layout.batch_bytes as usize / ALIGN - 2);
     let head: Vec<u8> = (0..10 + number as usize * 700 % 4096).map(|at| (at as u64 + number) as u8).collect();
@@ -144,7 +144,7 @@ fn sizes(subject: &mut impl Subject) -> Verdict {
     )?;
     let cost = shelf.journal_cost(0, layout.batch_bytes as usize / ALIGN * ALIGN);
     ensure(cost >= u64::from(layout.batch_bytes / 4096 * 4096) && cost <= layout.journal_bytes, || {
-        format!("a largest batch costs {cost} of {}", layout.journal_bytes)
+        format!("a batch of the maximum size takes {cost} of {}", layout.journal_bytes)
     })
 }
 
@@ -153,7 +153,7 @@ fn new_store(subject: &mut impl Subject) -> Verdict {
     ensure(shelf.superblock().is_none(), || "it has a superblock".into())?;
     ensure(shelf.journal_taken(JournalPos(u64::MAX)) == 0, || "its journal is not empty".into())?;
     let (shelf, batches) = reopen(subject)?;
-    ensure(shelf.superblock().is_none() && batches.is_empty(), || "something is there after opening".into())
+    ensure(shelf.superblock().is_none() && batches.is_empty(), || "it is not empty after opening".into())
 }
 
 fn replay(subject: &mut impl Subject) -> Verdict {
@@ -161,7 +161,7 @@ fn replay(subject: &mut impl Subject) -> Verdict {
     let layout = shelf.layout();
     let mut next = 1;
     for round in 1..=3 {
-        // All in flight before the first is waited for.
+        // All are in flight before the first completes.
         let mut operations = Vec::new();
         for number in next..next + 5 {
             let (head, body) = batch(number, &layout);
@@ -185,14 +185,18 @@ fn replay(subject: &mut impl Subject) -> Verdict {
 
 fn superblocks(subject: &mut impl Subject) -> Verdict {
     let mut shelf = subject.format().map_err(failed)?;
-    let longest = shelf.layout().superblock_bytes as usize;
-    for (round, len) in [0, 1, longest, 100].into_iter().enumerate() {
+    let max_bytes = shelf.layout().superblock_bytes as usize;
+    for (round, len) in [0, 1, max_bytes, 100].into_iter().enumerate() {
         let written = superblock(1, vec![round as u8; len]);
         let copy = written.clone();
         call(subject, |done| shelf.write_superblock(copy, done))?;
-        ensure(shelf.superblock().as_ref() == Some(&written), || format!("{len} bytes are not the newest"))?;
+        ensure(shelf.superblock().as_ref() == Some(&written), || {
+            format!("the superblock of {len} bytes is not the newest")
+        })?;
         (shelf, _) = reopen(subject)?;
-        ensure(shelf.superblock().as_ref() == Some(&written), || format!("{len} bytes are lost"))?;
+        ensure(shelf.superblock().as_ref() == Some(&written), || {
+            format!("the superblock of {len} bytes is lost")
+        })?;
     }
     Ok(())
 }
@@ -207,7 +211,7 @@ fn trim(subject: &mut impl Subject) -> Verdict {
     ensure(first > 0 && first < all, || format!("{first} of {all} bytes are before batch 4"))?;
     call(subject, |done| shelf.write_superblock(superblock(4, Vec::new()), done))?;
     let left = shelf.journal_taken(JournalPos(7));
-    ensure(left == all - first, || format!("{left} bytes are left of {all}, less {first}"))?;
+    ensure(left == all - first, || format!("{left} bytes remain after trimming {first} of {all}"))?;
     let (shelf, batches) = reopen(subject)?;
     expect_batches(&batches, 4..=6, &layout)?;
     let pos = append(subject, &shelf, 7).map_err(failed)?;
@@ -231,7 +235,7 @@ fn full_journal(subject: &mut impl Subject) -> Verdict {
             let bound = shelf.journal_cost(head.len(), body.iter().map(Bytes::len).sum());
             let taken = shelf.journal_taken(JournalPos(u64::MAX)) - before;
             ensure(taken <= bound, || {
-                format!("batch {number} took {taken} bytes, at most {bound} were due")
+                format!("batch {number} took {taken} bytes, more than its maximum of {bound}")
             })?;
             number += 1;
         }
@@ -297,8 +301,8 @@ fn segments(subject: &mut impl Subject) -> Verdict {
     write(subject, &shelf, (1, 0), 2)?;
     call(subject, |done| shelf.sync(done))?;
     let (shelf, _) = reopen(subject)?;
-    named("beside a discarded segment", expect_stripe(subject, &shelf, (0, 0), 1))?;
-    named("written again", expect_stripe(subject, &shelf, (1, 0), 2))
+    named("next to a discarded segment", expect_stripe(subject, &shelf, (0, 0), 1))?;
+    named("rewritten", expect_stripe(subject, &shelf, (1, 0), 2))
 }
 
 fn room(subject: &mut impl Subject) -> Verdict {
@@ -335,5 +339,5 @@ fn fencing(subject: &mut impl Subject) -> Verdict {
     drop((old, new));
     let (shelf, batches) = reopen(subject)?;
     expect_batches(&batches, 1..=2, &layout)?;
-    ensure(shelf.superblock().is_none(), || "the older owner's superblock counts".into())
+    ensure(shelf.superblock().is_none(), || "the older owner's superblock took effect".into())
 }

@@ -1,7 +1,7 @@
 //! The block device under a store that is made of drives.
 //!
 //! It is part of the contract because drives come and go while the array runs (see [`Drives`](crate::pool::Drives)); a
-//! store that has none never sees it.
+//! store without drives does not use it.
 
 use crate::Done;
 use bytes::Bytes;

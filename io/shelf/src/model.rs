@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What survives its owners.
+/// The medium of the model; it outlives the owners.
 pub struct Model(Arc<Mutex<Medium>>);
 
 struct Medium {
@@ -51,7 +51,7 @@ impl Model {
         Arc::new(ModelShelf { medium: self.0.clone(), epoch: medium.epoch })
     }
 
-    /// Power loss: stripes that were not synced stay if `keep` says so.
+    /// Simulates a power loss. `keep` decides for each stripe that was not synced whether it survives.
     pub fn lose_power(&self, mut keep: impl FnMut() -> bool) {
         self.0.lock().stripes.retain(|_, stripe| stripe.synced || keep());
     }
@@ -79,7 +79,7 @@ impl Medium {
 
     fn append(&mut self, head: Bytes, body: &[Bytes]) -> Result<JournalPos> {
         let body = Bytes::from(body.concat());
-        assert!(head.len() + body.len() <= self.layout.batch_bytes as usize, "the batch is within its bound");
+        assert!(head.len() + body.len() <= self.layout.batch_bytes as usize, "the batch fits in batch_bytes");
         if self.taken(self.next) + cost(head.len(), body.len()) > self.layout.journal_bytes {
             return Err(Error::JournalFull);
         }
@@ -127,7 +127,7 @@ impl Medium {
 }
 
 impl ModelShelf {
-    /// Changes the medium if this owner still owns it.
+    /// Changes the medium unless this owner is fenced.
     fn change<T>(&self, done: Done<T>, change: impl FnOnce(&mut Medium) -> Result<T>) {
         let outcome = {
             let mut medium = self.medium.lock();

@@ -1,7 +1,7 @@
 //! The management side of a store: status, background work, drives and encryption keys.
 //!
-//! The control plane manages every store through [`Pool`], so that it does not depend on what a store is made of. What
-//! only some stores have is optional: [`Pool::drives`] and [`Pool::keys`].
+//! The control plane manages every store through [`Pool`], so that it does not depend on the implementation.
+//! Drives and keys are optional: [`Pool::drives`] and [`Pool::keys`].
 
 use crate::{Drive, Result, Shelf};
 use std::future::Future;
@@ -23,22 +23,22 @@ pub trait Pool: Shelf {
     /// Redundancy, capacity and drives now.
     fn status(&self) -> PoolStatus;
 
-    /// Advances the clock by which requests time out and background work is throttled; `now` is of any monotonic clock. To be
-    /// called several times a second.
+    /// Advances the clock for request timeouts and for throttling background work. `now` is from any monotonic clock.
+    /// Call it several times a second.
     fn tick(&self, now: Duration);
 
-    /// Background work: rebuild, repair, changes of membership. The returned future ends when the store stops; whoever
-    /// opened the store polls it.
+    /// Background work: rebuild, repair, changes of membership. The returned future ends when the store stops.
+    /// The code that opened the store polls it.
     fn background(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
     /// Reads and verifies everything in use from a segment on, and repairs what is wrong. A store that scrubs by itself
-    /// returns an empty report at once, as this default does.
+    /// returns an empty report immediately, as this default does.
     fn scrub<'a>(&'a self, from: u32, step: ScrubStep<'a>) -> BoxFuture<'a, ScrubReport> {
         _ = (from, step);
         Box::pin(async { ScrubReport::default() })
     }
 
-    /// Management of its drives; `None` if it has none of its own.
+    /// Management of its drives; `None` if the store has no drives.
     fn drives(&self) -> Option<&dyn Drives> {
         None
     }
@@ -57,15 +57,15 @@ pub trait Drives: Send + Sync {
     /// [`Error::Drive`](crate::Error::Drive) when it can't be read.
     fn contents<'a>(&'a self, drive: &'a dyn Drive) -> BoxFuture<'a, Result<DriveContents>>;
 
-    /// Adds a drive and returns its slot. New segments are placed on it, the number of segments grows, and what has lost
-    /// redundancy is rebuilt on it: this is also how a failed drive is replaced.
+    /// Adds a drive and returns its slot. New segments are placed on it, the number of segments grows, and segments with
+    /// reduced redundancy are rebuilt on it. This is also how a failed drive is replaced.
     ///
     /// # Errors
     /// [`Error::Unusable`](crate::Error::Unusable) when it is too small, there are too many, or it holds something that
     /// `consent` does not allow to overwrite; [`Error::Drive`](crate::Error::Drive) when it fails.
     fn add<'a>(&'a self, drive: Arc<dyn Drive>, consent: &'a Consent) -> BoxFuture<'a, Result<usize>>;
 
-    /// Drains a drive: its data moves to the others, and then it is no member any more. It is
+    /// Drains a drive: its data moves to the others, and then it is removed from the store. It is
     /// [`DriveState::Draining`] until then.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ pub trait Drives: Send + Sync {
     /// `min_tolerates` drives could fail without data loss afterwards.
     fn drain(&self, slot: usize, min_tolerates: usize) -> BoxFuture<'_, Result>;
 
-    /// Cancels a drain: the drive stays, with what it still holds.
+    /// Cancels a drain: the drive stays in the store with the data it still holds.
     ///
     /// # Errors
     /// [`Error::Unusable`](crate::Error::Unusable) when it is not being drained.
@@ -84,15 +84,15 @@ pub trait Drives: Send + Sync {
     fn min_tolerates_after_drain(&self) -> usize;
 }
 
-/// The encryption key of a store. The data key never changes; it is wrapped with a key from outside, the
+/// The encryption key of a store. The data key never changes; it is wrapped with an external key, the
 /// key-encryption key.
 pub trait Keys: Send + Sync {
     /// The wrapped data key; `None` if the store is not encrypted.
     fn wrapped(&self) -> Option<Arc<dyn WrappedKey>>;
 
     /// Wraps the data key with another key-encryption key, `key`, which comes from `lock`, while I/O goes on. `nonce` is
-    /// random. Returns the slots that could not be reached: they keep the old one until they are opened again. One
-    /// change at a time.
+    /// random. Returns the slots that could not be reached: they keep the old one until they are opened again. Only
+    /// one change may run at a time.
     ///
     /// # Errors
     /// [`Error::Unusable`](crate::Error::Unusable) when the store is not encrypted, or the error that stopped the store:
@@ -123,7 +123,7 @@ pub const KEY_BYTES: usize = 32;
 /// Where the key-encryption key comes from. The key itself is nowhere in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Crypto-erased: the wrapped key has been destroyed, and nothing opens the store any more.
+    /// Crypto-erased: the wrapped key has been destroyed, and the store can't be opened again.
     Erased,
     /// A file of 32 bytes.
     File,
@@ -188,7 +188,7 @@ pub enum DriveState {
     InUse,
     /// A member that is being drained: nothing new is placed on it.
     Draining,
-    /// A member that failed or is missing; what it held is being rebuilt on others.
+    /// A member that failed or is missing; its data is being rebuilt on others.
     Failed,
 }
 
@@ -203,7 +203,7 @@ pub struct DriveStatus {
     pub drive: u128,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Bytes that segments take of it.
+    /// Bytes in use by segments.
     pub used_bytes: u64,
     /// Its state.
     pub state: DriveState,
@@ -217,7 +217,7 @@ pub struct DriveStatus {
     pub read_errors: u64,
     /// Reads that were served from other drives because this one took too long.
     pub slow_reads: u64,
-    /// Pages that were not what had been written to it: latent sector errors, misdirected and lost writes.
+    /// Pages whose contents differed from what was written: latent sector errors, misdirected and lost writes.
     pub bad_pages: u64,
     /// True while it persistently takes much longer than its peers; they are used in its place where possible.
     pub slow: bool,
@@ -230,7 +230,7 @@ pub struct DriveStatus {
 pub struct PoolStatus {
     /// The slots that have, or had, a drive.
     pub drives: Vec<DriveStatus>,
-    /// Drives, whichever they are, that may still fail without data loss.
+    /// Number of drives that may still fail, in any combination, without data loss.
     pub tolerates: usize,
     /// Drive failures that the array is specified to tolerate: the most that it ever could.
     pub failures_to_tolerate: usize,
@@ -244,14 +244,15 @@ pub struct PoolStatus {
     pub repaired_pages: u64,
     /// Pages that could not be reconstructed since the store was opened.
     pub lost_pages: u64,
-    /// Paths of drives that were given at the opening and have a label of this array but are not members: they were
+    /// Paths of drives that were given when the store was opened and have a label of this array but are not members: they were
     /// replaced, or used without the others. Nothing is read from them.
     pub former_drives: Vec<String>,
-    /// Drives that were members since the opening and still hold a wrapped key of the array, as they could not be wiped.
+    /// Drives that were members since the store was opened and still hold a wrapped key of the array because they could not
+    /// be wiped.
     pub unwiped_drives: Vec<String>,
     /// File systems that thin-provisioned drives allocate from.
     pub file_systems: Vec<FileSystem>,
-    /// Writes wait because one of those has no space for them.
+    /// True while writes wait because one of those file systems is full.
     pub starved: bool,
 }
 
@@ -275,9 +276,9 @@ pub struct ScrubReport {
     pub segments: u64,
     /// Bytes read, parity included.
     pub bytes: u64,
-    /// Pages that were not what had been written.
+    /// Pages whose contents differed from what was written.
     pub errors: u64,
-    /// Of these, written again.
+    /// Of these, repaired.
     pub repaired: u64,
     /// Pages that could not be reconstructed.
     pub lost: u64,

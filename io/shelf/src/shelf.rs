@@ -1,4 +1,4 @@
-//! The store contract: what the engine needs of whatever keeps its bytes.
+//! The store contract: what the engine requires of its storage.
 //!
 //! A shelf is a journal, segments and a superblock. The engine is written against this trait alone, so that the same
 //! engine runs on local drives (crate `raid`) and on other stores.
@@ -56,7 +56,7 @@ pub struct Batch {
     pub body: Bytes,
 }
 
-/// What the engine keeps at the root of everything.
+/// The root record of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The first journal batch that recovery needs; earlier ones may be overwritten once this is durable.
@@ -80,8 +80,8 @@ pub enum Error {
         /// Where, and how it was noticed.
         what: String,
     },
-    /// The file system, or whatever else is below a drive, has no space for a write, which was not done. The drive is as
-    /// good as before, and the same write may succeed later.
+    /// The file system or device below a drive has no space for a write, which was not performed. The drive is intact,
+    /// and the same write may succeed later.
     #[error("no space: {what}")]
     NoSpace {
         /// Drive, operation, position and the system's message.
@@ -116,14 +116,14 @@ pub trait Shelf: Send + Sync {
     /// Bytes of [`Layout::journal_bytes`] that a batch takes at most, with the store's own headers and padding.
     fn journal_cost(&self, head: usize, body: usize) -> u64;
 
-    /// Segments that can be written now. Fewer than are free when the store has lost space. A shelf that always has room
+    /// Segments that can be written now. Fewer than the free segments if the store has lost space. A shelf that always has room
     /// for all of its segments, or that has stopped, keeps this default.
     fn room(&self) -> Room {
         Room { protected: u32::MAX, any: u32::MAX }
     }
 
-    /// True while writes wait because the storage below has no space for them. They are retried until it has; reads and
-    /// the journal go on.
+    /// True while writes wait because the underlying storage is full. They are retried until they succeed; reads and
+    /// the journal continue.
     fn is_starved(&self) -> bool {
         false
     }
@@ -134,7 +134,7 @@ pub trait Shelf: Send + Sync {
     /// `head` describes what is in `body` and means nothing to the shelf; it shares the batch's first page with the
     /// shelf's own header. Every piece of `body` is aligned to 4096 bytes in memory and a multiple of 4096
     /// long, so that it goes to the device without a copy (see [`AlignedBuf::share`]). An error is final for this owner,
-    /// except [`Error::JournalFull`], which is returned at once: nothing was written, and after a superblock that trims
+    /// except [`Error::JournalFull`], which is returned immediately: nothing was written, and after a superblock that trims
     /// the journal the batch may be appended again.
     ///
     /// # Panics
@@ -152,8 +152,8 @@ pub trait Shelf: Send + Sync {
     }
 
     /// Replays the journal from `from` to its end: every batch whose append was completed, in order, and perhaps some
-    /// that were not. A torn or stale batch ends it. Called once after opening, before the first append; on a shelf
-    /// that was just formatted it may be left out.
+    /// that were not. A torn or stale batch ends it. Called once after opening, before the first append; it may be
+    /// skipped on a shelf that was just formatted.
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>);
 
     /// Writes whole stripes of a segment at `offset`, a multiple of `stripe_bytes`. Not durable before a later
@@ -168,11 +168,11 @@ pub trait Shelf: Send + Sync {
     /// Completes when every segment write that was completed before the call is durable.
     fn sync(&self, done: Done<()>);
 
-    /// Frees a segment: its contents are no longer needed, and it may be written again from its front. The earlier a
-    /// shelf knows, the more space it has to protect the rest with. Discarding twice has no further effect.
+    /// Frees a segment: its contents are no longer needed, and it may be written again from its front. Early
+    /// discards give the shelf more space to protect the remaining data. Discarding twice has no further effect.
     fn discard(&self, segment: SegmentId);
 
-    /// Writes the superblock durably to every place where it is kept. Journal batches before
+    /// Writes all copies of the superblock durably. Journal batches before
     /// `superblock.journal_from` are trimmed when it completes. A store whose segments hold data may refuse to open
     /// without one.
     fn write_superblock(&self, superblock: Superblock, done: Done<()>);

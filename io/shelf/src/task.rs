@@ -1,6 +1,6 @@
-//! A minimal executor: futures run on whatever thread completes what they wait for.
+//! A minimal executor: a future runs on the thread that completes the operation it waits for.
 //!
-//! The data path has no runtime of its own, and its futures must not depend on one of the caller's.
+//! The data path has no runtime of its own, and its futures must not depend on the caller's runtime.
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -16,7 +16,7 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
 
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// Wake-ups not yet followed by a poll. The thread that raises it from zero polls, the others leave that to it.
+    /// Wake-ups not yet followed by a poll. The thread that increments it from zero polls; other threads return.
     wakes: AtomicUsize,
 }
 
@@ -52,14 +52,14 @@ impl Wake for Task {
 pub async fn join<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {
-        let mut waits = false;
+        let mut is_pending = false;
         for (future, outcome) in running.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
             match future.as_mut().poll(cx) {
                 Poll::Ready(done) => *outcome = Some(done),
-                Poll::Pending => waits = true,
+                Poll::Pending => is_pending = true,
             }
         }
-        if waits { Poll::Pending } else { Poll::Ready(()) }
+        if is_pending { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
     running.into_iter().filter_map(|(_, outcome)| outcome).collect()
