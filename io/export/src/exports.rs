@@ -1,7 +1,7 @@
-//! The registry of exported volumes, host mappings and limits: what an operator sets, and what front ends read.
+//! The registry of exported volumes, host mappings and limits: set by operators, read by front ends.
 //!
-//! Changes take effect at once and are handed to the front ends while the registry is locked, so that every front end
-//! sees them in the same order. No command waits for any of it.
+//! Changes take effect immediately and are passed to the front ends while the registry is locked, so that every front
+//! end sees them in the same order. No command waits for them.
 
 use crate::clock::Clock;
 use crate::event::{Event, FrontEnd};
@@ -57,7 +57,7 @@ impl Policies {
         volume.set_quota(quota.map(|group| group.shared.clone()));
     }
 
-    fn forget(&mut self, id: DiskId) {
+    fn remove_volume(&mut self, id: DiskId) {
         self.limits.remove(&id);
         for group in self.groups.values_mut() {
             group.members.remove(&id);
@@ -78,8 +78,8 @@ fn replace(
     if let Some(limiter) = &limiter {
         limiter.set(limits);
     }
-    let kept = || limiter.unwrap_or_else(|| RateLimiter::new(clock.clone(), limits));
-    (!limits.is_none()).then(kept)
+    let current = || limiter.unwrap_or_else(|| RateLimiter::new(clock.clone(), limits));
+    (!limits.is_none()).then(current)
 }
 
 impl Registry {
@@ -109,12 +109,12 @@ impl Exports {
         Arc::new(Exports { clock, registry: Mutex::default() })
     }
 
-    /// The clock that limits and latencies go by.
+    /// The clock for rate limits and latencies.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// Adds a front end; it is called with the mappings that there are.
+    /// Adds a front end; it is called with the current mappings.
     pub fn add_front_end(&self, front_end: Weak<dyn FrontEnd>) {
         let mut registry = self.registry.lock();
         registry.front_ends.retain(|other| other.strong_count() > 0);
@@ -124,7 +124,7 @@ impl Exports {
         }
     }
 
-    /// Calls `read` with the registry locked, so that it sees no change half made.
+    /// Calls `read` with the registry locked, so that it sees a consistent state.
     pub fn read<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
         read(&self.registry.lock())
     }
@@ -151,11 +151,11 @@ impl Exports {
         });
     }
 
-    /// Stops exporting a volume and forgets its limits. Its tasks are aborted; to its hosts it does not exist any more.
+    /// Stops exporting a volume and removes its limits. Its tasks are aborted, and its hosts no longer see it.
     pub fn remove_volume(&self, id: DiskId) {
         self.change_mappings(|registry| {
             registry.volumes.remove(&id);
-            registry.policies.forget(id);
+            registry.policies.remove_volume(id);
         });
     }
 
@@ -171,12 +171,12 @@ impl Exports {
         self.change_mappings(|registry| registry.mappings.remove(host));
     }
 
-    /// The hosts that see a volume which `host` may write to; `host` itself among them, unless it can write nowhere.
+    /// Hosts that see any volume that `host` may write to. Includes `host` unless it has no writable volume.
     pub fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String> {
         self.registry.lock().mappings.sharing_with(host)
     }
 
-    /// Sets the QoS limits of one volume, for waiting commands too.
+    /// Sets the QoS limits of one volume. They apply to commands that are already queued, too.
     pub fn set_limits(&self, id: DiskId, limits: QosLimits) {
         self.change_limits(|policies| {
             let limiter = replace(policies.limits.remove(&id), limits, &self.clock);
@@ -197,7 +197,7 @@ impl Exports {
 
     /// Sets how many bytes several volumes may have mapped together; `None` removes the quota. Operations that would
     /// map more fail with [`block::Error::NoSpace`], as they do when the pool is full; mapped blocks can be written,
-    /// and blocks unmapped. A volume is in one such group at most. `group` is any number that identifies it; a group
+    /// and blocks unmapped. A volume belongs to at most one such group. `group` is any number that identifies it; a group
     /// without members is removed. `usage` must not wait for a command.
     pub fn set_group_quota(&self, group: u128, members: BTreeSet<DiskId>, limit: Option<u64>, usage: Usage) {
         self.change_limits(|policies| {
@@ -209,8 +209,8 @@ impl Exports {
         });
     }
 
-    /// Counts what a group with a quota has mapped, since not only commands map blocks, and returns what the quota has
-    /// refused.
+    /// Recounts the mapped bytes of a group with a quota, and returns what the quota has refused. The recount is needed
+    /// because blocks are mapped not only by commands.
     pub fn refresh_quota(&self, group: u128) -> QuotaRefusals {
         let quota = self.registry.lock().policies.quotas.get(&group).map(|group| group.shared.clone());
         quota.map(|quota| quota.refresh()).unwrap_or_default()

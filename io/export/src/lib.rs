@@ -2,7 +2,7 @@
 //! reservations and events.
 //!
 //! Front ends encode these for their hosts: `scsi` as SCSI commands, sense data and unit attentions, an NVMe front end
-//! as its own. So a limit or a reservation means the same whatever a host speaks. This crate knows neither commands nor
+//! as its own. So limits and reservations have the same semantics for all protocols. This crate knows neither commands nor
 //! media.
 
 mod clock;

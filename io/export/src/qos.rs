@@ -3,12 +3,12 @@
 //!
 //! Each limit is a GCRA rate limiter: instead of counting tokens it keeps, for commands and for bytes, the time at
 //! which the next command conforms. Admitting a command advances that time by the command's cost at the rate, so
-//! nothing has to refill a bucket. Of all commands that wait at a limiter one owns a timer; whoever polls late enough
-//! admits every command that conforms.
+//! nothing has to refill a bucket. One of the commands that wait at a limiter owns a timer. Any poll admits
+//! every command that conforms by then.
 //!
 //! Fairness is by cost, not by queue depth: the initiator that was served least goes first. An initiator with one
 //! command at a time has an empty queue while its next command is on its way; it keeps its credit meanwhile, and its
-//! turn is held for a short time, so that a deep queue does not crowd it out.
+//! turn is held for a short time, so that a deep queue does not starve it.
 
 use crate::clock::{Clock, Sleep};
 use parking_lot::Mutex;
@@ -22,8 +22,8 @@ use std::task::{Context, Poll, Waker};
 pub struct Rate {
     /// Amount per second; zero counts as one.
     pub per_second: u64,
-    /// Amount that is admitted at once after a pause. A single command conforms whenever none before it is
-    /// outstanding at the rate, however large it is; later commands wait correspondingly longer.
+    /// Amount that is admitted at once after a pause. A single command of any size conforms once the rate has
+    /// caught up with earlier commands; later commands wait correspondingly longer.
     pub burst: u64,
 }
 
@@ -86,7 +86,7 @@ struct State {
     operations_conforming_ns: u64,
     /// When the next command conforms to the limit of bytes.
     bytes_conforming_ns: u64,
-    /// Waiting commands by initiator, and what initiators were served lately.
+    /// Waiting commands and recent service by initiator.
     flows: BTreeMap<String, Flow>,
     /// The largest `served_ns` of an initiator before it was served; a new initiator starts there.
     served_ns: u64,
@@ -117,7 +117,7 @@ impl RateLimiter {
         Arc::new(RateLimiter { clock, state: Mutex::new(State { limits, ..State::default() }) })
     }
 
-    /// Changes the limits, for waiting commands too. Earlier commands do not count against the new limits.
+    /// Changes the limits, also for waiting commands. Earlier commands do not count against the new limits.
     pub(crate) fn set(&self, limits: QosLimits) {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -176,7 +176,7 @@ impl RateLimiter {
         let wake_at = if next > now { next } else { next.saturating_add(EMPTY_FLOW_HOLD_NS) };
         let mut sleep = self.clock.sleep_until(wake_at);
         if sleep.as_mut().poll(context).is_ready() {
-            // The clock has advanced meanwhile: poll again, after other tasks had their turn.
+            // The clock has advanced meanwhile: poll again, after other tasks have run.
             context.waker().wake_by_ref();
         }
         state.timer = Some((ticket, sleep));
@@ -264,7 +264,7 @@ impl State {
         }
     }
 
-    /// Gives up the timer and wakes a waiting command, which takes it over.
+    /// Releases the timer and wakes a waiting command, which takes it over.
     fn release_timer(&mut self) {
         self.timer = None;
         let next = self.waiting().find_map(|waiting| waiting.waker.as_ref());
@@ -291,7 +291,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Passes the limiters that the command conforms to now. `None` if those are all: the command is admitted.
+    /// Passes the limiters that the command conforms to now. `None` if it has passed all: the command is admitted.
     pub fn request(mut charges: Charges, initiator: &str) -> Option<Admission> {
         while let Some((limiter, cost)) = charges.last() {
             if !limiter.try_admit(*cost) {

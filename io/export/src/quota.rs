@@ -1,8 +1,8 @@
-//! Hard quotas: volumes that together may not map more than a number of bytes, although the pool has space for them.
+//! Hard quotas: a limit of the bytes that several volumes may have mapped together, even if the pool has more space.
 //!
-//! An operation is granted its upper bound (every physical block that it touches) from the room that was left at the
-//! last count. Only if that does not fit are the blocks counted that it would really map, and the mapped bytes counted
-//! again. Operations in flight count as mapped, so the quota holds however many run at once, and a write to mapped
+//! An operation is granted its upper bound (every physical block that it touches) from the room that remained at the
+//! last count. Only if that does not fit, the blocks that it would map are counted exactly, and the mapped bytes are
+//! recounted. Operations in flight count as mapped, so concurrent operations can't exceed the quota. A write to mapped
 //! blocks is never refused.
 
 use crate::volume::{PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume};
@@ -30,7 +30,7 @@ struct Core {
     usage: Usage,
     /// Bytes that may be granted without another count.
     room_bytes: u64,
-    /// Something was granted since the last count, so another count may find more room.
+    /// True if anything was granted since the last count, so that a recount may find more room.
     stale: bool,
     /// Bytes granted to operations in flight.
     in_flight_bytes: u64,
@@ -45,7 +45,7 @@ pub struct Grant {
 }
 
 impl Core {
-    /// Counts the mapped bytes. An operation that completes meanwhile may be counted twice, never not at all.
+    /// Counts the mapped bytes. An operation that completes meanwhile may be counted twice, but is never missed.
     fn count(&mut self) {
         let used = (self.usage)().saturating_add(self.in_flight_bytes);
         self.room_bytes = self.limit_bytes.saturating_sub(used);

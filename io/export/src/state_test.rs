@@ -22,13 +22,13 @@ fn a_state_is_decoded_as_it_was_encoded() {
     ] {
         let state = with(Registrations::restore(77, registrants.clone(), reservation));
         let bytes = state.encode().unwrap();
-        assert_eq!(bytes[0], 1, "what an earlier release can read is written for it");
+        assert_eq!(bytes[0], 1, "written as version 1, which earlier releases can read");
         assert_eq!(SavedState::decode(&bytes), Some(state));
     }
 }
 
 #[test]
-fn registrations_without_aptpl_are_left_out() {
+fn registrations_without_aptpl_are_not_saved() {
     let mut registrations = Registrations::restore(1, vec![registrant("iqn.a", 1)], None);
     registrations.persists = false;
     let decoded = SavedState::decode(&with(registrations).encode().unwrap()).unwrap();
@@ -63,7 +63,7 @@ fn version_1_is_read() {
     assert_eq!(state.encode().unwrap(), version_1(), "and written back byte by byte");
 }
 
-/// Version 2: a registrant of each transport, and a record that nobody knows yet.
+/// Version 2: a registrant of each transport, and a record of an unknown type.
 fn version_2() -> Vec<u8> {
     let registrant = [9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
     let registrations = [
@@ -135,13 +135,13 @@ fn a_state_is_decoded_to_its_last_byte_or_not_at_all() {
     }
     let twice = [&bytes[..], &bytes[1..9]].concat();
     assert_eq!(SavedState::decode(&twice), None, "a record that may occur once");
-    let mut strange = bytes.clone();
-    strange[9 + 6 + 9 + 11] = 6;
-    assert_eq!(SavedState::decode(&strange), None, "an unknown transport");
+    let mut unknown_transport = bytes.clone();
+    unknown_transport[9 + 6 + 9 + 11] = 6;
+    assert_eq!(SavedState::decode(&unknown_transport), None, "an unknown transport");
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
+fn arbitrary_bytes_do_not_panic() {
     for bytes in [version_1(), version_2()] {
         for at in 0..bytes.len() {
             for value in 0..=255 {

@@ -26,7 +26,7 @@ pub struct Volume {
     disk: Arc<dyn Disk>,
     id: DiskId,
     block_bytes: u32,
-    /// Whether `quota` holds one, so that commands need no lock to know.
+    /// True if `quota` is set, so that commands without a quota take no lock.
     has_quota: AtomicBool,
     quota: Mutex<Option<Arc<Quota>>>,
     limiters: Mutex<Limiters>,
@@ -37,7 +37,7 @@ pub struct Volume {
 /// The rate limiters of a volume.
 #[derive(Clone, Default)]
 pub struct Limiters {
-    /// The groups' and its own; the last is passed first.
+    /// Those of its groups and its own; the last is passed first.
     pub limiters: Vec<Arc<RateLimiter>>,
     /// The limiter of commands that unmap.
     pub unmap: Option<Arc<RateLimiter>>,
@@ -61,7 +61,7 @@ pub struct VolumeState {
 }
 
 impl VolumeState {
-    /// True if the saved state could not be decoded. It is not known who may write, so every command that changes the
+    /// True if the saved state could not be decoded. The access rights are unknown then, so every command that changes the
     /// medium or the state must be refused until an operator clears the state.
     pub fn is_fenced(&self) -> bool {
         self.fenced

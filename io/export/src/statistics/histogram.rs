@@ -83,14 +83,14 @@ impl Histogram {
         self.total.checked_div(self.count()).map(Duration::from_nanos)
     }
 
-    /// The quantile `part` (0.99 for the 99th percentile, 1 for the maximum), at most an eighth too high; `None` if
+    /// The quantile `q` (0.99 for the 99th percentile, 1 for the maximum), at most an eighth too high; `None` if
     /// there are no commands.
-    pub fn quantile(&self, part: f64) -> Option<Duration> {
-        let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
-        let mut seen = 0;
+    pub fn quantile(&self, q: f64) -> Option<Duration> {
+        let rank = ((self.count() as f64 * q).ceil() as u64).max(1);
+        let mut cumulative = 0;
         let reached = |(_, count): &(Duration, u64)| {
-            seen += count;
-            seen >= rank
+            cumulative += count;
+            cumulative >= rank
         };
         self.buckets().find(reached).map(|(end, _)| end)
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_differences_go_by_the_buckets() {
+    fn quantiles_and_differences_have_the_resolution_of_buckets() {
         let buckets = Buckets::default();
         (1..=100u64).for_each(|micros| buckets.record(micros * 1000));
         let all = buckets.histogram();
