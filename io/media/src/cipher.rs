@@ -15,10 +15,10 @@ impl Cipher {
         Self(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("a key of 32 bytes")))
     }
 
-    /// Encrypts in place and returns the tag, which authenticates `beside` as well.
-    pub fn seal(&self, nonce: &[u8; 12], beside: &[u8], bytes: &mut [u8]) -> [u8; TAG] {
+    /// Encrypts in place and returns the tag, which authenticates `aad` as well.
+    pub fn seal(&self, nonce: &[u8; 12], aad: &[u8], bytes: &mut [u8]) -> [u8; TAG] {
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(beside), bytes);
+        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(aad), bytes);
         let mut out = [0; TAG];
         out.copy_from_slice(tag.expect("the message is far from the limit").as_ref());
         out
@@ -26,8 +26,8 @@ impl Cipher {
 
     /// Decrypts into `out`, which is as long; false if key, nonce, additional data or bytes are not those of the
     /// encryption.
-    pub fn open(&self, nonce: &[u8; 12], beside: &[u8], bytes: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
+    pub fn open(&self, nonce: &[u8; 12], aad: &[u8], bytes: &[u8], tag: &[u8], out: &mut [u8]) -> bool {
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        self.0.open_separate_gather(nonce, Aad::from(beside), bytes, tag, out).is_ok()
+        self.0.open_separate_gather(nonce, Aad::from(aad), bytes, tag, out).is_ok()
     }
 }

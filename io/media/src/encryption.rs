@@ -3,8 +3,8 @@
 //! # Why no nonce is used twice with a key
 //!
 //! An owner, which is one opening of the shelf, draws a random number of 64 bits, its salt, and encrypts with keys of
-//! its own: one for each kind of record, `HMAC-SHA-256(data key, kind ‖ salt)`. Every record names the salt, so that
-//! later owners can decrypt it; none of them encrypts with it. So only the nonces of one owner must be distinct:
+//! its own: one for each kind of record, `HMAC-SHA-256(data key, kind ‖ salt)`. Every record has the salt, so that
+//! later owners can decrypt it; they never encrypt with it. So only the nonces of one owner must be distinct:
 //!
 //! - *Sectors*: the nonce is the generation of the segment and the number of the page in it. An owner gives every
 //!   segment that it places another generation, from a counter in memory, and writes each of its stripes once, which
@@ -20,7 +20,7 @@
 //! then with the others, two owners have the same epoch. Epoch and 64 random bits would both have to be equal.
 //!
 //! An owner that encrypts 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next
-//! start begins anew.
+//! opening has new keys.
 
 pub use crate::cipher::{Cipher, TAG};
 
@@ -58,7 +58,7 @@ impl DataKey {
         Cipher::new(&self.derive(kind.name(), salt))
     }
 
-    /// Distinguishes two keys and reveals nothing about either.
+    /// A check value that distinguishes keys and reveals nothing about them.
     fn check(&self) -> [u8; 16] {
         let mut check = [0; 16];
         check.copy_from_slice(&self.derive(b"check", 0)[..16]);
@@ -110,24 +110,24 @@ pub struct Keyring {
 
 struct Keys {
     data: DataKey,
-    /// Of the current owner, by kind: writes take no lock.
+    /// Ciphers of the current owner by kind, so that writes take no lock.
     own: Option<(u64, [Arc<Cipher>; 3])>,
-    /// Of other owners, as they are needed.
+    /// Ciphers of other owners, derived on first use.
     ciphers: RwLock<BTreeMap<(Kind, u64), Arc<Cipher>>>,
 }
 
 impl Keyring {
-    /// Of an array that is not encrypted.
+    /// A keyring of an array without encryption.
     pub fn clear(array: u128) -> Self {
         Self { array, keys: None }
     }
 
-    /// Of an array with this key, to decrypt records of any owner.
+    /// A keyring of an encrypted array that decrypts records of any owner.
     pub fn sealed(array: u128, key: DataKey) -> Self {
         Self { array, keys: Some(Keys { data: key, own: None, ciphers: RwLock::default() }) }
     }
 
-    /// Of the owner with this salt; without encryption if there is no key.
+    /// The keyring of the owner with this salt; without encryption if there is no key.
     pub fn new(array: u128, key: Option<DataKey>, salt: u64) -> Self {
         let Some(data) = key else { return Self::clear(array) };
         let own = Kind::ALL.map(|kind| Arc::new(data.cipher(kind, salt)));
@@ -173,10 +173,10 @@ impl Keyring {
         &self,
         envelope: &Envelope,
         lock: Lock,
-        with: &[u8; KEY_BYTES],
+        kek: &[u8; KEY_BYTES],
         nonce: [u8; 12],
     ) -> Option<Envelope> {
-        self.keys.as_ref().map(|keys| envelope.rewrap(&keys.data, lock, with, nonce))
+        self.keys.as_ref().map(|keys| envelope.rewrap(&keys.data, lock, kek, nonce))
     }
 
     /// True if an envelope holds this data key.
@@ -209,14 +209,14 @@ const NONCE_AT: usize = 2048;
 
 impl Envelope {
     /// Wraps the data key. `nonce` is random: it must be unique for the key-encryption key.
-    pub fn wrap(array: u128, key: &DataKey, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
+    pub fn wrap(array: u128, key: &DataKey, lock: Lock, kek: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
         let (check, wrapped, tag) = (key.check(), key.0, [0; TAG]);
-        Self { array, sequence: 1, lock, check, nonce, wrapped, tag }.closed(with)
+        Self { array, sequence: 1, lock, check, nonce, wrapped, tag }.seal_with(kek)
     }
 
     /// The same data key under another key-encryption key: the successor of this envelope.
-    pub fn rewrap(&self, key: &DataKey, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
-        Self { sequence: self.sequence + 1, lock, nonce, wrapped: key.0, ..self.clone() }.closed(with)
+    pub fn rewrap(&self, key: &DataKey, lock: Lock, kek: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
+        Self { sequence: self.sequence + 1, lock, nonce, wrapped: key.0, ..self.clone() }.seal_with(kek)
     }
 
     /// An erased envelope that replaces this one.
@@ -233,24 +233,24 @@ impl Envelope {
         }
     }
 
-    fn closed(mut self, with: &[u8; KEY_BYTES]) -> Self {
-        let beside = self.front();
-        self.tag = Cipher::new(with).seal(&self.nonce, &beside, &mut self.wrapped);
+    fn seal_with(mut self, kek: &[u8; KEY_BYTES]) -> Self {
+        let aad = self.aad();
+        self.tag = Cipher::new(kek).seal(&self.nonce, &aad, &mut self.wrapped);
         self
     }
 
     /// The data key; `None` if it was wrapped with another key-encryption key.
-    pub fn open(&self, with: &[u8; KEY_BYTES]) -> Option<DataKey> {
+    pub fn open(&self, kek: &[u8; KEY_BYTES]) -> Option<DataKey> {
         let mut key = DataKey([0; KEY_BYTES]);
         let open = self.lock != Lock::Erased
-            && Cipher::new(with).open(&self.nonce, &self.front(), &self.wrapped, &self.tag, &mut key.0);
+            && Cipher::new(kek).open(&self.nonce, &self.aad(), &self.wrapped, &self.tag, &mut key.0);
         open.then_some(key)
     }
 
     /// The additional data: everything that is not secret.
-    fn front(&self) -> [u8; NONCE_AT] {
-        let mut front = [0; NONCE_AT];
-        let mut out = Writer::new(&mut front);
+    fn aad(&self) -> [u8; NONCE_AT] {
+        let mut aad = [0; NONCE_AT];
+        let mut out = Writer::new(&mut aad);
         out.put(&MAGIC).put(&ENVELOPES.current.to_le_bytes()).put(&[0; 4]);
         out.put(&self.array.to_le_bytes()).put(&self.sequence.to_le_bytes()).put(&self.check);
         match &self.lock {
@@ -265,13 +265,13 @@ impl Envelope {
                 out.put(&3u32.to_le_bytes()).put(&(id.len() as u32).to_le_bytes()).put(id);
             }
         }
-        front
+        aad
     }
 
     /// Encodes the page.
     pub fn encode(&self) -> Bytes {
         let mut page = AlignedBuf::zeroed(ALIGN);
-        page[..NONCE_AT].copy_from_slice(&self.front());
+        page[..NONCE_AT].copy_from_slice(&self.aad());
         Writer::new(&mut page[NONCE_AT..]).put(&self.nonce).put(&self.wrapped).put(&self.tag);
         let checksum = crc32c([&page[..CHECKSUM_AT]]);
         page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -282,11 +282,11 @@ impl Envelope {
     pub fn decode(page: &[u8], array: u128) -> Option<Self> {
         let covered = page.get(..CHECKSUM_AT)?;
         let mut from = Reader(covered);
-        let whole = from.take() == Some(MAGIC)
+        let is_valid = from.take() == Some(MAGIC)
             && Reader(page.get(CHECKSUM_AT..)?).u32() == Some(crc32c([covered]))
             && from.u32().is_some_and(|version| ENVELOPES.reads(version));
         from.take::<4>()?;
-        if !whole || from.u128()? != array {
+        if !is_valid || from.u128()? != array {
             return None;
         }
         let (sequence, check) = (from.u64()?, from.take()?);

@@ -72,5 +72,5 @@ fn owners_and_kinds_have_keys_of_their_own() {
         |keyring: &Keyring| Kind::ALL.map(|kind| [seal(keyring, kind, 1), seal(keyring, kind, 2)]).concat();
     let all = sealed(&Keyring::sealed(ARRAY, key()));
     assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), 6);
-    assert_eq!(all, sealed(&Keyring::new(ARRAY, Some(key()), 2)), "whoever owns the drives");
+    assert_eq!(all, sealed(&Keyring::new(ARRAY, Some(key()), 2)), "for any owner of the drives");
 }

@@ -1,6 +1,6 @@
-//! What every store writes to media in the same form: fields under a checksum, pages that verify themselves, and keys.
+//! The on-media format that all stores share: records with checksums, self-verifying pages, and wrapped keys.
 //!
-//! [`codec`] encodes records, [`sector`] the pages of segments, and [`encryption`] seals both. The stores on drives
+//! [`codec`] encodes records, [`sector`] the pages of segments, and [`encryption`] encrypts both. The stores on drives
 //! (`raid`) and on RADOS (`rados`) use it.
 
 mod cipher;

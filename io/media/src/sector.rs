@@ -1,9 +1,9 @@
-//! Self-verifying sectors: every page proves that it is the one that was written.
+//! Self-verifying sectors: every page has a checksum over its contents and its position.
 //!
-//! A page of 4096 bytes on a drive holds 4080 bytes of payload and 16 bytes of check, which covers the payload and the
-//! place in the shelf that it was written for: the generation of its segment, which is never used twice, and the
+//! A page of 4096 bytes on a drive holds 4080 bytes of payload and a check field of 16 bytes, which covers the payload
+//! and the position in the shelf that it was written for: the generation of its segment, which is never used twice, and the
 //! number of the page in it. Torn, lost, misdirected and corrupted writes fail the check, and parity over whole pages
-//! restores a page with its check. With encryption the check is the authentication tag, and the place is the nonce
+//! restores a page with its check. With encryption the check is the authentication tag, and the position is the nonce
 //! (see [`encryption`](crate::encryption)).
 
 use crate::cipher::Cipher;
@@ -15,7 +15,7 @@ pub const PAYLOAD: usize = ALIGN - CHECK;
 
 const CHECK: usize = 16;
 
-/// The place that a page was written for.
+/// The position that a page was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The generation of the segment.
@@ -56,11 +56,11 @@ impl Sectors {
         let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
         match self {
             Self::Clear { array, salt } => {
-                let whole = check == sum((*array, *salt), position, body);
-                if whole {
+                let is_valid = check == sum((*array, *salt), position, body);
+                if is_valid {
                     out.copy_from_slice(body);
                 }
-                whole
+                is_valid
             }
             Self::Sealed(cipher) => cipher.open(&position.nonce(), &[], body, check, out),
         }
@@ -90,15 +90,15 @@ impl Position {
     }
 }
 
-/// The generation, readable in a dump, and a scattered checksum of payload, array, owner and place.
+/// The generation, readable in a dump, and a scattered checksum of payload, array, owner and position.
 fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; CHECK] {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
     digest.update(payload);
-    let mut place = [0; 36];
-    place[..16].copy_from_slice(&array.to_le_bytes());
-    place[16..24].copy_from_slice(&salt.to_le_bytes());
-    place[24..].copy_from_slice(&position.nonce());
-    digest.update(&place);
+    let mut context = [0; 36];
+    context[..16].copy_from_slice(&array.to_le_bytes());
+    context[16..24].copy_from_slice(&salt.to_le_bytes());
+    context[24..].copy_from_slice(&position.nonce());
+    digest.update(&context);
     let mut check = [0; CHECK];
     check[..8].copy_from_slice(&position.generation.to_le_bytes());
     check[8..].copy_from_slice(&scatter(digest.finalize()).to_le_bytes());
@@ -118,9 +118,9 @@ fn scatter(sum: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// With two columns of data: an old P and one page of now give the right generation for the other, and must fail.
+    /// With two data columns a stale P and one current page give the right generation for the other page; it must fail.
     #[test]
-    fn old_parity_forges_nothing() {
+    fn stale_parity_does_not_produce_a_valid_sector() {
         let sectors = Sectors::Clear { array: 7, salt: 3 };
         let page = |generation, number: u32, byte| {
             let mut page = [0; ALIGN];
@@ -131,17 +131,13 @@ mod tests {
             let pages = [page(before, 0, 1), page(before, 1, 2), page(now, 1, 4)];
             let forged: Vec<u8> =
                 (0..ALIGN).map(|at| pages.iter().fold(0, |sum, page| sum ^ page[at])).collect();
-            assert_eq!(
-                forged[PAYLOAD..][..8],
-                page(now, 0, 7)[PAYLOAD..][..8],
-                "the generation does not tell"
-            );
+            assert_eq!(forged[PAYLOAD..][..8], page(now, 0, 7)[PAYLOAD..][..8], "the generation is right");
             assert!(!sectors.verify(Position { generation: now, page: 0 }, &forged));
         }
     }
 
     #[test]
-    fn a_sector_is_believed_only_where_it_was_written() {
+    fn a_sector_is_valid_only_at_its_position() {
         let position = Position { generation: 0x0000_0003_0000_0007, page: 9 };
         let payload: Vec<u8> = (0..PAYLOAD).map(|at| (at % 251) as u8).collect();
         for sectors in
