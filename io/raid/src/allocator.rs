@@ -18,7 +18,7 @@ pub struct Free {
 }
 
 impl Free {
-    /// A drive with so many free granules.
+    /// A drive with this many free granules.
     pub fn new(granules: u32) -> Self {
         let mut free = Self::default();
         free.give(0, granules);
@@ -107,7 +107,7 @@ impl Free {
 /// Number of segments that could be placed, by the number of parity columns that all of them get.
 pub type Rooms = [u32; 3];
 
-/// Granules of a column of a segment with so many sectors of payload in a stripe.
+/// Granules of a column of a segment with this many sectors of payload in a stripe.
 fn column(profile: Profile, stripe_pages: u32) -> u32 {
     stripe_pages.div_ceil(u32::from(profile.data))
 }
@@ -152,7 +152,7 @@ impl Space {
         }
     }
 
-    /// The profile with so many parity columns that leaves the most room.
+    /// The profile with this many parity columns that leaves the most room.
     fn best(&self, parity: u8, stripe_pages: u32) -> Option<(u64, Profile)> {
         let most = self.usable().min(MAX_COLUMNS).saturating_sub(usize::from(parity)) as u8;
         let profiles = (1..=most).map(|data| Profile { data, parity });
@@ -170,7 +170,7 @@ impl Space {
         })
     }
 
-    /// Allocates a segment with so many parity columns on the drives with most space. The slots come in the order of
+    /// Allocates a segment with this many parity columns on the drives with most space. The slots come in the order of
     /// the columns.
     pub fn place(&mut self, parity: u8, stripe_pages: u32) -> Option<(Profile, Vec<(u8, u32)>)> {
         let (_, profile) = self.best(parity, stripe_pages)?;

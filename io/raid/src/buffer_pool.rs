@@ -11,7 +11,7 @@ const MAX_KEPT_BUFFERS: usize = 8;
 /// Largest buffer that is kept.
 const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 
-/// Buffers that were shared, to be reused once nobody reads them.
+/// Buffers that were shared, to be reused after the last reader drops them.
 #[derive(Default)]
 pub struct BufferPool(Mutex<Vec<Arc<AlignedBuf>>>);
 

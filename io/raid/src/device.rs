@@ -208,7 +208,7 @@ fn backing(file: &File) -> Option<Backing> {
     })
 }
 
-/// The unit of `st_blocks` in stat(2), whatever the block size of the file system.
+/// The unit of `st_blocks` in stat(2), independent of the block size of the file system.
 const STAT_BLOCK: u64 = 512;
 
 /// `<linux/fs.h>`: _IOR(0x12, 114, size_t) and _IO(0x12, 104), which libc does not name for every target.

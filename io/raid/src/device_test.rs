@@ -212,8 +212,8 @@ fn a_thread_with_a_ring_of_its_own_takes_its_answers_itself() {
     let mut cx = Context::from_waker(Waker::noop());
     assert!(asked.as_mut().poll(&mut cx).is_pending());
     let me = thread::current().id();
-    let (answered, again) = (Arc::new(AtomicUsize::new(0)), drive.clone());
-    let (first, second) = (answered.clone(), answered.clone());
+    let (completed, again) = (Arc::new(AtomicUsize::new(0)), drive.clone());
+    let (first, second) = (completed.clone(), completed.clone());
     let written: Done<()> = Box::new(move |outcome| {
         outcome.unwrap();
         assert_eq!((thread::current().id(), first.fetch_add(1, Ordering::SeqCst)), (me, 0));
@@ -226,7 +226,7 @@ fn a_thread_with_a_ring_of_its_own_takes_its_answers_itself() {
     });
     drive.write(4096, vec![pages(3, 7)], true, written);
     assert!(asked.as_mut().poll(&mut cx).is_ready());
-    while answered.load(Ordering::SeqCst) < 2 {
+    while completed.load(Ordering::SeqCst) < 2 {
         own.turn();
     }
 }

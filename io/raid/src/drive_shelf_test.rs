@@ -170,7 +170,7 @@ fn an_acknowledged_batch_that_no_copy_has_is_an_error_not_the_end() {
 
 const PAGE: u64 = ALIGN as u64;
 
-/// A third batch that belongs into the page 4 of the ring and knows the first as answered, as its page.
+/// A third batch that belongs into the page 4 of the ring and knows the first as acknowledged, as its page.
 fn third(head: &[u8; 4]) -> Bytes {
     let header = Header {
         takeover: false,
@@ -178,7 +178,7 @@ fn third(head: &[u8; 4]) -> Bytes {
         epoch: 1,
         pos: JournalPos(3),
         at: 4 * PAGE,
-        answered: JournalPos(1),
+        acknowledged: JournalPos(1),
         head: 4,
         body: 0,
         contents: crc32c([&head[..]]),
@@ -195,7 +195,7 @@ fn a_batch_behind_a_gap_never_comes_back() {
     let mem = mem(1);
     let shelf = format(&mem);
     append(&shelf, "a", &[1]).unwrap();
-    // Both under way at the crash, so neither knows the other as answered: 2 is lost, 3 is durable.
+    // Both under way at the crash, so neither knows the other as acknowledged: 2 is lost, 3 is durable.
     let saved = mem[0].with(|memory| memory.to_vec());
     append(&shelf, "old2", &[2]).unwrap();
     let at = on_drive(&shelf, 4 * PAGE);
@@ -369,7 +369,7 @@ fn drives_that_do_not_make_up_an_array_are_refused_with_the_reason() {
     assert!(why(open(&wide[..2])).contains("slots [2, 3, 4] are missing"));
 }
 
-/// Formats four drives, uses them once together, then two by themselves, and the other two so many times.
+/// Formats four drives, uses them once together, then two by themselves, and the other two this many times.
 fn apart(times: usize) -> Vec<Arc<MemDrive>> {
     let mem = mem(4);
     put(&format(&mem), 1, b"together").unwrap();

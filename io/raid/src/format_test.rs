@@ -124,7 +124,7 @@ fn a_batch_header_of_version_5() {
         epoch: 3,
         pos: JournalPos(7),
         at: 0x5000,
-        answered: JournalPos(6),
+        acknowledged: JournalPos(6),
         head: 5,
         body: 4096,
         contents: 0x0a0b_0c0d,
@@ -199,7 +199,7 @@ fn a_superblock_of_version_5() {
         sequence: 9,
         journal_at: 0x5000,
         journal_epoch: 2,
-        answered: JournalPos(8),
+        acknowledged: JournalPos(8),
         superblock: Superblock { journal_from: JournalPos(7), payload: Bytes::from_static(b"root") },
     };
     let keyring = Keyring::clear(root.array);

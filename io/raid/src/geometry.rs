@@ -7,7 +7,7 @@
 //! 0              64 KiB                                                                        last page
 //! ```
 //!
-//! A segment is `rows` stripes of `stripe_pages` sectors of payload each, whatever drives hold it. With `data` columns
+//! A segment is `rows` stripes of `stripe_pages` sectors of payload each, independent of the drives that hold it. With `data` columns
 //! of payload, each column has `stripe_pages / data` sectors of every stripe (rounded up: the chunk) and is contiguous
 //! on its drive, row after row. A granule is one page for every row, so a column takes as many granules as its chunk
 //! has pages, and columns of any width fill a drive without gaps.
@@ -47,7 +47,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The profile for so many drives: dual parity from three on, a mirror of two, none for one.
+    /// The profile for this many drives: dual parity from three on, a mirror of two, none for one.
     pub fn of(drives: usize) -> Self {
         let drives = drives.clamp(1, MAX_COLUMNS) as u8;
         let parity = (drives - 1).min(2);
@@ -204,7 +204,7 @@ impl Geometry {
         u64::from(self.rows) * PAGE
     }
 
-    /// Granules on a drive of so many bytes.
+    /// Granules on a drive of this many bytes.
     pub fn granules(&self, drive_bytes: u64) -> u32 {
         let room = drive_bytes.saturating_sub(PAGE).saturating_sub(self.granules_at());
         (room / self.granule_bytes()).min(1 << 31) as u32

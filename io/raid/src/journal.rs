@@ -9,7 +9,7 @@
 //! # Which records belong to the journal
 //!
 //! Recovery walks from the address in the superblock and must decide for every address whether the record there was
-//! written for this place, in this lap, by the rightful owner, completely. The rules, with `epoch` starting as the
+//! written for this address, in this lap of the ring, by the current owner, completely. The rules, with `epoch` starting as the
 //! superblock says:
 //!
 //! 1. A batch belongs if its checksums hold, its address and number are the expected ones, and its epoch is equal to
@@ -42,7 +42,7 @@
 //! - *A torn takeover record* was not completed: nothing follows it. If it replaced an older one, nothing followed
 //!   that either.
 //!
-//! An acknowledged batch that no copy has any more would look like the end. Each batch therefore carries the number of
+//! An acknowledged batch that all copies have lost would look like the end. Each batch therefore carries the number of
 //! the newest acknowledged one, and so does the superblock: recovery looks one batch beyond the end, and returns
 //! [`Error::Corrupt`](crate::Error::Corrupt) instead of losing acknowledged data.
 
@@ -90,7 +90,7 @@ pub struct Header {
     /// Its address.
     pub at: u64,
     /// The newest batch that was acknowledged when this was written.
-    pub answered: JournalPos,
+    pub acknowledged: JournalPos,
     /// Bytes of the head.
     pub head: u32,
     /// Bytes of the body.
@@ -160,7 +160,7 @@ impl Header {
         };
         out.put(magic).put(&self.array.to_le_bytes());
         out.put(&self.epoch.to_le_bytes()).put(&self.pos.0.to_le_bytes()).put(&self.at.to_le_bytes());
-        out.put(&self.answered.0.to_le_bytes());
+        out.put(&self.acknowledged.0.to_le_bytes());
         out.put(&self.head.to_le_bytes()).put(&self.body.to_le_bytes()).put(&self.contents.to_le_bytes());
         out.put(&self.salt.to_le_bytes()).put(&self.tag);
         if let Some(stripe_set) = self.stripe_set {
@@ -195,7 +195,7 @@ impl Header {
             epoch: from.u64()?,
             pos: JournalPos(from.u64()?),
             at: from.u64()?,
-            answered: JournalPos(from.u64()?),
+            acknowledged: JournalPos(from.u64()?),
             head: from.u32()?,
             body: from.u32()?,
             contents: from.u32()?,
@@ -219,8 +219,8 @@ impl Header {
     }
 
     /// The array, address and version of a valid record that this release can't read. Records of every release and of every
-    /// kind begin with `ASH`, and have array, owner, number, address, version and a checksum of the header where those of
-    /// today do.
+    /// kind begin with `ASH`, and have array, owner, number, address, version and a checksum of the header at the
+    /// offsets of today's.
     pub fn unknown(page: &[u8]) -> Option<(u128, u64, u32)> {
         let is_valid = |bytes: usize| {
             let checksum = page.get(bytes - 4..).and_then(|rest| Reader(rest).u32());
@@ -244,11 +244,11 @@ impl Header {
     pub fn seal_record(&mut self, record: &mut [u8], cipher: &Cipher) {
         let (header, rest) = record.split_at_mut(self.bytes());
         self.tag = cipher.seal(&self.nonce(), &header[..TAG_AT], rest);
-        self.put(record);
+        self.write_header(record);
     }
 
-    /// Writes the header anew.
-    fn put(&self, record: &mut [u8]) {
+    /// Re-encodes the header.
+    fn write_header(&self, record: &mut [u8]) {
         record[..self.bytes()].copy_from_slice(&self.encode(&[])[..self.bytes()]);
     }
 
@@ -256,7 +256,7 @@ impl Header {
     pub fn with_checksums(&self, front: &[u8]) -> Bytes {
         let mut page = AlignedBuf::with_capacity(front.len());
         page.push(front);
-        self.put(&mut page);
+        self.write_header(&mut page);
         let len = page.len();
         Arc::new(page).share(0..len)
     }
@@ -282,8 +282,8 @@ impl Header {
             None => record.clone(),
             Some(cipher) => {
                 let mut clear = AlignedBuf::zeroed(whole.len());
-                let (aside, sealed) = (&whole[..TAG_AT], &whole[self.bytes()..]);
-                if !cipher.open(&self.nonce(), aside, sealed, &self.tag, &mut clear[self.bytes()..]) {
+                let (aad, sealed) = (&whole[..TAG_AT], &whole[self.bytes()..]);
+                if !cipher.open(&self.nonce(), aad, sealed, &self.tag, &mut clear[self.bytes()..]) {
                     return None;
                 }
                 Arc::new(clear).share(0..whole.len())
@@ -291,11 +291,11 @@ impl Header {
         };
         let head = record.slice(self.bytes()..self.bytes() + self.head as usize);
         let body = record.slice(self.front() as usize..self.whole());
-        let right = match self.stripe_set {
+        let is_valid = match self.stripe_set {
             Some(_) => self.front_checksum(whole) == Some(self.checksums.front),
             None => is_sealed || crc32c([&head[..], &body[..]]) == self.contents,
         };
-        right.then_some((head, body))
+        is_valid.then_some((head, body))
     }
 }
 
@@ -374,7 +374,7 @@ impl JournalRing {
         self.tail_at + self.capacity
     }
 
-    /// Whether there is room for so many bytes and the takeover record of the next owner.
+    /// True if there is room for `bytes` and the takeover record of the next owner.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.next_at + bytes + PAGE <= self.limit()
     }
@@ -382,7 +382,7 @@ impl JournalRing {
     /// Bytes that the batches before `pos` take.
     pub fn taken(&self, pos: JournalPos) -> u64 {
         let before = pos.0.saturating_sub(self.tail.0) as usize;
-        let next = self.live.get(before).map_or(self.next_at, |place| place.at);
+        let next = self.live.get(before).map_or(self.next_at, |entry| entry.at);
         next - self.tail_at
     }
 
@@ -391,7 +391,11 @@ impl JournalRing {
     /// # Panics
     /// When it is not the next one.
     pub fn push(&mut self, header: &Header) {
-        assert_eq!((header.pos, header.at), (self.next(), self.next_at), "the next place of the journal");
+        assert_eq!(
+            (header.pos, header.at),
+            (self.next(), self.next_at),
+            "the next batch at the next address"
+        );
         let height = (header.cost() - header.front()) as u32;
         let striped =
             header.stripe_set.map(|stripe_set| Striped { stripe_set, front: header.front() as u32, height });
@@ -411,9 +415,9 @@ impl JournalRing {
     pub fn copied_ranges(&self) -> Vec<(u64, u64)> {
         let mut pieces = Vec::new();
         let mut from = self.tail_at;
-        for place in &self.live {
-            if let Some(Striped { front, height, .. }) = place.striped {
-                let body = place.at + u64::from(front);
+        for entry in &self.live {
+            if let Some(Striped { front, height, .. }) = entry.striped {
+                let body = entry.at + u64::from(front);
                 pieces.push((from, body - from));
                 from = body + u64::from(height);
             }
@@ -431,7 +435,7 @@ impl JournalRing {
     /// Where batch `pos` is, or will be if it is the next one, written by `epoch`.
     ///
     /// # Panics
-    /// When the journal does not hold it: a trimmed batch never comes back.
+    /// When the journal does not hold it: a trimmed batch can't be located.
     pub fn locate(&self, pos: JournalPos, epoch: u64) -> RingEntry {
         assert!(
             self.tail <= pos && pos <= self.next(),
@@ -443,16 +447,16 @@ impl JournalRing {
         self.live.get((pos.0 - self.tail.0) as usize).copied().unwrap_or(next)
     }
 
-    /// Trims the batches before `pos`, which is at `place`: see [`JournalRing::locate`].
-    pub fn trim(&mut self, pos: JournalPos, place: RingEntry) {
+    /// Trims the batches before `pos`, which is at `entry`: see [`JournalRing::locate`].
+    pub fn trim(&mut self, pos: JournalPos, entry: RingEntry) {
         let trimmed = (pos.0.saturating_sub(self.tail.0) as usize).min(self.live.len());
-        for striped in self.live.drain(..trimmed).filter_map(|place| place.striped) {
+        for striped in self.live.drain(..trimmed).filter_map(|entry| entry.striped) {
             if let Some(count) = self.stripe_sets.get_mut(&striped.stripe_set) {
                 *count -= 1;
             }
         }
         self.stripe_sets.retain(|_, count| *count > 0);
-        (self.tail, self.tail_at) = (pos, place.at);
+        (self.tail, self.tail_at) = (pos, entry.at);
     }
 
     /// Splits `len` bytes at address `at` into parts of the ring: byte in the ring and number of bytes.

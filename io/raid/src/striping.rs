@@ -51,7 +51,7 @@ impl StripeSet {
         Some(Self(chosen.fold(0, |set, slot| set | 1 << slot)))
     }
 
-    /// Decodes the set in a header; `None` if no writer would have chosen it for a body of so many bytes.
+    /// Decodes the set in a header; `None` if no writer would have chosen it for a body of this many bytes.
     pub fn from_media(set: u64, body: usize) -> Option<Self> {
         let (stripe_set, pages) = (Self(set), body / ALIGN);
         let fits = (MIN_STRIPE_DRIVES..=MAX_COLUMNS).contains(&stripe_set.width())

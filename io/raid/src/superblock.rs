@@ -1,7 +1,7 @@
 //! Superblocks on media: the engine's root and where its journal begins.
 //!
 //! Every drive has two slots. A superblock is written to slot 0 of all drives, and when that is durable to slot 1 of
-//! all drives: whatever is torn, one slot of each drive holds the newest or the one before. An opening after that
+//! all drives: even after a torn write one slot of each drive holds the newest or the one before. An opening after that
 //! begins with the other slot of each drive.
 
 use crate::codec::{RECORDS, Reader, Writer, crc32c, pages};
@@ -46,7 +46,7 @@ pub struct StoredSuperblock {
     /// The owner whose batch is, or would be, at that address.
     pub journal_epoch: u64,
     /// The newest acknowledged batch.
-    pub answered: JournalPos,
+    pub acknowledged: JournalPos,
     /// The engine's superblock.
     pub superblock: Superblock,
 }
@@ -62,7 +62,7 @@ impl StoredSuperblock {
         out.put(&self.epoch.to_le_bytes()).put(&self.sequence.to_le_bytes());
         out.put(&self.superblock.journal_from.0.to_le_bytes());
         out.put(&self.journal_at.to_le_bytes()).put(&self.journal_epoch.to_le_bytes());
-        out.put(&self.answered.0.to_le_bytes());
+        out.put(&self.acknowledged.0.to_le_bytes());
         let cipher = keyring.cipher(Kind::Superblock, self.salt);
         let sum = if cipher.is_some() { 0 } else { crc32c([&payload[..]]) };
         out.put(&(payload.len() as u32).to_le_bytes()).put(&sum.to_le_bytes()).put(&self.salt.to_le_bytes());
@@ -95,9 +95,11 @@ impl StoredSuperblock {
         let (epoch, sequence) = (from.u64()?, from.u64()?);
         let journal_from = JournalPos(from.u64()?);
         let (journal_at, journal_epoch) = (from.u64()?, from.u64()?);
-        let answered = JournalPos(from.u64()?);
+        let acknowledged = JournalPos(from.u64()?);
         let fits = epoch < MAX_EPOCH
-            && [sequence, journal_from.0, journal_at, answered.0].iter().all(|number| *number < MAX_NUMBER)
+            && [sequence, journal_from.0, journal_at, acknowledged.0]
+                .iter()
+                .all(|number| *number < MAX_NUMBER)
             && journal_from.0 > 0
             && journal_at.is_multiple_of(ALIGN as u64);
         if !fits {
@@ -120,7 +122,7 @@ impl StoredSuperblock {
             None => {}
         }
         let superblock = Superblock { journal_from, payload };
-        Some(Self { array, epoch, salt, sequence, journal_at, journal_epoch, answered, superblock })
+        Some(Self { array, epoch, salt, sequence, journal_at, journal_epoch, acknowledged, superblock })
     }
 
     /// The owner that wrote the slot that begins with this page; `None` if it is not of this array.

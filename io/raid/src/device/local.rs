@@ -2,7 +2,7 @@
 //! the completions itself. No other thread is woken for them.
 
 use super::request::{Next, Request};
-use super::ring::{SUBMISSIONS, UNDER_WAY};
+use super::ring::{MAX_IN_FLIGHT, SUBMISSIONS};
 use crate::Error;
 use io_uring::{EnterFlags, IoUring};
 use std::cell::{Cell, RefCell};
@@ -29,7 +29,7 @@ struct Own {
     event: OwnedFd,
     /// Requests that are not in the submission queue yet.
     waiting: RefCell<VecDeque<Box<Request>>>,
-    under_way: Cell<usize>,
+    in_flight: Cell<usize>,
     asking: RefCell<Option<Waker>>,
 }
 
@@ -45,21 +45,21 @@ impl LocalRing {
     pub fn attach() -> Result<Self, Error> {
         let refused = |cause: io::Error| Error::Unusable(format!("no io_uring for this thread: {cause}"));
         let mut builder = IoUring::builder();
-        builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(UNDER_WAY);
+        builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(MAX_IN_FLIGHT);
         let uring = builder.build(SUBMISSIONS).map_err(refused)?;
         // SAFETY: the call takes no memory; the result is checked before it is owned.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             return Err(refused(io::Error::last_os_error()));
         }
-        // SAFETY: the descriptor was just made and nobody else has it.
+        // SAFETY: the descriptor was just created and has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
         uring.submitter().register_eventfd(event.as_raw_fd()).map_err(refused)?;
         let own = Rc::new(Own {
             uring,
             event,
             waiting: RefCell::default(),
-            under_way: Cell::new(0),
+            in_flight: Cell::new(0),
             asking: RefCell::default(),
         });
         OWN.with_borrow_mut(|place| {
@@ -103,7 +103,7 @@ impl Drop for LocalRing {
     fn drop(&mut self) {
         // Requests of callbacks from here on go through the ring of the process.
         OWN.with_borrow_mut(Option::take);
-        while self.0.under_way.get() > 0 || !self.0.waiting.borrow().is_empty() {
+        while self.0.in_flight.get() > 0 || !self.0.waiting.borrow().is_empty() {
             self.0.turn(1);
         }
     }
@@ -126,14 +126,14 @@ impl Own {
     /// One system call for everything, or none if there is nothing to do; `least` completions are waited for.
     fn turn(&self, least: u32) {
         let more = self.fill();
-        if more || self.under_way.get() > 0 {
+        if more || self.in_flight.get() > 0 {
             self.enter(least);
         }
         // SAFETY: this thread is the only user of the completion queue, and nothing below comes back here.
         let completions = unsafe { self.uring.completion_shared() };
         let ended: Vec<(u64, i32)> = completions.map(|entry| (entry.user_data(), entry.result())).collect();
         for (address, answer) in ended {
-            self.under_way.update(|count| count - 1);
+            self.in_flight.update(|count| count - 1);
             // SAFETY: the address came from `Box::into_raw` in `fill`, and each entry completes once.
             let request =
                 unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Request>(address as usize)) };
@@ -154,13 +154,13 @@ impl Own {
         // SAFETY: this thread is the only user of the submission queue, and nothing below comes back here.
         let mut queue = unsafe { self.uring.submission_shared() };
         let mut waiting = self.waiting.borrow_mut();
-        while !queue.is_full() && self.under_way.get() < UNDER_WAY as usize {
+        while !queue.is_full() && self.in_flight.get() < MAX_IN_FLIGHT as usize {
             let Some(mut request) = waiting.pop_front() else { break };
             let entry = request.entry();
             let entry = entry.user_data(Box::into_raw(request).expose_provenance() as u64);
             // SAFETY: the request, and with it all memory that the entry names, stays until its completion.
             unsafe { queue.push(&entry) }.expect("room was seen");
-            self.under_way.update(|count| count + 1);
+            self.in_flight.update(|count| count + 1);
         }
         !queue.is_empty()
     }

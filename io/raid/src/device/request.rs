@@ -1,4 +1,4 @@
-//! One request to the kernel, from its submission to its completion, however many steps that takes.
+//! A request to the kernel, from submission to completion, in one or more steps.
 
 use super::Node;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result};
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Most pieces that the kernel takes in one vectored write (UIO_MAXIOV).
+/// Maximum number of pieces that the kernel takes in one vectored write (UIO_MAXIOV).
 const MAX_PIECES: usize = 1024;
 
 /// `<linux/falloc.h>`: FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE. On a block device this deallocates where the drive
@@ -33,7 +33,7 @@ pub(super) enum Work {
     Allocate { len: u64, done: Done<()> },
 }
 
-/// The pieces of a write as the kernel takes them; `next` is the first that still has bytes to write.
+/// The pieces of a write as an I/O vector; `next` is the first that still has bytes to write.
 pub(super) struct Vectors {
     list: Vec<libc::iovec>,
     next: usize,
@@ -42,7 +42,7 @@ pub(super) struct Vectors {
     _pieces: Vec<Bytes>,
 }
 
-// SAFETY: the pointers in `list` lead into `_pieces`, which are immutable and live as long.
+// SAFETY: the pointers in `list` point into `_pieces`, which are immutable and live as long.
 unsafe impl Send for Vectors {}
 
 impl Vectors {
@@ -101,7 +101,7 @@ pub(super) enum Next {
     /// The request must be submitted again, for the rest of it or because it was interrupted.
     Again(Box<Request>),
     /// It has completed.
-    Answered,
+    Completed,
 }
 
 impl Request {
@@ -137,65 +137,65 @@ impl Request {
     }
 
     /// Handles the kernel's result of a step: bytes done, or a negative error number.
-    pub(super) fn complete(mut self: Box<Self>, answer: i32) -> Next {
-        // The kernel cancels waiting requests of a thread that ended; that says nothing about the drive.
-        if matches!(-answer, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
+    pub(super) fn complete(mut self: Box<Self>, result: i32) -> Next {
+        // The kernel cancels waiting requests of a thread that ended; the drive is not the cause.
+        if matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED) {
             return Next::Again(self);
         }
-        let count = usize::try_from(answer).map_err(|_| io::Error::from_raw_os_error(-answer));
+        let count = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
         match (&mut self.work, count) {
             (Work::Read { buffer, filled, .. }, Ok(count)) if count > 0 => {
                 // Only whole pages count, so that the rest is still aligned; the last one may well be complete.
                 let end = *filled + count;
                 *filled = if end < buffer.len() { end / ALIGN * ALIGN } else { end };
-                if *filled < buffer.len() && count >= ALIGN { Next::Again(self) } else { self.answer(Ok(())) }
+                if *filled < buffer.len() && count >= ALIGN { Next::Again(self) } else { self.finish(Ok(())) }
             }
             (Work::Write { vectors, .. }, Ok(count)) if count > 0 => {
                 if vectors.advance(count) {
-                    self.answer(Ok(()))
+                    self.finish(Ok(()))
                 } else {
                     Next::Again(self)
                 }
             }
             (Work::Read { .. } | Work::Write { .. }, Ok(_)) => {
-                self.answer(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the drive ends here")))
+                self.finish(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the drive")))
             }
             (Work::Discard { .. }, Err(cause)) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 self.node.discards.store(false, Ordering::Relaxed);
-                self.answer(Ok(()))
+                self.finish(Ok(()))
             }
-            // Punching a hole may need a block itself. Nothing is lost if there is none.
-            (Work::Discard { .. }, Err(cause)) if is_no_space(&cause) => self.answer(Ok(())),
-            // If space can't be reserved, it may be missing when it is written.
+            // Punching a hole may need a block itself. The discard is skipped if there is none.
+            (Work::Discard { .. }, Err(cause)) if is_no_space(&cause) => self.finish(Ok(())),
+            // Without reservation later writes may find no space, which they report.
             (Work::Allocate { .. }, Err(cause)) if cause.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                self.answer(Ok(()))
+                self.finish(Ok(()))
             }
-            (_, outcome) => self.answer(outcome.map(|_| ())),
+            (_, outcome) => self.finish(outcome.map(|_| ())),
         }
     }
 
-    fn answer(self, outcome: io::Result<()>) -> Next {
+    fn finish(self, outcome: io::Result<()>) -> Next {
         let Self { node, offset, work } = self;
-        let say = |verb: &str, cause: io::Error| {
+        let error = |verb: &str, cause: io::Error| {
             let what = format!("{}: {verb} at byte {offset}: {cause}", node.name);
             if is_no_space(&cause) { Error::NoSpace { what } } else { Error::Drive { what } }
         };
         match work {
             Work::Read { buffer, filled, done } => done(match outcome {
-                Ok(()) if filled < buffer.len() => Err(say("read", io::ErrorKind::UnexpectedEof.into())),
+                Ok(()) if filled < buffer.len() => Err(error("read", io::ErrorKind::UnexpectedEof.into())),
                 Ok(()) => Ok(Arc::new(buffer).share(0..filled)),
-                Err(cause) => Err(say("read", cause)),
+                Err(cause) => Err(error("read", cause)),
             }),
             Work::Write { done, vectors, .. } => {
-                // Once it is called back, the caller may reuse the memory.
+                // After the callback the caller may reuse the memory.
                 drop(vectors);
-                end(done, outcome.map_err(|cause| say("write", cause)));
+                end(done, outcome.map_err(|cause| error("write", cause)));
             }
-            Work::Sync { done } => end(done, outcome.map_err(|cause| say("sync", cause))),
-            Work::Discard { done, .. } => end(done, outcome.map_err(|cause| say("discard", cause))),
-            Work::Allocate { done, .. } => end(done, outcome.map_err(|cause| say("allocate", cause))),
+            Work::Sync { done } => end(done, outcome.map_err(|cause| error("sync", cause))),
+            Work::Discard { done, .. } => end(done, outcome.map_err(|cause| error("discard", cause))),
+            Work::Allocate { done, .. } => end(done, outcome.map_err(|cause| error("allocate", cause))),
         }
-        Next::Answered
+        Next::Completed
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) const SUBMISSIONS: u32 = 256;
 
 /// Requests in the kernel at once. The completion queue has this many entries, so it can't overflow; further requests
 /// wait in memory.
-pub(super) const UNDER_WAY: u32 = 4096;
+pub(super) const MAX_IN_FLIGHT: u32 = 4096;
 
 /// The user data of the entry that only wakes the reaper; no request has address zero.
 const WAKE: u64 = 0;
@@ -33,7 +33,7 @@ struct Shared {
     waiting: Mutex<VecDeque<Box<Request>>>,
     /// Held by the one thread that fills the submission queue and calls the kernel.
     submission: Mutex<()>,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     ending: AtomicBool,
 }
 
@@ -48,12 +48,12 @@ impl Ring {
                 "io_uring is not available: {cause}; see /proc/sys/kernel/io_uring_disabled and ulimit -l"
             ))
         };
-        let uring = IoUring::builder().setup_cqsize(UNDER_WAY).build(SUBMISSIONS).map_err(refused)?;
+        let uring = IoUring::builder().setup_cqsize(MAX_IN_FLIGHT).build(SUBMISSIONS).map_err(refused)?;
         let shared = Arc::new(Shared {
             uring,
             waiting: Mutex::default(),
             submission: Mutex::new(()),
-            under_way: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             ending: AtomicBool::new(false),
         });
         let for_reaper = shared.clone();
@@ -94,7 +94,7 @@ impl Shared {
             }
             drop(held);
             let more = !self.waiting.lock().is_empty();
-            if !more || self.under_way.load(Ordering::Acquire) >= UNDER_WAY as usize {
+            if !more || self.in_flight.load(Ordering::Acquire) >= MAX_IN_FLIGHT as usize {
                 return;
             }
         }
@@ -102,17 +102,17 @@ impl Shared {
 
     /// Moves requests into the submission queue as far as there is room. Called with `submission` held.
     fn fill(&self) -> usize {
-        // SAFETY: whoever holds `submission` is the only user of the submission queue.
+        // SAFETY: the holder of `submission` is the only user of the submission queue.
         let mut queue = unsafe { self.uring.submission_shared() };
         let mut waiting = self.waiting.lock();
         let mut moved = 0;
-        while !queue.is_full() && self.under_way.load(Ordering::Acquire) < UNDER_WAY as usize {
+        while !queue.is_full() && self.in_flight.load(Ordering::Acquire) < MAX_IN_FLIGHT as usize {
             let Some(mut request) = waiting.pop_front() else { break };
             let entry = request.entry();
             let entry = entry.user_data(Box::into_raw(request).expose_provenance() as u64);
             // SAFETY: the request, and with it all memory that the entry names, stays until its completion.
             unsafe { queue.push(&entry) }.expect("room was seen");
-            self.under_way.fetch_add(1, Ordering::AcqRel);
+            self.in_flight.fetch_add(1, Ordering::AcqRel);
             moved += 1;
         }
         moved
@@ -142,7 +142,7 @@ impl Shared {
     /// Submits an entry that does nothing but complete.
     fn wake(&self) {
         let held = self.submission.lock();
-        self.under_way.fetch_add(1, Ordering::AcqRel);
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
         let entry = opcode::Nop::new().build().user_data(WAKE);
         // SAFETY: `submission` is held; the entry names no memory.
         unsafe { self.uring.submission_shared().push(&entry) }
@@ -153,9 +153,9 @@ impl Shared {
     }
 
     fn reap(&self) {
-        // A panic in a callback leaves requests that nobody would complete: the process ends rather than hangs.
+        // A panic in a callback leaves requests that would never complete: the process ends rather than hangs.
         let _guard = AbortOnPanic;
-        let mut completed = Vec::with_capacity(UNDER_WAY as usize);
+        let mut completed = Vec::with_capacity(MAX_IN_FLIGHT as usize);
         while !self.is_over() {
             // SAFETY: this thread is the only user of the completion queue.
             let completions = unsafe { self.uring.completion_shared() };
@@ -165,7 +165,7 @@ impl Shared {
                 continue;
             }
             for (address, answer) in completed.drain(..) {
-                self.under_way.fetch_sub(1, Ordering::AcqRel);
+                self.in_flight.fetch_sub(1, Ordering::AcqRel);
                 if address == WAKE {
                     continue;
                 }
@@ -185,7 +185,7 @@ impl Shared {
 
     fn is_over(&self) -> bool {
         self.ending.load(Ordering::Acquire)
-            && self.under_way.load(Ordering::Acquire) == 0
+            && self.in_flight.load(Ordering::Acquire) == 0
             && self.waiting.lock().is_empty()
     }
 

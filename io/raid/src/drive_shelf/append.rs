@@ -1,6 +1,6 @@
-//! The writing side of the journal: a batch goes to every copy at once, the body of a large one striped over more drives,
-//! and is answered when all have it that are believed. A drive that fails is dropped; nothing is answered until the labels
-//! of all others say so.
+//! Journal writer: a batch is written to every copy concurrently, the body of a large one striped over more drives. It is
+//! acknowledged when all drives that are not marked as failed have it. A drive that fails is marked as failed in the
+//! labels of all others before anything else is acknowledged.
 
 use super::DriveShelf;
 use crate::codec::crc32c;
@@ -28,7 +28,7 @@ pub struct Journal {
     pub joining: Option<usize>,
     /// Nothing completes before the labels have this version of the membership.
     pub hold: Option<u64>,
-    pub answered: JournalPos,
+    pub acknowledged: JournalPos,
     /// Batches in flight, in order.
     pub waiting: VecDeque<Appending>,
     /// Called when a batch and all before it have completed.
@@ -62,7 +62,7 @@ impl Journal {
             returned: 0,
             joining: None,
             hold: None,
-            answered: JournalPos(0),
+            acknowledged: JournalPos(0),
             waiting: VecDeque::new(),
             watchers: Vec::new(),
         }
@@ -161,7 +161,8 @@ impl DriveShelf {
     /// Assigns a batch its address in the ring, and the copies that it goes to; on failure it has been completed.
     fn place_batch(&self, head: usize, body: usize, done: Done<JournalPos>) -> Option<(u64, Header)> {
         let mut journal = self.journal.lock();
-        let (copies, candidates, answered) = (journal.written(), journal.stripe_candidates, journal.answered);
+        let (copies, candidates, acknowledged) =
+            (journal.written(), journal.stripe_candidates, journal.acknowledged);
         let Some(ring) = &mut journal.ring else {
             drop(journal);
             done(Err(not_recovered()));
@@ -179,7 +180,7 @@ impl DriveShelf {
             epoch: self.epoch,
             pos,
             at: ring.next_at(),
-            answered,
+            acknowledged,
             head: head as u32,
             body: body as u32,
             contents: 0,
@@ -264,7 +265,7 @@ impl DriveShelf {
                 let what = "too few drives completed a journal write".into();
                 return self.stop(&Error::Drive { what });
             }
-            journal.answered = batch.pos;
+            journal.acknowledged = batch.pos;
             let watched = journal.watchers.extract_if(.., |(pos, _)| *pos <= batch.pos).collect::<Vec<_>>();
             drop(journal);
             (batch.done)(Ok(batch.pos));

@@ -66,7 +66,7 @@ fn a_large_batch_takes_as_much_of_the_journal_as_its_longest_column() {
         |shelf: &DriveShelf| [0, 1, 2, 3, 9].map(|pos| shelf.journal_taken(JournalPos(pos)) / ALIGN as u64);
     assert_eq!(pages(&shelf), [0, 0, 9, 11, 11]);
     let shelf = open(&mem).unwrap();
-    assert_eq!(pages(&shelf), [0; 5], "nobody has looked yet");
+    assert_eq!(pages(&shelf), [0; 5], "status was not requested yet");
     recover(&shelf).unwrap();
     assert_eq!(pages(&shelf), [0, 0, 9, 12, 12], "and its seal");
     let superblock = Superblock { journal_from: JournalPos(2), payload: Bytes::new() };

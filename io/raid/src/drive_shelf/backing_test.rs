@@ -13,7 +13,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Four drives on a file system with so many MiB.
+    /// Four drives on a file system with this many MiB.
     fn new(mib: i64) -> Self {
         let file_system = FileSystem::new(mib);
         let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), BYTES), &file_system);
@@ -113,7 +113,7 @@ fn somebody_else_who_fills_the_file_system_makes_writes_wait_and_nothing_else() 
         call(|done| shelf.append(Bytes::from_static(b"unmap"), Vec::new(), done)).unwrap();
     }
     call(|done| shelf.sync(done)).unwrap();
-    rig.file_system.give_back(taken);
+    rig.file_system.set_free_pages(taken);
     rig.pass(&shelf);
     waiting.into_iter().for_each(|written| now(written).unwrap());
     rig.pass(&shelf);
@@ -135,7 +135,7 @@ fn a_full_file_system_is_no_reason_not_to_start() {
     check(&shelf, 0);
     call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done)).unwrap();
     assert_eq!(shelf.room().protected, 0);
-    rig.file_system.give_back(taken);
+    rig.file_system.set_free_pages(taken);
     rig.pass(&shelf);
     assert!(shelf.room().protected > 0);
     now(write(&shelf, 2)).unwrap();
@@ -156,11 +156,11 @@ fn a_write_that_finds_no_space_in_spite_of_everything_is_tried_again() {
     };
     now(part(0)).unwrap();
     rig.file_system.copy_on_write_from(shelf.plan.granules_at());
-    rig.file_system.give_back(0);
+    rig.file_system.set_free_pages(0);
     let written = part(stripe);
     rig.pass(&shelf);
     assert!(shelf.is_starved() && all_in_use(&shelf));
-    rig.file_system.give_back(taken);
+    rig.file_system.set_free_pages(taken);
     rig.pass(&shelf);
     now(written).unwrap();
     assert!(all_in_use(&shelf));
@@ -179,7 +179,7 @@ fn a_journal_that_finds_no_space_stops_the_shelf_and_puts_no_drive_out() {
     assert!(shelf.check_running().is_err());
     assert!(shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse));
     drop(shelf);
-    rig.file_system.give_back(taken);
+    rig.file_system.set_free_pages(taken);
     let shelf = rig.open();
     assert!(all_in_use(&shelf));
     check(&shelf, 0);

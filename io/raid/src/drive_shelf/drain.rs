@@ -9,7 +9,7 @@ use crate::geometry::Profile;
 use crate::{Error, Result};
 
 impl DriveShelf {
-    /// Drive failures that the array is specified to tolerate: the most that it ever could, whatever was removed
+    /// Drive failures that the array is specified to tolerate: the most that it ever could, no matter what was removed
     /// since.
     pub fn failures_to_tolerate(&self) -> usize {
         usize::from(self.membership.lock().failures_to_tolerate)

@@ -5,7 +5,7 @@ use rig::drive::{Intercepted, Request};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const ARRAY: u128 = 7;
-const TEXT: &[u8] = b"nobody but the owner reads this";
+const TEXT: &[u8] = b"only the owner can read this";
 const OLD: [u8; KEY_BYTES] = [1; KEY_BYTES];
 const NEW: [u8; KEY_BYTES] = [2; KEY_BYTES];
 
@@ -29,7 +29,7 @@ fn format(mem: &[Arc<MemDrive>]) -> Arc<DriveShelf> {
     now(DriveShelf::format(drives(mem), options)).unwrap()
 }
 
-/// Opens with whatever envelope this key opens.
+/// Opens with the envelope that this key opens.
 fn open(mem: &[Arc<MemDrive>], salt: u64, with: &[u8; KEY_BYTES]) -> Result<Arc<DriveShelf>> {
     let envelopes = now(DriveShelf::envelopes(&drives(mem)))?.expect("the array is encrypted");
     let opened = envelopes.into_iter().find_map(|envelope| Some((envelope.open(with)?, envelope)));
@@ -105,7 +105,7 @@ fn the_key_that_wraps_is_changed_without_touching_data() {
     let changed =
         envelope.rewrap(&envelope.open(&OLD).unwrap(), Lock::Kmip { id: "k".into() }, &NEW, [2; 12]);
     assert_eq!(now(DriveShelf::replace_envelope(&drives(&mem[1..]), &changed)), Ok(vec![0]));
-    // One drive was not there. Both keys open, and the old one locks nobody out.
+    // One drive was not there. Both keys open, and the old one still works.
     check(&open(&mem, 2, &OLD).unwrap());
     check(&open(&mem, 3, &NEW).unwrap());
     assert_eq!(why(open(&mem, 4, &OLD)), "wrong key", "the newest is everywhere now");
@@ -191,7 +191,7 @@ fn a_stripe_is_not_sealed_twice() {
     write(&shelf, 0, b"something else");
 }
 
-/// Drives that take so many more writes, all of them together; the next one is torn, and all after it fail.
+/// Drives that take this many more writes, all of them together; the next one is torn, and all after it fail.
 fn fused(mem: &[Arc<MemDrive>], left: &Arc<AtomicI64>) -> Vec<Arc<dyn Drive>> {
     let fused = |drive: &Arc<MemDrive>| {
         let left = left.clone();
@@ -334,7 +334,7 @@ fn an_erase_reaches_former_members_that_are_given() {
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
     now(shelf.add_drive(MemDrive::new("new", 16 << 20), &crate::Consent::default())).unwrap();
     now(shelf.settle());
-    assert_eq!(shelf.status().unwiped_drives.len(), 1, "nobody could wipe it");
+    assert_eq!(shelf.status().unwiped_drives.len(), 1, "it could not be wiped");
     drop(shelf);
     mem[0].with(|bytes| bytes[..ALIGN].fill(0));
     let newest = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap().remove(0);

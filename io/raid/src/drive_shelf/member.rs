@@ -1,7 +1,7 @@
 //! A drive in its slot: whether it has failed, and its requests in flight with their timeouts.
 //!
 //! A request that times out is completed with an error before the drive completes it; the drive's own result is
-//! ignored later. Time is what [`Member::tick`] was last called with.
+//! ignored later. The clock is the time of the last call of [`Member::tick`].
 
 use crate::{Backing, Done, Drive, Error, Wait, wait};
 use bytes::Bytes;
@@ -18,14 +18,14 @@ const READ_TIMEOUT: Duration = Duration::from_millis(300);
 /// busy drive needs.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Statistics of a drive since the opening.
+/// Statistics of a drive since the store was opened.
 #[derive(Default)]
 pub struct Counters {
     pub read_bytes: AtomicU64,
     pub written_bytes: AtomicU64,
     pub read_errors: AtomicU64,
     pub slow_reads: AtomicU64,
-    /// Pages that were not what had been written.
+    /// Pages whose contents differed from what was written.
     pub bad_pages: AtomicU64,
 }
 
@@ -41,24 +41,24 @@ pub struct Member {
     drive: Arc<dyn Drive>,
     /// True if it is thin-provisioned.
     sparse: bool,
-    out: AtomicBool,
-    waiting: Arc<Waiting>,
+    failed: AtomicBool,
+    tracker: Arc<Tracker>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct Tracker {
     now: AtomicU64,
     /// Requests that timed out and that the drive still has.
     overdue: AtomicU64,
     /// By kind: completed requests, and requests in flight summed over the ticks, since the last sample.
     samples: [Counts; CLASSES],
-    /// Found to be slow, and whether it is avoided now.
+    /// Whether it is slow, and whether it is avoided now.
     slow: AtomicBool,
     avoided: AtomicBool,
     requests: Mutex<Requests>,
 }
 
-/// Kinds of requests whose latencies are judged separately.
+/// Classes of requests whose latencies are evaluated separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Read,
@@ -72,7 +72,7 @@ pub const CLASSES: usize = 3;
 
 #[derive(Default)]
 struct Counts {
-    answered: AtomicU64,
+    completed: AtomicU64,
     in_flight: AtomicU64,
 }
 
@@ -80,22 +80,22 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     pub in_flight: u64,
-    pub answered: u64,
+    pub completed: u64,
 }
 
 #[derive(Default)]
 struct Requests {
     next: u64,
-    under_way: BTreeMap<u64, Request>,
+    in_flight: BTreeMap<u64, Request>,
 }
 
 struct Request {
     /// When it was submitted, in milliseconds.
     since: u64,
     timeout: Duration,
-    /// `None` for requests that say nothing about the drive's speed.
+    /// `None` for requests that are not part of latency statistics.
     class: Option<Class>,
-    answer: Arc<dyn Abort>,
+    completion: Arc<dyn Abort>,
 }
 
 /// A completion that is called once: by the drive or by a timeout, whichever is first.
@@ -110,7 +110,7 @@ impl<T> Abort for Once<T> {
     fn abort(&self, error: Error, overdue: &AtomicU64) {
         let done = {
             let mut done = self.0.lock();
-            // Before the drive's completion can find that it comes too late.
+            // Counted before the drive's completion can find that it is overdue.
             overdue.fetch_add(u64::from(done.is_some()), Ordering::Relaxed);
             done.take()
         };
@@ -134,9 +134,9 @@ impl Member {
         drive: Arc<dyn Drive>,
         first_label: usize,
     ) -> Arc<Self> {
-        let (counters, waiting) = (Counters::default(), Arc::default());
-        let (sparse, out) = (drive.backing().is_some(), AtomicBool::new(false));
-        Arc::new(Self { slot, id, bytes, first_label, counters, drive, sparse, out, waiting })
+        let (counters, tracker) = (Counters::default(), Arc::default());
+        let (sparse, failed) = (drive.backing().is_some(), AtomicBool::new(false));
+        Arc::new(Self { slot, id, bytes, first_label, counters, drive, sparse, failed, tracker })
     }
 
     pub fn name(&self) -> &str {
@@ -159,12 +159,12 @@ impl Member {
 
     /// True if it has failed: no more requests are sent to it.
     pub fn is_failed(&self) -> bool {
-        self.out.load(Ordering::Acquire)
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Marks it as failed; false if it was before.
     pub fn mark_failed(&self) -> bool {
-        !self.out.swap(true, Ordering::AcqRel)
+        !self.failed.swap(true, Ordering::AcqRel)
     }
 
     fn check<T>(&self, done: Done<T>) -> Option<Done<T>> {
@@ -178,62 +178,62 @@ impl Member {
     fn timed<T: Send + 'static>(&self, class: Option<Class>, timeout: Duration, done: Done<T>) -> Done<T> {
         let once = Arc::new(Once(Mutex::new(Some(done))));
         let id = {
-            let mut requests = self.waiting.requests.lock();
+            let mut requests = self.tracker.requests.lock();
             requests.next += 1;
             let id = requests.next;
-            let since = self.waiting.now.load(Ordering::Relaxed);
-            requests.under_way.insert(id, Request { since, timeout, class, answer: once.clone() });
+            let since = self.tracker.now.load(Ordering::Relaxed);
+            requests.in_flight.insert(id, Request { since, timeout, class, completion: once.clone() });
             id
         };
         // Removes the request also when the drive drops it without completing it.
-        let ticket = Ticket { waiting: self.waiting.clone(), id };
-        let waiting = self.waiting.clone();
+        let ticket = Ticket { tracker: self.tracker.clone(), id };
+        let tracker = self.tracker.clone();
         Box::new(move |outcome| {
             drop(ticket);
             if let Some(class) = class {
-                waiting.samples[class as usize].answered.fetch_add(1, Ordering::Relaxed);
+                tracker.samples[class as usize].completed.fetch_add(1, Ordering::Relaxed);
             }
             let done = once.0.lock().take();
             match done {
                 Some(done) => done(outcome),
-                None => _ = waiting.overdue.fetch_sub(1, Ordering::Relaxed),
+                None => _ = tracker.overdue.fetch_sub(1, Ordering::Relaxed),
             }
         })
     }
 
     /// True while requests that timed out are still at the drive.
     pub fn is_overdue(&self) -> bool {
-        self.waiting.overdue.load(Ordering::Relaxed) > 0
+        self.tracker.overdue.load(Ordering::Relaxed) > 0
     }
 
     /// True while other drives are read instead: it has overdue requests, or is slow.
     pub fn is_read_avoided(&self) -> bool {
-        self.is_overdue() || self.waiting.avoided.load(Ordering::Relaxed)
+        self.is_overdue() || self.tracker.avoided.load(Ordering::Relaxed)
     }
 
-    /// True while it is slow and nothing is placed on it that can be elsewhere.
+    /// True while it is slow and data is placed on other drives where possible.
     pub fn is_placement_avoided(&self) -> bool {
-        self.waiting.avoided.load(Ordering::Relaxed)
+        self.tracker.avoided.load(Ordering::Relaxed)
     }
 
-    /// True from when it was found slow until it is known to be prompt again.
+    /// True from the detection that it is slow until its latency is normal again.
     pub fn is_slow(&self) -> bool {
-        self.waiting.slow.load(Ordering::Relaxed)
+        self.tracker.slow.load(Ordering::Relaxed)
     }
 
-    /// Sets whether it is slow, and whether it is avoided for that.
+    /// Sets whether it is slow, and whether it is avoided because of that.
     pub fn set_slow(&self, slow: bool, avoided: bool) {
-        self.waiting.slow.store(slow, Ordering::Relaxed);
-        self.waiting.avoided.store(avoided, Ordering::Relaxed);
+        self.tracker.slow.store(slow, Ordering::Relaxed);
+        self.tracker.avoided.store(avoided, Ordering::Relaxed);
     }
 
     /// The work since the last call, by kind.
     pub fn take_samples(&self) -> [Sample; CLASSES] {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
-        let samples = &self.waiting.samples;
+        let samples = &self.tracker.samples;
         std::array::from_fn(|class| Sample {
             in_flight: take(&samples[class].in_flight),
-            answered: take(&samples[class].answered),
+            completed: take(&samples[class].completed),
         })
     }
 
@@ -291,20 +291,20 @@ impl Member {
     /// Advances the clock, and aborts reads that timed out. True if a write has timed out.
     pub fn tick(&self, now: Duration) -> bool {
         let now = now.as_millis() as u64;
-        let before = self.waiting.now.swap(now, Ordering::Relaxed);
-        let mut requests = self.waiting.requests.lock();
+        let before = self.tracker.now.swap(now, Ordering::Relaxed);
+        let mut requests = self.tracker.requests.lock();
         if before == 0 {
             // The first tick: nothing is known about the time before.
-            requests.under_way.values_mut().for_each(|request| request.since = now);
+            requests.in_flight.values_mut().for_each(|request| request.since = now);
         }
         let late = requests.take_late(now, |timeout| timeout == READ_TIMEOUT);
         let in_flight = |class: Class, count: u64| {
-            self.waiting.samples[class as usize].in_flight.fetch_add(count, Ordering::Relaxed);
+            self.tracker.samples[class as usize].in_flight.fetch_add(count, Ordering::Relaxed);
         };
-        // Reads that timed out are not waited for any more, but the drive still has them.
-        in_flight(Class::Read, self.waiting.overdue.load(Ordering::Relaxed));
-        requests.under_way.values().filter_map(|request| request.class).for_each(|class| in_flight(class, 1));
-        let writes = requests.under_way.values().any(|request| request.is_late(now));
+        // Reads that timed out have been completed with an error, but the drive still has them.
+        in_flight(Class::Read, self.tracker.overdue.load(Ordering::Relaxed));
+        requests.in_flight.values().filter_map(|request| request.class).for_each(|class| in_flight(class, 1));
+        let writes = requests.in_flight.values().any(|request| request.is_late(now));
         drop(requests);
         self.counters.slow_reads.fetch_add(late.len() as u64, Ordering::Relaxed);
         self.abort(late);
@@ -313,20 +313,21 @@ impl Member {
 
     /// Aborts everything that timed out.
     pub fn abort_overdue(&self) {
-        let now = self.waiting.now.load(Ordering::Relaxed);
-        let late = self.waiting.requests.lock().take_late(now, |_| true);
+        let now = self.tracker.now.load(Ordering::Relaxed);
+        let late = self.tracker.requests.lock().take_late(now, |_| true);
         self.abort(late);
     }
 
     /// Aborts everything.
     pub fn abort_all(&self) {
-        let all = std::mem::take(&mut self.waiting.requests.lock().under_way);
+        let all = std::mem::take(&mut self.tracker.requests.lock().in_flight);
         self.abort(all.into_values().collect());
     }
 
     fn abort(&self, late: Vec<Request>) {
-        for Request { answer, .. } in late {
-            answer.abort(Error::Drive { what: format!("{}: timed out", self.name()) }, &self.waiting.overdue);
+        for Request { completion, .. } in late {
+            completion
+                .abort(Error::Drive { what: format!("{}: timed out", self.name()) }, &self.tracker.overdue);
         }
     }
 }
@@ -338,21 +339,22 @@ impl Request {
 }
 
 impl Requests {
-    fn take_late(&mut self, now: u64, of: impl Fn(Duration) -> bool) -> Vec<Request> {
-        let late = self.under_way.iter().filter(|(_, request)| request.is_late(now) && of(request.timeout));
+    fn take_late(&mut self, now: u64, selects: impl Fn(Duration) -> bool) -> Vec<Request> {
+        let late =
+            self.in_flight.iter().filter(|(_, request)| request.is_late(now) && selects(request.timeout));
         let ids: Vec<u64> = late.map(|(id, _)| *id).collect();
-        ids.iter().filter_map(|id| self.under_way.remove(id)).collect()
+        ids.iter().filter_map(|id| self.in_flight.remove(id)).collect()
     }
 }
 
 struct Ticket {
-    waiting: Arc<Waiting>,
+    tracker: Arc<Tracker>,
     id: u64,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.waiting.requests.lock().under_way.remove(&self.id);
+        self.tracker.requests.lock().in_flight.remove(&self.id);
     }
 }
 

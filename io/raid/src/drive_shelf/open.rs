@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Options of [`DriveShelf::format`].
 #[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
-    /// The identity of the array, unique for all time.
+    /// The identity of the array; never reused.
     pub array: u128,
     /// Sizes; those left out are chosen by the size of the drives.
     pub sizes: Sizes,
@@ -40,8 +40,8 @@ pub struct FormatOptions {
 /// have their signatures there.
 const ENDS_BYTES: u64 = 1 << 20;
 
-/// What a drive has of the map: the age of the page in each place.
-type Held = (Arc<Member>, BTreeMap<u64, (u64, u64)>);
+/// A drive's copy of the segment map: the age of the page at each index.
+type MapCopy = (Arc<Member>, BTreeMap<u64, (u64, u64)>);
 
 impl DriveShelf {
     /// True if these drives hold, or may hold, an array; false if formatting them destroys nothing.
@@ -52,7 +52,7 @@ impl DriveShelf {
         Ok(!read_candidates(drives).await?.iter().all(Candidate::is_fresh))
     }
 
-    /// Examines what is on a drive. Only its labels and both ends are read: data in between are not noticed.
+    /// Examines what is on a drive. Only its labels and both ends are read: data in between go undetected.
     ///
     /// # Errors
     /// [`Error::Drive`] when it can't be read.
@@ -132,7 +132,7 @@ impl DriveShelf {
     /// [`Shelf::recover`](crate::Shelf::recover) comes before the first append.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when a drive is foreign or duplicated, or so many are missing that something can't be read;
+    /// [`Error::Unusable`] when a drive is foreign or duplicated, or too many are missing to read all data;
     /// the text says what to do.
     pub async fn open(drives: Vec<Arc<dyn Drive>>, opening: Opening) -> Result<Arc<Self>> {
         Self::open_with(drives, opening, Limits::default()).await
@@ -167,8 +167,8 @@ impl DriveShelf {
                     (entry.state, entry.last_common_epoch) = (DriveState::Failed, epoch - 1);
                 }
                 (Some(drive), _) if returns => {
-                    // Its sectors count where the map names them and they verify, and nothing else of it: it stays
-                    // failed until it has the superblock and the map of the others.
+                    // Only those of its sectors are used that the map refers to and that verify. It stays failed until
+                    // it has the current superblock and map.
                     tracing::warn!(slot, drive = drive.name(), "a missing drive is back");
                     (entry.state, entry.last_common_epoch) = (DriveState::Failed, epoch);
                     returning |= 1 << slot;
@@ -184,8 +184,8 @@ impl DriveShelf {
         }
         if label.journal == 0 {
             return Err(Error::Unusable(
-                "none of the drives that carry the journal is there: what was acknowledged last would be lost; \
-                 give their paths too"
+                "all drives with a copy of the journal are missing, and without them the last acknowledged writes \
+                 would be lost: add their paths"
                     .into(),
             ));
         }
@@ -216,7 +216,7 @@ impl DriveShelf {
         Ok(shelf)
     }
 
-    /// Makes drives that were missing members again, now that they have what the others have.
+    /// Makes drives that were missing members again, after they have the current superblock and map.
     async fn readmit(&self, returning: u64) -> Result {
         if returning == 0 {
             return Ok(());
@@ -233,14 +233,14 @@ impl DriveShelf {
     /// that was never acknowledged, and that an owner without them continued without.
     async fn load_superblocks(&self, returning: u64) -> Result {
         let mut found = Vec::new();
-        // A power loss while slot 1 was written may have torn it on all drives: then slot 0 is all there is.
+        // A power loss while slot 1 was written may have torn it on all drives: then only slot 0 is valid.
         let mut last = 0;
         for member in self.present().iter().filter(|member| returning >> member.slot & 1 == 0) {
             let mut writer = [None, None];
             for (copy, stored) in writer.iter_mut().enumerate() {
                 let at = self.plan.superblock_at(copy);
                 let read = member.read_with_write_timeout(at, self.plan.superblock_bytes).await;
-                // A copy that can't be read is like a torn one: the others decide.
+                // A copy that can't be read is treated like a torn one.
                 *stored = read.ok().and_then(|bytes| StoredSuperblock::decode(&bytes, &self.keyring));
             }
             let ages = writer.each_ref().map(|stored| stored.as_ref().map(StoredSuperblock::age));
@@ -253,15 +253,15 @@ impl DriveShelf {
             let (map, _) = self.read_map(returning).await?;
             if map.values().any(|(page, _)| page.entries.iter().flatten().any(|entry| entry.filled > 0)) {
                 return Err(Error::Unusable(format!(
-                    "array {:032x} has data, but no superblock that can be read: it is not opened, since it would be \
-                     taken for a new one",
+                    "array {:032x} has data, but no readable superblock: it is not opened because it would look like a \
+                     new array",
                     self.array
                 )));
             }
             return self.write_slots(&keys::blank(), returning, 0).await;
         };
-        // Written anew as this owner's, on every drive: nothing from here on may depend on few of them, and a missing
-        // drive may have a newer one of the same owner, which was never acknowledged and must never count again.
+        // Rewritten as this owner's on every drive. From here on nothing may depend on a few copies, and a missing drive
+        // may have a newer one of the same owner, which was never acknowledged and must never be used.
         (newest.epoch, newest.salt, newest.sequence) = (self.epoch, self.salt, newest.sequence + 1);
         self.write_to_slots(&newest, last).await?;
         self.superblocks.lock().newest = Some(newest);
@@ -271,10 +271,12 @@ impl DriveShelf {
     /// Refuses to open if a segment needs drives that are missing. Nothing has been written yet.
     async fn check_readable(&self, order: &[Option<usize>], returning: u64) -> Result {
         let (newest, _) = self.read_map(returning).await?;
-        let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
+        let present = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let entries = newest.values().flat_map(|(page, _)| page.entries.iter().flatten());
         let unreadable = entries
-            .filter(|entry| entry.filled > 0 && entry.lost(there).count() > usize::from(entry.profile.parity))
+            .filter(|entry| {
+                entry.filled > 0 && entry.lost(present).count() > usize::from(entry.profile.parity)
+            })
             .count();
         let missing: Vec<_> = (0..order.len()).filter(|slot| order[*slot].is_none()).collect();
         if unreadable == 0 || missing.is_empty() {
@@ -282,7 +284,7 @@ impl DriveShelf {
         }
         Err(Error::Unusable(format!(
             "array {:032x} had {} drives; slots {missing:?} are missing, and without them {unreadable} segments can't \
-             be read: give their paths too",
+             be read: add their paths",
             self.array,
             order.len()
         )))
@@ -290,7 +292,7 @@ impl DriveShelf {
 
     /// The newest version of every page of the map with its place, from drives that are not in `returning`, and what
     /// each drive has.
-    async fn read_map(&self, returning: u64) -> Result<(BTreeMap<u32, (Page, u8)>, Vec<Held>)> {
+    async fn read_map(&self, returning: u64) -> Result<(BTreeMap<u32, (Page, u8)>, Vec<MapCopy>)> {
         let bytes = self.plan.map_bytes(self.segments.lock().list.len() as u32);
         let members = self.present();
         let mut newest = BTreeMap::<u32, (Page, u8)>::new();
@@ -300,7 +302,7 @@ impl DriveShelf {
             let step = self.limits.map_read_pages * ALIGN as u64;
             for from in (0..bytes).step_by(step as usize) {
                 let len = step.min(bytes - from);
-                // What can't be read here is on the others.
+                // Pages that can't be read here are read from other drives.
                 let Ok(pages) = member.read_with_write_timeout(self.plan.map_at() + from, len as u32).await
                 else {
                     continue;
@@ -368,17 +370,17 @@ impl DriveShelf {
             let known = |member: &label::Member| (member.state != DriveState::Empty).then_some(member.bytes);
             membership.members.iter().map(known).collect()
         };
-        let leaving: Vec<usize> = {
+        let draining: Vec<usize> = {
             let membership = self.membership.lock();
-            let leaves = |(_, member): &(usize, &label::Member)| member.state == DriveState::Draining;
-            membership.members.iter().enumerate().filter(leaves).map(|(slot, _)| slot).collect()
+            let is_draining = |(_, member): &(usize, &label::Member)| member.state == DriveState::Draining;
+            membership.members.iter().enumerate().filter(is_draining).map(|(slot, _)| slot).collect()
         };
         let present = self.present();
         let mut segments = self.segments.lock();
         let pages: Vec<Page> = newest.into_values().map(|(page, _)| page).collect();
         segments.load(&pages, &sizes);
         present.iter().for_each(|member| segments.add_space(member.slot, member.bytes));
-        leaving.into_iter().for_each(|slot| segments.set_closed(slot, true));
+        draining.into_iter().for_each(|slot| segments.set_closed(slot, true));
         Ok(())
     }
 
@@ -428,7 +430,7 @@ async fn contents(drive: &dyn Drive) -> Result<DriveContents> {
         return Ok(DriveContents::Array { array, slot });
     }
     let bytes = drive.bytes();
-    // What an incomplete format leaves: labels and the envelope; of the very first label, perhaps its end alone.
+    // An incomplete format leaves labels and the envelope, or only the end of the very first label.
     let (front, end) = match (candidate.is_begun(), &candidate.copies[0]) {
         (true, _) => (LABEL_BYTES, Label::second_at(bytes)),
         (false, LabelPage::Unfinished) => (ALIGN as u64, bytes),
@@ -459,13 +461,13 @@ fn former_drives(candidates: &[Candidate], others: &[usize]) -> Vec<String> {
     named.filter(|other| other.label().is_ok()).map(|other| other.name.clone()).collect()
 }
 
-/// Slots whose drives were missing when the newest superblock was written, as its owner had written its epoch to every
-/// label before: they are old copies, or were away.
+/// Slots whose drives were missing when the newest superblock was written: its owner had written its epoch to all labels
+/// before, so a label with a lower epoch is an old copy or of a drive that was missing.
 fn stale_members(candidates: &[Candidate], assembly: &Assembly) -> u64 {
-    let there =
+    let found =
         || assembly.order.iter().enumerate().filter_map(|(slot, it)| Some((slot, &candidates[(*it)?])));
-    let newest = there().filter_map(|(_, candidate)| candidate.superblock_epoch).max().unwrap_or(0);
-    let old = there().filter(|(_, candidate)| candidate.label().is_ok_and(|label| label.epoch < newest));
+    let newest = found().filter_map(|(_, candidate)| candidate.superblock_epoch).max().unwrap_or(0);
+    let old = found().filter(|(_, candidate)| candidate.label().is_ok_and(|label| label.epoch < newest));
     old.fold(0, |set, (slot, _)| set | 1 << slot)
 }
 
@@ -560,21 +562,17 @@ pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Can
     }
 }
 
-/// An error unless a key is given for encrypted drives, and for no others.
+/// Refuses to open encrypted drives without a key, and others with one.
 fn check_key(sealed: bool, given: bool) -> Result {
     match (sealed, given) {
-        (true, false) => {
-            Err(Error::Unusable("the drives are encrypted: they are opened with their key".into()))
-        }
-        (false, true) => {
-            Err(Error::Unusable("the drives are not encrypted: they are opened without a key".into()))
-        }
+        (true, false) => Err(Error::Unusable("the drives are encrypted: open them with their key".into())),
+        (false, true) => Err(Error::Unusable("the drives are not encrypted: open them without a key".into())),
         _ => Ok(()),
     }
 }
 
-/// Overwrites both ends of a drive that is no member any more, so that it is blank. A failed drive may still take
-/// that.
+/// Overwrites both ends of a drive that was removed from the store, so that it is blank. A failed drive may still
+/// accept these writes.
 pub(super) async fn clear_ends(member: &Member) -> Result {
     let zeros = Arc::new(AlignedBuf::zeroed(ENDS_BYTES as usize));
     for at in [0, member.bytes.saturating_sub(ENDS_BYTES)] {
@@ -584,8 +582,8 @@ pub(super) async fn clear_ends(member: &Member) -> Result {
     Ok(())
 }
 
-/// Clears what an older array may have left where this one expects superblocks, map and records. A journal is filled
-/// with zeros completely: space that is allocated already is written faster, and can't run out.
+/// Clears remains of an older array where this one expects superblocks, map and records. A journal is filled
+/// with zeros completely: allocated space is written faster and can't run out.
 pub(super) async fn clear(drive: &dyn Drive, plan: &Geometry, journal: bool) -> Result {
     const STEP: u64 = 1 << 20;
     let zeros = Arc::new(AlignedBuf::zeroed(STEP as usize));

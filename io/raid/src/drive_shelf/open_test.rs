@@ -8,7 +8,7 @@ fn mem(name: &str) -> Arc<MemDrive> {
     MemDrive::new(name, 16 << 20)
 }
 
-fn look(drive: &Arc<MemDrive>) -> DriveContents {
+fn contents_of(drive: &Arc<MemDrive>) -> DriveContents {
     now(DriveShelf::contents(&**drive)).unwrap()
 }
 
@@ -24,31 +24,31 @@ fn force(arrays: &[u128]) -> Consent {
 #[test]
 fn a_drive_is_blank_when_both_of_its_ends_are_zero() {
     let drive = mem("drive");
-    assert_eq!(look(&drive), DriveContents::Blank);
+    assert_eq!(contents_of(&drive), DriveContents::Blank);
     for at in [0, 511, 4096, 65_600, MIB - 1, 15 * MIB, 16 * MIB - (64 << 10), 16 * MIB - 1] {
         drive.with(|bytes| bytes[at] = 1);
-        assert_eq!(look(&drive), DriveContents::Foreign { at: at as u64 });
+        assert_eq!(contents_of(&drive), DriveContents::Foreign { at: at as u64 });
         drive.with(|bytes| bytes[at] = 0);
     }
     drive.with(|bytes| bytes[8 * MIB] = 1);
-    assert_eq!(look(&drive), DriveContents::Blank, "only the ends are read");
+    assert_eq!(contents_of(&drive), DriveContents::Blank, "only the ends are read");
     let small = MemDrive::new("small", 1 << 20);
     small.with(|bytes| bytes[700_000] = 1);
-    assert_eq!(look(&small), DriveContents::Foreign { at: 700_000 });
-    assert_eq!(look(&MemDrive::new("none", 0)), DriveContents::Blank);
+    assert_eq!(contents_of(&small), DriveContents::Foreign { at: 700_000 });
+    assert_eq!(contents_of(&MemDrive::new("none", 0)), DriveContents::Blank);
 }
 
 #[test]
-fn a_drive_of_an_array_is_known_by_either_label_be_it_damaged_or_of_another_release() {
+fn either_label_identifies_a_drive_even_if_damaged_or_of_another_release() {
     let mem = [mem("a"), mem("b"), mem("c")];
     drop(format(&mem, 7, Consent::default()).unwrap());
     let whole = DriveContents::Array { array: 7, slot: Some((1, 3)) };
-    assert_eq!(look(&mem[1]), whole);
-    // Somebody made a partition table of it: the label at the end is left.
+    assert_eq!(contents_of(&mem[1]), whole);
+    // A partition table replaced the first label; the one at the end remains.
     mem[1].with(|bytes| bytes[..4096].fill(0xee));
-    assert_eq!(look(&mem[1]), whole);
+    assert_eq!(contents_of(&mem[1]), whole);
     mem[1].with(|bytes| bytes[16 * MIB - 1] ^= 1);
-    assert_eq!(look(&mem[1]), DriveContents::Array { array: 7, slot: None }, "its checksum is wrong");
+    assert_eq!(contents_of(&mem[1]), DriveContents::Array { array: 7, slot: None }, "its checksum is wrong");
     mem[2].with(|bytes| {
         for at in [0, 16 * MIB - 4096] {
             bytes[at + 8] = 99;
@@ -56,16 +56,16 @@ fn a_drive_of_an_array_is_known_by_either_label_be_it_damaged_or_of_another_rele
             bytes[at + 4092..at + 4096].copy_from_slice(&checksum.to_le_bytes());
         }
     });
-    assert_eq!(look(&mem[2]), DriveContents::Array { array: 7, slot: None }, "another release's");
+    assert_eq!(contents_of(&mem[2]), DriveContents::Array { array: 7, slot: None }, "another release's");
     mem[0].with(|bytes| bytes[..4096].fill(0));
-    assert_eq!(look(&mem[0]), DriveContents::Array { array: 7, slot: Some((0, 3)) });
+    assert_eq!(contents_of(&mem[0]), DriveContents::Array { array: 7, slot: Some((0, 3)) });
 }
 
 #[test]
-fn no_force_overwrites_a_drive_of_an_array_that_is_not_named() {
+fn force_does_not_overwrite_drives_of_arrays_that_are_not_named() {
     let mem = [mem("a"), mem("b"), mem("c")];
     drop(format(&mem, 7, Consent::default()).unwrap());
-    // One that is damaged in front is as safe as the others.
+    // A drive whose first label is damaged is protected as well.
     mem[1].with(|bytes| bytes[..8192].fill(0xee));
     let before: Vec<_> = mem.iter().map(|drive| drive.with(|bytes| bytes.to_vec())).collect();
     for consent in [Consent::default(), force(&[]), force(&[8, 9])] {
@@ -78,11 +78,11 @@ fn no_force_overwrites_a_drive_of_an_array_that_is_not_named() {
     let after: Vec<_> = mem.iter().map(|drive| drive.with(|bytes| bytes.to_vec())).collect();
     assert!(after == before, "nothing was written");
     format(&mem, 10, Consent { arrays: vec![7], ..Consent::default() }).unwrap();
-    assert_eq!(look(&mem[1]), DriveContents::Array { array: 10, slot: Some((1, 3)) });
+    assert_eq!(contents_of(&mem[1]), DriveContents::Array { array: 10, slot: Some((1, 3)) });
 }
 
 #[test]
-fn what_a_format_leaves_behind_that_never_ended_is_blank_unless_something_else_was_there() {
+fn remains_of_an_incomplete_format_are_blank_unless_there_are_other_data() {
     let drive = mem("drive");
     let unfinished = |drive: &Arc<MemDrive>| {
         let mut page = vec![0; 4096];
@@ -91,13 +91,13 @@ fn what_a_format_leaves_behind_that_never_ended_is_blank_unless_something_else_w
         drive.with(|bytes| bytes[..4096].copy_from_slice(&page));
     };
     drive.with(|bytes| bytes[4093] = 5);
-    assert_eq!(look(&drive), DriveContents::Blank, "the last sector of the first label");
+    assert_eq!(contents_of(&drive), DriveContents::Blank, "the last sector of the first label");
     unfinished(&drive);
     drive.with(|bytes| bytes[8192] = 5);
-    assert_eq!(look(&drive), DriveContents::Blank, "an envelope comes before the format ends");
+    assert_eq!(contents_of(&drive), DriveContents::Blank, "an envelope comes before the format ends");
     drive.with(|bytes| bytes[70_000] = 5);
-    assert_eq!(look(&drive), DriveContents::Foreign { at: 70_000 });
-    // A format was broken off, and then somebody used the drive for something else.
+    assert_eq!(contents_of(&drive), DriveContents::Foreign { at: 70_000 });
+    // After an interrupted format the drive was used for something else.
     let drive = mem("other");
     drop(format(std::slice::from_ref(&drive), 7, Consent::default()).unwrap());
     drive.with(|bytes| {
@@ -109,13 +109,13 @@ fn what_a_format_leaves_behind_that_never_ended_is_blank_unless_something_else_w
         }
         bytes[4096..].iter_mut().take(MIB).for_each(|byte| *byte = 0);
     });
-    assert_eq!(look(&drive), DriveContents::Blank);
+    assert_eq!(contents_of(&drive), DriveContents::Blank);
     drive.with(|bytes| bytes[1024..2048].fill(0xef));
     drive.with(|bytes| bytes[..8].fill(0));
     assert_eq!(
-        look(&drive),
+        contents_of(&drive),
         DriveContents::Foreign { at: 8 },
-        "the label of that format is no proof any more"
+        "the remaining label no longer identifies the drive"
     );
     assert!(format(std::slice::from_ref(&drive), 8, Consent::default()).is_err());
 }

@@ -39,7 +39,7 @@ struct State {
     /// Degraded segments, the most degraded last; `None` if that is to be determined. A segment that could not be
     /// rebuilt is in it again when something has changed.
     queue: Option<Vec<u32>>,
-    /// A segment could not be rebuilt for lack of space, when there was room for so many segments.
+    /// A segment could not be rebuilt for lack of space, when there was room for this many segments.
     short: Option<u32>,
     /// The time of the last tick and the operations counted then; the bytes that may be written now.
     clock: Option<(Duration, u64)>,
@@ -68,7 +68,7 @@ impl Background {
         }
     }
 
-    /// There is room for so many segments now, which may be enough for one that could not be rebuilt.
+    /// There is room for this many segments now, which may be enough for one that could not be rebuilt.
     pub fn has_room(&self, room: u32) {
         if self.0.lock().short.is_some_and(|before| room > before) {
             self.wake();
@@ -130,7 +130,7 @@ impl Background {
         state.lost = RATE_STEPS - kept.clamp(1, RATE_STEPS);
     }
 
-    /// Waits until so many bytes may be written. Without a clock there is no limit.
+    /// Waits until this many bytes may be written. Without a clock there is no limit.
     pub async fn throttle(&self, bytes: u64) {
         let (done, throttled) = wait();
         {
@@ -174,7 +174,7 @@ fn is_under_protected(entry: &Entry, in_use_drives: u64) -> bool {
 }
 
 impl DriveShelf {
-    /// Rebuild and repair. Whoever opened the shelf polls this future; it ends when the shelf stops.
+    /// Rebuild and repair. The code that opened the shelf polls this future; it ends when the shelf stops.
     pub fn background(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let shelf = self.clone();
         async move {
@@ -253,7 +253,7 @@ impl DriveShelf {
             let mut segments = self.segments.lock();
             let found = &mut segments.list[segment as usize];
             found.gate = Some(Vec::new());
-            if found.under_way == 0 {
+            if found.in_flight == 0 {
                 return;
             }
             found.drained = Some(done);
@@ -290,7 +290,7 @@ impl DriveShelf {
         let found = {
             let segments = self.segments.lock();
             let found = &segments.list[segment as usize];
-            found.entry.clone().map(|entry| (entry, found.answered))
+            found.entry.clone().map(|entry| (entry, found.completed))
         };
         let Some((old, rows)) = found else { return Ok(true) };
         let in_use_drives = self.in_use_drives();
@@ -335,7 +335,7 @@ impl DriveShelf {
     }
 
     /// Makes the new place, which has been written, the segment's; returns its columns. An error if a drive of it has
-    /// failed: it lacks what is written to the segment from then on, and whoever failed it has marked the columns of the
+    /// failed: it lacks what is written to the segment from then on, and the code that failed it has marked the columns of the
     /// old place as stale, not these.
     fn install(
         &self,
@@ -581,7 +581,7 @@ impl DriveShelf {
             journal.joining = Some(slot);
             found
         };
-        let (done, answered) = wait();
+        let (done, completed) = wait();
         {
             let mut journal = self.journal.lock();
             if journal.waiting.front().is_some_and(|batch| batch.pos <= before) {
@@ -591,7 +591,7 @@ impl DriveShelf {
                 done(Ok(()));
             }
         }
-        answered.await?;
+        completed.await?;
         let out = || Error::Drive { what: format!("the drive in slot {slot} has failed") };
         let most = self.limits.journal_copy_pages * ALIGN as u64;
         let mut runs = runs(&pieces, most).peekable();

@@ -220,12 +220,12 @@ impl Walk<'_> {
     }
 
     /// Looks after the end for proof that it is not the end.
-    async fn check_end(&mut self, answered: JournalPos, batch_bytes: u64) -> Result {
+    async fn check_end(&mut self, acknowledged: JournalPos, batch_bytes: u64) -> Result {
         let (end, next) = (self.ring.next_at(), self.ring.next());
         let lost = |why: String| {
             Err(Error::Corrupt { what: format!("journal batch {} was acknowledged, but {why}", next.0) })
         };
-        if next <= answered {
+        if next <= acknowledged {
             return lost("no copy has it".into());
         }
         let limit = (end + batch_bytes + 2 * PAGE).min(self.ring.limit());
@@ -240,7 +240,8 @@ impl Walk<'_> {
                     continue;
                 };
                 let follows = header.at == at
-                    && (header.epoch > self.epoch || (header.epoch == self.epoch && header.answered >= next));
+                    && (header.epoch > self.epoch
+                        || (header.epoch == self.epoch && header.acknowledged >= next));
                 // Not a record that the drive misdirected.
                 let later_lap =
                     header.at > at && (header.at - at).is_multiple_of(copy.shelf.plan.journal_bytes);
@@ -271,8 +272,8 @@ impl DriveShelf {
             };
         }
         let stored = self.superblocks.lock().newest.clone();
-        let (tail, at, epoch, answered) = stored.map_or((JournalPos(1), 0, 1, JournalPos(0)), |stored| {
-            (stored.superblock.journal_from, stored.journal_at, stored.journal_epoch, stored.answered)
+        let (tail, at, epoch, acknowledged) = stored.map_or((JournalPos(1), 0, 1, JournalPos(0)), |stored| {
+            (stored.superblock.journal_from, stored.journal_at, stored.journal_epoch, stored.acknowledged)
         });
         let (members, returned) = {
             let journal = self.journal.lock();
@@ -316,12 +317,12 @@ impl DriveShelf {
                 batches.push(Batch { pos: header.pos, head, body });
             }
         }
-        walk.check_end(answered, u64::from(self.plan.layout(0).batch_bytes)).await?;
+        walk.check_end(acknowledged, u64::from(self.plan.layout(0).batch_bytes)).await?;
         let Walk { mut ring, trailing_takeover, .. } = walk;
         ring.set_next_at(trailing_takeover.unwrap_or(ring.next_at()));
         self.write_takeover(&mut ring).await?;
         let mut journal = self.journal.lock();
-        journal.answered = JournalPos(ring.next().0 - 1);
+        journal.acknowledged = JournalPos(ring.next().0 - 1);
         journal.ring = Some(ring);
         Ok(batches)
     }
@@ -335,7 +336,7 @@ impl DriveShelf {
             epoch: self.epoch,
             pos,
             at,
-            answered: JournalPos(pos.0 - 1),
+            acknowledged: JournalPos(pos.0 - 1),
             head: 0,
             body: 0,
             contents: crc32c([]),

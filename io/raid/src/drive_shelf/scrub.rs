@@ -9,7 +9,7 @@ use crate::{ALIGN, AlignedBuf};
 use shelf::pool::ScrubReport;
 use std::sync::atomic::Ordering;
 
-/// Rebuild gets so many times the rate of a scrub: degraded segments can't wait.
+/// Rebuild gets this many times the rate of a scrub: degraded segments can't wait.
 const UNHURRIED: u64 = 4;
 
 impl DriveShelf {
@@ -46,7 +46,7 @@ impl DriveShelf {
         let found = {
             let segments = self.segments.lock();
             let found = &segments.list[segment as usize];
-            found.entry.clone().map(|entry| (entry, found.answered))
+            found.entry.clone().map(|entry| (entry, found.completed))
         };
         let Some((entry, rows)) = found else { return };
         let chunk = self.plan.chunk_pages(entry.profile);

@@ -30,8 +30,8 @@ pub struct Segment {
     /// Rows that this owner has begun to write, as a set of bits: none is ever written again.
     begun: SmallVec<[u64; 1]>,
     /// No row from here on has completed. Some before it may be missing: they are in flight, or were at a crash.
-    pub answered: u32,
-    pub under_way: u32,
+    pub completed: u32,
+    pub in_flight: u32,
     /// Writes submitted, ever.
     asked: u64,
     /// Something was written that no sync has covered.
@@ -46,7 +46,7 @@ pub struct Segment {
 
 impl Segment {
     fn clear(&mut self) {
-        (self.started, self.answered, self.unsynced) = (0, 0, false);
+        (self.started, self.completed, self.unsynced) = (0, 0, false);
         self.begun.clear();
     }
 }
@@ -377,7 +377,7 @@ impl Segments {
             assert!(found.begun[word] & bit == 0, "row {row} of segment {segment} is written once");
             found.begun[word] |= bit;
         }
-        found.under_way += 1;
+        found.in_flight += 1;
         found.asked += 1;
         found.unsynced = true;
         found.started = found.started.max(rows.1);
@@ -386,20 +386,20 @@ impl Segments {
     /// A write of rows has completed; returns what waits for the last one.
     pub fn written(&mut self, segment: u32, generation: u64, rows: (u32, u32)) -> Option<crate::Done<()>> {
         let found = &mut self.list[segment as usize];
-        found.under_way -= 1;
+        found.in_flight -= 1;
         if found.entry.as_ref().is_some_and(|entry| entry.generation == generation) {
-            found.answered = found.answered.max(rows.1);
+            found.completed = found.completed.max(rows.1);
         }
-        if found.under_way == 0 { found.drained.take() } else { None }
+        if found.in_flight == 0 { found.drained.take() } else { None }
     }
 
     /// Segments with something that no sync has covered.
     pub fn unsynced(&self) -> Vec<SyncCoverage> {
         let used = (0..).zip(&self.list).filter(|(_, segment)| segment.unsynced);
         let covered = |(index, segment): (u32, &Segment)| {
-            let whole = (segment.under_way == 0).then_some(segment.asked);
+            let whole = (segment.in_flight == 0).then_some(segment.asked);
             let generation = segment.entry.as_ref()?.generation;
-            Some(SyncCoverage { segment: index, generation, rows: segment.answered, whole })
+            Some(SyncCoverage { segment: index, generation, rows: segment.completed, whole })
         };
         used.filter_map(covered).collect()
     }
@@ -519,7 +519,7 @@ impl Segments {
                 continue;
             }
             let segment = &mut self.list[index as usize];
-            (segment.started, segment.answered) = (self.plan.rows, entry.filled);
+            (segment.started, segment.completed) = (self.plan.rows, entry.filled);
             segment.entry = Some(entry);
             self.used += 1;
         }

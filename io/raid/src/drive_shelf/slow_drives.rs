@@ -40,8 +40,8 @@ const TIMES_PEERS: f64 = 10.0;
 /// Requests seen in flight that are enough to judge a latency as late.
 const MIN_IN_FLIGHT: u64 = 16;
 /// Completions that are enough to judge a latency as prompt, or to compare peers with it.
-const MIN_ANSWERS: u64 = 32;
-/// Peers that must have so many.
+const MIN_COMPLETED: u64 = 32;
+/// Number of peers that must have that many.
 const MIN_PEERS: usize = 2;
 
 /// Windows until a slow drive without evidence is tried again, the first time and at most, and the windows of such a
@@ -73,9 +73,9 @@ struct DriveHistory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Prompt,
-    /// Avoided for so many more windows.
+    /// Avoided for this many more windows.
     Slow(u32),
-    /// Used as if it were prompt, for so many more windows.
+    /// Used as if it were prompt, for this many more windows.
     Trial(u32),
 }
 
@@ -83,7 +83,7 @@ enum State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     in_flight: u64,
-    answered: u64,
+    completed: u64,
     /// Time between two ticks, in µs.
     tick_us: f64,
     /// Of all requests together, in µs.
@@ -93,21 +93,21 @@ struct Evidence {
 impl Evidence {
     fn new(sample: Sample, ticks: u32, window: Duration) -> Self {
         let tick_us = window.as_micros() as f64 / f64::from(ticks.max(1));
-        let Sample { in_flight, answered } = sample;
-        Self { in_flight, answered, tick_us, waited_us: in_flight as f64 * tick_us }
+        let Sample { in_flight, completed } = sample;
+        Self { in_flight, completed, tick_us, waited_us: in_flight as f64 * tick_us }
     }
 
     fn add(self, other: &Self) -> Self {
         Self {
             in_flight: self.in_flight + other.in_flight,
-            answered: self.answered + other.answered,
+            completed: self.completed + other.completed,
             tick_us: self.tick_us.max(other.tick_us),
             waited_us: self.waited_us + other.waited_us,
         }
     }
 
     fn mean_us(&self) -> f64 {
-        self.waited_us / self.answered.max(1) as f64
+        self.waited_us / self.completed.max(1) as f64
     }
 
     /// Lower confidence bound of the mean latency.
@@ -118,7 +118,7 @@ impl Evidence {
 
     /// Upper bound of the mean latency; `None` without enough completions.
     fn most_us(&self) -> Option<f64> {
-        (self.answered >= MIN_ANSWERS).then(|| (self.waited_us + self.tick_us) / self.answered as f64)
+        (self.completed >= MIN_COMPLETED).then(|| (self.waited_us + self.tick_us) / self.completed as f64)
     }
 }
 
@@ -282,16 +282,16 @@ impl DriveShelf {
 /// Median of the drives' latencies, in µs: 0 for a drive that hardly ever had a request in flight.
 fn median_us(samples: &[[Sample; CLASSES]], ticks: u32, window: Duration) -> u64 {
     let took = samples.iter().filter_map(|classes| {
-        let (mut in_flight, mut answered) = (0, 0);
+        let (mut in_flight, mut completed) = (0, 0);
         classes.iter().for_each(|sample| {
             in_flight += sample.in_flight;
-            answered += sample.answered;
+            completed += sample.completed;
         });
         let ticks = u64::from(ticks.max(1));
-        match (in_flight * 2 < ticks, answered) {
+        match (in_flight * 2 < ticks, completed) {
             (_, 0) if in_flight == 0 => None,
             (true, _) => Some(0),
-            (false, _) => Some(in_flight * window.as_micros() as u64 / ticks / answered.max(1)),
+            (false, _) => Some(in_flight * window.as_micros() as u64 / ticks / completed.max(1)),
         }
     });
     let mut sorted: Vec<u64> = took.collect();

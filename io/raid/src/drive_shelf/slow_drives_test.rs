@@ -47,13 +47,13 @@ impl Slow {
 
 /// A request of a host that is always under way, and how long each has taken.
 struct Host<T> {
-    under_way: Option<(u64, Wait<T>)>,
+    in_flight: Option<(u64, Wait<T>)>,
     took: Vec<(u64, u64)>,
 }
 
 impl<T> Host<T> {
     fn new() -> Self {
-        Self { under_way: None, took: Vec::new() }
+        Self { in_flight: None, took: Vec::new() }
     }
 
     /// Asks again and again while answers come at once.
@@ -62,7 +62,7 @@ impl<T> Host<T> {
         T: Send + 'static,
     {
         for _ in 0..2 {
-            let (since, waiting) = self.under_way.get_or_insert_with(|| {
+            let (since, waiting) = self.in_flight.get_or_insert_with(|| {
                 let (done, answer) = wait();
                 ask(done);
                 (now, answer)
@@ -72,13 +72,13 @@ impl<T> Host<T> {
             };
             answer.unwrap_or_else(|cause| panic!("{cause}"));
             self.took.push((now, now - *since));
-            self.under_way = None;
+            self.in_flight = None;
         }
     }
 
     fn longest(&self, during: std::ops::Range<u64>) -> u64 {
         let within = self.took.iter().filter(|(at, _)| during.contains(at));
-        within.map(|(_, took)| *took).max().expect("something was answered")
+        within.map(|(_, took)| *took).max().expect("something was acknowledged")
     }
 }
 
@@ -131,7 +131,7 @@ impl Rig {
         self.shelf.member(slot).expect("a member").read_with_write_timeout(0, 4096)
     }
 
-    /// So many milliseconds go by, with ten ticks a second.
+    /// Advances the clock by this many milliseconds, with ten ticks a second.
     fn pass(&mut self, millis: u64) {
         for _ in 0..millis {
             let now = 1 + self.clock.fetch_add(1, Ordering::Relaxed);
@@ -143,17 +143,17 @@ impl Rig {
         }
     }
 
-    /// Seconds go by in which nobody asks for anything.
+    /// Advances the clock by seconds without I/O.
     fn idle(&mut self, seconds: u64) {
         self.pass(seconds * 1000);
     }
 
-    /// A second in which a host appends so many batches.
+    /// A second in which a host appends this many batches.
     fn sparse_second(&mut self, batches: u64) {
         for _ in 0..batches {
             let (done, _) = wait();
             self.shelf.append(Bytes::from_static(b"batch"), Vec::new(), done);
-            let next = self.shelf.journal.lock().answered.max(crate::JournalPos(1));
+            let next = self.shelf.journal.lock().acknowledged.max(crate::JournalPos(1));
             let superblock = crate::Superblock { journal_from: next, payload: Bytes::new() };
             self.shelf.write_superblock(superblock, Box::new(|_| {}));
             self.pass(1000 / batches);
@@ -168,7 +168,7 @@ impl Rig {
             let shelf = &self.shelf;
             // A checkpoint takes as long as the slowest drive.
             let taken = shelf.journal_taken(crate::JournalPos(u64::MAX));
-            if self.appends.under_way.is_some() || taken < shelf.layout().journal_bytes / 2 {
+            if self.appends.in_flight.is_some() || taken < shelf.layout().journal_bytes / 2 {
                 self.appends.serve(now, |done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done));
             }
             let offset = (now * 4080 * 7) as u32 % (shelf.layout().segment_bytes - 4080);
@@ -176,7 +176,7 @@ impl Rig {
             if now.is_multiple_of(100) {
                 shelf.tick(Duration::from_millis(now));
                 // The journal is small, and all that is in it may go.
-                let next = shelf.journal.lock().answered;
+                let next = shelf.journal.lock().acknowledged;
                 let superblock = crate::Superblock { journal_from: next, payload: Bytes::new() };
                 shelf.write_superblock(superblock, Box::new(|_| {}));
             }
@@ -193,13 +193,13 @@ fn hosts_are_served_round_a_drive_that_is_hundreds_of_times_slower() {
     assert_eq!((rig.appends.longest(0..4000), rig.reads.longest(0..4000)), (0, 0));
     rig.drives[1].takes(20);
     (0..16).for_each(|_| rig.second());
-    // Nobody waits longer than the drive takes for what was under way, a change of the labels and a copy.
+    // No append waits longer than the drive takes for requests in flight, a change of the labels and a copy.
     let (appends, reads) = (rig.appends.longest(4000..17_000), rig.reads.longest(4000..17_000));
     assert!((20..400).contains(&appends) && reads < 400, "{appends} and {reads} ms");
     assert_eq!(
         (rig.appends.longest(17_000..20_000), rig.reads.longest(17_000..20_000)),
         (0, 0),
-        "then nobody waits at all"
+        "then no append waits"
     );
     let status = rig.shelf.status();
     assert!(status.drives[1].slow && !status.drives[1].journal);
@@ -209,7 +209,7 @@ fn hosts_are_served_round_a_drive_that_is_hundreds_of_times_slower() {
     assert!(placed.columns.iter().flatten().all(|column| column.slot != 1), "nothing new is placed there");
 
     rig.drives[1].takes(0);
-    // Nobody has to look on.
+    // Detection does not depend on status requests.
     rig.idle(50);
     assert!(!rig.shelf.status().drives[1].slow, "it gets another chance");
 }

@@ -47,10 +47,10 @@ impl DriveShelf {
             )));
         }
         let from = superblock.journal_from;
-        let (place, answered) = {
+        let (entry, acknowledged) = {
             let journal = self.journal.lock();
             let ring = journal.ring.as_ref().ok_or_else(not_recovered)?;
-            (ring.locate(from, self.epoch), journal.answered)
+            (ring.locate(from, self.epoch), journal.acknowledged)
         };
         let sequence = 1 + self.superblocks.lock().newest.as_ref().map_or(0, |stored| stored.sequence);
         let stored = StoredSuperblock {
@@ -58,22 +58,22 @@ impl DriveShelf {
             epoch: self.epoch,
             salt: self.salt,
             sequence,
-            journal_at: place.at,
-            journal_epoch: place.epoch,
-            answered,
+            journal_at: entry.at,
+            journal_epoch: entry.epoch,
+            acknowledged,
             superblock,
         };
         // The previous one is valid in both slots.
         self.write_to_slots(&stored, 0).await?;
         self.superblocks.lock().newest = Some(stored);
-        // A journal copy that is being made reads from the tail.
+        // A journal copy in progress reads from the tail.
         self.background.journal_copied().await;
-        let lacked = self.lacks_columns();
+        let lacked_columns = self.lacks_columns();
         if let Some(ring) = &mut self.journal.lock().ring {
-            ring.trim(from, place);
+            ring.trim(from, entry);
         }
-        if lacked {
-            // A drive may have remained a member only for what has been trimmed.
+        if lacked_columns {
+            // A drive may have remained a member only because of the trimmed batches.
             self.background.wake();
         }
         Ok(())
@@ -87,10 +87,10 @@ impl DriveShelf {
 
     /// Writes the bytes of a slot to the drives in `set`.
     pub(super) async fn write_slots(&self, slot: &Bytes, set: u64, last: u64) -> Result {
-        for turn in 0..2 {
+        for step in 0..2 {
             let present = self.present();
             let chosen: Vec<_> = present.iter().filter(|member| set >> member.slot & 1 == 1).collect();
-            let at = |member: &Member| self.plan.superblock_at(turn ^ (last >> member.slot & 1) as usize);
+            let at = |member: &Member| self.plan.superblock_at(step ^ (last >> member.slot & 1) as usize);
             let waits: Vec<_> =
                 chosen.iter().map(|member| member.write_page(at(member), slot.clone())).collect();
             for (member, written) in chosen.iter().zip(waits) {

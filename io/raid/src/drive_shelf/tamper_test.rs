@@ -160,7 +160,7 @@ fn an_array_with_data_and_without_a_superblock_is_not_taken_for_a_new_one() {
         });
     }
     let why = super::tests::why(open(&mem));
-    assert!(why.contains("no superblock"), "{why}");
+    assert!(why.contains("no readable superblock"), "{why}");
 }
 
 /// Writes a number into a page of every drive and makes the checksum right that covers it.

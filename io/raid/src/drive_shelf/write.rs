@@ -232,11 +232,11 @@ impl DriveShelf {
             segments.discarding += u32::from(!runs.is_empty());
             runs
         };
-        self.give_back(runs);
+        self.discard_runs(runs);
     }
 
     /// Discards runs on the drives. `discarding` counts them already.
-    pub(super) fn give_back(&self, runs: Vec<Run>) {
+    pub(super) fn discard_runs(&self, runs: Vec<Run>) {
         if runs.is_empty() {
             return;
         }

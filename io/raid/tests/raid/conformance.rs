@@ -1,4 +1,4 @@
-//! The store on drives keeps the contract of `shelf`, whatever the number of drives and with encryption.
+//! The store on drives keeps the contract of `shelf`, for any number of drives and with encryption.
 
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening, Sizes};
