@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE (SBC-4 5.2), by which clustered file systems lock.
+//! COMPARE AND WRITE (SBC-4 5.2), the test-and-set with which clustered file systems (VMFS) implement locks.
 
 use crate::block_limits::COMPARE_AND_WRITE_BLOCKS;
 use crate::command::{Flow, Request};
@@ -6,7 +6,7 @@ use crate::read_write::check_range;
 use crate::sense::Fault;
 use block::Op;
 
-/// COMPARE AND WRITE: one operation of the disk, so it is atomic against every other one.
+/// COMPARE AND WRITE: a single operation of the disk, so it is atomic with respect to all others.
 pub(crate) fn compare_and_write(request: Request<'_>) -> Result<Flow, Fault> {
     let extent = request.extent();
     check_range(&request.path.unit, extent, u64::MAX)?;

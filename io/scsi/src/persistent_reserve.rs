@@ -42,7 +42,7 @@ fn read_reservation(registrations: &Registrations) -> Vec<u8> {
 }
 
 fn capabilities(registrations: &Registrations) -> Vec<u8> {
-    // SIP_C, ATP_C, PTPL_C; TMV, and PTPL_A as it is; every type there is.
+    // SIP_C, ATP_C, PTPL_C; TMV and the current PTPL_A; all reservation types.
     vec![0, 8, 0x0D, 0x80 | u8::from(registrations.persists), 0xEA, 0x01, 0, 0]
 }
 
@@ -103,11 +103,11 @@ fn parse(service: u8, request: &Request<'_>, list: List<'_>) -> Result<Reservati
         return Err(Fault::cdb_bit(2, 7)); // the scope is the logical unit
     }
     let flags = list.u8(20);
-    let specific = flags & 0x08 != 0;
-    if service != REGISTER_AND_MOVE && list.len() != 24 && !(service == REGISTER && specific) {
+    let spec_i_pt = flags & 0x08 != 0;
+    if service != REGISTER_AND_MOVE && list.len() != 24 && !(service == REGISTER && spec_i_pt) {
         return Err(Code::PARAMETER_LIST_LENGTH.into());
     }
-    if specific && !matches!(service, REGISTER | REGISTER_AND_MOVE) {
+    if spec_i_pt && !matches!(service, REGISTER | REGISTER_AND_MOVE) {
         return Err(Fault::list_byte(20)); // SPEC_I_PT is for REGISTER only
     }
     match service {
@@ -119,17 +119,17 @@ fn parse(service: u8, request: &Request<'_>, list: List<'_>) -> Result<Reservati
             Ok(ReservationRequest::Preempt { kind: kind().ok(), victim: list.u64(8) })
         }
         REGISTER_AND_MOVE => parse_move(request, list),
-        // REPLACE LOST RESERVATION: what is saved here is saved with the data, so it is never lost alone.
+        // REPLACE LOST RESERVATION: registrations are saved with the data, so they can't be lost alone.
         _ => Err(Fault::cdb_bit(1, 4)),
     }
 }
 
 fn parse_register(service: u8, request: &Request<'_>, list: List<'_>) -> Result<ReservationRequest, Fault> {
     let flags = list.u8(20);
-    let (specific, all_ports, persists) = (flags & 0x08 != 0, flags & 0x04 != 0, flags & 0x01 != 0);
+    let (spec_i_pt, all_ports, persists) = (flags & 0x08 != 0, flags & 0x04 != 0, flags & 0x01 != 0);
     let path = request.path;
     let mut initiators = vec![path.nexus.initiator.clone()];
-    if specific {
+    if spec_i_pt {
         let length = list.u32(24) as usize;
         if list.len() < 28 || list.len() - 28 != length {
             return Err(Code::PARAMETER_LIST_LENGTH.into());
@@ -189,7 +189,7 @@ impl ServiceAction {
         state.registrations.evaluate(&self.path.nexus, self.key, &self.request).map_err(fault)
     }
 
-    /// Evaluates the request, saves the new registrations if they must survive a loss of power, and puts them in force.
+    /// Evaluates the request, saves the new registrations if they must survive a loss of power, and applies them.
     /// No other task of the unit runs meanwhile, so nothing changes between these steps.
     async fn commit(self) -> Result<Completion, Fault> {
         let unit = &self.path.unit;

@@ -189,7 +189,7 @@ pub(crate) fn read_capacity_16(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::data(out))
 }
 
-/// READ DEFECT DATA (10) and (12) (SBC-4 5.22, 5.23): there is no list, in whatever format.
+/// READ DEFECT DATA (10) and (12) (SBC-4 5.22, 5.23): there is no list, in any format.
 pub(crate) fn read_defect_data(request: Request<'_>) -> Result<Flow, Fault> {
     let long = request.cdb.u8(0) == 0xB7;
     let asked = if long { request.cdb.u8(1) } else { request.cdb.u8(2) };

@@ -17,14 +17,14 @@ pub(crate) fn luns(request: Request<'_>) -> Result<Flow, Fault> {
 /// The parameter data for a SELECT REPORT value; `None` if the value is reserved. There are no well-known and no
 /// administrative units.
 pub(crate) fn lun_list(select: u8, luns: &[u16]) -> Option<Vec<u8>> {
-    let shown = match select {
+    let reported = match select {
         0x00 | 0x02 | 0x11 => luns,
         0x01 | 0x10 | 0x12 => &[],
         _ => return None,
     };
-    let mut out = ((shown.len() * 8) as u32).to_be_bytes().to_vec();
+    let mut out = ((reported.len() * 8) as u32).to_be_bytes().to_vec();
     out.extend_from_slice(&[0; 4]);
-    shown.iter().for_each(|lun| out.extend_from_slice(&Lun::of(*lun).0));
+    reported.iter().for_each(|lun| out.extend_from_slice(&Lun::of(*lun).0));
     Some(out)
 }
 

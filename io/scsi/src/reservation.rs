@@ -18,15 +18,15 @@ pub(crate) struct Reservations {
 }
 
 impl Reservations {
-    /// Whether any command of the path may be refused.
-    pub(crate) fn concerns(&self, path: &Path) -> bool {
+    /// True if any command of the path may be refused.
+    pub(crate) fn may_conflict(&self, path: &Path) -> bool {
         let state = path.unit.volume.state();
         state.is_fenced()
             || self.is_reserved_by_other(path)
             || state.registrations.reservation().is_some() && !state.registrations.admits(&path.nexus)
     }
 
-    /// Whether a command has to end with RESERVATION CONFLICT.
+    /// True if a command must end with RESERVATION CONFLICT.
     pub(crate) fn refuses(&self, path: &Path, row: &Row, cdb: &Cdb) -> bool {
         let state = path.unit.volume.state();
         let conflict = effective(row, cdb);
@@ -34,7 +34,7 @@ impl Reservations {
             return matches!(row.effect, Effect::Medium | Effect::Unit);
         }
         if self.is_reserved_by_other(path) {
-            // RELEASE by another than the holder does nothing, and succeeds (SPC-2 5.5.1).
+            // RELEASE from a nexus other than the holder succeeds without effect (SPC-2 5.5.1).
             let release = matches!(row.opcode, 0x17 | 0x57);
             return !release && !matches!(conflict, ConflictRule::Open | ConflictRule::Always);
         }
@@ -48,7 +48,7 @@ impl Reservations {
         }
     }
 
-    /// Whether a copy that reads from the unit, or writes to it, may not use it.
+    /// True if a third-party copy may not read from the unit, or not write to it if `written`.
     pub(crate) fn refuses_use(&self, path: &Path, written: bool) -> bool {
         let state = path.unit.volume.state();
         let readable = |reservation: &Reservation| !written && reservation.kind.lets_others_read();
@@ -75,7 +75,7 @@ impl Reservations {
     }
 }
 
-/// The conflict rule of a command, given its CDB: some are harmless in one form only.
+/// The conflict rule of a command, given its CDB: some commands conflict in some forms only.
 fn effective(row: &Row, cdb: &Cdb) -> ConflictRule {
     match row.opcode {
         // START STOP UNIT that starts, and PREVENT ALLOW that allows, never conflict (SPC-5 table 69).
@@ -85,7 +85,7 @@ fn effective(row: &Row, cdb: &Cdb) -> ConflictRule {
     }
 }
 
-/// Whether a command is supported by the unit: an operator may switch RESERVE and RELEASE off.
+/// Whether a command is supported by the unit: an operator may disable RESERVE and RELEASE.
 pub(crate) fn is_supported(unit: &Unit, row: &Row) -> bool {
     let simple = matches!(row.opcode, 0x16 | 0x17 | 0x56 | 0x57);
     !simple || unit.simple_reservations.load(Ordering::Relaxed)

@@ -21,7 +21,7 @@ pub(crate) struct Unit {
     pub(crate) block_bytes: u32,
     pub(crate) identity: Arc<TargetIdentity>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// RESERVE and RELEASE are commands of this unit.
+    /// True if the unit supports RESERVE and RELEASE.
     pub(crate) simple_reservations: AtomicBool,
     /// D_SENSE of the control mode page, read wherever sense data is encoded.
     pub(crate) descriptor_sense: AtomicBool,
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) queue: Queue,
     pub(crate) reservations: Reservations,
     pub(crate) pages: Pages,
-    /// A threshold of the provisioning mode page is crossed, and the initiators were notified.
+    /// True while a threshold of the provisioning mode page is crossed; the initiators have been notified.
     pub(crate) threshold_crossed: bool,
 }
 
@@ -79,7 +79,7 @@ impl Unit {
         self.core.lock()
     }
 
-    /// Sets whether RESERVE and RELEASE of SCSI-2 are commands of the unit.
+    /// Sets whether the unit supports RESERVE and RELEASE of SCSI-2.
     pub(crate) fn set_simple_reservations(&self, supported: bool) {
         self.simple_reservations.store(supported, Ordering::Relaxed);
         if !supported {
@@ -89,23 +89,23 @@ impl Unit {
         }
     }
 
-    /// Wakes the queued tasks after a task ended that they may have waited for.
+    /// Wakes the queued tasks after the end of a task that may have blocked them.
     pub(crate) fn wake_queued(&self) {
         let wakers = self.core.lock().queue.take_wakers();
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Establishes a unit attention condition on every path that `choose` selects.
-    pub(crate) fn raise_unit_attention(&self, code: Code, choose: impl Fn(&Path) -> bool) {
-        self.lock().raise_unit_attention(code, choose);
+    /// Establishes a unit attention condition on every path that `selects` returns true for.
+    pub(crate) fn raise_unit_attention(&self, code: Code, selects: impl Fn(&Path) -> bool) {
+        self.lock().raise_unit_attention(code, selects);
     }
 }
 
 impl Core {
-    /// Establishes a unit attention condition on every path that `choose` selects.
-    pub(crate) fn raise_unit_attention(&self, code: Code, choose: impl Fn(&Path) -> bool) {
-        let chosen = self.paths.iter().filter(|path| choose(path));
-        chosen.for_each(|path| path.raise_unit_attention(code.into()));
+    /// Establishes a unit attention condition on every path that `selects` returns true for.
+    pub(crate) fn raise_unit_attention(&self, code: Code, selects: impl Fn(&Path) -> bool) {
+        let selected = self.paths.iter().filter(|path| selects(path));
+        selected.for_each(|path| path.raise_unit_attention(code.into()));
     }
 
     /// Sets the gate flags of all paths by reservations, mode pages and limits.
@@ -113,7 +113,7 @@ impl Core {
         let write_protect = self.pages.current().write_protect;
         let limited = !self.volume.limiters().is_empty();
         for path in &self.paths {
-            path.gate.set(gate::RESERVED, self.reservations.concerns(path));
+            path.gate.set(gate::RESERVED, self.reservations.may_conflict(path));
             path.gate.set(gate::PROTECTED, write_protect || path.is_read_only());
             path.gate.set(gate::LIMITED, limited);
         }

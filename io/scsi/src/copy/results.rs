@@ -21,14 +21,14 @@ enum Copy {
 }
 
 /// Stores the result of one copy; a copy that is dropped before its end has failed.
-pub(super) struct Keeper {
+pub(super) struct ResultGuard {
     path: Arc<Path>,
     list_id: Option<u8>,
 }
 
 impl Results {
-    /// Begins a copy under an identifier that no running copy of the path has.
-    pub(super) fn begin(path: &Arc<Path>, list_id: Option<u8>) -> Result<Keeper, Fault> {
+    /// Registers a copy. Refuses an identifier that a running copy of the path uses.
+    pub(super) fn begin(path: &Arc<Path>, list_id: Option<u8>) -> Result<ResultGuard, Fault> {
         if let Some(list_id) = list_id {
             let mut copies = path.copies.0.lock();
             if matches!(copies.get(&list_id), Some(Copy::Running)) {
@@ -36,7 +36,7 @@ impl Results {
             }
             copies.insert(list_id, Copy::Running);
         }
-        Ok(Keeper { path: path.clone(), list_id })
+        Ok(ResultGuard { path: path.clone(), list_id })
     }
 
     fn get(&self, list_id: u8) -> Result<Copy, Fault> {
@@ -75,7 +75,7 @@ impl Results {
     }
 }
 
-impl Keeper {
+impl ResultGuard {
     /// Ends the copy.
     pub(super) fn end(&self, end: Result<(), Fault>, segments: usize, bytes: u64) {
         let descriptor = self.path.unit.descriptor_sense.load(std::sync::atomic::Ordering::Relaxed);
@@ -84,22 +84,22 @@ impl Keeper {
             Err(Fault::Check(sense)) => Copy::Failed { sense: sense.encode(descriptor), status: 0x02 },
             Err(Fault::Status(status)) => Copy::Failed { sense: Bytes::new(), status: status as u8 },
         };
-        self.put(copy);
+        self.store(copy);
     }
 
-    fn put(&self, copy: Copy) {
+    fn store(&self, copy: Copy) {
         if let Some(list_id) = self.list_id {
             self.path.copies.0.lock().insert(list_id, copy);
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ResultGuard {
     fn drop(&mut self) {
         let Some(list_id) = self.list_id else { return };
         let running = matches!(self.path.copies.0.lock().get(&list_id), Some(Copy::Running));
         if running {
-            self.put(Copy::Failed { sense: Bytes::new(), status: crate::Status::TaskAborted as u8 });
+            self.store(Copy::Failed { sense: Bytes::new(), status: crate::Status::TaskAborted as u8 });
         }
     }
 }

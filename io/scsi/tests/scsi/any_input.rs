@@ -1,9 +1,9 @@
-//! Whatever comes in, every command ends, and nothing panics.
+//! Random commands and data: every command completes, and nothing panics.
 
 use crate::host::{Array, Host};
 use scsi::{Execution, ManagementFunction};
 
-/// A small generator of numbers that are the same in each run.
+/// A deterministic generator of pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -29,12 +29,12 @@ impl Numbers {
 
 /// Operation codes and service actions that exist.
 fn supported(host: &Host) -> Vec<(u8, u8)> {
-    let data = host.ask(&[0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0]).good();
+    let data = host.command(&[0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0]).good();
     data[4..].chunks(8).map(|command| (command[0], command[3])).collect()
 }
 
 #[test]
-fn random_commands_end() {
+fn random_commands_complete() {
     let array = Array::new();
     array.disk(1);
     let hosts = [array.host("a", 1), array.host("b", 2)];
@@ -67,5 +67,5 @@ fn random_commands_end() {
         }
     }
     hosts[0].manage(ManagementFunction::LogicalUnitReset);
-    hosts[0].settle();
+    hosts[0].take_unit_attentions();
 }

@@ -7,11 +7,11 @@ use scsi::{Command, Data, Direction, Execution, Lun, Status, TaskAttribute};
 use std::sync::Arc;
 
 fn vpd(host: &Host, page: u8) -> Vec<u8> {
-    host.ask(&[0x12, 1, page, 4, 0, 0]).good().to_vec()
+    host.command(&[0x12, 1, page, 4, 0, 0]).good().to_vec()
 }
 
 fn luns(host: &Host, select: u8) -> Vec<[u8; 8]> {
-    let data = host.ask(&[0xA0, 0, select, 0, 0, 0, 0, 1, 0, 0, 0, 0]).good();
+    let data = host.command(&[0xA0, 0, select, 0, 0, 0, 0, 1, 0, 0, 0, 0]).good();
     assert_eq!(data.len() - 8, number(&data[..4]) as usize);
     data[8..].chunks(8).map(|lun| lun.try_into().expect("eight bytes")).collect()
 }
@@ -20,7 +20,7 @@ fn luns(host: &Host, select: u8) -> Vec<[u8; 8]> {
 fn an_initiator_sees_what_is_mapped_to_it_under_its_own_numbers() {
     let array = Array::new();
     (1..=3).for_each(|id| drop(array.disk(id)));
-    array.show("a", &[(0, 2), (255, 1), (256, 3), (16383, 1)]);
+    array.map_luns("a", &[(0, 2), (255, 1), (256, 3), (16383, 1)]);
     let (a, stranger) = (array.connect("a", 1), array.connect("x", 1));
     let expected =
         [[0; 8], [0, 255, 0, 0, 0, 0, 0, 0], [0x41, 0, 0, 0, 0, 0, 0, 0], [0x7F, 0xFF, 0, 0, 0, 0, 0, 0]];
@@ -30,10 +30,10 @@ fn an_initiator_sees_what_is_mapped_to_it_under_its_own_numbers() {
     for select in [0x01, 0x10, 0x12] {
         assert!(luns(&a, select).is_empty());
     }
-    a.ask(&[0xA0, 0, 3, 0, 0, 0, 0, 1, 0, 0, 0, 0]).fails(5, 0x24, 0);
+    a.command(&[0xA0, 0, 3, 0, 0, 0, 0, 1, 0, 0, 0, 0]).fails(5, 0x24, 0);
     assert!(luns(&stranger, 0).is_empty());
-    a.ask_lun(256, &[0; 6]).fails(6, 0x29, 0);
-    a.ask_lun(256, &[0; 6]).good();
+    a.command_lun(256, &[0; 6]).fails(6, 0x29, 0);
+    a.command_lun(256, &[0; 6]).good();
     assert_eq!(a.nexus.luns(), [0, 255, 256, 16383]);
 }
 
@@ -63,14 +63,14 @@ fn small_numbers_are_found_by_flat_addresses_too() {
 fn where_nothing_is_mapped_it_can_be_found_out() {
     let array = Array::new();
     array.disk(1);
-    array.show("a", &[(5, 1)]);
+    array.map_luns("a", &[(5, 1)]);
     let a = array.connect("a", 1);
-    let inquiry = a.ask(&[0x12, 0, 0, 0, 96, 0]).good();
+    let inquiry = a.command(&[0x12, 0, 0, 0, 96, 0]).good();
     assert_eq!((inquiry[0], inquiry.len()), (0x7F, 96));
     assert_eq!(luns(&a, 0), [[0, 5, 0, 0, 0, 0, 0, 0]]);
-    a.ask(&[0; 6]).fails(5, 0x25, 0);
-    a.ask(&[0x12, 1, 0x83, 0, 96, 0]).fails(5, 0x24, 0);
-    let sense = a.ask(&[0x03, 0, 0, 0, 18, 0]).good();
+    a.command(&[0; 6]).fails(5, 0x25, 0);
+    a.command(&[0x12, 1, 0x83, 0, 96, 0]).fails(5, 0x24, 0);
+    let sense = a.command(&[0x03, 0, 0, 0, 18, 0]).good();
     assert_eq!((sense[2], sense[12]), (5, 0x25));
 }
 
@@ -78,17 +78,17 @@ fn where_nothing_is_mapped_it_can_be_found_out() {
 fn power_on_is_reported_once_and_not_to_inquiries() {
     let array = Array::new();
     array.disk(1);
-    array.show("a", &[(0, 1)]);
+    array.map_luns("a", &[(0, 1)]);
     let a = array.connect("a", 1);
-    a.ask(&[0x12, 0, 0, 0, 36, 0]).good();
+    a.command(&[0x12, 0, 0, 0, 36, 0]).good();
     luns(&a, 0);
     a.read(0, 1).fails(6, 0x29, 0);
     a.read(0, 1).good();
     let other_port = array.connect("a", 2);
-    let sense = other_port.ask(&[0x03, 0, 0, 0, 252, 0]).good();
+    let sense = other_port.command(&[0x03, 0, 0, 0, 252, 0]).good();
     assert_eq!((sense[2], sense[12], sense[13]), (6, 0x29, 0), "REQUEST SENSE takes it");
     other_port.read(0, 1).good();
-    assert_eq!(a.settle(), []);
+    assert_eq!(a.take_unit_attentions(), []);
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn changes_of_mappings_are_reported_and_take_effect_at_once() {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
     let a = array.host("a", 1);
-    array.show("a", &[(0, 1), (1, 2)]);
-    assert_eq!(a.settle(), [(0x3F, 0x0E)]);
-    a.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
+    assert_eq!(a.take_unit_attentions(), [(0x3F, 0x0E)]);
+    a.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
     // REPORT LUNS reports it as well.
-    array.show("a", &[(0, 1)]);
+    array.map_luns("a", &[(0, 1)]);
     luns(&a, 0);
-    assert_eq!(a.settle(), []);
-    a.ask_lun(1, &[0; 6]).fails(5, 0x25, 0);
-    array.show("a", &[(0, 1)]);
-    assert_eq!(a.settle(), [], "nothing changed");
+    assert_eq!(a.take_unit_attentions(), []);
+    a.command_lun(1, &[0; 6]).fails(5, 0x25, 0);
+    array.map_luns("a", &[(0, 1)]);
+    assert_eq!(a.take_unit_attentions(), [], "nothing changed");
     array.exports.remove_volume(DiskId(1));
     a.read(0, 1).fails(5, 0x25, 0);
     array.exports.remove_mappings("a");
@@ -117,8 +117,8 @@ fn growth_raises_a_unit_attention() {
     let (array, disk, host) = Array::with_host();
     disk.resize(crate::host::BLOCKS + 8);
     array.exports.notify(DiskId(1), Event::CapacityChanged);
-    assert_eq!(host.settle(), [(0x2A, 0x09)]);
-    assert_eq!(host.ask(&long(0x9E, 0x10, 0, 32)).good()[..8], (crate::host::BLOCKS + 7).to_be_bytes());
+    assert_eq!(host.take_unit_attentions(), [(0x2A, 0x09)]);
+    assert_eq!(host.command(&long(0x9E, 0x10, 0, 32)).good()[..8], (crate::host::BLOCKS + 7).to_be_bytes());
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn designators_name_the_unit_the_port_and_the_device() {
     let array = Array::new();
     let id = 0x0123_4567_89AB_CDEF_0123_4567_89AB_CDEF;
     array.disk(id);
-    array.show("a", &[(0, id)]);
+    array.map_luns("a", &[(0, id)]);
     let (one, two) = (array.connect("a", 1), array.connect("a", 2));
     let page = vpd(&one, 0x83);
     assert_eq!(page[..4], [0, 0x83, 0, (page.len() - 4) as u8]);
@@ -156,7 +156,7 @@ fn the_first_characters_of_t10_names_differ() {
     let array = Array::new();
     let names = (1..=64u128).map(|id| {
         array.disk(id << 8 | 1);
-        array.show("a", &[(0, id << 8 | 1)]);
+        array.map_luns("a", &[(0, id << 8 | 1)]);
         vpd(&array.connect("a", 1), 0x83)[36..44].to_vec()
     });
     let different: std::collections::BTreeSet<_> = names.collect();
@@ -172,8 +172,8 @@ fn supported_pages_are_listed_in_order_and_there() {
         let data = vpd(&host, page);
         assert_eq!(usize::from(u16::from_be_bytes([data[2], data[3]])), data.len() - 4);
     }
-    host.ask(&[0x12, 1, 0xB9, 0, 255, 0]).fails(5, 0x24, 0);
-    host.ask(&[0x12, 0, 0x80, 0, 255, 0]).fails(5, 0x24, 0);
+    host.command(&[0x12, 1, 0xB9, 0, 255, 0]).fails(5, 0x24, 0);
+    host.command(&[0x12, 0, 0x80, 0, 255, 0]).fails(5, 0x24, 0);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn limits_are_those_that_hosts_count_on() {
     for (id, block_bytes) in [(1, 512), (2, 4096)] {
         let disk = array.store.create(DiskId(id), Geometry { block_bytes, blocks: 1 << 20 });
         array.exports.add_volume(Arc::new(disk));
-        array.show("a", &[(0, id)]);
+        array.map_luns("a", &[(0, id)]);
         let host = array.connect("a", 1);
         let page = vpd(&host, 0xB0);
         let field = |at: usize| number(&page[at..at + 4]) as u32;
@@ -198,42 +198,43 @@ fn limits_are_those_that_hosts_count_on() {
 #[test]
 fn all_ports_are_one_group_of_optimized_paths() {
     let (_array, _disk, host) = Array::with_host();
-    let data = host.ask(&[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
+    let data = host.command(&[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
     assert_eq!(&data[..], [0, 0, 0, 16, 0, 1, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2]);
-    let extended = host.ask(&[0xA3, 0x2A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
+    let extended = host.command(&[0xA3, 0x2A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
     assert_eq!(&extended[..8], [0, 0, 0, 20, 0x10, 0, 0, 0]);
-    let inquiry = host.ask(&[0x12, 0, 0, 0, 96, 0]).good();
+    let inquiry = host.command(&[0x12, 0, 0, 0, 96, 0]).good();
     assert_eq!(inquiry[5] & 0x30, 0x10, "TPGS says the same");
 }
 
 #[test]
 fn one_command_is_reported_with_its_usage_and_timeouts() {
     let (_array, _disk, host) = Array::with_host();
-    let ask = |options, opcode, action| host.ask(&[0xA3, 0x0C, options, opcode, 0, action, 0, 0, 1, 0, 0, 0]);
-    let read = ask(1, 0x28, 0).good();
+    let command =
+        |options, opcode, action| host.command(&[0xA3, 0x0C, options, opcode, 0, action, 0, 0, 1, 0, 0, 0]);
+    let read = command(1, 0x28, 0).good();
     assert_eq!(&read[..], [0, 3, 0, 10, 0x28, 0x1A, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F, 0xFF, 0xFF, 0]);
-    assert_eq!(&ask(1, 0x48, 0).good()[..], [0, 1, 0, 0], "SANITIZE is not there");
-    let capacity = ask(2, 0x9E, 0x10).good();
+    assert_eq!(&command(1, 0x48, 0).good()[..], [0, 1, 0, 0], "SANITIZE is not there");
+    let capacity = command(2, 0x9E, 0x10).good();
     assert_eq!((capacity[1], capacity[5]), (3, 0x10));
-    assert_eq!(ask(2, 0x9E, 0x11).good()[1], 1);
-    assert_eq!(ask(3, 0x28, 0).good()[1], 3);
-    assert_eq!(ask(3, 0x28, 1).good()[1], 1);
-    ask(1, 0x9E, 0).fails(5, 0x24, 0);
-    ask(2, 0x28, 0).fails(5, 0x24, 0);
-    ask(4, 0x28, 0).fails(5, 0x24, 0);
-    let timed = ask(0x81, 0x28, 0).good();
+    assert_eq!(command(2, 0x9E, 0x11).good()[1], 1);
+    assert_eq!(command(3, 0x28, 0).good()[1], 3);
+    assert_eq!(command(3, 0x28, 1).good()[1], 1);
+    command(1, 0x9E, 0).fails(5, 0x24, 0);
+    command(2, 0x28, 0).fails(5, 0x24, 0);
+    command(4, 0x28, 0).fails(5, 0x24, 0);
+    let timed = command(0x81, 0x28, 0).good();
     assert_eq!((timed[1], timed.len(), timed[15]), (0x83, 14 + 12, 0x0A));
 }
 
 #[test]
 fn unknown_commands_are_refused_quietly() {
     let (_array, _disk, host) = Array::with_host();
-    host.ask(&[0x48, 1, 0, 0, 0, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
-    host.ask(&[0x04, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
-    host.ask(&long(0x9E, 0x1F, 0, 32)).fails(5, 0x24, 0);
+    host.command(&[0x48, 1, 0, 0, 0, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
+    host.command(&[0x04, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
+    host.command(&long(0x9E, 0x1F, 0, 32)).fails(5, 0x24, 0);
     // NACA is a bit that must not be set.
-    host.ask(&[0, 0, 0, 0, 0, 0x04]).fails(5, 0x24, 0);
-    assert_eq!(host.ask(&[0x28]).good().len(), 0);
+    host.command(&[0, 0, 0, 0, 0, 0x04]).fails(5, 0x24, 0);
+    assert_eq!(host.command(&[0x28]).good().len(), 0);
     assert_eq!(address(300).0[..2], [0x41, 0x2C]);
     assert_eq!(BLOCK, 512);
 }

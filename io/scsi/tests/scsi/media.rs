@@ -10,9 +10,9 @@ fn what_is_written_is_read_by_every_length_of_cdb() {
     let (_array, _disk, host) = Array::with_host();
     let data = pattern(3, 7);
     host.send(&[0x0A, 0, 0, 8, 3, 0], &data).good();
-    assert_eq!(host.ask(&[0x08, 0, 0, 8, 3, 0]).good(), data);
-    assert_eq!(host.ask(&ten(0x28, 0, 8, 3)).good(), data);
-    assert_eq!(host.ask(&[0xA8, 0, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0]).good(), data);
+    assert_eq!(host.command(&[0x08, 0, 0, 8, 3, 0]).good(), data);
+    assert_eq!(host.command(&ten(0x28, 0, 8, 3)).good(), data);
+    assert_eq!(host.command(&[0xA8, 0, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0]).good(), data);
     assert_eq!(host.read(8, 3).good(), data);
     host.send(&ten(0x2A, 0, 100, 3), &data).good();
     host.send(&[0xAA, 0, 0, 0, 0, 103, 0, 0, 0, 3, 0, 0], &data).good();
@@ -70,7 +70,7 @@ fn every_command_that_names_blocks_takes_as_many_as_the_block_limits_say() {
     let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 2 * BLOCKS };
     array.exports.add_volume(Arc::new(array.store.create(DiskId(1), geometry)));
     let host = array.host("a", 1);
-    let page = host.ask(&[0x12, 1, 0xB0, 0, 64, 0]).good();
+    let page = host.command(&[0x12, 1, 0xB0, 0, 64, 0]).good();
     let limit = u32::from_be_bytes(page[8..12].try_into().unwrap());
     assert_eq!(page[16..20], page[8..12], "prefetch");
     let data = vec![1; (limit as usize + 1) * BLOCK];
@@ -89,20 +89,20 @@ fn every_command_that_names_blocks_takes_as_many_as_the_block_limits_say() {
 #[test]
 fn protection_information_is_not_offered() {
     let (_array, _disk, host) = Array::with_host();
-    let end = host.ask(&long(0x88, 0x20, 0, 1)).fails(5, 0x24, 0);
+    let end = host.command(&long(0x88, 0x20, 0, 1)).fails(5, 0x24, 0);
     assert_eq!(&end.sense[15..18], [0xCD, 0, 1], "the field pointer is at byte 1 bit 5");
 }
 
 #[test]
 fn capacity_is_reported_in_both_forms() {
     let (_array, _disk, host) = Array::with_host();
-    let short = host.ask(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
+    let short = host.command(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
     assert_eq!(&short[..], [0, 0, 0xFF, 0xFF, 0, 0, 2, 0]);
     let mut cdb = long(0x9E, 0x10, 0, 32);
-    let long = host.ask(&cdb).good();
+    let long = host.command(&cdb).good();
     assert_eq!(&long[..16], [0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 2, 0, 0, 3, 0xC0, 0]);
     cdb[13] = 12;
-    assert_eq!(host.ask(&cdb).good().len(), 12);
+    assert_eq!(host.command(&cdb).good().len(), 12);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn commands_beyond_the_limit_wait_and_go_on_in_time() {
     let (array, _disk, host) = Array::with_host();
     array.exports.set_limits(DISK, operations(100));
     host.write(0, &pattern(1, 1)).good();
-    host.ask(&[0; 6]).good(); // TEST UNIT READY costs nothing
+    host.command(&[0; 6]).good(); // TEST UNIT READY costs nothing
     let write = host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 2));
     let mut write = Task::begin(write);
     let read = Task::begin(host.start(0, &long(0x88, 0, 0, 1), &[]));
@@ -55,7 +55,7 @@ fn a_waiting_command_is_a_task_that_aborts_reach_and_barriers_wait_for() {
     let reset = Task::begin(host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 4)));
     host.manage(ManagementFunction::LogicalUnitReset);
     assert!(reset.end().is_none());
-    host.settle();
+    host.take_unit_attentions();
     array.clock.pass(Duration::from_secs(9));
     assert_eq!(host.read(0, 1).good(), pattern(1, 3));
 }
@@ -79,15 +79,15 @@ fn a_lock_is_never_late() {
 fn a_group_has_its_limit_in_common() {
     let array = Array::new();
     (1..=3).for_each(|id| drop(array.disk(id)));
-    array.show("a", &[(0, 1), (1, 2), (2, 3)]);
+    array.map_luns("a", &[(0, 1), (1, 2), (2, 3)]);
     let host = array.connect("a", 1);
-    host.settle();
-    (1..3).for_each(|lun| drop(host.ask_lun(lun, &[0; 6]).fails(6, 0x29, 0)));
+    host.take_unit_attentions();
+    (1..3).for_each(|lun| drop(host.command_lun(lun, &[0; 6]).fails(6, 0x29, 0)));
     let bytes = QosLimits { operations: None, bytes: Some(Rate { per_second: 512, burst: 0 }) };
     array.exports.set_group_limits(7, BTreeSet::from([DiskId(1), DiskId(2)]), bytes);
     host.read(0, 1).good();
     let second = Task::begin(host.start(1, &long(0x88, 0, 0, 1), &[]));
-    host.ask_lun(2, &long(0x88, 0, 0, 1)).good();
+    host.command_lun(2, &long(0x88, 0, 0, 1)).good();
     array.clock.pass(Duration::from_secs(1));
     second.end().expect("an answer").good();
     array.exports.set_group_limits(7, BTreeSet::new(), bytes);
@@ -117,15 +117,15 @@ fn a_read_only_mapping_refuses_writes_of_that_initiator() {
     let other = array.host("b", 1);
     host.write(0, &pattern(1, 1)).good();
     show_read_only(&array, "a", true);
-    assert_eq!(host.settle(), [(0x2A, 0x01)]);
+    assert_eq!(host.take_unit_attentions(), [(0x2A, 0x01)]);
     host.write(0, &pattern(1, 2)).fails(7, 0x27, 0x00);
-    host.ask(&long(0x93, 0x09, 0, 8)).fails(7, 0x27, 0x00);
-    assert_eq!(host.ask(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80, 0x80, "WP");
-    assert_eq!(other.ask(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80, 0);
+    host.command(&long(0x93, 0x09, 0, 8)).fails(7, 0x27, 0x00);
+    assert_eq!(host.command(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80, 0x80, "WP");
+    assert_eq!(other.command(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80, 0);
     other.write(0, &pattern(1, 3)).good();
     assert_eq!(host.read(0, 1).good(), pattern(1, 3));
     show_read_only(&array, "a", false);
-    host.settle();
+    host.take_unit_attentions();
     host.write(0, &pattern(1, 4)).good();
 }
 
@@ -133,7 +133,8 @@ fn a_read_only_mapping_refuses_writes_of_that_initiator() {
 fn a_read_only_disk_says_so_as_long_as_it_is() {
     let (array, disk, host) = Array::with_host();
     disk.set_read_only(true);
-    let protected = |host: &crate::host::Host| host.ask(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80 != 0;
+    let protected =
+        |host: &crate::host::Host| host.command(&[0x1A, 0, 0x3F, 0, 255, 0]).good()[2] & 0x80 != 0;
     let late = array.host("b", 1);
     host.write(0, &pattern(1, 2)).fails(7, 0x27, 0x00);
     late.write(0, &pattern(1, 2)).fails(7, 0x27, 0x00);
@@ -148,26 +149,26 @@ fn a_read_only_disk_says_so_as_long_as_it_is() {
 fn scsi_2_reservations_can_be_switched_off() {
     let (array, _disk, host) = Array::with_host();
     let other = array.host("b", 1);
-    let supported = |opcode| host.ask(&[0xA3, 0x0C, 1, opcode, 0, 0, 0, 0, 0, 64, 0, 0]).good()[1] & 7;
-    host.ask(&[0x16, 0, 0, 0, 0, 0]).good();
+    let supported = |opcode| host.command(&[0xA3, 0x0C, 1, opcode, 0, 0, 0, 0, 0, 64, 0, 0]).good()[1] & 7;
+    host.command(&[0x16, 0, 0, 0, 0, 0]).good();
     assert_eq!(supported(0x16), 3);
     array.target.set_simple_reservations(DISK, false);
     other.write(0, &pattern(1, 1)).good();
-    host.ask(&[0x16, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
-    host.ask(&[0x17, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
+    host.command(&[0x16, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
+    host.command(&[0x17, 0, 0, 0, 0, 0]).fails(5, 0x20, 0);
     assert_eq!(supported(0x16), 1);
     array.target.set_simple_reservations(DISK, true);
-    host.ask(&[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
+    host.command(&[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
 }
 
 #[test]
 fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
-    array.show("a", &[(0, 1), (1, 2)]);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
     let host = array.connect("a", 1);
-    host.settle();
-    host.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    host.take_unit_attentions();
+    host.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
     let send = |lun, cdb: &[u8], data: &[u8]| End::of(host.start(lun, cdb, data));
     host.write(0, &pattern(8, 1)).good();
     array.set_quota(&[1, 2], Some(12_288));
@@ -184,7 +185,7 @@ fn a_hard_quota_refuses_what_would_map_more_of_all_its_units() {
     host.send(&long(0x89, 0, 100, 0x0001), &lock).fails(7, 0x27, 0x07);
     // What is mapped can be written, whatever its size, and unmapped, which makes room at once.
     host.write(0, &pattern(16, 4)).good();
-    host.ask(&long(0x93, 0x09, 0, 8)).good();
+    host.command(&long(0x93, 0x09, 0, 8)).good();
     send(1, &long(0x8A, 0, 8, 8), &pattern(8, 1)).good();
     host.write(0, &pattern(1, 2)).fails(7, 0x27, 0x07);
     array.set_quota(&[1, 2], Some(16_384));
@@ -219,11 +220,14 @@ fn initiators_learn_of_events_once() {
     let (array, _disk, host) = Array::with_host();
     let other = array.host("b", 1);
     array.exports.notify(DISK, Event::ThresholdCrossed);
-    assert_eq!((host.settle(), other.settle()), (vec![(0x38, 0x07)], vec![]));
+    assert_eq!((host.take_unit_attentions(), other.take_unit_attentions()), (vec![(0x38, 0x07)], vec![]));
     array.exports.notify(DISK, Event::ContentReplaced);
     array.exports.notify(DISK, Event::CapacityChanged);
     let expected = [(0x28, 0x00), (0x2A, 0x09)];
-    assert_eq!((&host.settle()[..], &other.settle()[..]), (&expected[..], &expected[..]));
+    assert_eq!(
+        (&host.take_unit_attentions()[..], &other.take_unit_attentions()[..]),
+        (&expected[..], &expected[..])
+    );
     array.exports.notify(DiskId(99), Event::ThresholdCrossed);
 }
 
@@ -231,15 +235,15 @@ fn initiators_learn_of_events_once() {
 fn what_happens_is_counted_by_unit_way_kind_and_size() {
     let array = Array::new();
     (1..=2).for_each(|id| drop(array.disk(id)));
-    array.show("a", &[(0, 1), (1, 2)]);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
     let host = array.connect("a", 1);
-    host.settle();
+    host.take_unit_attentions();
     let other = array.host("b", 2);
     host.write(0, &pattern(16, 1)).good();
     host.read(0, 8).good();
     other.read(0, 8).good();
     host.send(&long(0x89, 0, 0, 0x0001), &[pattern(1, 9), pattern(1, 9)].concat()).fails(0x0E, 0x1D, 0);
-    host.ask(&long(0x93, 0x09, 8, 8)).good();
+    host.command(&long(0x93, 0x09, 8, 8)).good();
     let way = |initiator: &str, port| PathId { initiator: initiator.into(), port };
     let all = array.exports.statistics();
     let a = &all[&DISK][&way("a", 1)];
@@ -255,7 +259,7 @@ fn what_happens_is_counted_by_unit_way_kind_and_size() {
     drop(other);
     assert_eq!(array.exports.statistics()[&DISK][&way("b", 2)].of(Operation::Read).operations(), 1, "kept");
     // LOG SENSE reports the same numbers.
-    let log = host.ask(&ten(0x4D, 0, 0x5900_0000, 512)).good();
+    let log = host.command(&ten(0x4D, 0, 0x5900_0000, 512)).good();
     let numbers: Vec<u64> = log[8..40].chunks(8).map(number).collect();
     assert_eq!(numbers, [2, 2, 24, 16], "reads, writes, blocks written, blocks read");
 }

@@ -15,7 +15,7 @@ fn unmap(host: &Host, runs: &[(u64, u32)]) -> crate::host::End {
 
 /// First block, number and state of every descriptor.
 fn status(host: &Host, lba: u64, allocation: u32) -> Vec<(u64, u32, u8)> {
-    let data = host.ask(&long(0x9E, 0x12, lba, allocation)).good();
+    let data = host.command(&long(0x9E, 0x12, lba, allocation)).good();
     data[8..].chunks_exact(16).map(|one| (number(&one[..8]), number(&one[8..12]) as u32, one[12])).collect()
 }
 
@@ -30,11 +30,11 @@ fn unmapped_blocks_read_as_zeros_and_are_reported() {
     assert_eq!(status(&host, 0, 4096), expected);
     assert_eq!(status(&host, 40, 24), [(40, 8, 1)]);
     assert_eq!(status(&host, 40, 8), [], "only the header fits");
-    host.ask(&long(0x9E, 0x12, BLOCKS, 24)).fails(5, 0x21, 0);
+    host.command(&long(0x9E, 0x12, BLOCKS, 24)).fails(5, 0x21, 0);
 }
 
 #[test]
-fn an_unmap_list_is_one_step_or_none() {
+fn an_unmap_list_is_atomic() {
     let (_array, _disk, host) = Array::with_host();
     host.write(0, &pattern(8, 1)).good();
     unmap(&host, &[(0, 8), (BLOCKS, 1)]).fails(5, 0x21, 0);
@@ -45,7 +45,7 @@ fn an_unmap_list_is_one_step_or_none() {
     host.send(&ten(0x42, 0, 0, 4), &[0; 4]).fails(5, 0x1A, 0);
     host.send(&ten(0x42, 1, 0, 0), &[]).fails(5, 0x24, 0);
     host.send(&ten(0x42, 0, 0, 8), &[0, 22, 0, 16, 0, 0, 0, 0]).fails(5, 0x1A, 0);
-    // A last descriptor that is not whole is ignored.
+    // An incomplete last descriptor is ignored.
     let mut list = vec![0, 30, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
     list.extend_from_slice(&[0xFF; 8]);
     host.send(&ten(0x42, 0, 0, list.len() as u16), &list).good();
@@ -58,14 +58,14 @@ fn write_same_fills_maps_and_unmaps() {
     let one = pattern(1, 5);
     host.send(&ten(0x41, 0, 10, 4), &one).good();
     assert_eq!(host.read(10, 4).good(), one.repeat(4));
-    // UNMAP with data that unmapped blocks would not read as: it is written.
+    // UNMAP with data other than zeros: unmapped blocks would not return it, so it is written.
     host.send(&long(0x93, 0x08, 16, 8), &one).good();
     assert_eq!(host.read(16, 8).good(), one.repeat(8));
     host.send(&long(0x93, 0x08, 16, 8), &vec![0; BLOCK]).good();
     assert_eq!(status(&host, 16, 24)[0].2, 1);
-    host.ask(&long(0x93, 0x01, 16, 8)).good();
+    host.command(&long(0x93, 0x01, 16, 8)).good();
     assert_eq!(status(&host, 16, 24)[0], (16, 8, 0), "NDOB writes zeros, which maps");
-    host.ask(&long(0x93, 0x09, 16, 8)).good();
+    host.command(&long(0x93, 0x09, 16, 8)).good();
     assert_eq!(status(&host, 16, 24)[0].2, 1);
     host.send(&long(0x93, 0x18, 0, 8), &one).fails(5, 0x24, 0);
     host.send(&long(0x93, 0, 0, 0), &one).fails(5, 0x24, 0);
@@ -89,29 +89,36 @@ fn a_crossed_threshold_is_reported_once() {
     array.disk(1);
     let (a, b) = (array.host("a", 1), array.host("b", 1));
     set_thresholds(&a, None, Some(2), true);
-    assert_eq!(b.settle(), [(0x2A, 0x01)]);
+    assert_eq!(b.take_unit_attentions(), [(0x2A, 0x01)]);
     let mib = pattern(2048, 1);
     (0..2).for_each(|index| drop(a.write(index * 2048, &mib).good()));
-    assert_eq!((a.settle(), b.settle()), (vec![(0x38, 0x07)], vec![]), "SITUA: one initiator");
-    assert_eq!(a.settle(), []);
+    assert_eq!(
+        (a.take_unit_attentions(), b.take_unit_attentions()),
+        (vec![(0x38, 0x07)], vec![]),
+        "SITUA: one initiator"
+    );
+    assert_eq!(a.take_unit_attentions(), []);
     unmap(&a, &[(0, 4096)]).good();
-    assert_eq!(a.settle(), []);
+    assert_eq!(a.take_unit_attentions(), []);
     set_thresholds(&a, Some(31), None, false);
-    b.settle();
+    b.take_unit_attentions();
     a.write(0, &mib).good();
-    assert_eq!((a.settle(), b.settle()), (vec![(0x38, 0x07)], vec![(0x38, 0x07)]));
+    assert_eq!(
+        (a.take_unit_attentions(), b.take_unit_attentions()),
+        (vec![(0x38, 0x07)], vec![(0x38, 0x07)])
+    );
     // LOG SENSE reports the same counts.
-    let log = a.ask(&ten(0x4D, 0, 0x4C00_0000, 64)).good();
+    let log = a.command(&ten(0x4D, 0, 0x4C00_0000, 64)).good();
     assert_eq!(&log[..4], [0x0C, 0, 0, 24]);
     assert_eq!((log[11], log[23]), (31, 1), "available and used");
 }
 
 #[test]
-fn verify_compares_as_bytchk_says() {
+fn verify_obeys_bytchk() {
     let (_array, _disk, host) = Array::with_host();
     let data = pattern(4, 8);
     host.send(&ten(0x2E, 0x02, 20, 4), &data).good();
-    host.ask(&ten(0x2F, 0, 20, 4)).good();
+    host.command(&ten(0x2F, 0, 20, 4)).good();
     host.send(&ten(0x2F, 0x02, 20, 4), &data).good();
     let mut other = data.clone();
     other[3 * BLOCK + 5] ^= 0x80;
@@ -120,8 +127,8 @@ fn verify_compares_as_bytchk_says() {
     host.send(&long(0x8F, 0x06, 20, 4), &data[..BLOCK]).fails(0x0E, 0x1D, 0);
     host.send(&ten(0x41, 0, 20, 4), &data[..BLOCK]).good();
     host.send(&long(0x8F, 0x06, 20, 4), &data[..BLOCK]).good();
-    host.ask(&long(0x8F, 0x04, 20, 4)).fails(5, 0x24, 0);
-    host.ask(&ten(0x2F, 0, BLOCKS as u32 - 1, 2)).fails(5, 0x21, 0);
+    host.command(&long(0x8F, 0x04, 20, 4)).fails(5, 0x24, 0);
+    host.command(&ten(0x2F, 0, BLOCKS as u32 - 1, 2)).fails(5, 0x21, 0);
 }
 
 #[test]
@@ -141,7 +148,7 @@ fn or_write_and_atomic_writes_are_one_operation() {
 }
 
 #[test]
-fn a_status_inside_of_a_physical_block_begins_at_the_next_one_only_where_it_is_mapped() {
+fn lba_status_from_inside_a_mapped_physical_block_begins_at_the_next_one() {
     let (_array, _disk, host) = Array::with_host();
     host.write(0, &pattern(32, 1)).good();
     assert_eq!(status(&host, 3, 24), [(8, 24, 0)]);

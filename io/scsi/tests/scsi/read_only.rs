@@ -22,14 +22,14 @@ fn shared() -> (Array, Host, Host) {
         ]),
     );
     let reader = array.connect("r", 1);
-    reader.settle();
-    reader.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    reader.take_unit_attentions();
+    reader.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
     (array, writer, reader)
 }
 
 /// What a host sees of a unit that others may have changed.
 fn seen(host: &Host) -> Vec<Bytes> {
-    assert_eq!(host.settle(), [], "it has no unit attention");
+    assert_eq!(host.take_unit_attentions(), [], "it has no unit attention");
     let asked = [
         &ten(0x5A, 0x08, 0x3FFF << 16, 1024)[..],
         &ten(0x5A, 0x08, 0xFFFF << 16, 1024),
@@ -37,7 +37,7 @@ fn seen(host: &Host) -> Vec<Bytes> {
         &[0x5E, 1, 0, 0, 0, 0, 0, 0xFF, 0, 0],
         &long(0x88, 0, 0, 64),
     ];
-    let seen = asked.into_iter().map(|cdb| host.ask(cdb).good()).collect();
+    let seen = asked.into_iter().map(|cdb| host.command(cdb).good()).collect();
     host.write(0, &pattern(64, 5)).good();
     seen
 }
@@ -62,11 +62,11 @@ fn nothing_that_others_share_is_changed() {
         let end = out(&reader, action, 3, 0, 7);
         end.fails(7, 0x27, 0);
     }
-    reader.ask(&[0x16, 0, 0, 0, 0, 0]).fails(7, 0x27, 0);
-    reader.ask(&[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0]).fails(7, 0x27, 0);
-    reader.ask(&[0x17, 0, 0, 0, 0, 0]).good();
-    reader.ask(&[0x1B, 0, 0, 0, 0, 0]).fails(5, 0x24, 0);
-    reader.ask(&[0x1B, 0, 0, 0, 1, 0]).good();
+    reader.command(&[0x16, 0, 0, 0, 0, 0]).fails(7, 0x27, 0);
+    reader.command(&[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0]).fails(7, 0x27, 0);
+    reader.command(&[0x17, 0, 0, 0, 0, 0]).good();
+    reader.command(&[0x1B, 0, 0, 0, 0, 0]).fails(5, 0x24, 0);
+    reader.command(&[0x1B, 0, 0, 0, 1, 0]).good();
     assert_eq!(seen(&writer), before);
 }
 
@@ -88,8 +88,8 @@ fn functions_that_end_the_tasks_of_others_are_rejected() {
     let (array, disk) = Array::with_held_disk();
     array.exports.set_mappings("r", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
     let (writer, reader) = (array.host("a", 1), array.connect("r", 1));
-    reader.settle();
-    writer.ask(&[0x16, 0, 0, 0, 0, 0]).good();
+    reader.take_unit_attentions();
+    writer.command(&[0x16, 0, 0, 0, 0, 0]).good();
     disk.hold();
     let task = crate::host::Task::begin(writer.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 1)));
     for function in [ManagementFunction::ClearTaskSet, ManagementFunction::LogicalUnitReset] {
@@ -108,7 +108,7 @@ fn functions_that_end_the_tasks_of_others_are_rejected() {
 fn a_reservation_does_not_outlast_the_right_to_write() {
     let (array, writer, _) = shared();
     let other = array.host("b", 1);
-    writer.ask(&[0x16, 0, 0, 0, 0, 0]).good();
+    writer.command(&[0x16, 0, 0, 0, 0, 0]).good();
     other.write(0, &pattern(1, 1)).conflicts();
     array.exports.set_mappings("a", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
     other.write(0, &pattern(1, 1)).good();
@@ -139,13 +139,13 @@ fn cdb(numbers: &mut Numbers, usage: &[u8]) -> Vec<u8> {
 fn no_command_at_all_changes_what_others_share() {
     let (_array, writer, reader) = shared();
     writer.write(0, &pattern(64, 5)).good();
-    let commands = writer.ask(&[0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0]).good();
+    let commands = writer.command(&[0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0]).good();
     let mut numbers = Numbers(7);
     for command in commands[4..].chunks(8) {
         let (opcode, action) = (command[0], command[3]);
         let asked =
             [0xA3, 0x0C, if command[5] & 1 == 1 { 2 } else { 1 }, opcode, 0, action, 0, 0, 1, 0, 0, 0];
-        let usage = writer.ask(&asked).good()[4..].to_vec();
+        let usage = writer.command(&asked).good()[4..].to_vec();
         let mut good = 0;
         for _ in 0..150 {
             let mut cdb = cdb(&mut numbers, &usage);
@@ -161,13 +161,13 @@ fn no_command_at_all_changes_what_others_share() {
                 reader.manage(ManagementFunction::LogicalUnitReset);
             }
         }
-        assert_eq!(writer.settle(), [], "{opcode:#04x}/{action:#04x}, {good} GOOD");
+        assert_eq!(writer.take_unit_attentions(), [], "{opcode:#04x}/{action:#04x}, {good} GOOD");
         let blocks = writer.read(0, 64).good();
         assert_eq!(blocks, pattern(64, 5), "{opcode:#04x}/{action:#04x}");
         writer.write(0, &pattern(64, 5)).good();
-        let pages = writer.ask(&ten(0x5A, 0x08, 0x3FFF << 16, 1024)).good();
-        assert_eq!(pages, Array::with_host().2.ask(&ten(0x5A, 0x08, 0x3FFF << 16, 1024)).good());
-        assert_eq!(&writer.ask(&[0x5E, 3, 0, 0, 0, 0, 0, 0xFF, 0, 0]).good()[..], [0; 8]);
+        let pages = writer.command(&ten(0x5A, 0x08, 0x3FFF << 16, 1024)).good();
+        assert_eq!(pages, Array::with_host().2.command(&ten(0x5A, 0x08, 0x3FFF << 16, 1024)).good());
+        assert_eq!(&writer.command(&[0x5E, 3, 0, 0, 0, 0, 0, 0xFF, 0, 0]).good()[..], [0; 8]);
     }
 }
 

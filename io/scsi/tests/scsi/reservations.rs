@@ -46,13 +46,13 @@ fn register(host: &Host, key: u64) {
 }
 
 fn keys(host: &Host) -> Vec<u64> {
-    let data = host.ask(&[0x5E, 0, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
+    let data = host.command(&[0x5E, 0, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
     data[8..].chunks(8).map(number).collect()
 }
 
 /// Key and type of the reservation.
 fn reservation(host: &Host) -> Option<(u64, u8)> {
-    let data = host.ask(&[0x5E, 1, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
+    let data = host.command(&[0x5E, 1, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
     let key = data.get(8..16)?;
     Some((number(key), data[21]))
 }
@@ -69,18 +69,18 @@ fn a_simple_reservation_keeps_others_out_but_lets_them_look() {
     let array = Array::new();
     array.disk(1);
     let (a, b) = (array.host("a", 1), array.host("b", 1));
-    a.ask(&[0x16, 0, 0, 0, 0, 0]).good();
+    a.command(&[0x16, 0, 0, 0, 0, 0]).good();
     a.read(0, 1).good();
-    b.ask(&[0; 6]).conflicts();
+    b.command(&[0; 6]).conflicts();
     b.read(0, 1).conflicts();
-    b.ask(&[0x16, 0, 0, 0, 0, 0]).conflicts();
-    b.ask(&[0x12, 0, 0, 0, 36, 0]).good();
-    b.ask(&[0x03, 0, 0, 0, 18, 0]).good();
-    b.ask(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
+    b.command(&[0x16, 0, 0, 0, 0, 0]).conflicts();
+    b.command(&[0x12, 0, 0, 0, 36, 0]).good();
+    b.command(&[0x03, 0, 0, 0, 18, 0]).good();
+    b.command(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
     // A release by another does nothing, and says that it is fine.
-    b.ask(&[0x17, 0, 0, 0, 0, 0]).good();
+    b.command(&[0x17, 0, 0, 0, 0, 0]).good();
     b.read(0, 1).conflicts();
-    a.ask(&[0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
+    a.command(&[0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0]).good();
     b.read(0, 1).good();
 }
 
@@ -88,10 +88,10 @@ fn a_simple_reservation_keeps_others_out_but_lets_them_look() {
 fn the_old_commands_are_refused_where_anybody_is_registered() {
     let (_array, _disk, a) = Array::with_host();
     register(&a, 7);
-    a.ask(&[0x16, 0, 0, 0, 0, 0]).conflicts();
-    a.ask(&[0x17, 0, 0, 0, 0, 0]).conflicts();
+    a.command(&[0x16, 0, 0, 0, 0, 0]).conflicts();
+    a.command(&[0x17, 0, 0, 0, 0, 0]).conflicts();
     order(&a, REGISTER, 0, 7, 0).good();
-    a.ask(&[0x16, 0, 0, 0, 0, 0]).good();
+    a.command(&[0x16, 0, 0, 0, 0, 0]).good();
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn each_reservation_type_admits_the_initiators_of_the_standard() {
             let status = |allowed| if allowed { Status::Good } else { Status::ReservationConflict };
             assert_eq!(host.read(0, 1).status, status(read), "type {kind}");
             assert_eq!(host.write(0, &pattern(1, 0)).status, status(write), "type {kind}");
-            host.ask(&[0; 6]).good();
+            host.command(&[0; 6]).good();
         }
         let key = if kind >= 7 { 0 } else { 1 };
         assert_eq!(reservation(&other), Some((key, kind)));
@@ -141,7 +141,7 @@ fn keys_are_checked_and_generations_counted() {
     order(&b, RELEASE, EXCLUSIVE, 9, 0).good();
     order(&a, RELEASE, WRITE_EXCLUSIVE, 7, 0).fails(5, 0x26, 0x04);
     assert_eq!(keys(&a), [7, 9]);
-    let data = a.ask(&[0x5E, 0, 0, 0, 0, 0, 0, 0, 4, 0]).good();
+    let data = a.command(&[0x5E, 0, 0, 0, 0, 0, 0, 0, 4, 0]).good();
     assert_eq!(&data[..], [0, 0, 0, 3], "three registrations; reserving is not counted");
 }
 
@@ -153,7 +153,7 @@ fn the_list_has_to_have_its_length_and_the_scope_is_the_unit() {
     order(&a, RESERVE, 0x10 | EXCLUSIVE, 1, 0).fails(5, 0x24, 0);
     order(&a, RESERVE, 2, 1, 0).fails(5, 0x24, 0);
     order(&a, 8, 0, 1, 0).fails(5, 0x24, 0);
-    a.ask(&[0x5E, 4, 0, 0, 0, 0, 0, 0, 8, 0]).fails(5, 0x24, 0);
+    a.command(&[0x5E, 4, 0, 0, 0, 0, 0, 0, 8, 0]).fails(5, 0x24, 0);
 }
 
 #[test]
@@ -165,11 +165,14 @@ fn release_notifies_registrants_that_had_access() {
     register(&b, 2);
     order(&a, RESERVE, WRITE_EXCLUSIVE_REGISTRANTS, 1, 0).good();
     order(&a, RELEASE, WRITE_EXCLUSIVE_REGISTRANTS, 1, 0).good();
-    assert_eq!((a.settle(), b.settle(), c.settle()), (vec![], vec![RELEASED], vec![]));
+    assert_eq!(
+        (a.take_unit_attentions(), b.take_unit_attentions(), c.take_unit_attentions()),
+        (vec![], vec![RELEASED], vec![])
+    );
     order(&a, RESERVE, EXCLUSIVE, 1, 0).good();
     // Unregistering the holder ends the reservation.
     order(&a, REGISTER, 0, 1, 0).good();
-    assert_eq!((reservation(&b), b.settle()), (None, vec![]));
+    assert_eq!((reservation(&b), b.take_unit_attentions()), (None, vec![]));
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn clear_removes_everything_and_notifies_registrants() {
     order(&a, RESERVE, EXCLUSIVE, 1, 0).good();
     order(&b, CLEAR, 0, 2, 0).good();
     assert_eq!((keys(&b), reservation(&b)), (vec![], None));
-    assert_eq!((a.settle(), b.settle()), (vec![PREEMPTED], vec![]));
+    assert_eq!((a.take_unit_attentions(), b.take_unit_attentions()), (vec![PREEMPTED], vec![]));
 }
 
 #[test]
@@ -197,11 +200,11 @@ fn preempt_takes_over_what_the_victim_held() {
     order(&b, PREEMPT, EXCLUSIVE, 2, 1).good();
     assert_eq!(reservation(&b), Some((2, EXCLUSIVE)));
     assert_eq!(keys(&b), [2, 3]);
-    assert_eq!(a.settle(), [UNREGISTERED]);
-    assert_eq!(c.settle(), [RELEASED], "its rights changed with the type");
+    assert_eq!(a.take_unit_attentions(), [UNREGISTERED]);
+    assert_eq!(c.take_unit_attentions(), [RELEASED], "its rights changed with the type");
     // A registration can be taken without touching the reservation.
     order(&b, PREEMPT, EXCLUSIVE, 2, 3).good();
-    assert_eq!((keys(&b), c.settle()), (vec![2], vec![UNREGISTERED]));
+    assert_eq!((keys(&b), c.take_unit_attentions()), (vec![2], vec![UNREGISTERED]));
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn preempt_and_abort_does_not_wait_for_a_task_that_hangs() {
     disk.release();
     assert!(hanging.end().is_none());
     assert_eq!(b.read(0, 1).good(), vec![0; BLOCK]);
-    assert_eq!(a.settle(), [UNREGISTERED]);
+    assert_eq!(a.take_unit_attentions(), [UNREGISTERED]);
     a.write(0, &pattern(1, 1)).conflicts();
 }
 
@@ -261,7 +264,7 @@ fn others_can_be_registered_by_name_and_on_all_ports() {
     out(&a, REGISTER, 0, &list).good();
     assert_eq!(keys(&a), [9; 4], "two initiators on two ports");
     order(&b, RESERVE, EXCLUSIVE, 9, 0).good();
-    let full = a.ask(&[0x5E, 3, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
+    let full = a.command(&[0x5E, 3, 0, 0, 0, 0, 0, 0x10, 0, 0]).good();
     let first = &full[8..];
     assert_eq!(&first[..8], 9u64.to_be_bytes());
     assert_eq!((first[12], &first[18..20]), (0x02, &[0, 1][..]), "ALL_TG_PT, not a holder, port 1");
@@ -339,7 +342,7 @@ fn what_aptpl_asks_for_outlives_the_target() {
     let a = array.host("a", 1);
     out(&a, REGISTER, 0, &list(0, 3, 1)).good();
     order(&a, RESERVE, EXCLUSIVE, 3, 0).good();
-    assert_eq!(a.ask(&[0x5E, 2, 0, 0, 0, 0, 0, 0, 8, 0]).good()[3] & 1, 1, "PTPL_A");
+    assert_eq!(a.command(&[0x5E, 2, 0, 0, 0, 0, 0, 0, 8, 0]).good()[3] & 1, 1, "PTPL_A");
     let restarted = Array::new();
     restarted.exports.add_volume(Arc::new(disk.clone()));
     let (a, b) = (restarted.host("a", 1), restarted.host("b", 1));
@@ -425,7 +428,7 @@ fn whatever_is_accepted_is_the_same_after_a_restart() {
             }
         };
         *if end.status == Status::Good { &mut taken } else { &mut refused } += 1;
-        let full = |host: &Host| host.ask(&[0x5E, 3, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0]).good();
+        let full = |host: &Host| host.command(&[0x5E, 3, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0]).good();
         let restarted = restarted(&disk);
         assert_eq!(restarted.exports.unreadable_states(), []);
         let again = restarted.host("a", 1);
@@ -448,16 +451,16 @@ fn a_state_that_is_not_understood_keeps_everybody_from_writing_until_it_is_clear
     let restarted = restarted(&disk);
     restarted.disk(2);
     for host in [restarted.host("a", 1), restarted.host("b", 1)] {
-        host.settle();
+        host.take_unit_attentions();
         assert_eq!(host.read(0, 1).good(), pattern(1, 1));
         host.write(0, &pattern(1, 2)).conflicts();
-        host.ask(&long(0x93, 0x09, 0, 8)).conflicts();
-        host.ask(&[0x16, 0, 0, 0, 0, 0]).conflicts();
+        host.command(&long(0x93, 0x09, 0, 8)).conflicts();
+        host.command(&[0x16, 0, 0, 0, 0, 0]).conflicts();
         out(&host, REGISTER, 0, &list(0, 3, 1)).conflicts();
         out(&host, PREEMPT_AND_ABORT, WRITE_EXCLUSIVE, &list(3, 3, 0)).conflicts();
         host.send(&[0x15, 0x11, 0, 0, 4, 0], &[0; 4]).conflicts();
         host.manage(ManagementFunction::LogicalUnitReset);
-        host.settle();
+        host.take_unit_attentions();
         host.write(0, &pattern(1, 2)).conflicts();
     }
     assert_eq!(disk.state(), damaged, "what was saved is kept as it is");
@@ -466,7 +469,7 @@ fn a_state_that_is_not_understood_keeps_everybody_from_writing_until_it_is_clear
     let a = restarted.host("a", 1);
     assert!(run(restarted.exports.clear_unreadable_state(DiskId(1))).unwrap());
     assert_eq!(restarted.exports.unreadable_states(), []);
-    assert_eq!(a.settle(), [(0x2A, 0x03)]);
+    assert_eq!(a.take_unit_attentions(), [(0x2A, 0x03)]);
     a.write(0, &pattern(1, 3)).good();
     assert_eq!(keys(&a), []);
     assert!(!run(restarted.exports.clear_unreadable_state(DiskId(1))).unwrap());
@@ -516,10 +519,10 @@ fn a_copy_does_not_write_to_a_fenced_unit() {
     run(disk.execute(Op::SaveState(vec![9].into()))).unwrap();
     let restarted = restarted(&disk);
     restarted.disk(2);
-    restarted.show("a", &[(0, 2), (1, 1)]);
+    restarted.map_luns("a", &[(0, 2), (1, 1)]);
     let a = restarted.connect("a", 1);
-    a.settle();
-    a.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    a.take_unit_attentions();
+    a.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
     let name = scsi::naa(DiskId(1));
     let name = u128::from_str_radix(&name["naa.".len()..], 16).unwrap().to_be_bytes();
     let mut copy = vec![1, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0, 0xE4, 0, 0, 0, 1, 3, 0, 16];

@@ -1,4 +1,4 @@
-//! Hosts on threads of their own: whatever they do to each other, every task ends and is woken for it.
+//! Hosts on separate threads: every task completes and is woken, even if hosts abort each other's tasks.
 
 use crate::host::{Array, BLOCK, BLOCKS, Host, long, pattern};
 use block::mem::MemDisk;
@@ -72,7 +72,7 @@ fn run(execution: Execution) -> Option<Response> {
         }
         let before = std::time::Instant::now();
         park_timeout(Duration::from_secs(60));
-        assert!(before.elapsed() < Duration::from_secs(60), "nobody woke the task");
+        assert!(before.elapsed() < Duration::from_secs(60), "the task was not woken");
     }
 }
 
@@ -120,7 +120,7 @@ fn no_task_is_left_waiting() {
     register.resize(24, 0);
     last.send(&[0x5F, 6, 0, 0, 0, 0, 0, 0, 24, 0], &register).good();
     last.send(&[0x5F, 3, 0, 0, 0, 0, 0, 0, 24, 0], &clear).good();
-    last.settle();
+    last.take_unit_attentions();
     assert_eq!(last.write(0, &pattern(1, 9)).status, Status::Good);
     assert_eq!(last.read(0, 1).good(), pattern(1, 9));
 }

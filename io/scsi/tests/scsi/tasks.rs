@@ -44,7 +44,10 @@ fn clear_task_set_aborts_all_tasks_and_notifies_other_initiators() {
     a.manage(ManagementFunction::ClearTaskSet);
     disk.release();
     assert!(own.end().is_none() && other.end().is_none());
-    assert_eq!((a.settle(), b.settle(), idle.settle()), (vec![], vec![CLEARED], vec![]));
+    assert_eq!(
+        (a.take_unit_attentions(), b.take_unit_attentions(), idle.take_unit_attentions()),
+        (vec![], vec![CLEARED], vec![])
+    );
     assert_eq!(a.read(0, 2).good(), vec![0; 2 * BLOCK]);
 }
 
@@ -57,11 +60,11 @@ fn with_tas_other_initiators_learn_by_status() {
     let page = [0, 0, 0, 0, 0x0A, 10, 0, 0x10, 0, 0x40, 0, 0, 0xFF, 0xFF, 0, 0];
     a.send(&[0x15, 0x10, 0, 0, 16, 0], &page).good();
     disk.hold();
-    assert_eq!(b.settle(), [(0x2A, 0x01)]);
+    assert_eq!(b.take_unit_attentions(), [(0x2A, 0x01)]);
     let task = Task::begin(b.start(0, &write_cdb(1), &pattern(1, 2)));
     a.manage(ManagementFunction::ClearTaskSet);
     assert_eq!(task.end().expect("a response").status, Status::TaskAborted);
-    assert_eq!(b.settle(), []);
+    assert_eq!(b.take_unit_attentions(), []);
 }
 
 #[test]
@@ -74,20 +77,23 @@ fn abort_task_set_leaves_others_alone() {
     disk.release();
     assert!(own.end().is_none());
     other.end().expect("a response").good();
-    assert_eq!(b.settle(), []);
+    assert_eq!(b.take_unit_attentions(), []);
 }
 
 #[test]
 fn a_logical_unit_reset_ends_tasks_and_reservations_and_notifies_everyone() {
     let (array, disk) = Array::with_held_disk();
     let (a, b) = (array.host("a", 1), array.host("b", 2));
-    b.ask(&RESERVE).good();
+    b.command(&RESERVE).good();
     let task = Task::begin(b.start(0, &write_cdb(0), &pattern(1, 1)));
     a.read(0, 1).conflicts();
     assert_eq!(a.manage(ManagementFunction::LogicalUnitReset), ManagementResponse::Complete);
     disk.release();
     assert!(task.end().is_none());
-    assert_eq!((a.settle(), b.settle()), (vec![DEVICE_RESET], vec![DEVICE_RESET]));
+    assert_eq!(
+        (a.take_unit_attentions(), b.take_unit_attentions()),
+        (vec![DEVICE_RESET], vec![DEVICE_RESET])
+    );
     assert_eq!(a.read(0, 1).good(), vec![0; BLOCK]);
 }
 
@@ -95,30 +101,30 @@ fn a_logical_unit_reset_ends_tasks_and_reservations_and_notifies_everyone() {
 fn a_reset_of_the_target_reaches_every_unit_that_the_initiator_sees() {
     let array = Array::new();
     (1..=3).for_each(|id| drop(array.disk(id)));
-    array.show("a", &[(0, 1), (1, 2)]);
-    array.show("b", &[(0, 1), (1, 3)]);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
+    array.map_luns("b", &[(0, 1), (1, 3)]);
     let (a, b) = (array.connect("a", 1), array.connect("b", 1));
     for lun in [0, 1] {
-        a.ask_lun(lun, &[0; 6]).fails(6, 0x29, 0x00);
-        b.ask_lun(lun, &[0; 6]).fails(6, 0x29, 0x00);
+        a.command_lun(lun, &[0; 6]).fails(6, 0x29, 0x00);
+        b.command_lun(lun, &[0; 6]).fails(6, 0x29, 0x00);
     }
     a.manage(ManagementFunction::TargetReset);
-    b.ask_lun(0, &[0; 6]).fails(6, 0x29, 0x03);
-    b.ask_lun(1, &[0; 6]).good();
-    a.ask_lun(1, &[0; 6]).fails(6, 0x29, 0x03);
+    b.command_lun(0, &[0; 6]).fails(6, 0x29, 0x03);
+    b.command_lun(1, &[0; 6]).good();
+    a.command_lun(1, &[0; 6]).fails(6, 0x29, 0x03);
 }
 
 #[test]
 fn the_loss_of_a_nexus_ends_its_tasks_and_its_reservation() {
     let (array, disk) = Array::with_held_disk();
     let (a, b) = (array.host("a", 1), array.host("b", 1));
-    b.ask(&RESERVE).good();
+    b.command(&RESERVE).good();
     let task = Task::begin(b.start(0, &write_cdb(0), &pattern(1, 1)));
     drop(b);
     disk.release();
     assert!(task.end().is_none());
     assert_eq!(a.read(0, 1).good(), vec![0; BLOCK]);
-    assert_eq!(a.settle(), []);
+    assert_eq!(a.take_unit_attentions(), []);
 }
 
 #[test]
@@ -132,7 +138,7 @@ fn an_ordered_task_waits_for_the_older_and_holds_the_younger_back() {
     // Head of queue passes; it reads what is there before the write.
     let head = a.start_with(TaskAttribute::HeadOfQueue, 0, &read, &[]);
     assert_eq!(crate::host::End::from(crate::host::wait(head).expect("a response")).good(), vec![0; BLOCK]);
-    a.ask(&[0x12, 0, 0, 0, 36, 0]).good();
+    a.command(&[0x12, 0, 0, 0, 36, 0]).good();
     disk.release();
     assert!(ordered.poll().is_pending(), "the older task has not been answered yet");
     assert!(older.poll().is_ready());

@@ -35,18 +35,18 @@ fn copy(host: &Host, list: &[u8]) -> End {
 fn results(host: &Host, action: u8, id: u8) -> End {
     let mut cdb = long(0x84, action, 0, 1024);
     cdb[2] = id;
-    host.ask(&cdb)
+    host.command(&cdb)
 }
 
 /// Two disks that host "a" sees as LUN 0 and 1, and a third that it does not see.
 fn array() -> (Array, Host) {
     let array = Array::new();
     (1..=3).for_each(|id| drop(array.disk(id)));
-    array.show("a", &[(0, 1), (1, 2)]);
-    array.show("b", &[(0, 1), (1, 2)]);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
+    array.map_luns("b", &[(0, 1), (1, 2)]);
     let host = array.connect("a", 1);
-    host.settle();
-    host.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    host.take_unit_attentions();
+    host.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
     (array, host)
 }
 
@@ -55,8 +55,8 @@ fn segments_are_copied_in_order_between_the_disks_that_the_host_sees() {
     let (_array, host) = array();
     host.write(0, &pattern(16, 1)).good();
     copy(&host, &list(1, &[1, 2], &[(0, 1, 8, 0, 100), (1, 1, 4, 100, 200), (0, 0, 8, 0, 4)])).good();
-    assert_eq!(host.ask_lun(1, &long(0x88, 0, 100, 8)).good(), pattern(16, 1)[..8 * 512]);
-    assert_eq!(host.ask_lun(1, &long(0x88, 0, 200, 4)).good(), pattern(16, 1)[..4 * 512]);
+    assert_eq!(host.command_lun(1, &long(0x88, 0, 100, 8)).good(), pattern(16, 1)[..8 * 512]);
+    assert_eq!(host.command_lun(1, &long(0x88, 0, 200, 4)).good(), pattern(16, 1)[..4 * 512]);
     assert_eq!(host.read(4, 8).good(), pattern(16, 1)[..8 * 512], "an overlap");
     let status = results(&host, 0, 1).good();
     assert_eq!(&status[..], [0, 0, 0, 8, 1, 0, 3, 1, 0, 0, 0, 10], "three segments, 10 KiB");
@@ -64,7 +64,7 @@ fn segments_are_copied_in_order_between_the_disks_that_the_host_sees() {
 }
 
 #[test]
-fn a_disk_that_the_host_does_not_see_is_out_of_reach() {
+fn a_copy_to_a_disk_that_the_host_does_not_see_is_refused() {
     let (_array, host) = array();
     let end = copy(&host, &list(1, &[1, 3], &[(0, 0, 8, 0, 100), (0, 1, 8, 0, 0)])).fails(0x0A, 0x08, 0x04);
     assert_eq!(end.sense[3..7], [0, 0, 0, 1], "INFORMATION is the number of the segment");
@@ -122,12 +122,12 @@ fn segments_can_be_counted_in_bytes() {
 fn a_copy_respects_the_reservations_of_every_unit_in_it() {
     let (array, a) = array();
     let b = array.connect("b", 1);
-    b.settle();
-    b.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
-    b.ask_lun(1, &[0x16, 0, 0, 0, 0, 0]).good();
+    b.take_unit_attentions();
+    b.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    b.command_lun(1, &[0x16, 0, 0, 0, 0, 0]).good();
     copy(&a, &list(1, &[1, 2], &[(0, 1, 8, 0, 0)])).fails(0x0A, 0x0D, 0x01);
     copy(&a, &list(1, &[1, 2], &[(1, 0, 8, 0, 0)])).fails(0x0A, 0x0D, 0x01);
-    b.ask_lun(1, &[0x17, 0, 0, 0, 0, 0]).good();
+    b.command_lun(1, &[0x17, 0, 0, 0, 0, 0]).good();
     copy(&a, &list(1, &[1, 2], &[(0, 1, 8, 0, 0)])).good();
 }
 
@@ -135,29 +135,29 @@ fn a_copy_respects_the_reservations_of_every_unit_in_it() {
 fn disks_that_cannot_reach_each_other_are_copied_through_the_target() {
     let array = Array::new();
     array.disk(1);
-    let elsewhere = Array::new();
-    let foreign = elsewhere.disk(2);
+    let other_array = Array::new();
+    let foreign = other_array.disk(2);
     array.exports.add_volume(std::sync::Arc::new(foreign));
-    array.show("a", &[(0, 1), (1, 2)]);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
     let host = array.connect("a", 1);
-    host.settle();
-    host.ask_lun(1, &[0; 6]).fails(6, 0x29, 0);
+    host.take_unit_attentions();
+    host.command_lun(1, &[0; 6]).fails(6, 0x29, 0);
     let data = pattern(5000, 3);
     host.write(0, &data).good();
     copy(&host, &list(1, &[1, 2], &[(0, 1, 5000, 0, 7), (1, 1, 4000, 7, 9)])).good();
-    let read = host.ask_lun(1, &long(0x88, 0, 9, 4000)).good();
+    let read = host.command_lun(1, &long(0x88, 0, 9, 4000)).good();
     assert!(read == data[..4000 * 512], "an overlap is copied as a whole");
 }
 
 #[test]
-fn operating_parameters_and_the_page_agree() {
+fn operating_parameters_match_the_third_party_copy_page() {
     let (_array, host) = array();
     let data = results(&host, 3, 0).good();
     assert_eq!(usize::from(data[3]), data.len() - 4);
     assert_eq!(data[8..12], [0, 128, 1, 0]);
     assert_eq!(data[16..20], (256u32 << 20).to_be_bytes());
     assert_eq!(data[43..], [3, 0x02, 0x0A, 0xE4]);
-    let page = host.ask(&[0x12, 1, 0x8F, 4, 0, 0]).good();
+    let page = host.command(&[0x12, 1, 0x8F, 4, 0, 0]).good();
     let (mut at, mut kinds) = (4, Vec::new());
     while at < page.len() {
         kinds.push(u16::from_be_bytes([page[at], page[at + 1]]));
@@ -171,19 +171,19 @@ fn operating_parameters_and_the_page_agree() {
 }
 
 #[test]
-fn a_copy_takes_from_a_hard_quota_what_it_really_maps() {
+fn a_copy_is_charged_to_a_hard_quota_by_the_blocks_it_maps() {
     let (array, host) = array();
     host.write(0, &pattern(8, 1)).good();
     host.write(24, &pattern(8, 2)).good();
     let part = |from, to, blocks| copy(&host, &list(1, &[1, 2], &[(0, 1, blocks, from, to)]));
-    // Half of 16 KiB is mapped, and only that has to be on the target.
+    // Half of the source's 16 KiB is mapped, and only that half is mapped on the target.
     array.set_quota(&[1, 2], Some(16_384));
     part(0, 0, 32).good();
-    assert_eq!(host.ask_lun(1, &long(0x88, 0, 24, 8)).good(), pattern(8, 2));
+    assert_eq!(host.command_lun(1, &long(0x88, 0, 24, 8)).good(), pattern(8, 2));
     part(0, 0, 32).good();
     part(0, 32, 32).fails(7, 0x27, 0x07);
     assert_eq!(array.exports.refresh_quota(7), QuotaRefusals { operations: 1, bytes: 8192 });
-    assert_eq!(host.ask_lun(1, &long(0x88, 0, 32, 8)).good(), vec![0; 8 * BLOCK]);
+    assert_eq!(host.command_lun(1, &long(0x88, 0, 32, 8)).good(), vec![0; 8 * BLOCK]);
     part(8, 32, 16).good();
     array.set_quota(&[1, 2], None);
     array.set_quota(&[2], Some(12_288));

@@ -76,7 +76,7 @@ impl Array {
     }
 
     /// Shows disks to an initiator: number and identity.
-    pub fn show(&self, name: &str, luns: &[(u16, u128)]) {
+    pub fn map_luns(&self, name: &str, luns: &[(u16, u128)]) {
         let view: BTreeMap<u16, DiskId> = luns.iter().map(|(lun, id)| (*lun, DiskId(*id))).collect();
         self.exports.set_mappings(name, view);
     }
@@ -95,7 +95,7 @@ impl Array {
         (array, disk, host)
     }
 
-    /// One disk that holds changes back, shown as LUN 0 to whoever connects as a host.
+    /// One disk that can hold changes back, mapped as LUN 0 to every host that connects.
     pub fn with_held_disk() -> (Array, held::Held) {
         let array = Array::new();
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
@@ -114,9 +114,9 @@ impl Array {
 
     /// A host that sees disk 1 as LUN 0 and has no unit attention left.
     pub fn host(&self, name: &str, port: u16) -> Host {
-        self.show(name, &[(0, 1)]);
+        self.map_luns(name, &[(0, 1)]);
         let host = self.connect(name, port);
-        host.settle();
+        host.take_unit_attentions();
         host
     }
 }
@@ -189,12 +189,12 @@ impl Host {
     }
 
     /// Sends a command without Data-Out.
-    pub fn ask(&self, cdb: &[u8]) -> End {
+    pub fn command(&self, cdb: &[u8]) -> End {
         self.send(cdb, &[])
     }
 
     /// Sends a command to a logical unit and waits for its end.
-    pub fn ask_lun(&self, lun: u16, cdb: &[u8]) -> End {
+    pub fn command_lun(&self, lun: u16, cdb: &[u8]) -> End {
         End::of(self.start(lun, cdb, &[]))
     }
 
@@ -231,9 +231,9 @@ impl Host {
     }
 
     /// Takes every unit attention condition of LUN 0.
-    pub fn settle(&self) -> Vec<(u8, u8)> {
+    pub fn take_unit_attentions(&self) -> Vec<(u8, u8)> {
         let mut seen = Vec::new();
-        while let Some((6, asc, ascq)) = self.ask(&[0; 6]).code() {
+        while let Some((6, asc, ascq)) = self.command(&[0; 6]).code() {
             seen.push((asc, ascq));
         }
         seen
@@ -244,7 +244,7 @@ impl Host {
     }
 
     pub fn read(&self, lba: u64, blocks: u32) -> End {
-        self.ask(&long(0x88, 0, lba, blocks))
+        self.command(&long(0x88, 0, lba, blocks))
     }
 }
 
