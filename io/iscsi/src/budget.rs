@@ -4,7 +4,7 @@
 //! request, and responses until they are sent. Within its guarantee a connection counts by itself and takes no lock.
 //! Beyond that it draws from the pool, which is shared by initiator:
 //!
-//! - An initiator that holds nothing of the pool may draw whatever is free. One that holds something may draw until it
+//! - An initiator that holds nothing of the pool may draw all that is free. One that holds something may draw until it
 //!   holds as much as is left for all others (dynamic threshold). So one initiator gets at most half of the pool, and
 //!   a newcomer finds some.
 //! - Draws that do not fit wait in order of arrival. Initiators that hold nothing go first, and memory that becomes

@@ -2,7 +2,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A budget whose pool has so many MiB for draws while the shares of [`session`] are there.
+/// A budget whose pool has this many MiB for draws in addition to the shares of [`session`].
 fn budget(mib: u64, sessions: u64) -> Arc<Budget> {
     let total =
         (mib * MIB + sessions * SESSION_TOTAL_GUARANTEE_BYTES) * HEADROOM_DIVISOR / (HEADROOM_DIVISOR - 1);
@@ -92,7 +92,7 @@ fn a_surplus_goes_back_at_once_when_somebody_waits_and_with_its_session() {
     let mut one = session(&budget, "one");
     assert!(one.cover(SESSION_GUARANTEE_BYTES + 3 * MIB));
     one.settle(SESSION_GUARANTEE_BYTES);
-    assert!(one.covers(SESSION_GUARANTEE_BYTES + 3 * MIB), "kept while nobody waits");
+    assert!(one.covers(SESSION_GUARANTEE_BYTES + 3 * MIB), "kept while no one waits");
     let mut other = session(&budget, "other");
     assert_eq!(other.wait_for(SESSION_GUARANTEE_BYTES + 8 * MIB), Ok(()));
     assert!(budget.is_contended() && one.blocks_others());

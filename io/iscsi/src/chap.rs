@@ -1,4 +1,4 @@
-//! CHAP as iSCSI uses it (RFC 7143 clause 12.1.3, RFC 1994; SHA-256 from RFC 9437's registry): one-way and mutual.
+//! CHAP authentication of iSCSI (RFC 7143 clause 12.1.3, RFC 1994; SHA-256 from RFC 9437's registry): one-way and mutual.
 
 use crate::access::Credentials;
 use crate::keys::number;
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// Longest challenge that is accepted, in bytes (12.1.3).
 const MAX_CHALLENGE_BYTES: usize = 1024;
 
-/// Randomness for one login, from outside: an identifier and a challenge that were never used before.
+/// Randomness for one login, supplied by the caller: an identifier and a challenge that were never used before.
 #[derive(Clone, Copy)]
 pub struct Nonce {
     /// The CHAP identifier.
@@ -31,9 +31,9 @@ pub(crate) enum ChapError {
     Name,
     #[error("wrong CHAP response")]
     Response,
-    #[error("the initiator sent our own challenge back")]
+    #[error("the initiator sent the target's own challenge back")]
     Reflection,
-    #[error("the initiator wants the target to authenticate itself, but has no secret for that")]
+    #[error("the initiator requests mutual CHAP, but its host has no mutual secret")]
     NoMutual,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    /// The first exchange: the first of the initiator's algorithms that we know, and a challenge.
+    /// The first exchange: the first of the initiator's algorithms that the target supports, and a challenge.
     pub(crate) fn offer(offered: &Pairs, nonce: Nonce) -> Result<(Self, Pairs), ChapError> {
         let list = offered.get("CHAP_A").ok_or(ChapError::Malformed("CHAP_A"))?;
         let known = |number: &str| ALGORITHMS.iter().find(|(name, _)| *name == number);
@@ -94,37 +94,42 @@ impl Challenge {
     pub(crate) fn check(
         &self,
         sent: &Pairs,
-        wanted: &Credentials,
+        expected: &Credentials,
         own: Option<&Credentials>,
     ) -> Result<Pairs, ChapError> {
         let name = sent.get("CHAP_N").ok_or(ChapError::Malformed("CHAP_N"))?;
         let response = binary(sent, "CHAP_R")?;
         let challenge = self.algorithm.challenge(&self.nonce);
-        let right = self.algorithm.respond(self.nonce.id, &wanted.secret, challenge);
+        let expected_response = self.algorithm.respond(self.nonce.id, &expected.secret, challenge);
         // Both are compared before either is reported, so that timing reveals nothing.
-        let (name_is_right, response_is_right) =
-            (equal(name.as_bytes(), wanted.name.as_bytes()), equal(&response, &right));
-        if !name_is_right {
+        let (name_matches, response_matches) =
+            (equal(name.as_bytes(), expected.name.as_bytes()), equal(&response, &expected_response));
+        if !name_matches {
             return Err(ChapError::Name);
         }
-        if !response_is_right {
+        if !response_matches {
             return Err(ChapError::Response);
         }
         if sent.get("CHAP_C").is_none() && sent.get("CHAP_I").is_none() {
             return Ok(Pairs::new());
         }
-        self.answer(sent, wanted, own.ok_or(ChapError::NoMutual)?)
+        self.respond_mutual(sent, expected, own.ok_or(ChapError::NoMutual)?)
     }
 
-    fn answer(&self, sent: &Pairs, wanted: &Credentials, own: &Credentials) -> Result<Pairs, ChapError> {
+    fn respond_mutual(
+        &self,
+        sent: &Pairs,
+        expected: &Credentials,
+        own: &Credentials,
+    ) -> Result<Pairs, ChapError> {
         let id = sent.get("CHAP_I").and_then(number).and_then(|id| u8::try_from(id).ok());
         let id = id.ok_or(ChapError::Malformed("CHAP_I"))?;
         let challenge = binary(sent, "CHAP_C")?;
         if challenge.is_empty() || challenge.len() > MAX_CHALLENGE_BYTES {
             return Err(ChapError::Malformed("CHAP_C"));
         }
-        // A response to our own challenge, or with the initiator's secret, would help an impostor.
-        if challenge == self.algorithm.challenge(&self.nonce) || own.secret == wanted.secret {
+        // A response to the target's own challenge, or with the initiator's secret, would help an impostor.
+        if challenge == self.algorithm.challenge(&self.nonce) || own.secret == expected.secret {
             return Err(ChapError::Reflection);
         }
         let mut answer = Pairs::new();
@@ -156,7 +161,7 @@ fn to_hex(bytes: &[u8]) -> String {
     std::iter::once("0x".to_owned()).chain(digits).collect()
 }
 
-/// Equality in a time that depends on the lengths only.
+/// Comparison in a time that depends on the lengths only.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |seen, (x, y)| std::hint::black_box(seen | (x ^ y)));
     a.len() == b.len() && difference == 0

@@ -56,9 +56,9 @@ pub type SessionLookup = Arc<dyn Fn(&LoginIdentity) -> Option<u16> + Send + Sync
 pub struct Timeouts {
     /// A login has to be complete after this time.
     pub login: u32,
-    /// After this much silence the initiator is pinged.
+    /// After this time without input the initiator is pinged.
     pub idle: u32,
-    /// After this much more silence the connection is dropped.
+    /// After this additional time without input the connection is dropped.
     pub dead: u32,
 }
 
@@ -75,9 +75,9 @@ pub struct Connection {
     stage: Stage,
     /// A PDU has arrived for which there is no room yet.
     blocked: bool,
-    /// Ticks since the initiator was last heard, and whether it was heard since the last tick.
-    quiet: u32,
-    heard: bool,
+    /// Ticks without activity of the initiator, and whether it was active since the last tick.
+    idle_ticks: u32,
+    was_active: bool,
     /// The last send was partial, so sending more proves that the initiator receives.
     backlog: bool,
     /// The name that the initiator gave in login.
@@ -89,7 +89,7 @@ pub struct Connection {
 enum Stage {
     /// The window starts at the first CmdSN, from which the session continues.
     Login(Box<Login>, Window),
-    /// Login is complete but for the session.
+    /// Login is complete except that the session is not open yet.
     Opening(Box<Opening>),
     Full(Box<Session>),
     Ended(SessionEnd),
@@ -114,15 +114,15 @@ impl Connection {
     /// A connection that expects a login.
     pub fn new(setup: ConnectionConfig) -> Self {
         let login = Login::new(setup.offers.clone(), setup.portal, setup.nonce);
-        // The window is the initiator's to begin: the first request replaces it.
+        // The first request replaces it: the initiator chooses where the window begins.
         let window = Window::new(0, setup.limits.commands);
         Self {
             wire: Wire::new(LOGIN_DATA_BYTES, BudgetShare::before_login(setup.budget.clone())),
             setup,
             stage: Stage::Login(Box::new(login), window),
             blocked: false,
-            quiet: 0,
-            heard: false,
+            idle_ticks: 0,
+            was_active: false,
             backlog: false,
             named: None,
             refused: None,
@@ -144,7 +144,7 @@ impl Connection {
 
     /// Bytes were put into [`Connection::space`].
     pub fn received(&mut self) {
-        self.heard = true;
+        self.was_active = true;
         self.proceed();
     }
 
@@ -176,7 +176,7 @@ impl Connection {
     fn admit(&mut self, header: &Header) -> Result<Admit, SessionEnd> {
         match &mut self.stage {
             Stage::Full(session) => session.admit(&mut self.wire, header),
-            // An initiator that does not read responses gets no more of them.
+            // An initiator that does not read its responses is not served further.
             _ if self.wire.out.len() as u64 > LOGIN_MAX_UNSENT_BYTES / 2 => Ok(Admit::Wait),
             _ => Ok(Admit::Take(0)),
         }
@@ -255,7 +255,7 @@ impl Connection {
                 let cause = match status {
                     LoginStatus::AuthorizationFailure => RefusalCause::AccessChanged,
                     LoginStatus::OutOfResources => RefusalCause::TooManyConnections,
-                    other => RefusalCause::BrokenOff(format!("{other:?}")),
+                    other => RefusalCause::Abandoned(format!("{other:?}")),
                 };
                 return self.refuse(&window, &header, Refusal::new(status, cause));
             }
@@ -318,7 +318,7 @@ impl Connection {
 
     /// The first `bytes` of [`Connection::slices`] were sent.
     pub fn sent(&mut self, bytes: usize) {
-        self.heard |= self.backlog;
+        self.was_active |= self.backlog;
         self.wire.out.advance(bytes);
         self.backlog = !self.wire.out.is_empty();
         match &self.stage {
@@ -327,7 +327,7 @@ impl Connection {
         }
     }
 
-    /// A second has passed.
+    /// Called once a second.
     pub fn tick(&mut self) {
         let Timeouts { login, idle, dead } = self.setup.timeouts;
         if let Stage::Full(session) = &mut self.stage
@@ -338,25 +338,25 @@ impl Connection {
             ));
         }
         let waits_for_initiator = self.wants_input() || self.wants_output();
-        let alive = std::mem::take(&mut self.heard) || !waits_for_initiator;
+        let alive = std::mem::take(&mut self.was_active) || !waits_for_initiator;
         // Traffic extends neither a login nor a close.
         if alive && matches!(self.stage, Stage::Full(_)) {
-            self.quiet = 0;
+            self.idle_ticks = 0;
             return;
         }
-        self.quiet += 1;
+        self.idle_ticks += 1;
         match &mut self.stage {
-            Stage::Login(..) | Stage::Opening(_) if self.quiet >= login => {
+            Stage::Login(..) | Stage::Opening(_) if self.idle_ticks >= login => {
                 self.end(SessionEnd::Protocol("login took too long".to_owned()));
             }
-            Stage::Full(_) if self.quiet >= idle + dead => {
-                self.end(SessionEnd::Protocol(format!("nothing heard for {} seconds", self.quiet)));
+            Stage::Full(_) if self.idle_ticks >= idle + dead => {
+                self.end(SessionEnd::Protocol(format!("nothing received for {} seconds", self.idle_ticks)));
             }
-            Stage::Full(session) if self.quiet == idle && !session.identity.discovery => {
+            Stage::Full(session) if self.idle_ticks == idle && !session.identity.discovery => {
                 session.ping(&mut self.wire);
             }
             // The initiator does not receive the last bytes.
-            Stage::Ended(_) if self.quiet >= dead => {
+            Stage::Ended(_) if self.idle_ticks >= dead => {
                 self.wire.out = Outgoing::default();
                 self.wire.share.settle_all(0);
             }
@@ -379,11 +379,11 @@ impl Connection {
 
     fn end(&mut self, end: SessionEnd) {
         if matches!(self.stage, Stage::Login(..) | Stage::Opening(_)) && self.named.is_some() {
-            self.refused.get_or_insert_with(|| RefusalCause::BrokenOff(end.to_string()));
+            self.refused.get_or_insert_with(|| RefusalCause::Abandoned(end.to_string()));
         }
         if !matches!(self.stage, Stage::Ended(_)) {
             self.stage = Stage::Ended(end);
-            self.quiet = 0;
+            self.idle_ticks = 0;
             self.wire.incoming = Incoming::new(0);
             self.wire.share.stop_waiting();
             self.wire.share.settle_all(self.wire.out.len() as u64);

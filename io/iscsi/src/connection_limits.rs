@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Connections beyond the limit that may be open for a moment while evicted ones close.
+/// Connections beyond the limit that may be open while evicted ones close.
 const MAX_LEAVING_CONNECTIONS: usize = 32;
 
 /// Limits on the number of connections.
@@ -81,7 +81,7 @@ impl Connections {
 
     pub(crate) fn broadcast(&self, control: &Control) {
         for open in self.open.lock().values() {
-            // One that has ended does not listen any more.
+            // An ended connection no longer receives.
             let _gone = open.control.send(control.clone());
         }
     }
@@ -117,17 +117,17 @@ fn evict(open: &mut BTreeMap<u64, Open>) -> bool {
 }
 
 fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
-    let is_meant =
+    let is_candidate =
         |other: &&mut Open| other.state == ConnectionState::Unauthenticated && other.from == address;
-    let Some(oldest) = open.values_mut().find(is_meant) else { return false };
+    let Some(oldest) = open.values_mut().find(is_candidate) else { return false };
     oldest.state = ConnectionState::Leaving;
-    // One that is ending already leaves as well.
+    // A connection that is already ending frees its slot as well.
     let _gone = oldest.control.send(Control::Evict);
     true
 }
 
-/// The address by which connections are counted: for IPv6 its /64 network, all of which one host may use.
-fn sender(address: IpAddr) -> IpAddr {
+/// The address by which connections are counted: for IPv6 its /64 network, since one host may use all of it.
+fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
         address => address,
@@ -148,20 +148,20 @@ impl ConnectionSlot {
         control: UnboundedSender<Control>,
         address: IpAddr,
     ) -> Option<Self> {
-        let from = sender(address);
+        let from = counted_address(address);
         let limits = connections.limits;
         let mut open = connections.open.lock();
-        let mut staying = 0;
+        let mut active = 0;
         let (mut unauthenticated, mut of_address) = (0, 0);
         for other in open.values() {
-            let stranger = usize::from(other.state == ConnectionState::Unauthenticated);
-            staying += usize::from(other.state != ConnectionState::Leaving);
-            unauthenticated += stranger;
-            of_address += if other.from == from { stranger } else { 0 };
+            let is_unauthenticated = usize::from(other.state == ConnectionState::Unauthenticated);
+            active += usize::from(other.state != ConnectionState::Leaving);
+            unauthenticated += is_unauthenticated;
+            of_address += if other.from == from { is_unauthenticated } else { 0 };
         }
         let made_room = match () {
             () if of_address >= limits.unauthenticated_per_address => evict_from(&mut open, from),
-            () if unauthenticated >= limits.unauthenticated || staying >= limits.total => evict(&mut open),
+            () if unauthenticated >= limits.unauthenticated || active >= limits.total => evict(&mut open),
             () => true,
         };
         if !made_room {
@@ -174,13 +174,13 @@ impl ConnectionSlot {
         Some(Self { connections: connections.clone(), id, shard })
     }
 
-    /// The runtime that the connection lives on.
+    /// The runtime that runs the connection.
     pub(crate) fn shard(&self) -> Shard {
         self.connections.shards[self.shard].0.clone()
     }
 
-    /// It is a session of a host now.
-    pub(crate) fn keep(&self) {
+    /// Marks the connection as a session of a host.
+    pub(crate) fn set_host(&self) {
         if let Some(open) = self.connections.open.lock().get_mut(&self.id)
             && open.state == ConnectionState::Unauthenticated
         {
@@ -201,26 +201,26 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-    struct Crowd {
+    struct Fixture {
         connections: Arc<Connections>,
-        places: Vec<(Option<ConnectionSlot>, UnboundedReceiver<Control>)>,
+        slots: Vec<(Option<ConnectionSlot>, UnboundedReceiver<Control>)>,
     }
 
-    impl Crowd {
+    impl Fixture {
         fn new(limits: ConnectionLimits) -> Self {
             let shard = tokio::runtime::Handle::current();
-            Self { connections: Connections::new(vec![shard], limits), places: Vec::new() }
+            Self { connections: Connections::new(vec![shard], limits), slots: Vec::new() }
         }
 
         fn take(&mut self, address: &str) -> usize {
             let (sender, receiver) = unbounded_channel();
-            let place = ConnectionSlot::take(&self.connections, sender, address.parse().unwrap());
-            self.places.push((place, receiver));
-            self.places.len() - 1
+            let slot = ConnectionSlot::take(&self.connections, sender, address.parse().unwrap());
+            self.slots.push((slot, receiver));
+            self.slots.len() - 1
         }
 
         fn is_evicted(&mut self, index: usize) -> bool {
-            matches!(self.places[index].1.try_recv(), Ok(Control::Evict))
+            matches!(self.slots[index].1.try_recv(), Ok(Control::Evict))
         }
     }
 
@@ -228,46 +228,46 @@ mod tests {
         ConnectionLimits { total: 8, unauthenticated: 6, unauthenticated_per_address: 4 };
 
     #[tokio::test]
-    async fn an_address_with_many_strangers_loses_its_own() {
-        let mut crowd = Crowd::new(LIMITS);
-        let host = crowd.take("10.0.0.2");
-        let attack: Vec<_> = (0..10).map(|_| crowd.take("10.0.0.1")).collect();
-        assert!(!crowd.is_evicted(host));
-        let evicted = attack.into_iter().map(|index| crowd.is_evicted(index)).collect::<Vec<_>>();
+    async fn an_address_with_many_unauthenticated_connections_loses_its_own() {
+        let mut fixture = Fixture::new(LIMITS);
+        let host = fixture.take("10.0.0.2");
+        let attack: Vec<_> = (0..10).map(|_| fixture.take("10.0.0.1")).collect();
+        assert!(!fixture.is_evicted(host));
+        let evicted = attack.into_iter().map(|index| fixture.is_evicted(index)).collect::<Vec<_>>();
         assert_eq!(evicted.iter().filter(|evicted| **evicted).count(), 6);
-        assert!(evicted[..6].iter().all(|evicted| *evicted), "the oldest go first");
+        assert!(evicted[..6].iter().all(|evicted| *evicted), "the oldest are evicted first");
     }
 
     #[tokio::test]
-    async fn strangers_of_many_addresses_are_bounded_too_and_hosts_stay() {
-        let mut crowd = Crowd::new(LIMITS);
-        let hosts: Vec<_> = (0..3).map(|_| crowd.take("10.0.0.2")).collect();
-        hosts.iter().for_each(|index| crowd.places[*index].0.as_ref().unwrap().keep());
-        let attack: Vec<_> = (0..20).map(|number| crowd.take(&format!("10.1.0.{}", number % 7))).collect();
-        let count = attack.iter().filter(|index| crowd.is_evicted(**index)).count();
-        assert_eq!(count, 15, "eight places, of which hosts have three");
-        assert!(hosts.into_iter().all(|index| !crowd.is_evicted(index)));
-        assert!(!crowd.connections.is_crowded());
+    async fn unauthenticated_connections_are_limited_in_total_and_hosts_stay() {
+        let mut fixture = Fixture::new(LIMITS);
+        let hosts: Vec<_> = (0..3).map(|_| fixture.take("10.0.0.2")).collect();
+        hosts.iter().for_each(|index| fixture.slots[*index].0.as_ref().unwrap().set_host());
+        let attack: Vec<_> = (0..20).map(|number| fixture.take(&format!("10.1.0.{}", number % 7))).collect();
+        let count = attack.iter().filter(|index| fixture.is_evicted(**index)).count();
+        assert_eq!(count, 15, "eight slots, three of them with hosts");
+        assert!(hosts.into_iter().all(|index| !fixture.is_evicted(index)));
+        assert!(!fixture.connections.is_crowded());
     }
 
     #[tokio::test]
-    async fn there_is_no_place_when_all_are_hosts() {
-        let mut crowd = Crowd::new(LIMITS);
+    async fn no_slot_is_free_when_all_connections_are_hosts() {
+        let mut fixture = Fixture::new(LIMITS);
         for _ in 0..8 {
-            let index = crowd.take("10.0.0.2");
-            crowd.places[index].0.as_ref().unwrap().keep();
+            let index = fixture.take("10.0.0.2");
+            fixture.slots[index].0.as_ref().unwrap().set_host();
         }
-        let late = crowd.take("10.0.0.3");
-        assert!(crowd.places[late].0.is_none());
-        assert!(!crowd.connections.evict());
-        crowd.places[0].0 = None;
-        let late = crowd.take("10.0.0.3");
-        assert!(crowd.places[late].0.is_some());
+        let late = fixture.take("10.0.0.3");
+        assert!(fixture.slots[late].0.is_none());
+        assert!(!fixture.connections.evict());
+        fixture.slots[0].0 = None;
+        let late = fixture.take("10.0.0.3");
+        assert!(fixture.slots[late].0.is_some());
     }
 
     #[test]
-    fn an_address_of_ipv6_stands_for_its_network() {
-        let of = |text: &str| sender(text.parse().unwrap());
+    fn ipv6_addresses_are_counted_by_network() {
+        let of = |text: &str| counted_address(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));

@@ -176,7 +176,7 @@ fn a_silent_initiator_is_pinged_and_then_given_up() {
         lab.connection.tick();
     }
     lab.connection.tick();
-    assert!(lab.connection.ended().unwrap().contains("nothing heard"));
+    assert!(lab.connection.ended().unwrap().contains("nothing received"));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn a_slow_reader_stops_its_own_input() {
     }
     lab.deliver(&bytes);
     let done = lab.executed().len();
-    assert!((3..=5).contains(&done), "{done} commands while nobody reads");
+    assert!((3..=5).contains(&done), "{done} commands while the initiator reads nothing");
     let ping = Header::new(opcode::NOP_OUT | 0x40, FINAL).with_itt(5).put_u32(24, lab.cmd_sn);
     let mut pings = 0;
     while lab.connection.wants_input() {
@@ -339,7 +339,7 @@ fn a_reader_that_never_reads_is_given_up() {
     assert!(lab.connection.ended().is_some());
     lab.connection.tick();
     lab.connection.tick();
-    assert!(!lab.connection.wants_output(), "what nobody takes is thrown away");
+    assert!(!lab.connection.wants_output(), "unread output is discarded");
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn snack_is_rejected_and_unknown_opcodes_end_the_connection() {
 }
 
 /// Arbitrary bytes, and valid PDUs with a few bytes changed, against a login and a session: nothing may panic,
-/// and whatever comes out must be well-formed.
+/// and all output must be well-formed.
 #[test]
 fn mutated_pdus_never_panic() {
     for seed in 0..1000_u64 {
@@ -523,7 +523,7 @@ fn what_is_beyond_the_room_waits_and_can_be_aborted() {
     lab.send(write, &[]);
     assert_eq!(lab.executed().len(), 2, "two reads are more than there is room for");
     assert!(lab.answers().is_empty(), "no data is asked for meanwhile");
-    assert!(lab.connection.wants_input(), "but the initiator is heard");
+    assert!(lab.connection.wants_input(), "but input is received");
     // One of those that wait is aborted, and never begins.
     lab.manage(1, 0, tags[3], 0);
     assert_eq!(lab.one().header.opcode(), opcode::TASK_MANAGEMENT_RESPONSE);

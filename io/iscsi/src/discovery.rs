@@ -67,7 +67,7 @@ impl Exchange {
     ) -> Result<(Header, Bytes), TextRequestError> {
         let header = &pdu.header;
         match header.ttt() {
-            // A new exchange ends whatever was open (11.10.4).
+            // A new exchange ends an open one (11.10.4).
             NO_TAG => *self = Self::default(),
             EXCHANGE_TAG if self.open => {}
             _ => return Err(TextRequestError::Tag),
@@ -118,7 +118,7 @@ fn answer(
         }
     }
     let setting = Setting { login: false, discovery: place.discovery };
-    let negotiated = negotiation.answer(&others, place.offers, setting)?;
+    let negotiated = negotiation.respond(&others, place.offers, setting)?;
     let not_understood = negotiated.iter().filter(|(_, value)| *value == "NotUnderstood").count();
     if not_understood > 0 && not_understood == sent.iter().count() {
         return Err(TextRequestError::Unknown);

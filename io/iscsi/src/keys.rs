@@ -5,7 +5,7 @@ use crate::text::Pairs;
 /// Largest value of a length key (13.12 to 13.14): 2^24 - 1.
 const MAX_LENGTH: u32 = (1 << 24) - 1;
 
-/// Most bytes of data that the target takes in a PDU before login is complete: the default of the standard.
+/// Maximum bytes of data that the target receives in a PDU before login is complete: the default of the standard.
 pub(crate) const LOGIN_DATA_BYTES: usize = 8192;
 /// The same in a discovery session, as declared there.
 pub(crate) const DISCOVERY_DATA_BYTES: usize = 16 << 10;
@@ -21,19 +21,19 @@ pub struct Parameters {
     pub initial_r2t: bool,
     /// Commands may carry data.
     pub immediate_data: bool,
-    /// Most bytes of data that the initiator takes in a PDU.
+    /// Maximum bytes of data that the initiator receives in a PDU.
     pub max_send_data: u32,
-    /// Most bytes of a solicited or Data-In sequence.
+    /// Maximum bytes of a solicited or Data-In sequence.
     pub max_burst: u32,
-    /// Most unsolicited bytes of a command.
+    /// Maximum unsolicited bytes of a command.
     pub first_burst: u32,
-    /// Most R2Ts outstanding for a command.
+    /// Maximum R2Ts outstanding for a command.
     pub max_outstanding_r2t: u32,
     /// Seconds the initiator waits before it logs in again.
     pub time_to_wait: u32,
     /// Seconds that tasks outlive their connection: zero.
     pub time_to_retain: u32,
-    /// Most connections in a session.
+    /// Maximum connections in a session.
     pub max_connections: u32,
     /// Error recovery level.
     pub error_recovery_level: u32,
@@ -64,7 +64,7 @@ impl Default for Parameters {
 /// Values that the target proposes or allows at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers {
-    /// Most bytes of data that we take in a PDU.
+    /// Maximum bytes of data that the target receives in a PDU.
     pub max_receive_data: u32,
     /// Largest MaxBurstLength.
     pub max_burst: u32,
@@ -88,7 +88,7 @@ enum Phase {
     Any,
 }
 
-/// Whether a key means something in a discovery session.
+/// Whether a key is relevant in a discovery session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Both,
@@ -98,7 +98,7 @@ enum Scope {
 
 /// Negotiation rule (6.2).
 enum Rule {
-    /// The first of its list that we support.
+    /// The first of the initiator's list that the target supports.
     Choice(fn(&mut Parameters, &str), &'static [&'static str]),
     /// The smaller of both numbers, within the standard's range.
     Minimum(fn(&mut Parameters) -> &mut u32, fn(&Offers) -> u32, std::ops::RangeInclusive<u32>),
@@ -110,8 +110,8 @@ enum Rule {
     Or(Option<fn(&mut Parameters) -> &mut bool>, bool),
     /// Declared by each side for itself; no response.
     Declared(fn(&mut Parameters) -> &mut u32, std::ops::RangeInclusive<u32>),
-    /// Declared and ignored here.
-    Noted,
+    /// Declared, but not used here.
+    Unused,
     /// Only the target may send it.
     TargetOnly,
     /// Obsolete, with the response that 13.25 requires.
@@ -153,10 +153,10 @@ const KEYS: &[Key] = {
         key("DataSequenceInOrder",      Login, NormalOnly, Or(None, true)),
         key("ErrorRecoveryLevel",       Login, Both,       Minimum(|p| &mut p.error_recovery_level, |_| 0, 0..=2)),
         key("iSCSIProtocolLevel",       Login, NormalOnly, Minimum(|p| &mut p.protocol_level, |_| 1, 0..=31)),
-        key("InitiatorName",            Login, Both,       Noted),
-        key("InitiatorAlias",           Any,   Both,       Noted),
-        key("TargetName",               Login, Both,       Noted),
-        key("SessionType",              Login, Both,       Noted),
+        key("InitiatorName",            Login, Both,       Unused),
+        key("InitiatorAlias",           Any,   Both,       Unused),
+        key("TargetName",               Login, Both,       Unused),
+        key("SessionType",              Login, Both,       Unused),
         key("TargetAlias",              Any,   Both,       TargetOnly),
         key("TargetAddress",            Any,   Both,       TargetOnly),
         key("TargetPortalGroupTag",     Login, Both,       TargetOnly),
@@ -177,7 +177,7 @@ pub(crate) enum KeyError {
     #[error("{0} declared with a value outside its range")]
     Range(&'static str),
     #[error("{0} negotiated a second time")]
-    Twice(&'static str),
+    Repeated(&'static str),
 }
 
 /// The phase and session type of a negotiation.
@@ -196,42 +196,42 @@ pub(crate) struct Negotiation {
 
 impl Negotiation {
     /// Responds to the initiator's keys and stores the results. Keys of login itself (`AuthMethod`, `CHAP_*`) and
-    /// `SendTargets` are not among these and must have been taken out.
-    pub(crate) fn answer(
+    /// `SendTargets` are not among these and must have been removed.
+    pub(crate) fn respond(
         &mut self,
         sent: &Pairs,
         offers: &Offers,
         setting: Setting,
     ) -> Result<Pairs, KeyError> {
-        let mut answers = Pairs::new();
+        let mut responses = Pairs::new();
         for key in KEYS {
             let Some(value) = sent.get(key.name) else { continue };
             if !setting.login && key.phase == Phase::Login {
                 return Err(KeyError::Phase(key.name));
             }
             // A declaration may be repeated: some initiators repeat their name in the next stage.
-            let declared = matches!(key.rule, Rule::Declared(..) | Rule::Noted);
+            let declared = matches!(key.rule, Rule::Declared(..) | Rule::Unused);
             if setting.login && !declared {
                 if self.seen.contains(&key.name) {
-                    return Err(KeyError::Twice(key.name));
+                    return Err(KeyError::Repeated(key.name));
                 }
                 self.seen.push(key.name);
             }
             if setting.discovery && key.scope == Scope::NormalOnly {
-                answers.push(key.name, "Irrelevant");
-            } else if let Some(answer) = self.apply(key, value, offers)? {
-                answers.push(key.name, answer);
+                responses.push(key.name, "Irrelevant");
+            } else if let Some(response) = self.apply(key, value, offers)? {
+                responses.push(key.name, response);
             }
         }
         for (name, value) in sent.iter() {
             let known = KEYS.iter().any(|key| key.name == name);
-            // A response to nothing: we propose no keys that need one.
-            let is_answer = value == "NotUnderstood";
-            if !known && !is_answer {
-                answers.push(name, "NotUnderstood");
+            // The initiator's response to a key; the target proposes none that need one.
+            let is_response = value == "NotUnderstood";
+            if !known && !is_response {
+                responses.push(name, "NotUnderstood");
             }
         }
-        Ok(answers)
+        Ok(responses)
     }
 
     fn apply(&mut self, key: &Key, value: &str, offers: &Offers) -> Result<Option<String>, KeyError> {
@@ -246,38 +246,38 @@ impl Negotiation {
                 set(parameters, choice);
                 Ok(Some(choice.to_owned()))
             }
-            Rule::Minimum(place, ours, range) => {
+            Rule::Minimum(field, ours, range) => {
                 let Some(offered) = within(range) else { return rejected() };
                 // 13.14: FirstBurstLength must not exceed MaxBurstLength.
                 let burst = if key.name == "FirstBurstLength" { parameters.max_burst } else { u32::MAX };
-                *place(parameters) = offered.min(ours(offers)).min(burst);
-                Ok(Some(place(parameters).to_string()))
+                *field(parameters) = offered.min(ours(offers)).min(burst);
+                Ok(Some(field(parameters).to_string()))
             }
-            Rule::Maximum(place, ours, range) => {
+            Rule::Maximum(field, ours, range) => {
                 let Some(offered) = within(range) else { return rejected() };
-                *place(parameters) = offered.max(ours(offers));
-                Ok(Some(place(parameters).to_string()))
+                *field(parameters) = offered.max(ours(offers));
+                Ok(Some(field(parameters).to_string()))
             }
-            Rule::And(place, ours) => {
+            Rule::And(field, ours) => {
                 let Some(offered) = boolean(value) else { return rejected() };
-                *place(parameters) = offered && *ours;
-                Ok(Some(yes_or_no(*place(parameters))))
+                *field(parameters) = offered && *ours;
+                Ok(Some(yes_or_no(*field(parameters))))
             }
-            Rule::Or(place, ours) => {
+            Rule::Or(field, ours) => {
                 let Some(offered) = boolean(value) else { return rejected() };
                 let result = offered || *ours;
-                if let Some(place) = place {
-                    *place(parameters) = result;
+                if let Some(field) = field {
+                    *field(parameters) = result;
                 }
                 Ok(Some(yes_or_no(result)))
             }
-            Rule::Declared(place, range) => {
-                *place(parameters) = within(range).ok_or(KeyError::Range(key.name))?;
+            Rule::Declared(field, range) => {
+                *field(parameters) = within(range).ok_or(KeyError::Range(key.name))?;
                 Ok(None)
             }
-            Rule::Noted => Ok(None),
+            Rule::Unused => Ok(None),
             Rule::TargetOnly => Err(KeyError::Sender(key.name)),
-            Rule::Obsolete(answer) => Ok(Some((*answer).to_owned())),
+            Rule::Obsolete(response) => Ok(Some((*response).to_owned())),
         }
     }
 }
@@ -288,7 +288,7 @@ pub(crate) fn number(value: &str) -> Option<u32> {
         Some(("0x" | "0X", digits)) => (digits, 16),
         _ => (value, 10),
     };
-    // A sign is no digit.
+    // `from_str_radix` accepts a sign, the standard does not.
     u32::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'))
 }
 

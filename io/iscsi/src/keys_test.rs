@@ -10,7 +10,7 @@ fn pairs(list: &[(&str, &str)]) -> Pairs {
 
 fn one(key: &str, value: &str) -> (Option<String>, Parameters) {
     let mut negotiation = Negotiation::default();
-    let answer = negotiation.answer(&pairs(&[(key, value)]), &Offers::default(), LOGIN).unwrap();
+    let answer = negotiation.respond(&pairs(&[(key, value)]), &Offers::default(), LOGIN).unwrap();
     (answer.get(key).map(str::to_owned), negotiation.parameters)
 }
 
@@ -71,7 +71,7 @@ fn a_rejected_key_keeps_its_default() {
 fn the_first_burst_is_no_longer_than_a_burst_in_whatever_order_they_come() {
     let sent = pairs(&[("FirstBurstLength", "65536"), ("MaxBurstLength", "8192")]);
     let mut negotiation = Negotiation::default();
-    let answer = negotiation.answer(&sent, &Offers::default(), LOGIN).unwrap();
+    let answer = negotiation.respond(&sent, &Offers::default(), LOGIN).unwrap();
     assert_eq!(answer.get("FirstBurstLength"), Some("8192"));
 }
 
@@ -79,7 +79,7 @@ fn the_first_burst_is_no_longer_than_a_burst_in_whatever_order_they_come() {
 fn what_a_discovery_session_does_not_need_is_irrelevant() {
     let sent = pairs(&[("MaxBurstLength", "512"), ("HeaderDigest", "None")]);
     let setting = Setting { login: true, discovery: true };
-    let answer = Negotiation::default().answer(&sent, &Offers::default(), setting).unwrap();
+    let answer = Negotiation::default().respond(&sent, &Offers::default(), setting).unwrap();
     assert_eq!(answer.get("MaxBurstLength"), Some("Irrelevant"));
     assert_eq!(answer.get("HeaderDigest"), Some("None"));
 }
@@ -88,7 +88,7 @@ fn what_a_discovery_session_does_not_need_is_irrelevant() {
 fn broken_rules_end_the_negotiation() {
     let offers = Offers::default();
     let fails =
-        |list: &[(&str, &str)], setting| Negotiation::default().answer(&pairs(list), &offers, setting);
+        |list: &[(&str, &str)], setting| Negotiation::default().respond(&pairs(list), &offers, setting);
     assert_eq!(fails(&[("TargetAlias", "x")], LOGIN), Err(KeyError::Sender("TargetAlias")));
     let late = Setting { login: false, discovery: false };
     assert_eq!(fails(&[("MaxBurstLength", "512")], late), Err(KeyError::Phase("MaxBurstLength")));
@@ -96,6 +96,6 @@ fn broken_rules_end_the_negotiation() {
     assert_eq!(fails(&short, LOGIN), Err(KeyError::Range("MaxRecvDataSegmentLength")));
     let mut negotiation = Negotiation::default();
     let digest = pairs(&[("HeaderDigest", "None")]);
-    assert!(negotiation.answer(&digest, &offers, LOGIN).is_ok());
-    assert_eq!(negotiation.answer(&digest, &offers, LOGIN), Err(KeyError::Twice("HeaderDigest")));
+    assert!(negotiation.respond(&digest, &offers, LOGIN).is_ok());
+    assert_eq!(negotiation.respond(&digest, &offers, LOGIN), Err(KeyError::Repeated("HeaderDigest")));
 }

@@ -398,7 +398,7 @@ impl Login {
             operational.push(key, value);
         }
         let setting = Setting { login: true, discovery };
-        answer.extend(self.negotiation.answer(&operational, &self.offers, setting)?);
+        answer.extend(self.negotiation.respond(&operational, &self.offers, setting)?);
         if self.stage == Stage::Operational && !self.declared {
             self.declared = true;
             let most = self.offers.max_receive_data;

@@ -103,7 +103,8 @@ impl Session {
     /// A request ahead of the expected CmdSN. On a single connection only a damaged PDU leaves such a gap, which the
     /// initiator closes soon or never.
     fn admit_early(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, SessionEnd> {
-        let known = self.void.contains(&header.cmd_sn()) || self.early.contains_key(&header.cmd_sn());
+        let known =
+            self.aborted_early.contains(&header.cmd_sn()) || self.early.contains_key(&header.cmd_sn());
         if known {
             return Ok(Admit::Skip);
         }

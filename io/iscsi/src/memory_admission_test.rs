@@ -15,7 +15,7 @@ const MORE: u8 = 0x21;
 
 const FIRST_BURST: (&str, &str) = ("FirstBurstLength", "262144");
 
-/// A set-up whose budget leaves a pool of so many MiB beside the guarantees of some sessions.
+/// A set-up whose budget leaves a pool of this many MiB in addition to the guarantees of some sessions.
 fn setup_with(pool_mib: u64, sessions: u64) -> ConnectionConfig {
     let mut setup = setup(directory());
     let bytes = (pool_mib << 20) + sessions * SESSION_TOTAL_GUARANTEE_BYTES;

@@ -53,7 +53,7 @@ pub enum RefusalCause {
     /// Its access was changed during the login.
     AccessChanged,
     /// It closed the connection during login, or did not continue.
-    BrokenOff(String),
+    Abandoned(String),
     /// It violated the protocol.
     Protocol(String),
 }
@@ -71,7 +71,7 @@ impl RefusalCause {
             RefusalCause::MutualChapNotConfigured => "mutual-chap-not-configured",
             RefusalCause::TooManyConnections => "too-many-connections",
             RefusalCause::AccessChanged => "access-changed",
-            RefusalCause::BrokenOff(_) => "broken-off",
+            RefusalCause::Abandoned(_) => "broken-off",
             RefusalCause::Protocol(_) => "protocol-error",
         }
     }
@@ -93,7 +93,7 @@ impl fmt::Display for RefusalCause {
             ),
             RefusalCause::TooManyConnections => f.write_str("too many connections"),
             RefusalCause::AccessChanged => f.write_str("its access was changed during the login"),
-            RefusalCause::BrokenOff(why) => write!(f, "the login was abandoned: {}", shown(why)),
+            RefusalCause::Abandoned(why) => write!(f, "the login was abandoned: {}", shown(why)),
             RefusalCause::Protocol(why) => write!(f, "protocol error: {}", shown(why)),
         }
     }

@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-/// A runtime that connections live on.
+/// A runtime that runs connections.
 pub use tokio::runtime::Handle as Shard;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until, ti
 
 /// One tick of [`Connection::tick`].
 const TICK: Duration = Duration::from_secs(1);
-/// How long a connection that ended waits for its peer to take the last bytes and close.
+/// How long a connection that ended waits for its peer to receive the last bytes and close.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes that are read and discarded meanwhile.
 const LINGER_BYTES: usize = 1 << 20;
@@ -37,7 +37,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Pause while evicted connections are still open.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 
-/// The system's clock, with timers of the runtime that polls them: the clock of a target that is served here.
+/// The system's clock, with timers of the runtime that polls them.
 pub struct SystemClock(Instant);
 
 impl Default for SystemClock {
@@ -68,7 +68,7 @@ impl Portals {
         server: &Arc<Server>,
         shards: Vec<Shard>,
     ) -> io::Result<(Self, Vec<SocketAddr>)> {
-        assert!(!shards.is_empty(), "connections need a shard to live on");
+        assert!(!shards.is_empty(), "connections need at least one shard");
         let mut sockets = Vec::new();
         for address in &server.config.portals {
             sockets.push(TcpListener::bind(address).await?);
@@ -80,8 +80,8 @@ impl Portals {
         let connections = Connections::new(shards, server.config.connection_limits);
         let mut listeners = Vec::new();
         for (index, socket) in sockets.into_iter().enumerate() {
-            // On a shard, where nothing else runs than connections: whatever the other threads of the process do,
-            // hosts can connect. A socket belongs to the runtime that it is used on.
+            // On a shard, which runs only connections, so that hosts can connect even if other threads of the process
+            // are blocked. A socket belongs to the runtime that it is used on.
             let shard = connections.shard(index);
             let socket = socket.into_std()?;
             let socket = {
@@ -101,12 +101,12 @@ impl Portals {
             let _aborted = listener.await;
         }
         self.connections.broadcast(&Control::RequestLogout(seconds));
-        let gone = async {
+        let all_closed = async {
             while let Some(control) = self.connections.any() {
                 control.closed().await;
             }
         };
-        if timeout(Duration::from_secs(seconds.into()), gone).await.is_err() {
+        if timeout(Duration::from_secs(seconds.into()), all_closed).await.is_err() {
             self.connections.broadcast(&Control::Close("shutting down"));
             while let Some(control) = self.connections.any() {
                 control.closed().await;
@@ -154,7 +154,7 @@ fn start(
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let (sender, receiver) = unbounded_channel();
-    let Some(place) = ConnectionSlot::take(connections, sender.clone(), peer.ip()) else {
+    let Some(slot) = ConnectionSlot::take(connections, sender.clone(), peer.ip()) else {
         let refused =
             RefusedLogin { initiator: None, peer, portal: tag, cause: RefusalCause::TooManyConnections };
         server.notify(|observer| observer.refused(&refused));
@@ -165,7 +165,7 @@ fn start(
     let stream = stream.into_std()?;
     let server = server.clone();
     let info = SessionInfo { initiator: String::new(), isid: [0; 6], tsih: 0, portal: tag, peer, local };
-    let handle = place.shard();
+    let handle = slot.shard();
     handle.spawn(async move {
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
@@ -183,7 +183,7 @@ fn start(
             stream,
             server,
             info,
-            place,
+            slot,
             evicted: false,
         };
         driver.run().await;
@@ -208,14 +208,14 @@ struct Driver {
     connection: Connection,
     opening: Option<Opening>,
     registration: Option<Registration>,
-    place: ConnectionSlot,
+    slot: ConnectionSlot,
     receiver: UnboundedReceiver<Control>,
     sender: UnboundedSender<Control>,
     ticks: Interval,
     stream: TcpStream,
     server: Arc<Server>,
     info: SessionInfo,
-    /// It is evicted: the socket is closed at once.
+    /// True if it is evicted: the socket is closed immediately.
     evicted: bool,
 }
 
@@ -231,29 +231,29 @@ impl Driver {
         if self.connection.is_cold_reset() {
             self.server.close_sessions_sharing_with(&initiator);
         }
-        let Self { connection, opening, registration, place, mut receiver, mut stream, evicted, .. } = self;
+        let Self { connection, opening, registration, slot, mut receiver, mut stream, evicted, .. } = self;
         let is_host = registration.is_some();
         drop((connection, opening, registration));
         if evicted {
             return;
         }
         // Closing a socket with unread input would reset it and discard what the peer has not read yet.
-        let farewell = async {
+        let graceful_close = async {
             stream.shutdown().await?;
             tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
         };
         if is_host {
-            drop((place, receiver));
-            let _lost_or_late = timeout(LINGER, farewell).await;
+            drop((slot, receiver));
+            let _lost_or_late = timeout(LINGER, graceful_close).await;
             return;
         }
         // A connection that has not logged in keeps its slot until its socket is closed, unless it is evicted
         // meanwhile.
         tokio::select! {
-            _lost_or_late = timeout(LINGER, farewell) => {}
+            _lost_or_late = timeout(LINGER, graceful_close) => {}
             _wanted = receiver.recv() => {}
         }
-        drop((place, receiver));
+        drop((slot, receiver));
     }
 
     /// Notifies the observer of the end of the session, or why there was none.
@@ -327,7 +327,7 @@ impl Driver {
                 Control::Close(reason) => self.connection.close(reason),
                 Control::Evict => {
                     self.evicted = true;
-                    self.connection.close("evicted for another connection, since it has not logged in");
+                    self.connection.close("evicted for another connection because it has not logged in");
                 }
                 Control::RequestLogout(seconds) => self.connection.request_logout(seconds),
             }
@@ -352,7 +352,7 @@ impl Driver {
             Err(status) => (Err(status), None),
         };
         if let Some(registration) = &registration {
-            self.place.keep();
+            self.slot.set_host();
             self.info.tsih = registration.tsih;
             self.server.notify(|observer| observer.logged_in(&self.info));
         }

@@ -32,17 +32,17 @@ pub(crate) struct Expectation {
 fn residual(expected: &Expectation, response: &Response) -> (u8, u32) {
     let (data_in, data_out) = (response.data_in.len() as u64, response.data_out_wanted);
     let length = u64::from(expected.transfer_length);
-    let (had, expected) = match (expected.read, expected.write) {
+    let (actual, expected) = match (expected.read, expected.write) {
         (_, true) => (data_out, length),
         (true, false) => (data_in, length),
         // Any data of the command is an overflow.
         (false, false) => (data_in.max(data_out), 0),
     };
     let count = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-    match had.cmp(&expected) {
+    match actual.cmp(&expected) {
         std::cmp::Ordering::Equal => (0, 0),
-        std::cmp::Ordering::Less => (UNDERFLOW, count(expected - had)),
-        std::cmp::Ordering::Greater => (OVERFLOW, count(had - expected)),
+        std::cmp::Ordering::Less => (UNDERFLOW, count(expected - actual)),
+        std::cmp::Ordering::Greater => (OVERFLOW, count(actual - expected)),
     }
 }
 

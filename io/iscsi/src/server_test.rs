@@ -319,7 +319,7 @@ async fn a_shutdown_closes_sessions_that_do_not_log_out() {
     world.server.shutdown().await;
     host.closed().await;
     assert!(world.sessions().is_empty());
-    assert!(TcpStream::connect(world.portals[0]).await.is_err(), "nobody listens");
+    assert!(TcpStream::connect(world.portals[0]).await.is_err(), "the portal is closed");
 }
 
 #[tokio::test]
@@ -393,7 +393,7 @@ fn hosts_connect_whatever_the_thread_of_management_is_busy_with() {
     let (shard, thread, stop) = shard();
     let management = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = management.block_on(World::on(shard, |_| ()));
-    // From here on nobody polls what runs on the runtime of management.
+    // From here on the management runtime is not polled.
     let mut host = std::net::TcpStream::connect(world.portals[0]).unwrap();
     host.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     let text = format!("InitiatorName={HOST}\0TargetName={TARGET}\0");
@@ -410,7 +410,7 @@ fn hosts_connect_whatever_the_thread_of_management_is_busy_with() {
 }
 
 impl Host {
-    /// Waits until the connection is closed, in whatever way.
+    /// Waits until the connection is closed, cleanly or not.
     async fn gone(mut self) {
         let mut bytes = [0; 512];
         while self.stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
@@ -526,11 +526,11 @@ async fn a_login_that_began_before_its_access_changed_is_refused() {
     assert_eq!(world.sessions(), []);
 }
 
-/// What an observer heard.
+/// What an observer was notified of.
 #[derive(Default)]
-struct Heard(parking_lot::Mutex<Vec<String>>);
+struct Notifications(parking_lot::Mutex<Vec<String>>);
 
-impl LoginObserver for Heard {
+impl LoginObserver for Notifications {
     fn logged_in(&self, session: &SessionInfo) {
         let SessionInfo { initiator, portal, .. } = session;
         self.0.lock().push(format!("{initiator} in at {portal}"));
@@ -551,8 +551,8 @@ impl LoginObserver for Heard {
 #[tokio::test]
 async fn an_observer_hears_of_every_login_and_logout() {
     let world = World::new(|config| config.connection_limits.total = 3).await;
-    let heard = Arc::new(Heard::default());
-    world.server.observe(heard.clone());
+    let notifications = Arc::new(Notifications::default());
+    world.server.observe(notifications.clone());
     let mut host = world.host(0, HOST, 1).await;
     let header = Header::new(opcode::LOGOUT | 0x40, FINAL).with_itt(77).put_u32(24, host.cmd_sn);
     host.send(header, &[]).await;
@@ -568,11 +568,11 @@ async fn an_observer_hears_of_every_login_and_logout() {
     first.closed().await;
     second.closed().await;
     drop(third);
-    while heard.0.lock().len() < 10 {
+    while notifications.0.lock().len() < 10 {
         tokio::task::yield_now().await;
     }
-    let mut heard = heard.0.lock().clone();
-    heard[7..].sort();
+    let mut notifications = notifications.0.lock().clone();
+    notifications[7..].sort();
     let of = |name: &str, what: &str| format!("iqn.2026-01.test:{name} {what}");
     let expected = [
         of("host", "in at 1"),
@@ -586,5 +586,5 @@ async fn an_observer_hears_of_every_login_and_logout() {
         of("host", "out at 2: access changed"),
         of("other", "out at 2: closed by the initiator"),
     ];
-    assert_eq!(heard, expected);
+    assert_eq!(notifications, expected);
 }

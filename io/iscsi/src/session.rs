@@ -93,10 +93,10 @@ pub(crate) struct Session {
     immediate: u32,
     /// Requests ahead of the expected CmdSN.
     pub(super) early: BTreeMap<u32, Pdu>,
-    /// Their charge.
+    /// Memory charged for `early`.
     pub(super) early_bytes: u64,
     /// CmdSNs of commands that were aborted before they arrived.
-    pub(super) void: BTreeSet<u32>,
+    pub(super) aborted_early: BTreeSet<u32>,
     pub(super) transfers: Transfers,
     pub(super) tasks: Tasks,
     pub(super) exchange: Exchange,
@@ -146,7 +146,7 @@ impl Session {
             immediate: 0,
             early: BTreeMap::new(),
             early_bytes: 0,
-            void: BTreeSet::new(),
+            aborted_early: BTreeSet::new(),
             transfers: Transfers::default(),
             tasks: Tasks::default(),
             exchange: Exchange::default(),
@@ -196,11 +196,11 @@ impl Session {
         match self.window.position(pdu.header.cmd_sn()) {
             WindowPosition::Expected => self.in_order(wire, pdu),
             // Aborted before it arrived.
-            WindowPosition::Ahead if self.void.contains(&pdu.header.cmd_sn()) => Ok(()),
+            WindowPosition::Ahead if self.aborted_early.contains(&pdu.header.cmd_sn()) => Ok(()),
             WindowPosition::Ahead => {
-                if let Entry::Vacant(place) = self.early.entry(pdu.header.cmd_sn()) {
+                if let Entry::Vacant(vacant) = self.early.entry(pdu.header.cmd_sn()) {
                     self.early_bytes += Self::early_charge(&pdu);
-                    place.insert(pdu);
+                    vacant.insert(pdu);
                 }
                 Ok(())
             }
@@ -222,7 +222,7 @@ impl Session {
     pub(super) fn catch_up(&mut self, wire: &mut Wire) -> Result<(), SessionEnd> {
         loop {
             let expected = self.window.expected();
-            if self.void.remove(&expected) {
+            if self.aborted_early.remove(&expected) {
                 self.window.advance();
             } else if let Some(pdu) = self.early.remove(&expected) {
                 self.early_bytes -= Self::early_charge(&pdu);
@@ -305,7 +305,7 @@ impl Session {
         match self.transfers.data_out(pdu) {
             Taken::Used => self.advance(wire),
             Taken::Ignored => {}
-            Taken::Unasked => self.reject(wire, &header, RejectReason::Protocol),
+            Taken::Unexpected => self.reject(wire, &header, RejectReason::Protocol),
         }
     }
 
@@ -344,7 +344,7 @@ impl Session {
 
     /// Ends a command with a response.
     fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: scsi::Response) {
-        self.forget(expectation);
+        self.free_window_slot(expectation);
         send_response(wire, &self.window, &self.negotiation.parameters, expectation, response);
     }
 
@@ -354,7 +354,7 @@ impl Session {
     }
 
     /// Frees the slot of a command in the command window.
-    pub(super) fn forget(&mut self, expectation: &Expectation) {
+    pub(super) fn free_window_slot(&mut self, expectation: &Expectation) {
         if expectation.immediate {
             self.immediate -= 1;
         } else {
@@ -374,7 +374,7 @@ impl Session {
             match response {
                 Some(response) => self.end(wire, &expectation, response),
                 // Aborted by another nexus: nothing is sent.
-                None => self.forget(&expectation),
+                None => self.free_window_slot(&expectation),
             }
         }
         self.advance(wire);
@@ -389,7 +389,7 @@ impl Session {
         self.device.as_ref().map_or(TransferBound::default(), |device| device.transfer_bound(lun, cdb))
     }
 
-    /// A second has passed. True if the session blocks others: it holds memory that they wait for, and has transferred
+    /// Called once a second. True if the session blocks others: it holds memory that they wait for, and has transferred
     /// almost nothing for `stall_limit_ticks` ticks.
     pub(crate) fn tick(&mut self, wire: &mut Wire, stall_limit_ticks: u32) -> bool {
         self.settle_all(wire);
@@ -414,13 +414,13 @@ impl Session {
             self.reject(wire, &pdu.header, RejectReason::LongOperation);
             return Ok(());
         }
-        let place = TextContext {
+        let context = TextContext {
             directory: &self.directory,
             local: self.local,
             offers: &self.offers,
             discovery: self.identity.discovery,
         };
-        match self.exchange.request(pdu, &place, &mut self.negotiation) {
+        match self.exchange.request(pdu, &context, &mut self.negotiation) {
             Ok((header, text)) => wire.send(&self.window, header, &text.into(), StatSn::Next),
             Err(error) => {
                 tracing::info!(initiator = %self.identity.initiator, %error, "text request rejected");
@@ -431,7 +431,7 @@ impl Session {
         Ok(())
     }
 
-    /// Logout Request (11.14): whatever it asks to close is this connection and its session.
+    /// Logout Request (11.14): a session has one connection, so both reasons end both.
     fn logout(&mut self, wire: &mut Wire, header: &Header) -> Result<(), SessionEnd> {
         const CLOSE_SESSION: u8 = 0;
         const CLOSE_CONNECTION: u8 = 1;
@@ -450,16 +450,16 @@ impl Session {
             .put_u16(40, parameters.time_to_wait as u16)
             .put_u16(42, parameters.time_to_retain as u16);
         if response == 0 {
-            self.drop_everything();
+            self.abort_all_commands();
         }
         wire.send(&self.window, header, &Data::new(), StatSn::Next);
         if response == 0 { Err(SessionEnd::LoggedOut) } else { Ok(()) }
     }
 
     /// Aborts all outstanding commands without responses.
-    pub(super) fn drop_everything(&mut self) {
+    pub(super) fn abort_all_commands(&mut self) {
         for expectation in self.transfers.remove_lun(None).iter().chain(&self.tasks.remove_lun(None)) {
-            self.forget(expectation);
+            self.free_window_slot(expectation);
         }
     }
 
@@ -515,7 +515,7 @@ fn attribute(flags: u8) -> TaskAttribute {
     }
 }
 
-/// The direction that the bits R and W announce; both together were refused before.
+/// The direction given by the R and W bits; both together have been refused.
 fn direction(read: bool, write: bool) -> Direction {
     match (read, write) {
         (_, true) => Direction::Out,

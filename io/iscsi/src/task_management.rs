@@ -80,13 +80,13 @@ impl Session {
     fn abort_task(&mut self, header: &Header, lun: Lun) -> Outcome {
         let (itt, cmd_sn) = (header.ttt(), header.u32::<32>());
         if let Some(expectation) = self.transfers.remove(itt, lun) {
-            self.forget(&expectation);
+            self.free_window_slot(&expectation);
             return Outcome::Complete;
         }
         let running = self.tasks.lun(itt) == Some(lun);
         let outcome = self.call(lun, ManagementFunction::AbortTask { tag: u64::from(itt) });
         if running && let Some(expectation) = self.tasks.remove(itt) {
-            self.forget(&expectation);
+            self.free_window_slot(&expectation);
         }
         if running || outcome != Outcome::Complete || before(cmd_sn, self.window.expected()) {
             return outcome;
@@ -103,7 +103,7 @@ impl Session {
                 if let Some(pdu) = self.early.remove(&cmd_sn) {
                     self.early_bytes -= Self::early_charge(&pdu);
                 }
-                self.void.insert(cmd_sn);
+                self.aborted_early.insert(cmd_sn);
                 Outcome::Complete
             }
         }
@@ -114,7 +114,7 @@ impl Session {
         let outcome = self.call(Lun(header.lun()), function);
         if outcome == Outcome::Complete {
             for expectation in self.transfers.remove_lun(lun).iter().chain(&self.tasks.remove_lun(lun)) {
-                self.forget(expectation);
+                self.free_window_slot(expectation);
             }
             self.void_early(lun, header.cmd_sn());
         }
@@ -128,11 +128,11 @@ impl Session {
                 && lun.is_none_or(|lun| pdu.header.lun() == lun.0)
                 && before(pdu.header.cmd_sn(), cmd_sn)
         };
-        let (void, bytes) = (&mut self.void, &mut self.early_bytes);
+        let (aborted_early, bytes) = (&mut self.aborted_early, &mut self.early_bytes);
         self.early.retain(|number, pdu| {
             let stays = !is_meant(pdu);
             if !stays {
-                void.insert(*number);
+                aborted_early.insert(*number);
                 *bytes -= Self::early_charge(pdu);
             }
             stays

@@ -101,7 +101,7 @@ pub(crate) enum Taken {
     /// Its command does not exist any more.
     Ignored,
     /// It belongs to no R2T.
-    Unasked,
+    Unexpected,
 }
 
 /// The commands of a session that have not been executed yet.
@@ -264,7 +264,7 @@ impl Transfers {
         let found = self.gathers.iter().position(|gather| gather.pending.expectation.itt == itt);
         // Data for a command that was aborted or refused may still be in flight.
         let was_asked = ttt == NO_TAG || ttt < self.next_ttt;
-        let unasked = if was_asked { Taken::Ignored } else { Taken::Unasked };
+        let unasked = if was_asked { Taken::Ignored } else { Taken::Unexpected };
         let Some(index) = found else { return unasked };
         let gather = &mut self.gathers[index];
         let before = u64::from(gather.asked);

@@ -17,7 +17,7 @@ pub(crate) enum StatSn {
     None,
 }
 
-/// Both halves of a connection, its status numbering, and its part of the memory budget.
+/// Both halves of a connection, its status numbering, and its share of the memory budget.
 pub(crate) struct Wire {
     pub(crate) incoming: Incoming,
     pub(crate) out: Outgoing,
@@ -69,7 +69,7 @@ impl Window {
         self.expected
     }
 
-    /// MaxCmdSN. It never goes back: a command that arrives moves ExpCmdSN on and is outstanding.
+    /// MaxCmdSN. It never decreases: an arriving command advances ExpCmdSN and becomes outstanding.
     pub(crate) fn max(&self) -> u32 {
         self.expected.wrapping_add(self.size - self.outstanding).wrapping_sub(1)
     }
@@ -93,7 +93,7 @@ impl Window {
         self.outstanding += 1;
     }
 
-    /// It is over.
+    /// Frees the slot of a command that has ended.
     pub(crate) fn close(&mut self) {
         assert!(self.outstanding > 0, "a command ended that was not outstanding");
         self.outstanding -= 1;

@@ -142,7 +142,7 @@ impl Hostile {
         bytes
     }
 
-    /// A WRITE(16) of so many blocks with immediate data.
+    /// A WRITE(16) of `blocks` blocks with immediate data.
     fn write(&mut self, attribute: u8, blocks: u32, data: &[u8]) -> bool {
         self.cmd_sn += 1;
         let cdb = [(32, 0x8a00_0000), (40, 0), (44, 0)];

@@ -15,7 +15,7 @@ fn wire(pdus: &[(Header, Vec<u8>)], digests: bool) -> Vec<u8> {
     bytes
 }
 
-/// Feeds `bytes` in portions and collects what comes out.
+/// Feeds `bytes` in portions and collects the PDUs.
 fn receive(bytes: &[u8], portion: usize, digests: bool) -> Result<Vec<Pdu>, FramingError> {
     let mut incoming = Incoming::new(1 << 20);
     incoming.set_digests(digests, digests);
@@ -38,7 +38,7 @@ fn data(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn pdus_are_the_same_however_the_stream_is_cut() {
+fn pdus_do_not_depend_on_how_the_stream_is_split() {
     let lengths = [0, 1, 3, 512, 4096, 13_000, 100_000, 155_000, 200_000, 0, 700];
     for digests in [false, true] {
         let pdus: Vec<_> = lengths
@@ -59,7 +59,7 @@ fn pdus_are_the_same_however_the_stream_is_cut() {
 }
 
 #[test]
-fn data_pin_no_more_than_themselves() {
+fn small_payloads_do_not_pin_large_buffers() {
     let bytes = wire(&[(Header::new(1, 0x80), data(512))], false);
     let pdus = receive(&bytes, 4096, false).unwrap();
     let vec: Vec<u8> = pdus[0].data.clone().into();
@@ -75,7 +75,7 @@ fn a_flipped_bit_is_found() {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x10;
             let result = receive(&bytes, 1 << 20, true);
-            // A header that says it is longer is waited for: its digest stands further back.
+            // With a longer AHS the digest is expected further on, so the header is not complete yet.
             assert!(at == 4 || matches!(result, Err(FramingError::HeaderDigest)), "{at}");
         }
         for at in [52, 80, bytes.len() - 1] {
@@ -97,7 +97,7 @@ fn digests_are_those_of_the_standard() {
 }
 
 #[test]
-fn lengths_beyond_the_limit_are_refused_before_they_are_waited_for() {
+fn excessive_lengths_are_refused_as_soon_as_the_header_arrives() {
     let mut header = Header::new(1, 0x80);
     header.set_data_bytes((1 << 20) + 1);
     assert_eq!(

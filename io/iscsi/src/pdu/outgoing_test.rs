@@ -27,7 +27,7 @@ fn fill(out: &mut Outgoing) -> usize {
 }
 
 #[test]
-fn the_bytes_are_the_same_however_they_are_sent() {
+fn bytes_do_not_depend_on_how_they_are_sent() {
     let mut whole = Outgoing::default();
     let expected = fill(&mut whole);
     assert_eq!(whole.len(), expected);
@@ -41,7 +41,7 @@ fn the_bytes_are_the_same_however_they_are_sent() {
 }
 
 #[test]
-fn sent_headers_are_forgotten() {
+fn sent_headers_are_dropped() {
     let mut out = Outgoing::default();
     for _ in 0..5000 {
         fill(&mut out);
@@ -56,7 +56,7 @@ fn sent_headers_are_forgotten() {
 }
 
 #[test]
-fn short_answers_go_in_one_piece_and_long_data_are_shared() {
+fn short_responses_are_coalesced_and_long_data_is_shared() {
     let mut out = Outgoing::default();
     for _ in 0..32 {
         out.push(Header::new(0x21, 0x80), &Data::new());
