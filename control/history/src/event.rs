@@ -5,7 +5,7 @@ use crate::store::{Error, Page, Store};
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 
-/// Events kept, and audit entries kept; older ones are deleted.
+/// Maximum number of events, and of audit entries; older ones are deleted.
 const MAX_ENTRIES: i64 = 100_000;
 
 /// Severity of an event or alert.
@@ -47,7 +47,7 @@ pub struct NewEvent {
     pub severity: Severity,
     /// For programs, such as `volume.created`.
     pub kind: String,
-    /// For people.
+    /// For operators.
     pub message: String,
     /// The kind of object concerned, such as `volume`.
     pub noun: Option<String>,
@@ -98,7 +98,7 @@ pub struct Audit {
     pub changes: String,
 }
 
-const BEGUN: &str = "interrupted";
+const OUTCOME_PENDING: &str = "interrupted";
 
 impl Store {
     /// Records an event and returns its number.
@@ -109,7 +109,7 @@ impl Store {
         self.run(|db| {
             db.prepare_cached(sql)?.execute(params![time, severity, kind, message, noun, name])?;
             let id = db.last_insert_rowid();
-            forget(db, "event", id)?;
+            expire(db, "event", id)?;
             Ok(id)
         })
     }
@@ -142,9 +142,16 @@ impl Store {
                    VALUES (?, ?, ?, ?, ?, ?, '', '[]')";
         let Attempt { time, user, origin, action, detail } = attempt;
         self.run(|db| {
-            db.prepare_cached(sql)?.execute(params![*time as i64, user, origin, action, detail, BEGUN])?;
+            db.prepare_cached(sql)?.execute(params![
+                *time as i64,
+                user,
+                origin,
+                action,
+                detail,
+                OUTCOME_PENDING
+            ])?;
             let id = db.last_insert_rowid();
-            forget(db, "audit", id)?;
+            expire(db, "audit", id)?;
             Ok(AuditId(id))
         })
     }
@@ -187,7 +194,7 @@ impl Store {
 }
 
 /// Deletes the oldest entries, once for every thousand new ones.
-fn forget(db: &rusqlite::Connection, table: &str, newest: i64) -> Result<(), rusqlite::Error> {
+fn expire(db: &rusqlite::Connection, table: &str, newest: i64) -> Result<(), rusqlite::Error> {
     if newest % 1000 == 0 {
         db.execute(&format!("DELETE FROM {table} WHERE id <= ?"), params![newest - MAX_ENTRIES])?;
     }

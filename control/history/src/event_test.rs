@@ -8,14 +8,14 @@ fn event(time: u64, severity: Severity) -> NewEvent {
 }
 
 #[test]
-fn events_come_newest_first_page_by_page() {
+fn events_are_listed_newest_first_in_pages() {
     let store = Store::in_memory();
     for time in 0..10 {
         let severity = if time % 2 == 0 { Severity::Info } else { Severity::Warning };
         store.add_event(&event(time, severity)).unwrap();
     }
-    let times = |page: Page, least| -> Vec<u64> {
-        store.events(&page, least).unwrap().into_iter().map(|it| it.event.time).collect()
+    let times = |page: Page, minimum| -> Vec<u64> {
+        store.events(&page, minimum).unwrap().into_iter().map(|it| it.event.time).collect()
     };
     let page = Page { before: None, limit: 3 };
     assert_eq!(times(page.clone(), Severity::Info), [9, 8, 7]);
@@ -26,7 +26,7 @@ fn events_come_newest_first_page_by_page() {
 }
 
 #[test]
-fn an_audit_entry_is_there_before_its_end_is_known() {
+fn an_audit_entry_is_stored_before_its_outcome_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     let attempt = Attempt {
@@ -54,7 +54,7 @@ fn an_audit_entry_is_there_before_its_end_is_known() {
 }
 
 #[test]
-fn old_events_go() {
+fn the_oldest_events_are_deleted() {
     let store = Store::in_memory();
     for time in 0..(MAX_ENTRIES as u64 + 2000) {
         store.add_event(&event(time, Severity::Info)).unwrap();

@@ -4,7 +4,7 @@
 use crate::store::{Error, Store};
 use rusqlite::{OptionalExtension, Row, params};
 
-/// Entries of each kind; those that expire first are deleted first.
+/// Maximum number of entries of each kind; those that expire first are deleted first.
 const MAX_ENTRIES: u32 = 1000;
 
 /// The hash by which an entry is found.

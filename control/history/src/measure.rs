@@ -10,7 +10,7 @@ use crate::store::{Error, Store};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashMap};
 
-/// The subject that stands for the whole array.
+/// The subject of samples of the whole array.
 pub const ALL: &str = "array";
 
 /// A resolution with its retention.
@@ -45,13 +45,13 @@ pub struct Span {
     pub from: u64,
     /// Seconds of a part.
     pub width: u64,
-    /// How many parts.
+    /// Number of parts.
     pub parts: usize,
     /// The tier they are read from.
     pub tier: Tier,
 }
 
-/// Samples for the parts of a span; `None` where nothing is known.
+/// Samples for the parts of a span; `None` where nothing was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     /// The parts.
@@ -69,8 +69,8 @@ impl Series {
     }
 }
 
-/// Chooses the tier and the parts for a query: about `points` parts from `from` to `to`, from the finest tier that reaches
-/// back so far. `None` if that would read too many rows for this number of `subjects`.
+/// Chooses the tier and the parts for a query: about `points` parts from `from` to `to`, from the finest tier whose
+/// retention covers `from`. `None` if that would read too many rows for this number of `subjects`.
 pub fn tier_for(now: u64, from: u64, to: u64, points: u64, subjects: usize) -> Option<Span> {
     let length = to.saturating_sub(from).max(1);
     let reach = now.saturating_sub(from);
@@ -85,7 +85,7 @@ pub fn tier_for(now: u64, from: u64, to: u64, points: u64, subjects: usize) -> O
 /// Buffers samples and writes them to the store.
 #[derive(Default)]
 pub struct Recorder {
-    /// Seconds that are not in the file yet, and some that are, by subject and time.
+    /// Samples by subject and time: those that are not in the file yet, and some newer ones that are.
     recent: BTreeMap<String, BTreeMap<u64, Sample>>,
     /// Sums for the next rows of the coarsest tier.
     open: HashMap<String, Sample>,
@@ -100,7 +100,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Continues where the file ends, at the time `now`.
+    /// Continues after the newest samples of the file, at the time `now`.
     pub fn open(store: &Store, now: u64) -> Result<Self, Error> {
         let mut recorder = Self::default();
         let mut db = store.db();
@@ -212,7 +212,7 @@ impl Recorder {
                 self.write(&change, MINUTES, &subject, period, &[(0, &sum)])?;
             }
         }
-        self.forget(&change, now)?;
+        self.expire(&change, now)?;
         Ok(change.commit()?)
     }
 
@@ -246,7 +246,7 @@ impl Recorder {
     }
 
     /// Deletes rows by age, and the oldest if there are too many.
-    fn forget(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
+    fn expire(&mut self, db: &Connection, now: u64) -> Result<(), Error> {
         for tier in TIERS {
             let sql = "DELETE FROM sample WHERE tier = ? AND time < ?";
             let old = now.saturating_sub(tier.keep) as i64;
@@ -274,11 +274,11 @@ impl Recorder {
         (all, others.map(|(subject, samples)| (subject.as_str(), sum(samples))).collect())
     }
 
-    /// Passes on the samples of a subject that are not in the file yet.
-    fn unwritten(&self, subject: &str, span: &Span, mut to: impl FnMut(u64, &Sample)) {
+    /// Calls `visit` for the samples of a subject that are not in the file yet.
+    fn unwritten(&self, subject: &str, span: &Span, mut visit: impl FnMut(u64, &Sample)) {
         let (Some(row), SECONDS) = (self.row, span.tier) else { return };
         for (time, sample) in self.recent.get(subject).into_iter().flat_map(|samples| samples.range(row..)) {
-            to(*time, sample);
+            visit(*time, sample);
         }
     }
 
@@ -296,7 +296,7 @@ impl Recorder {
     }
 }
 
-/// Deletes about `excess` rows, the oldest first, but none of [`ALL`]. Returns how many.
+/// Deletes about `excess` rows, the oldest first, but none of [`ALL`]. Returns the number of deleted rows.
 fn trim(db: &Connection, tier: Tier, excess: i64) -> Result<i64, Error> {
     let sql = "DELETE FROM sample WHERE tier = ?1 AND subject != (SELECT id FROM subject WHERE key = ?2) AND time <=
                (SELECT time FROM sample WHERE tier = ?1 ORDER BY time LIMIT 1 OFFSET ?3)";

@@ -3,10 +3,10 @@
 use super::*;
 use crate::sample::{Cell, Latencies};
 
-/// A moment at which five minutes begin.
+/// The beginning of a period of five minutes.
 const BEGIN: u64 = 1_795_000_200;
 
-fn did(count: u64) -> Sample {
+fn busy(count: u64) -> Sample {
     let cell =
         Cell { bytes: count * 4096, failures: 0, latency: Latencies::new([(1024, count)], count * 1000) };
     Sample { millis: 1000, cells: [((0, 12), cell)].into(), shared: 0, moved: 0 }
@@ -17,14 +17,14 @@ fn idle() -> Sample {
 }
 
 fn second(recorder: &mut Recorder, store: &Store, time: u64, volume: u64) {
-    let mut samples = vec![(ALL.to_owned(), if volume > 0 { did(volume) } else { idle() })];
+    let mut samples = vec![(ALL.to_owned(), if volume > 0 { busy(volume) } else { idle() })];
     if volume > 0 {
-        samples.push(("volume/1".into(), did(volume)));
+        samples.push(("volume/1".into(), busy(volume)));
     }
     recorder.add(store, time, samples).unwrap();
 }
 
-fn ask(
+fn query(
     recorder: &Recorder,
     store: &Store,
     subject: &str,
@@ -40,29 +40,29 @@ fn ask(
 }
 
 #[test]
-fn seconds_are_told_with_those_that_are_only_in_memory() {
+fn a_series_has_the_seconds_that_are_only_in_memory() {
     let store = Store::in_memory();
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     for time in 0..25 {
         second(&mut recorder, &store, BEGIN + time, time % 3);
     }
     for subject in [ALL, "volume/1"] {
-        let series = ask(&recorder, &store, subject, BEGIN + 25, BEGIN, 100);
+        let series = query(&recorder, &store, subject, BEGIN + 25, BEGIN, 100);
         assert_eq!(series, (0..25).map(|time| Some(time % 3)).collect::<Vec<_>>(), "{subject}");
     }
-    assert_eq!(ask(&recorder, &store, "volume/2", BEGIN + 25, BEGIN, 100), vec![Some(0); 25]);
+    assert_eq!(query(&recorder, &store, "volume/2", BEGIN + 25, BEGIN, 100), vec![Some(0); 25]);
     let (all, others) = recorder.last(3);
     assert_eq!((all.millis, all.sum(|_, _| true).latency.count()), (3000, 3));
     assert_eq!(others.len(), 1);
 }
 
 #[test]
-fn what_is_not_known_is_not_zero() {
+fn unknown_seconds_are_not_zero() {
     let store = Store::in_memory();
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     second(&mut recorder, &store, BEGIN + 10, 5);
     second(&mut recorder, &store, BEGIN + 12, 0);
-    let series = ask(&recorder, &store, "volume/1", BEGIN + 14, BEGIN + 9, 100);
+    let series = query(&recorder, &store, "volume/1", BEGIN + 14, BEGIN + 9, 100);
     assert_eq!(series, [None, Some(5), None, Some(0), None]);
 }
 
@@ -74,21 +74,21 @@ fn coarser_tiers_are_the_sums_of_finer_ones() {
         second(&mut recorder, &store, BEGIN + time, 2);
     }
     let now = BEGIN + 900;
-    let tens = ask(&recorder, &store, "volume/1", now + 2 * 3600, BEGIN, 10_000);
+    let tens = query(&recorder, &store, "volume/1", now + 2 * 3600, BEGIN, 10_000);
     assert_eq!(tens.iter().flatten().sum::<u64>(), 1800);
     assert_eq!(tens[0], Some(20));
-    let minutes = ask(&recorder, &store, "volume/1", now + 2 * 86_400, BEGIN, 10_000);
+    let minutes = query(&recorder, &store, "volume/1", now + 2 * 86_400, BEGIN, 10_000);
     assert_eq!(minutes.iter().flatten().copied().collect::<Vec<_>>(), [600, 600, 600]);
 }
 
 #[test]
-fn a_restart_goes_on_where_the_file_ends() {
+fn a_restart_continues_where_the_file_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     let store = Store::open(&path);
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     (0..95).for_each(|time| second(&mut recorder, &store, BEGIN + time, 1));
-    // Stopped in good order within ten seconds, then killed within ten seconds.
+    // Stopped cleanly in the middle of a row, then killed in the middle of a row.
     recorder.flush(&store, BEGIN + 95).unwrap();
     drop((recorder, store));
     let store = Store::open(&path);
@@ -97,16 +97,16 @@ fn a_restart_goes_on_where_the_file_ends() {
     drop((recorder, store));
     let store = Store::open(&path);
     let mut recorder = Recorder::open(&store, BEGIN + 700).unwrap();
-    let seconds = ask(&recorder, &store, "volume/1", BEGIN + 705, BEGIN, 10_000);
+    let seconds = query(&recorder, &store, "volume/1", BEGIN + 705, BEGIN, 10_000);
     let expected = |time| (time < 200 && time != 95).then_some(1);
     assert_eq!(seconds, (0..705).map(expected).collect::<Vec<_>>());
     second(&mut recorder, &store, BEGIN + 705, 1);
-    let minutes = ask(&recorder, &store, "volume/1", BEGIN + 2 * 86_400, BEGIN, 10_000);
+    let minutes = query(&recorder, &store, "volume/1", BEGIN + 2 * 86_400, BEGIN, 10_000);
     assert_eq!(minutes[0], Some(199));
 }
 
 #[test]
-fn what_is_old_or_too_much_goes() {
+fn rows_beyond_age_or_number_are_deleted() {
     let store = Store::in_memory();
     let mut recorder = Recorder::open(&store, BEGIN).unwrap();
     let hours = 2 * 3600;
@@ -125,12 +125,12 @@ fn what_is_old_or_too_much_goes() {
         100,
         "the older half of 200 rows is not the array's own"
     );
-    let hour = ask(&recorder, &store, ALL, BEGIN + hours, BEGIN + hours - 3600, 10_000);
+    let hour = query(&recorder, &store, ALL, BEGIN + hours, BEGIN + hours - 3600, 10_000);
     assert_eq!(hour.iter().flatten().count(), 360);
 }
 
 #[test]
-fn a_question_is_answered_from_the_finest_tier_that_is_affordable() {
+fn a_query_uses_the_finest_tier_within_the_row_limit() {
     let step = |from, points, subjects| {
         tier_for(BEGIN, from, BEGIN, points, subjects).map(|it| (it.tier.step, it.width))
     };

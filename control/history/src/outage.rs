@@ -36,8 +36,8 @@ struct Newest {
 }
 
 impl Outage {
-    /// The file could not be opened at the start.
-    pub fn from_the_beginning(why: String) -> Self {
+    /// An outage from the start: the file could not be opened.
+    pub fn at_start(why: String) -> Self {
         Self { why, file: None, newest: None, tried: 0 }
     }
 }
@@ -53,7 +53,7 @@ fn code(error: &Error) -> Option<ErrorCode> {
 /// True if the file itself is damaged, as opposed to its environment: then a retry can't help.
 pub(crate) fn is_damage(error: &Error) -> bool {
     use ErrorCode::*;
-    let around = [
+    let environment = [
         PermissionDenied,
         DatabaseBusy,
         DatabaseLocked,
@@ -64,7 +64,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
         CannotOpen,
         FileLockingProtocolFailed,
     ];
-    !code(error).is_some_and(|code| around.contains(&code) || code == ConstraintViolation)
+    !code(error).is_some_and(|code| environment.contains(&code) || code == ConstraintViolation)
 }
 
 impl Inner {
@@ -76,9 +76,9 @@ impl Inner {
         }
         tracing::error!(%error, "the history file can't be read or written; history is kept in memory");
         let file = std::mem::replace(&mut self.active, memory());
-        let newest = begin_with(&self.active, &file);
+        let newest = copy_newest(&self.active, &file);
         let newest = newest.inspect_err(|error| tracing::error!(%error, "the history can't be read")).ok();
-        // A damaged file is opened anew later, and renamed then.
+        // A damaged file is opened again later, and renamed then.
         let file = Some(file).filter(|_| !is_damage(error));
         self.outage = Some(Outage { why: error.to_string(), file, newest, tried: 0 });
         self.outages += 1;
@@ -107,12 +107,12 @@ impl Inner {
                 return;
             }
         };
-        match give_back(&self.active, &mut file, outage.newest) {
+        match copy_to_file(&self.active, &mut file, outage.newest) {
             Ok(()) => {
                 self.active = file;
                 self.outage = None;
                 self.outages += 1;
-                tracing::info!("the history is in its file again");
+                tracing::info!("the history file is in use again");
             }
             Err(error) => {
                 outage.why = error.to_string();
@@ -122,7 +122,7 @@ impl Inner {
     }
 }
 
-/// Checks that [`MIN_FREE_BYTES`] can be written beside the file.
+/// Checks that [`MIN_FREE_BYTES`] can be written next to the file.
 fn has_room(path: &Path) -> std::io::Result<()> {
     let probe = path.with_extension("probe");
     let written = std::fs::File::create(&probe).and_then(|mut file| {
@@ -137,7 +137,7 @@ fn has_room(path: &Path) -> std::io::Result<()> {
 }
 
 /// Copies the newest entries of the file to memory.
-fn begin_with(memory: &Connection, file: &Connection) -> Result<Newest, Error> {
+fn copy_newest(memory: &Connection, file: &Connection) -> Result<Newest, Error> {
     for table in ["event", "audit"] {
         let newest = format!("WHERE id > (SELECT max(id) FROM {table}) - {MAX_COPIED_ENTRIES}");
         copy(file, memory, table, &newest, "INSERT", false)?;
@@ -151,8 +151,8 @@ fn begin_with(memory: &Connection, file: &Connection) -> Result<Newest, Error> {
     Ok(Newest { event: newest("event")?, audit: newest("audit")?, alert: newest("alert")? })
 }
 
-/// Copies memory to the file in one transaction. Entries of the file stay as they are unless they changed in memory.
-fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>) -> Result<(), Error> {
+/// Copies memory to the file in one transaction. Entries of the file are not modified unless they changed in memory.
+fn copy_to_file(memory: &Connection, file: &mut Connection, newest: Option<Newest>) -> Result<(), Error> {
     let change = file.transaction()?;
     let known = newest.unwrap_or(Newest { event: 0, audit: 0, alert: 0 });
     for (table, known) in [("audit", known.audit), ("alert", known.alert)] {
@@ -164,7 +164,7 @@ fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>)
     // An alert that is open in the file continues there.
     copy(memory, &change, "alert", &new(known.alert), "INSERT OR IGNORE", true)?;
     if newest.is_some() {
-        // A session that ended meanwhile must not come back.
+        // A session that ended meanwhile must not be restored.
         change.execute("DELETE FROM kept WHERE kind = 'session'", [])?;
     }
     copy(memory, &change, "kept", "", "INSERT OR REPLACE", false)?;
@@ -172,22 +172,22 @@ fn give_back(memory: &Connection, file: &mut Connection, newest: Option<Newest>)
     change.commit()
 }
 
-/// Copies rows of a table; `anew` gives them new numbers.
+/// Copies rows of a table; `renumber` gives them new numbers.
 fn copy(
     from: &Connection,
     to: &Connection,
     table: &str,
-    which: &str,
+    condition: &str,
     verb: &str,
-    anew: bool,
+    renumber: bool,
 ) -> Result<(), Error> {
-    let mut read = from.prepare(&format!("SELECT * FROM {table} {which}"))?;
+    let mut read = from.prepare(&format!("SELECT * FROM {table} {condition}"))?;
     let columns = read.column_count();
     let marks = vec!["?"; columns].join(", ");
     let mut write = to.prepare(&format!("{verb} INTO {table} VALUES ({marks})"))?;
     let mut rows = read.query([])?;
     while let Some(row) = rows.next()? {
-        let value = |at: usize| if anew && at == 0 { Ok(Value::Null) } else { row.get::<_, Value>(at) };
+        let value = |at: usize| if renumber && at == 0 { Ok(Value::Null) } else { row.get::<_, Value>(at) };
         let values: Vec<Value> = (0..columns).map(value).collect::<Result<_, _>>()?;
         write.execute(params_from_iter(values))?;
     }

@@ -13,7 +13,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// From bucket bounds in nanoseconds with counts, and the sum of all latencies in nanoseconds.
+    /// A histogram from bucket bounds in nanoseconds with counts, and the sum of all latencies in nanoseconds.
     pub fn new(buckets: impl IntoIterator<Item = (u64, u64)>, total: u64) -> Self {
         Self { buckets: buckets.into_iter().collect(), total }
     }
@@ -34,13 +34,13 @@ impl Latencies {
         (count > 0).then(|| self.total as f64 / count as f64)
     }
 
-    /// The quantile `part` in nanoseconds, rounded up to a bucket bound; 1 is the maximum.
-    pub fn quantile(&self, part: f64) -> Option<u64> {
-        let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
-        let mut seen = 0;
+    /// The quantile `q` in nanoseconds, rounded up to a bucket bound; 1 is the maximum.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let rank = ((self.count() as f64 * q).ceil() as u64).max(1);
+        let mut cumulative = 0;
         let reached = |(_, count): &(&u64, &u64)| {
-            seen += **count;
-            seen >= rank
+            cumulative += **count;
+            cumulative >= rank
         };
         self.buckets.iter().find(reached).map(|(end, _)| *end)
     }
@@ -113,12 +113,12 @@ impl Sample {
         self.millis += other.millis;
     }
 
-    /// The sum of the chosen cells.
-    pub fn sum(&self, chosen: impl Fn(u8, u8) -> bool) -> Cell {
+    /// The sum of the selected cells.
+    pub fn sum(&self, selects: impl Fn(u8, u8) -> bool) -> Cell {
         let mut sum = Cell::default();
         self.cells
             .iter()
-            .filter(|((kind, size), _)| chosen(*kind, *size))
+            .filter(|((kind, size), _)| selects(*kind, *size))
             .for_each(|(_, cell)| sum.add(cell));
         sum
     }

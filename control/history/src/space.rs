@@ -15,18 +15,18 @@ pub struct SpacePoint {
     pub provisioned: u64,
     /// Mapped by hosts.
     pub mapped: u64,
-    /// Distinct blocks of that.
+    /// Distinct blocks of the mapped data.
     pub unique: u64,
     /// In use on the drives.
     pub physical: u64,
-    /// In use by the array's own data.
+    /// In use by metadata.
     pub metadata: u64,
     /// Usable on the drives.
     pub total: u64,
 }
 
 impl Store {
-    /// Stores a point; an earlier one for the same time stays.
+    /// Stores a point unless there is one for the same time.
     pub fn add_space(&self, point: &SpacePoint) -> Result<(), Error> {
         let SpacePoint { time, provisioned, mapped, unique, physical, metadata, total } = *point;
         let sql = "INSERT OR IGNORE INTO space
@@ -68,7 +68,7 @@ impl Store {
         let fine = now.saturating_sub(from) <= TIERS[0].1;
         let (tier, step) = if fine { (0i64, TIERS[0].0) } else { (1, TIERS[1].0) };
         let width = length.div_ceil(points.max(1)).next_multiple_of(step);
-        // The last point of each part stands for it.
+        // Each part is represented by its last point.
         let sql = "SELECT max(time), provisioned, mapped, stored, physical, metadata, total FROM space
                    WHERE tier = ? AND time >= ? AND time <= ? GROUP BY time / ? ORDER BY time";
         let of = |row: &rusqlite::Row<'_>| {

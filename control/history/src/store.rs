@@ -130,7 +130,7 @@ impl Store {
             Ok(file) => (file, None),
             Err(why) => {
                 tracing::error!(path = %path.display(), why, "the history is kept in memory");
-                (memory(), Some(Outage::from_the_beginning(why)))
+                (memory(), Some(Outage::at_start(why)))
             }
         };
         Self(Mutex::new(Inner { path: Some(path.to_owned()), active, outage, outages: 0, notices }))

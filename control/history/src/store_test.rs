@@ -6,10 +6,10 @@ use std::io::Write;
 use std::process::Command;
 
 /// A file system of a few megabytes.
-struct Small(tempfile::TempDir);
+struct SmallFileSystem(tempfile::TempDir);
 
-impl Small {
-    /// None, with a reason, where nobody may mount one.
+impl SmallFileSystem {
+    /// `None`, with a reason on stderr, where mounting is not permitted.
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
@@ -25,7 +25,7 @@ impl Small {
         }
     }
 
-    /// Takes all the room there is.
+    /// Uses all free space.
     fn fill(&self) {
         let mut file = std::fs::File::create(self.0.path().join("filler")).unwrap();
         while file.write_all(&[7; 4096]).is_ok() {}
@@ -36,7 +36,7 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallFileSystem {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
@@ -63,7 +63,7 @@ fn times(store: &Store) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_no_history_is_set_aside_and_never_overwritten() {
+fn a_file_that_is_not_a_history_is_set_aside_and_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     let newer = Connection::open(folder.path().join("newer")).unwrap();
@@ -87,12 +87,12 @@ fn what_is_no_history_is_set_aside_and_never_overwritten() {
     }
     for (number, text) in (1..).zip(&texts) {
         let aside = folder.path().join(format!("history.db.broken-{number}"));
-        assert!(std::fs::read(aside).unwrap() == *text, "{number} is as it was");
+        assert!(std::fs::read(aside).unwrap() == *text, "{number} is unchanged");
     }
 }
 
 #[test]
-fn where_there_can_be_no_file_the_history_is_in_memory_and_goes_to_the_file_later() {
+fn without_a_usable_file_the_history_is_in_memory_and_is_copied_to_the_file_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     std::fs::create_dir(&path).unwrap();
@@ -102,10 +102,10 @@ fn where_there_can_be_no_file_the_history_is_in_memory_and_goes_to_the_file_late
     store.end_audit(store.begin_audit(&attempt("CreateVolume")).unwrap(), None, "[]").unwrap();
     store.raise(2, "space", &condition()).unwrap().unwrap();
     store.retry_file(100);
-    assert!(store.outage().is_some(), "it is still no file");
+    assert!(store.outage().is_some(), "the path is still a folder");
     std::fs::remove_dir(&path).unwrap();
     store.retry_file(105);
-    assert!(store.outage().is_some(), "it is not tried all the time");
+    assert!(store.outage().is_some(), "retries are spaced in time");
     store.retry_file(110);
     assert_eq!(store.outage(), None);
     drop(store);
@@ -116,8 +116,8 @@ fn where_there_can_be_no_file_the_history_is_in_memory_and_goes_to_the_file_late
 }
 
 #[test]
-fn on_a_full_file_system_nothing_fails_and_nothing_is_lost() {
-    let Some(small) = Small::mount() else { return };
+fn a_full_file_system_causes_no_error_and_no_loss() {
+    let Some(small) = SmallFileSystem::mount() else { return };
     let path = small.0.path().join("history.db");
     let store = Store::open(&path);
     store.add_event(&event(0)).unwrap();
@@ -141,7 +141,7 @@ fn on_a_full_file_system_nothing_fails_and_nothing_is_lost() {
     store.end_audit(later, Some("taken"), "[]").unwrap();
     store.raise(5, "space", &condition()).unwrap().unwrap();
     store.remove_expiring(ExpiringKind::Session, &[2; 32]).unwrap();
-    assert_eq!(times(&store), (0..=last).rev().collect::<Vec<_>>(), "the newest are at hand");
+    assert_eq!(times(&store), (0..=last).rev().collect::<Vec<_>>(), "the newest events can be read");
     store.retry_file(100);
     assert!(store.outage().is_some(), "it is still full");
     small.empty();
@@ -162,7 +162,7 @@ fn on_a_full_file_system_nothing_fails_and_nothing_is_lost() {
 
 #[test]
 fn a_history_opens_on_a_full_file_system() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = SmallFileSystem::mount() else { return };
     let path = small.0.path().join("history.db");
     small.fill();
     let store = Store::open(&path);
@@ -174,7 +174,7 @@ fn a_history_opens_on_a_full_file_system() {
     drop(store);
     small.fill();
     let store = Store::open(&path);
-    assert_eq!(times(&store), [1], "what is there can be read");
+    assert_eq!(times(&store), [1], "stored entries can be read");
     let before = store.alerts(false).unwrap().len();
     store.raise(3, "space", &condition()).unwrap().unwrap();
     assert_eq!(store.alerts(false).unwrap().len(), before + 1);
