@@ -1,7 +1,7 @@
 //! Alert notifications by webhook, syslog, e-mail and SNMP trap.
 //!
-//! One call sends one notification to one destination and blocks until the receiver has answered, so it belongs on a thread
-//! of its own. The caller decides which notifications are sent, when, and how often they are retried.
+//! One call sends one notification to one destination and blocks until the receiver has responded, so it needs a separate
+//! thread. The caller decides which notifications are sent, when, and how often they are retried.
 
 mod mail;
 mod snmp;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Time-out of a connection attempt and of each read and write.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Recipients of one e-mail target.
+/// Maximum number of recipients of an e-mail target.
 const MAX_RECIPIENTS: usize = 32;
 
 /// Why a notification could not be sent, as text for operators.
@@ -107,7 +107,7 @@ pub enum Destination {
         host: String,
         /// Usually 162.
         port: u16,
-        /// The SNMPv3 user that receivers know.
+        /// The SNMPv3 user, as configured at the receivers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
     },
@@ -274,8 +274,8 @@ impl Destination {
 
 /// Checks a host name or address, and a port.
 fn address(host: &str, port: u16) -> Result<()> {
-    let fine = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':');
-    if host.is_empty() || host.len() > 253 || !host.chars().all(fine) || port == 0 {
+    let is_valid = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':');
+    if host.is_empty() || host.len() > 253 || !host.chars().all(is_valid) || port == 0 {
         return Err(Error::new(format!("{host:?} port {port} is not a host and port")));
     }
     Ok(())

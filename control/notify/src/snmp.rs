@@ -18,7 +18,7 @@ const TICKS: u64 = 3;
 const SYS_UP_TIME: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
 const SNMP_TRAP_OID: &[u64] = &[1, 3, 6, 1, 6, 3, 1, 1, 4, 1, 0];
 
-/// `ashlar` of the MIB, under the number for those that have none of their own (RFC 5612).
+/// `ashlar` of the MIB, under the enterprise number for documentation (RFC 5612).
 const ASHLAR: &[u64] = &[1, 3, 6, 1, 4, 1, 32473, 1];
 /// `ashlarNotifications` and `ashlarAlert` below it.
 const NOTIFICATIONS: u64 = 0;
@@ -80,7 +80,7 @@ fn pdu(notification: &Notification) -> Vec<u8> {
         (SYS_UP_TIME.to_vec(), Value::Ticks(ticks)),
         (SNMP_TRAP_OID.to_vec(), Value::Name(below(&[NOTIFICATIONS, trap_number(notification.change)]))),
     ];
-    let facts = [
+    let objects = [
         Value::Text(&notification.array),
         Value::Text(&notification.serial),
         Value::Number(alert.id & i64::from(i32::MAX)),
@@ -91,7 +91,7 @@ fn pdu(notification: &Notification) -> Vec<u8> {
         Value::Text(condition.name.as_deref().unwrap_or_default()),
     ];
     // Scalars have one instance: 0.
-    bindings.extend((1..).zip(facts).map(|(number, value)| (below(&[ALERT, number, 0]), value)));
+    bindings.extend((1..).zip(objects).map(|(number, value)| (below(&[ALERT, number, 0]), value)));
     let request = alert.changed as i64 & i64::from(i32::MAX);
     yasna::construct_der(|writer| {
         writer.write_tagged_implicit(Tag::context(TRAP), |pdu| {
@@ -131,7 +131,7 @@ pub fn send(host: &str, port: u16, login: &Login<'_>, notification: &Notificatio
         Login::Community(community) => plain(community, &pdu),
         Login::User(user, passphrase) => {
             let mut salt = [0; 8];
-            aws_lc_rs::rand::fill(&mut salt).map_err(|_| Error::new("there are no random numbers"))?;
+            aws_lc_rs::rand::fill(&mut salt).map_err(|_| Error::new("no random numbers are available"))?;
             Sender::new(user, passphrase, &notification.serial)?.message(
                 &pdu,
                 u64::from_be_bytes(salt),

@@ -51,7 +51,7 @@ pub fn message(notification: &Notification) -> String {
             data.push_str(&format!(" {name}=\"{}\"", value(text)));
         }
     }
-    // What is not ASCII is announced (RFC 5424 6.4).
+    // Text that is not ASCII begins with a byte order mark (RFC 5424 6.4).
     let mark = if condition.message.is_ascii() { "" } else { "\u{feff}" };
     format!(
         "<{}>1 {} {} ashlar - {} {data}] {mark}{}",

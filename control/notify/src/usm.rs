@@ -35,7 +35,7 @@ pub fn check(passphrase: &str) -> Result<()> {
     }
 }
 
-/// A sender: an SNMPv3 user on the engine that the array is.
+/// A sender: an SNMPv3 user of the array's SNMP engine.
 pub struct Sender<'a> {
     user: &'a str,
     engine: Vec<u8>,
@@ -72,7 +72,7 @@ impl<'a> Sender<'a> {
         });
         self.encrypt(&mut scoped, boots, time, salt)
             .map_err(|_| Error::new("an SNMP message can't be encrypted"))?;
-        let whole = |code: &[u8]| {
+        let encode = |code: &[u8]| {
             let parameters = yasna::construct_der(|writer| {
                 writer.write_sequence(|it| {
                     it.next().write_bytes(&self.engine);
@@ -98,8 +98,8 @@ impl<'a> Sender<'a> {
             })
         };
         // The MAC covers the message with zeros in the place of the MAC (RFC 7860 4.2.1).
-        let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.key), &whole(&[0; MAC_BYTES]));
-        Ok(whole(&code.as_ref()[..MAC_BYTES]))
+        let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.key), &encode(&[0; MAC_BYTES]));
+        Ok(encode(&code.as_ref()[..MAC_BYTES]))
     }
 
     fn encrypt(
@@ -117,7 +117,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Decodes hexadecimal digits; other text is used as it is.
+/// Decodes hexadecimal digits; other text is used unchanged.
 fn octets(serial: &str) -> Vec<u8> {
     let pairs = serial.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -127,8 +127,8 @@ fn octets(serial: &str) -> Vec<u8> {
 /// Derives the localized key of a passphrase for one engine (RFC 3414 2.6, A.2).
 fn localized(passphrase: &str, engine: &[u8]) -> [u8; 32] {
     let long: Vec<u8> = passphrase.bytes().cycle().take(EXPANDED_PASSPHRASE_BYTES).collect();
-    let everywhere = digest(&[&long]);
-    digest(&[&everywhere, engine, &everywhere])
+    let user_key = digest(&[&long]);
+    digest(&[&user_key, engine, &user_key])
 }
 
 fn digest(parts: &[&[u8]]) -> [u8; 32] {

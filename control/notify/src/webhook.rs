@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 /// Checks that it is an HTTP address.
 pub fn check(url: &str) -> Result<()> {
     let address: Option<ureq::http::Uri> = url.parse().ok();
-    let fine =
+    let is_valid =
         address.is_some_and(|it| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some());
-    if fine {
+    if is_valid {
         Ok(())
     } else {
         Err(Error::new(format!("{url:?} is not an address such as https://example.com/hook")))
@@ -66,13 +66,13 @@ pub fn send(
     if let Some(secret) = secret {
         request = request.header("x-ashlar-signature", signature(secret, now, &body));
     }
-    let answer = request.send(body.as_bytes());
-    let answer = answer.map_err(|error| Error::new(format!("the webhook can't be reached: {error}")))?;
-    if answer.status().is_success() {
+    let response = request.send(body.as_bytes());
+    let response = response.map_err(|error| Error::new(format!("the webhook can't be reached: {error}")))?;
+    if response.status().is_success() {
         return Ok(());
     }
     // Without the body of the response: a user who sets addresses could otherwise read servers that only the array reaches.
-    Err(Error::new(format!("the webhook returned status {}: see the log of its server", answer.status())))
+    Err(Error::new(format!("the webhook returned status {}: see the log of its server", response.status())))
 }
 
 #[cfg(test)]

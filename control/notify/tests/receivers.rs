@@ -1,4 +1,4 @@
-//! Each kind of destination against a receiver: what arrives, and the error if nothing can.
+//! Each kind of destination with a real receiver: the received message, and the error if the receiver is unreachable.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
@@ -35,12 +35,12 @@ fn listen<T: Send + 'static>(talk: impl FnOnce(TcpStream) -> T + Send + 'static)
     (port, spawn(move || talk(listener.accept().unwrap().0)))
 }
 
-/// A port where nobody listens.
-fn closed() -> u16 {
+/// A port that refuses connections.
+fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The headers and the body of a request; the answer has the status.
+/// Receives a request, responds with the status, and returns headers and body.
 fn http(mut stream: TcpStream, status: &str) -> (Vec<String>, String) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut lines = Vec::new();
@@ -64,7 +64,7 @@ fn http(mut stream: TcpStream, status: &str) -> (Vec<String>, String) {
 fn a_webhook_gets_json_with_a_signature() {
     let (port, received) = listen(|stream| http(stream, "204 No Content\r\nx: y"));
     let hook = Destination::Webhook { url: format!("http://127.0.0.1:{port}/hook?a=b"), ca: None };
-    // The receiver's answer is odd on purpose: 2xx is all that counts.
+    // The response is unusual on purpose: only its status matters.
     let _ = hook.send(Some("key"), &notification(Some(AlertChange::Opened)), NOW);
     let (headers, body) = received.join().unwrap();
     assert_eq!(headers[0], "post /hook?a=b http/1.1");
@@ -76,8 +76,8 @@ fn a_webhook_gets_json_with_a_signature() {
         openssl.args(["dgst", "-sha256", "-hmac", "key"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     if let Ok(mut openssl) = openssl.spawn() {
         write!(openssl.stdin.take().unwrap(), "{NOW}.{body}").unwrap();
-        let said = String::from_utf8(openssl.wait_with_output().unwrap().stdout).unwrap();
-        assert!(said.trim_end().ends_with(signed), "{said} {signed}");
+        let output = String::from_utf8(openssl.wait_with_output().unwrap().stdout).unwrap();
+        assert!(output.trim_end().ends_with(signed), "{output} {signed}");
     }
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["alert"]["severity"], "critical");
@@ -94,7 +94,7 @@ fn a_webhook_that_refuses_or_is_unreachable_is_an_error() {
         error.contains("500") && !error.contains("what"),
         "the response of the receiver is not shown: {error}"
     );
-    let error = hook(closed()).send(Some("hush"), &notification(None), NOW).unwrap_err().to_string();
+    let error = hook(closed_port()).send(Some("hush"), &notification(None), NOW).unwrap_err().to_string();
     assert!(error.contains("can't be reached") && !error.contains("hush"), "{error}");
 }
 
@@ -112,7 +112,7 @@ fn syslog_gets_a_message_with_its_length() {
     let syslog = Destination::Syslog { host: "127.0.0.1".into(), port, tls: false, ca: None };
     syslog.send(None, &notification(Some(AlertChange::Opened)), NOW).unwrap();
     assert_eq!(received.join().unwrap(), format!("{} {SYSLOG}", SYSLOG.len()));
-    let syslog = Destination::Syslog { host: "127.0.0.1".into(), port: closed(), tls: false, ca: None };
+    let syslog = Destination::Syslog { host: "127.0.0.1".into(), port: closed_port(), tls: false, ca: None };
     assert!(
         syslog.send(None, &notification(None), NOW).unwrap_err().to_string().contains("can't be reached")
     );
@@ -152,28 +152,28 @@ fn syslog_over_tls_goes_only_to_the_host_in_the_certificate() {
     assert!(received.join().unwrap().is_err(), "another certificate");
 }
 
-/// A mail server that takes everything; the commands it got, and the mail.
+/// A mail server that accepts everything. Returns the commands and the mail.
 fn smtp(mut stream: TcpStream) -> (Vec<String>, String) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let (mut commands, mut mail) = (Vec::new(), String::new());
     let mut line = String::new();
-    let mut say = |text: &str| write!(stream, "{text}\r\n").unwrap();
-    say("220 here");
+    let mut respond = |text: &str| write!(stream, "{text}\r\n").unwrap();
+    respond("220 here");
     while reader.read_line(&mut line).unwrap_or(0) > 0 {
         commands.push(line.trim_end().to_owned());
         match line.get(..4).unwrap_or_default() {
-            "EHLO" => say("250 here"),
+            "EHLO" => respond("250 here"),
             "DATA" => {
-                say("354 go on");
+                respond("354 go on");
                 let mut line = String::new();
                 while reader.read_line(&mut line).unwrap() > 0 && line != ".\r\n" {
                     mail.push_str(&line);
                     line.clear();
                 }
-                say("250 taken");
+                respond("250 taken");
             }
-            "QUIT" => say("221 bye"),
-            _ => say("250 yes"),
+            "QUIT" => respond("221 bye"),
+            _ => respond("250 yes"),
         }
         line.clear();
     }
@@ -193,7 +193,7 @@ fn email(port: u16, protection: Protection) -> Destination {
 }
 
 #[test]
-fn a_mail_goes_to_everybody() {
+fn a_mail_is_sent_to_all_recipients() {
     let (port, received) = listen(smtp);
     email(port, Protection::None).send(None, &notification(Some(AlertChange::Closed)), NOW).unwrap();
     let (commands, mail) = received.join().unwrap();
@@ -209,7 +209,7 @@ fn a_mail_goes_to_everybody() {
 }
 
 #[test]
-fn mail_is_not_sent_in_the_clear_when_it_must_not_be() {
+fn mail_is_not_sent_if_a_required_starttls_is_unavailable() {
     let (port, received) = listen(smtp);
     email(port, Protection::Starttls).send(None, &notification(None), NOW).unwrap_err();
     let (commands, mail) = received.join().unwrap();
@@ -217,7 +217,7 @@ fn mail_is_not_sent_in_the_clear_when_it_must_not_be() {
 }
 
 #[test]
-fn a_trap_is_what_the_mib_says() {
+fn a_trap_conforms_to_the_mib() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     let snmp = Destination::Snmp { host: "127.0.0.1".into(), port, user: None };
@@ -238,7 +238,7 @@ fn a_trap_is_what_the_mib_says() {
     assert!(has(b"space.threshold") && has(b"sql]1"));
 }
 
-/// A receiver of Net-SNMP, which ends with the test. What it takes goes to its standard output.
+/// An snmptrapd process of Net-SNMP, killed on drop. It prints received traps to its standard output.
 struct TrapReceiver(Child);
 
 impl Drop for TrapReceiver {
@@ -264,37 +264,37 @@ fn snmptrapd(folder: &Path, config: &str) -> (u16, TrapReceiver) {
 }
 
 #[test]
-fn a_trap_of_version_3_is_taken_from_who_knows_the_passphrase() {
+fn a_version_3_trap_is_accepted_only_with_the_right_passphrase() {
     let folder = tempfile::tempdir().unwrap();
     let config = "createUser -e 0x80007ed90500000000005e71a1 array SHA-256 opensesame AES opensesame\n\
                   authUser log array priv\n";
     let (port, mut receiver) = snmptrapd(folder.path(), config);
     let snmp = Destination::Snmp { host: "127.0.0.1".into(), port, user: Some("array".into()) };
-    let say = |words: &str, passphrase| {
+    let send = |words: &str, passphrase| {
         let mut notification = notification(Some(AlertChange::Opened));
         notification.alert.condition.message = words.into();
         snmp.send(Some(passphrase), &notification, NOW).unwrap();
     };
-    let (sender, heard) = channel();
+    let (sender, lines) = channel();
     let output = BufReader::new(receiver.0.stdout.take().unwrap());
     spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
-    // A trap that nobody takes is lost: until it listens.
+    // Traps are lost until the receiver listens, so this one is repeated.
     let first = (0..600).find_map(|_| {
-        say("are you there", "opensesame");
-        heard.recv_timeout(Duration::from_millis(100)).ok().filter(|line| line.contains("are you there"))
+        send("are you there", "opensesame");
+        lines.recv_timeout(Duration::from_millis(100)).ok().filter(|line| line.contains("are you there"))
     });
-    let first = first.expect("it takes traps of the user");
+    let first = first.expect("it accepts traps of the user");
     // ashlarAlertOpened, and the kind.
     assert!(first.contains(".1.3.6.1.4.1.32473.1.0.1") && first.contains("\"space.threshold\""), "{first}");
-    say("forged", "another sesame");
-    say("the end", "opensesame");
-    let rest: Vec<String> = heard.iter().take_while(|line| !line.contains("the end")).collect();
+    send("forged", "another sesame");
+    send("the end", "opensesame");
+    let rest: Vec<String> = lines.iter().take_while(|line| !line.contains("the end")).collect();
     assert!(rest.iter().all(|line| !line.contains("forged")), "{rest:?}");
     assert!(snmp.check_secret("sesame1").is_err() && snmp.check_secret("sesame12").is_ok());
 }
 
 #[test]
-fn what_nothing_could_be_sent_to_is_refused() {
+fn settings_that_cannot_work_are_refused() {
     let syslog = |host: &str, tls, ca: Option<&str>| Destination::Syslog {
         host: host.into(),
         port: 1,
