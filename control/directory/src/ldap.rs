@@ -46,7 +46,7 @@ impl Ldap {
         let wrong = |why: &str| Err(Error::failed(format!("the server {:?} {why}", self.server)));
         let place = match self.server.split_once("://") {
             Some(("ldaps", place)) if !self.starttls => place,
-            Some(("ldaps", _)) => return wrong("speaks TLS from the beginning: STARTTLS is for ldap://"),
+            Some(("ldaps", _)) => return wrong("uses TLS already: STARTTLS is for ldap://"),
             Some(("ldap", place)) => place,
             _ => return wrong("is not an address such as ldaps://ldap.example.com"),
         };
@@ -54,9 +54,9 @@ impl Ldap {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (place, None),
         };
-        let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.:[]".contains(letter);
+        let is_valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.:[]".contains(letter);
         let number = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
-        if host.is_empty() || host.len() > 253 || !host.chars().all(fine) || !number {
+        if host.is_empty() || host.len() > 253 || !host.chars().all(is_valid) || !number {
             return wrong("is not an address such as ldaps://ldap.example.com");
         }
         if self.encrypted() && host.starts_with('[') {
@@ -107,11 +107,11 @@ impl Server {
     }
 
     fn failed(&self, error: LdapError) -> Error {
-        let said = match &error {
+        let detail = match &error {
             LdapError::LdapResult { result } => message_of(result),
             error => shown(&error.to_string()),
         };
-        Error::failed(format!("the server {} failed: {said}", self.settings.server))
+        Error::failed(format!("the server {} failed: {detail}", self.settings.server))
     }
 
     /// Connects and binds for searches.
@@ -131,13 +131,13 @@ impl Server {
 }
 
 impl Exchange<'_> {
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     fn bind(&mut self, dn: &str, password: &str) -> Result<LdapResult> {
-        let left = self.left();
-        let bound = self.connection.with_timeout(left).simple_bind(dn, password);
+        let remaining = self.remaining();
+        let bound = self.connection.with_timeout(remaining).simple_bind(dn, password);
         bound.map_err(|error| self.server.failed(error))
     }
 
@@ -162,10 +162,11 @@ impl Exchange<'_> {
         attributes: &[&str],
         max_entries: usize,
     ) -> Result<(Vec<SearchEntry>, bool)> {
-        let (server, left, deadline) = (self.server, self.left(), self.deadline);
+        let (server, remaining, deadline) = (self.server, self.remaining(), self.deadline);
         let failed = |error| server.failed(error);
-        let options = SearchOptions::new().sizelimit(max_entries as i32).timelimit(left.as_secs() as i32 + 1);
-        let connection = self.connection.with_search_options(options).with_timeout(left);
+        let options =
+            SearchOptions::new().sizelimit(max_entries as i32).timelimit(remaining.as_secs() as i32 + 1);
+        let connection = self.connection.with_search_options(options).with_timeout(remaining);
         let mut stream =
             connection.streaming_search(base, Scope::Subtree, filter, attributes.to_vec()).map_err(failed)?;
         let mut found = Vec::new();
@@ -195,7 +196,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// The only entry of a user.
+    /// The entry of a user, which must be the only one.
     fn find(&mut self, name: &str) -> Result<Option<SearchEntry>> {
         let Ldap { base, user_attribute, .. } = &self.server.settings;
         let filter = self.server.settings.user_filter(name);
@@ -235,8 +236,8 @@ impl Directory for Server {
     fn test(&self) -> Result<String> {
         let mut exchange = self.connect()?;
         let Ldap { server, base, user_attribute, group_base, .. } = &self.settings;
-        let (people, _) = exchange.search(base, &format!("({user_attribute}=*)"), &[user_attribute], 1)?;
-        let Some(one) = people.first() else {
+        let (users, _) = exchange.search(base, &format!("({user_attribute}=*)"), &[user_attribute], 1)?;
+        let Some(one) = users.first() else {
             return Err(Error::failed(format!(
                 "no entry below {base:?} has the attribute {user_attribute:?}"
             )));
@@ -255,24 +256,24 @@ impl Directory for Server {
         let Credentials::Password { user, password } = credentials else {
             return Err(Error::refused("users of this directory sign in with a password"));
         };
-        let nobody = || Error::refused("there is no such user, or the password is wrong");
+        let denied = || Error::refused("there is no such user, or the password is wrong");
         // A bind without a password succeeds as anonymous (RFC 4513 5.1.2).
         if password.is_empty() || !is_readable(user) {
-            return Err(nobody());
+            return Err(denied());
         }
         let mut exchange = self.connect()?;
         let Some(found) = exchange.find(user)? else {
             // An unknown name takes as many round trips as a known one.
             exchange.bind(&format!("cn=nobody by this name,{}", self.settings.base), password)?;
-            return Err(nobody());
+            return Err(denied());
         };
         match exchange.bind(&found.dn, password)? {
             it if it.rc == SUCCESS => {}
-            it if it.rc == INVALID_CREDENTIALS => return Err(nobody()),
+            it if it.rc == INVALID_CREDENTIALS => return Err(denied()),
             it if [BUSY, UNAVAILABLE].contains(&it.rc) => return Err(self.failed(LdapError::from(it))),
             it => return Err(Error::refused(format!("the directory refused the bind: {}", message_of(&it)))),
         }
-        // As the directory writes it: names are case-insensitive there.
+        // In the directory's spelling: names are case-insensitive there.
         let names = values(&found, &self.settings.user_attribute);
         let given = names.iter().find(|name| name.to_lowercase() == user.to_lowercase());
         let name = given.or(names.first()).map_or(*user, String::as_str).to_owned();

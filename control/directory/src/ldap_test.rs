@@ -15,7 +15,7 @@ fn settings(server: &str) -> Ldap {
 }
 
 #[test]
-fn passwords_go_over_tls_or_stay_on_the_machine() {
+fn passwords_are_sent_only_over_tls_or_to_loopback_addresses() {
     for server in
         ["ldaps://ldap.example.com", "ldaps://192.0.2.1:1636", "ldap://127.0.0.1:389", "ldap://[::1]"]
     {
@@ -40,7 +40,7 @@ fn passwords_go_over_tls_or_stay_on_the_machine() {
 }
 
 #[test]
-fn a_name_is_no_filter() {
+fn special_characters_of_a_name_are_escaped_in_filters() {
     let filter = settings("ldaps://a").user_filter("*)(uid=admin))(|(uid=*\\\0");
     assert_eq!(filter, "(uid=\\2a\\29\\28uid=admin\\29\\29\\28|\\28uid=\\2a\\5c\\00)");
     let groups = group_filter("cn=a(b)*,dc=x", "*");
@@ -50,7 +50,7 @@ fn a_name_is_no_filter() {
     );
 }
 
-/// Offline, the overlay that writes `memberOf` sees nothing: groups are made over the wire.
+/// Adds a group over LDAP: the overlay that writes `memberOf` does not run for offline imports.
 fn add_group(server: &str) {
     let mut root = LdapConn::new(server).unwrap();
     root.simple_bind("cn=root,dc=example,dc=com", "root-secret-1").unwrap().success().unwrap();
@@ -64,7 +64,7 @@ fn add_group(server: &str) {
 }
 
 #[test]
-fn nobody_waits_for_a_server_that_says_nothing() {
+fn a_server_that_does_not_respond_causes_a_timeout() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     for (scheme, starttls) in [("ldap", false), ("ldap", true), ("ldaps", false)] {
@@ -93,12 +93,12 @@ fn users_of_a_real_server_are_authenticated() {
         authenticate(&settings, "ada", "adas password"),
         ada(&["cn=storage,ou=groups,dc=example,dc=com"])
     );
-    // As the directory writes the name, and with groups by theirs.
+    // The name in the directory's spelling, and groups by their names.
     let searched = Ldap { group_base: Some("ou=groups,dc=example,dc=com".into()), ..settings.clone() };
     assert_eq!(authenticate(&searched, "ADA", "adas password"), ada(&["keepers", "storage"]));
     assert_eq!(authenticate(&settings, "eve(*)", "eves password").unwrap().groups, Vec::<String>::new());
-    let nobody = [("ada", "wrong"), ("ada", ""), ("*", "adas password"), ("a*", "adas password"), ("", "x")];
-    for (user, password) in nobody.into_iter().chain([("eve(*))(uid=ada", "adas password")]) {
+    let denied = [("ada", "wrong"), ("ada", ""), ("*", "adas password"), ("a*", "adas password"), ("", "x")];
+    for (user, password) in denied.into_iter().chain([("eve(*))(uid=ada", "adas password")]) {
         assert!(
             matches!(authenticate(&settings, user, password), Err(Error::Refused(_))),
             "{user:?} {password:?}"
@@ -108,15 +108,15 @@ fn users_of_a_real_server_are_authenticated() {
     let classes = Ldap { user_attribute: "objectClass".into(), ..settings.clone() };
     let several = authenticate(&classes, "inetOrgPerson", "adas password").unwrap_err();
     assert!(matches!(&several, Error::Refused(why) if why.contains("several")), "{several}");
-    // Without rights to read entries none is found; a search base that does not exist is an error.
-    let blind = Ldap { bind_dn: None, ..settings.clone() };
+    // Without rights to read entries no user is found; a search base that does not exist is an error.
+    let anonymous = Ldap { bind_dn: None, ..settings.clone() };
     assert!(
-        Server::new(blind, None)
+        Server::new(anonymous, None)
             .authenticate(&Credentials::Password { user: "ada", password: "adas password" })
             .is_err()
     );
-    let elsewhere = Ldap { base: "ou=nowhere,dc=example,dc=com".into(), ..settings.clone() };
-    assert!(matches!(authenticate(&elsewhere, "ada", "adas password"), Err(Error::Failed(_))));
+    let wrong_base = Ldap { base: "ou=nowhere,dc=example,dc=com".into(), ..settings.clone() };
+    assert!(matches!(authenticate(&wrong_base, "ada", "adas password"), Err(Error::Failed(_))));
 
     let ca = Some(std::fs::read_to_string(folder.path().join("ca.pem")).unwrap());
     let over_tls = Ldap { server: tls, ca: ca.clone(), ..searched.clone() };
@@ -124,10 +124,10 @@ fn users_of_a_real_server_are_authenticated() {
     for settings in [&over_tls, &by_starttls] {
         assert_eq!(settings.check(true), Ok(()));
         assert_eq!(authenticate(settings, "ada", "adas password"), ada(&["keepers", "storage"]));
-        let said = Server::new(settings.clone(), Some("search-secret-1")).test().unwrap();
-        assert!(said.contains("uid="), "{said}");
-        let stranger = std::fs::read_to_string(folder.path().join("cert.pem")).unwrap();
-        let untrusted = Ldap { ca: Some(stranger), ..settings.clone() };
+        let report = Server::new(settings.clone(), Some("search-secret-1")).test().unwrap();
+        assert!(report.contains("uid="), "{report}");
+        let untrusted_ca = std::fs::read_to_string(folder.path().join("cert.pem")).unwrap();
+        let untrusted = Ldap { ca: Some(untrusted_ca), ..settings.clone() };
         assert!(matches!(authenticate(&untrusted, "ada", "adas password"), Err(Error::Failed(_))));
     }
     let wrong = Server::new(settings.clone(), Some("wrong-secret-1")).test().unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! Identity providers: authentication of users by OpenID Connect or LDAP, with their groups. The array asks one for a user
-//! that is not one of its own.
+//! Identity providers: authentication of users by OpenID Connect or LDAP, with their groups. They authenticate users that are
+//! not local users of the array.
 //!
-//! Calls block until the server has responded, so they belong on threads of their own. The caller maps groups to roles and
+//! Calls block until the server has responded, so they need separate threads. The caller maps groups to roles and
 //! keeps sessions.
 
 mod ldap;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of a user or group name.
 const MAX_NAME_BYTES: usize = 256;
-/// Groups of a user that are considered.
+/// Maximum number of groups of a user; others are ignored.
 const MAX_GROUPS: usize = 1000;
 
 /// Why a user was not authenticated, as text for operators, without secrets.
@@ -60,7 +60,7 @@ pub enum Settings {
     Ldap(Ldap),
 }
 
-/// An LDAP server, and where its users and groups are.
+/// An LDAP server with the search bases of its users and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ldap {
     /// Its address: `ldaps://name:port`, or `ldap://name:port`.

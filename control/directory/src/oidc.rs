@@ -27,8 +27,8 @@ pub const SIGN_IN: &str = "/sign-in";
 const METADATA_MAX_AGE: Duration = Duration::from_secs(300);
 /// Maximum size of a response; the largest is a key set.
 const MAX_RESPONSE_BYTES: u64 = 1 << 20;
-/// An invalid code: the provider's error shows whether it knows the client.
-const NO_CODE: &str = "this-is-a-test-of-the-settings";
+/// An invalid code: the provider's error response shows whether the client is registered.
+const INVALID_CODE: &str = "this-is-a-test-of-the-settings";
 /// Characters of a provider's message that are shown.
 const MAX_SHOWN_CHARS: usize = 200;
 
@@ -58,7 +58,7 @@ type IdFields = IdTokenFields<
     CoreJwsSigningAlgorithm,
 >;
 type Tokens = StandardTokenResponse<IdFields, CoreTokenType>;
-type Known = Client<
+type ConfiguredClient = Client<
     Others,
     CoreAuthDisplay,
     CoreGenderClaim,
@@ -81,7 +81,7 @@ type Known = Client<
 /// A failed HTTP request.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct NoAnswer(String);
+struct RequestFailed(String);
 
 /// An OpenID provider.
 pub struct Provider {
@@ -141,16 +141,17 @@ impl Provider {
         Self { settings, secret, metadata: Mutex::default() }
     }
 
-    fn send(&self, request: HttpRequest) -> std::result::Result<HttpResponse, NoAnswer> {
+    fn send(&self, request: HttpRequest) -> std::result::Result<HttpResponse, RequestFailed> {
         let uri = request.uri().to_string();
         // The metadata names addresses, too; the same rules hold for them.
-        let to = address(&uri, "an address of the provider").map_err(|error| NoAnswer(error.to_string()))?;
+        let to =
+            address(&uri, "an address of the provider").map_err(|error| RequestFailed(error.to_string()))?;
         let agent = trust::agent(to.scheme_str() == Some("https"), self.settings.ca.as_deref(), TIMEOUT);
-        let agent = agent.map_err(|error| NoAnswer(error.to_string()))?;
+        let agent = agent.map_err(|error| RequestFailed(error.to_string()))?;
         let host = to.host().unwrap_or_default();
-        let no_answer = |error: ureq::Error| NoAnswer(format!("{host} can't be reached: {error}"));
-        let (mut parts, body) = agent.run(request).map_err(no_answer)?.into_parts();
-        let bytes = body.into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec().map_err(no_answer)?;
+        let failed = |error: ureq::Error| RequestFailed(format!("{host} can't be reached: {error}"));
+        let (mut parts, body) = agent.run(request).map_err(failed)?.into_parts();
+        let bytes = body.into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec().map_err(failed)?;
         parts.extensions.clear();
         Ok(HttpResponse::from_parts(parts, bytes))
     }
@@ -176,7 +177,7 @@ impl Provider {
         }
     }
 
-    fn client(&self, published: CoreProviderMetadata) -> Result<Known> {
+    fn client(&self, published: CoreProviderMetadata) -> Result<ConfiguredClient> {
         let redirect = RedirectUrl::new(self.settings.redirect()).map_err(Error::failed)?;
         let id = ClientId::new(self.settings.client_id.clone());
         Ok(Client::from_provider_metadata(published, id, self.secret.clone()).set_redirect_uri(redirect))
@@ -189,7 +190,7 @@ impl Provider {
         let exchange = client.exchange_code(AuthorizationCode::new(code.to_owned()));
         let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
         let verifier = PkceCodeVerifier::new(request.verifier.clone());
-        let tokens = exchange.set_pkce_verifier(verifier).request(&send).map_err(not_taken)?;
+        let tokens = exchange.set_pkce_verifier(verifier).request(&send).map_err(token_error)?;
         let refused = |why: String| Error::refused(format!("the provider's ID token is not valid: {why}"));
         let token = tokens.id_token().ok_or_else(|| refused("there is none".into()))?;
         let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
@@ -204,8 +205,8 @@ impl Provider {
             }
         }
         let mut known = serde_json::to_value(claims).map_err(Error::failed)?;
-        let wanted = [&self.settings.user_claim, &self.settings.groups_claim];
-        if wanted.into_iter().any(|claim| find(&known, claim).is_none()) {
+        let required = [&self.settings.user_claim, &self.settings.groups_claim];
+        if required.into_iter().any(|claim| find(&known, claim).is_none()) {
             let more = self.user_info(&client, tokens.access_token(), claims.subject())?;
             if let (Value::Object(known), Value::Object(more)) = (&mut known, more) {
                 // Signed claims take precedence.
@@ -218,7 +219,12 @@ impl Provider {
     }
 
     /// Claims from the UserInfo endpoint; null if the provider has none.
-    fn user_info(&self, client: &Known, token: &AccessToken, subject: &SubjectIdentifier) -> Result<Value> {
+    fn user_info(
+        &self,
+        client: &ConfiguredClient,
+        token: &AccessToken,
+        subject: &SubjectIdentifier,
+    ) -> Result<Value> {
         let Ok(request) = client.user_info(token.clone(), Some(subject.clone())) else {
             return Ok(Value::Null);
         };
@@ -240,17 +246,17 @@ impl Directory for Provider {
             ));
         }
         let (issuer, client) = (self.settings.issuer.as_str(), self.client(published)?);
-        let exchange = client.exchange_code(AuthorizationCode::new(NO_CODE.into()));
+        let exchange = client.exchange_code(AuthorizationCode::new(INVALID_CODE.into()));
         let exchange = exchange.map_err(|error| Error::failed(chain(&error)))?;
         let (_, verifier) = PkceCodeChallenge::new_random_sha256();
         match exchange.set_pkce_verifier(verifier).request(&|request| self.send(request)) {
             // It rejected the code, not the client.
-            Err(RequestTokenError::ServerResponse(said))
-                if *said.error() == CoreErrorResponseType::InvalidGrant =>
+            Err(RequestTokenError::ServerResponse(response))
+                if *response.error() == CoreErrorResponseType::InvalidGrant =>
             {
                 Ok(format!("{issuer} responds and knows the client {:?}", self.settings.client_id))
             }
-            Err(error) => Err(not_taken(error)),
+            Err(error) => Err(token_error(error)),
             Ok(_) => Err(Error::failed(format!("{issuer} accepted an invalid code: it can't be trusted"))),
         }
     }
@@ -264,7 +270,7 @@ impl Directory for Provider {
             request = request.add_scope(Scope::new(scope.clone()));
         }
         let (url, state, nonce) = request.set_pkce_challenge(challenge).url();
-        // Browsers are redirected there: it must be no script, and not in clear text.
+        // Browsers are redirected there, so it must not be a script and must use TLS.
         address(url.as_str(), "the provider's page")?;
         Ok(Some(AuthorizationRequest {
             url: url.into(),
@@ -310,13 +316,15 @@ fn groups_of(claim: Option<&Value>) -> Vec<String> {
 }
 
 /// Why the provider issued no tokens.
-fn not_taken(error: RequestTokenError<NoAnswer, StandardErrorResponse<CoreErrorResponseType>>) -> Error {
-    let RequestTokenError::ServerResponse(said) = error else {
+fn token_error(
+    error: RequestTokenError<RequestFailed, StandardErrorResponse<CoreErrorResponseType>>,
+) -> Error {
+    let RequestTokenError::ServerResponse(response) = error else {
         return Error::failed(format!("the provider issued no tokens: {}", chain(&error)));
     };
     let why: String =
-        said.error_description().map_or("", |it| it.as_str()).chars().take(MAX_SHOWN_CHARS).collect();
-    match said.error() {
+        response.error_description().map_or("", |it| it.as_str()).chars().take(MAX_SHOWN_CHARS).collect();
+    match response.error() {
         CoreErrorResponseType::InvalidGrant => {
             Error::refused(format!("the provider no longer accepts the code ({why}): sign in again"))
         }
@@ -335,9 +343,9 @@ fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.ends_with(&said) {
-            text = format!("{text}: {said}");
+        let text_of_cause = cause.to_string();
+        if !text.ends_with(&text_of_cause) {
+            text = format!("{text}: {text_of_cause}");
         }
         next = cause.source();
     }

@@ -14,16 +14,16 @@ fn settings(issuer: &str, address: &str) -> Oidc {
 }
 
 #[test]
-fn secrets_go_over_tls_or_stay_on_the_machine() {
-    let fine = [
+fn secrets_are_sent_only_over_tls_or_to_loopback_addresses() {
+    let valid = [
         ("https://id.example.com/realms/one", "https://array.example.com:8443"),
         ("http://127.0.0.1:9000", "http://[::1]:8080/"),
     ];
-    for (issuer, array) in fine {
+    for (issuer, array) in valid {
         assert!(settings(issuer, array).check().is_ok(), "{issuer} {array}");
     }
     let id = "https://id.example.com";
-    let wrong = [
+    let invalid = [
         ("http://id.example.com", "https://array.example.com"),
         ("id.example.com", "https://array.example.com"),
         ("javascript:alert(1)", "https://array.example.com"),
@@ -34,7 +34,7 @@ fn secrets_go_over_tls_or_stay_on_the_machine() {
         (id, "https://array.example.com#there"),
         (id, ""),
     ];
-    for (issuer, array) in wrong {
+    for (issuer, array) in invalid {
         assert!(settings(issuer, array).check().is_err(), "{issuer} {array}");
     }
     assert_eq!(settings(id, "https://a.example.com/").redirect(), "https://a.example.com/sign-in");
@@ -57,7 +57,7 @@ fn claims_are_found_where_providers_put_them() {
 }
 
 #[test]
-fn names_that_nobody_could_read_are_refused() {
+fn unreadable_names_are_refused() {
     for name in ["", " ", "a\nb", &"x".repeat(257)] {
         assert!(directory_user(name.into(), []).is_err(), "{name:?}");
     }

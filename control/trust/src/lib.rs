@@ -1,4 +1,4 @@
-//! TLS and HTTP clients for servers that an operator names: directories, webhooks, mail servers. A server is trusted by a
+//! TLS and HTTP clients for servers that an operator configures: directories, webhooks, mail servers. A server is trusted by a
 //! certificate that the operator gave, or by the system's trust store.
 
 pub mod mark;
