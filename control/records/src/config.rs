@@ -21,7 +21,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// The record, and whether it is there afterwards.
+    /// The record, and whether it exists afterwards.
     pub fn record(&self) -> (&Record, bool) {
         match self {
             Edit::Put(record) => (record, true),
@@ -31,12 +31,12 @@ impl Edit {
 }
 
 impl Config {
-    /// What people call the array: as it is set, or as it was called first.
+    /// The name of the array: from the settings, or its initial one.
     pub fn name_of_array<'a>(&'a self, identity: &'a ArrayIdentity) -> &'a str {
         self.settings.name.as_deref().unwrap_or(&identity.name)
     }
 
-    /// The volume or snapshot with that identity or name: no two have the same.
+    /// The volume or snapshot with this identity or name, which is unique.
     pub fn disk_named(&self, which: &str) -> Result<DiskId> {
         let volume = self.volumes.with_digits(which).map(|entry| entry.id);
         let by_id = volume.or_else(|| self.snapshots.with_digits(which).map(|entry| entry.id));
@@ -45,12 +45,12 @@ impl Config {
         found.ok_or_else(|| Error::not_found(format!("there is no volume or snapshot {which:?}")))
     }
 
-    /// The name of what is called so, or has this identity; the text itself if nothing has.
+    /// The name of the object with this identity or name; the given text if no object has it.
     pub fn name_for<'a>(&'a self, which: &'a str) -> &'a str {
         self.label_of(which).unwrap_or(which)
     }
 
-    /// What a volume or snapshot is called.
+    /// The name of a volume or snapshot.
     pub fn disk_name(&self, id: DiskId) -> Option<&str> {
         let snapshot = || self.snapshots.get(id).map(|entry| entry.name.as_str());
         self.volumes.get(id).map(|entry| entry.name.as_str()).or_else(snapshot)
@@ -76,7 +76,7 @@ impl Config {
         Ok(())
     }
 
-    /// The group that a host is in.
+    /// The group of a host.
     pub fn group_of(&self, host: HostId) -> Option<&HostGroupEntry> {
         self.host_groups.iter().find(|group| group.hosts.contains(&host))
     }

@@ -15,18 +15,18 @@ identities! {
     GroupId;
 }
 
-/// How far a volume is: making and deleting one takes more than a record, so the record says what is to be
-/// finished or taken back after a crash.
+/// Life-cycle stage of a volume or snapshot. Creating and deleting one takes several steps, so the record says what
+/// a restart after a crash must finish or roll back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Being made; a start takes it back.
+    /// Being created; a restart rolls it back.
     Creating,
-    /// There.
+    /// In use.
     Ready,
     /// In the recycle bin.
     Binned,
-    /// Being eradicated; a start finishes it.
+    /// Being eradicated; a restart finishes it.
     Deleting,
 }
 
@@ -38,23 +38,23 @@ pub struct VolumeEntry {
     pub id: DiskId,
     /// Its name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created: u64,
-    /// How far it is.
+    /// Its life-cycle stage.
     pub stage: Stage,
-    /// The volume group that it is in.
+    /// Its volume group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupId>,
     /// When it went to the recycle bin, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binned: Option<u64>,
-    /// How its data are reduced.
+    /// Its data reduction policy.
     #[serde(default, skip_serializing_if = "Policy::is_inherited")]
     pub policy: Policy,
-    /// What it may do in a second.
+    /// Its QoS limits.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    /// True if it supports RESERVE and RELEASE of SCSI-2.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub scsi2_reservations: bool,
     /// Its labels.
@@ -75,7 +75,7 @@ fn is_yes(value: &bool) -> bool {
 }
 
 impl VolumeEntry {
-    /// A volume with nothing special about it.
+    /// A volume with default settings.
     pub fn new(id: DiskId, name: String, created: u64, stage: Stage, group: Option<GroupId>) -> Self {
         let (policy, limits) = (Policy::default(), Limits::default());
         let labels = Labels::default();
@@ -102,14 +102,14 @@ pub struct SnapshotEntry {
     pub id: DiskId,
     /// Its name.
     pub name: String,
-    /// The volume that it was taken of, which may be gone.
+    /// The volume that it was taken of; it may have been deleted.
     #[serde(with = "crate::id::disk")]
     pub source: DiskId,
     /// When it was taken, in seconds since 1970.
     pub created: u64,
-    /// How far it is; never [`Stage::Creating`].
+    /// Its life-cycle stage; never [`Stage::Creating`].
     pub stage: Stage,
-    /// Those that were taken at one moment have the same number here.
+    /// Snapshots that were taken at the same time have the same number.
     #[serde(with = "crate::id::hex64")]
     pub set: u64,
     /// When it went to the recycle bin, in seconds since 1970.
@@ -121,7 +121,7 @@ pub struct SnapshotEntry {
     /// The rules of that schedule that it was taken for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// Which one of that schedule it is: a larger number is a newer one, whatever the clock showed.
+    /// Its sequence number in the schedule: larger is newer, independent of the clock.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub order: u64,
     /// Its labels.
@@ -129,25 +129,25 @@ pub struct SnapshotEntry {
     pub labels: Labels,
 }
 
-/// A volume group as configured; its volumes say that they are in it.
+/// A volume group as configured; the records of volumes refer to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupEntry {
     /// Its identity.
     pub id: GroupId,
     /// Its name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created: u64,
     /// Mapped bytes beyond which operators and hosts are warned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_quota: Option<u64>,
-    /// Mapped bytes beyond which its volumes take no new space.
+    /// Mapped bytes beyond which writes that map more blocks are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard_quota: Option<u64>,
-    /// How the data of its volumes are reduced.
+    /// The data reduction policy of its volumes.
     #[serde(default, skip_serializing_if = "Policy::is_inherited")]
     pub policy: Policy,
-    /// What its volumes may do together in a second.
+    /// The QoS limits that its volumes share.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
     /// Its labels.
@@ -210,7 +210,7 @@ impl Named for GroupEntry {
     }
 }
 
-/// A volume or a snapshot: what has a disk in the engine.
+/// A volume or a snapshot, which each have a disk in the engine.
 #[derive(Clone, Debug)]
 pub enum DiskEntry {
     /// A volume.
@@ -236,7 +236,7 @@ impl DiskEntry {
         }
     }
 
-    /// What it is called in messages.
+    /// The noun for it in messages.
     pub fn noun(&self) -> &'static str {
         match self {
             DiskEntry::Volume(_) => "volume",
@@ -244,7 +244,7 @@ impl DiskEntry {
         }
     }
 
-    /// How far it is.
+    /// Its life-cycle stage.
     pub fn stage(&self) -> Stage {
         match self {
             DiskEntry::Volume(it) => it.stage,
@@ -278,7 +278,7 @@ impl DiskEntry {
         self
     }
 
-    /// Gives it another name.
+    /// Renames it.
     pub fn rename(&mut self, name: String) {
         match self {
             DiskEntry::Volume(it) => it.name = name,
@@ -288,13 +288,13 @@ impl DiskEntry {
 }
 
 impl Config {
-    /// Every volume and snapshot, at whatever stage.
+    /// All volumes and snapshots, at any stage.
     pub fn disks(&self) -> impl Iterator<Item = DiskEntry> {
         let volumes = self.volumes.all().cloned().map(DiskEntry::Volume);
         volumes.chain(self.snapshots.all().cloned().map(DiskEntry::Snapshot))
     }
 
-    /// What is in the recycle bin.
+    /// The volumes and snapshots in the recycle bin.
     pub fn binned(&self) -> impl Iterator<Item = DiskEntry> {
         let volumes = self.volumes.all().filter(|entry| entry.stage == Stage::Binned);
         let snapshots = self.snapshots.all().filter(|entry| entry.stage == Stage::Binned);

@@ -23,13 +23,13 @@ pub struct HostEntry {
     pub name: String,
     /// Its initiator names, normalised.
     pub initiators: Vec<String>,
-    /// CHAP that the host must pass.
+    /// CHAP credentials by which the array authenticates the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap: Option<SealedChap>,
-    /// CHAP that the array passes to the host.
+    /// CHAP credentials by which the host authenticates the array (mutual CHAP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual: Option<SealedChap>,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created: u64,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
@@ -43,7 +43,7 @@ pub struct HostGroupEntry {
     pub id: HostGroupId,
     /// Its name.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created: u64,
     /// Its hosts; a host is in one group at most.
     pub hosts: BTreeSet<HostId>,
@@ -53,7 +53,7 @@ pub struct HostGroupEntry {
 }
 
 impl HostEntry {
-    /// What a CHAP secret of a host is sealed for. `direction`: `chap` or `mutual`.
+    /// The context (additional data) with which a CHAP secret of a host is sealed. `direction`: `chap` or `mutual`.
     pub fn place(id: HostId, direction: &str) -> String {
         format!("host/{}/{direction}", id.digits())
     }

@@ -73,7 +73,7 @@ pub mod hex64 {
         serializer.serialize_str(&format!("{id:016x}"))
     }
 
-    /// Back again.
+    /// Decodes the digits.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         let digits = String::deserialize(deserializer)?;
         let id = (digits.len() == 16).then(|| u64::from_str_radix(&digits, 16).ok()).flatten();
@@ -91,7 +91,7 @@ pub mod disk {
         serializer.serialize_newtype_struct("DiskId", &format!("{:032x}", id.0))
     }
 
-    /// Back again.
+    /// Decodes the digits.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DiskId, D::Error> {
         let digits = String::deserialize(deserializer)?;
         let id = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();

@@ -1,6 +1,6 @@
 //! The persistent configuration: every record type, its key, version, secrets, references and event topic.
 //!
-//! The engine stores records as small JSON values by key, so an array comes up from its drives alone. Each record type
+//! The engine stores records as small JSON values by key, so an array starts from its drives alone. Each record type
 //! is declared once, in [`mod@record`]; tables, serialization, redaction, topics and references follow from that. This
 //! crate does no I/O.
 

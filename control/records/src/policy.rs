@@ -3,39 +3,39 @@
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How data are compressed.
+/// Compression setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     Off,
-    /// Quickly.
+    /// Low processor time.
     Fast,
-    /// As small as it gets, at more processor time.
+    /// Best ratio, at more processor time.
     High,
-    /// Fast, as long as it reduces.
+    /// `Fast`, suspended while data turn out to be incompressible.
     Adaptive,
 }
 
-/// How the data of a volume, or of the volumes of a group, are reduced from now on; what is none is inherited: by a
-/// volume from its group, by a group from the array.
+/// How the data of a volume, or of the volumes of a group, are reduced from now on. Fields that are `None` are inherited:
+/// by a volume from its group, by a group from the array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// Blocks that the array has already are not stored again.
+    /// Deduplicate blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup: Option<bool>,
     /// How blocks are compressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
-    /// Blocks with the same fingerprint are compared byte by byte before one stands for both.
+    /// Compare blocks with the same fingerprint byte by byte before they are deduplicated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
 }
 
-/// What to set of a policy; what is none stays, and some none is inherited.
+/// A change of a policy. `None` keeps a field, `Some(None)` makes it inherited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyChange {
-    /// Whether blocks that the array has already are not stored again.
+    /// Whether blocks are deduplicated.
     pub dedup: Option<Option<bool>>,
     /// How blocks are compressed.
     pub compression: Option<Option<Compression>>,
@@ -43,33 +43,33 @@ pub struct PolicyChange {
     pub verify: Option<Option<bool>>,
 }
 
-/// What a volume, or the volumes of a group together, may do in a second.
+/// QoS limits of a volume, or shared by the volumes of a group, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Reads, writes and offloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<u64>,
-    /// How many of them may come at once after a pause; a tenth of a second's when none is given.
+    /// Burst after a pause; by default a tenth of the rate per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops_burst: Option<u64>,
-    /// Bytes that they carry.
+    /// Bytes transferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<u64>,
-    /// How many of them may come at once after a pause; a tenth of a second's when none is given.
+    /// Burst after a pause; by default a tenth of the rate per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_burst: Option<u64>,
 }
 
-/// What to set of limits; what is none stays, and some none is no limit.
+/// A change of limits. `None` keeps a field, `Some(None)` removes the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LimitsChange {
-    /// Reads, writes and offloads in a second.
+    /// Reads, writes and offloads per second.
     pub iops: Option<Option<u64>>,
-    /// How many of them at once.
+    /// Their burst.
     pub iops_burst: Option<Option<u64>>,
-    /// Bytes in a second.
+    /// Bytes per second.
     pub bandwidth: Option<Option<u64>>,
-    /// How many of them at once.
+    /// Their burst.
     pub bandwidth_burst: Option<Option<u64>>,
 }
 
@@ -79,7 +79,7 @@ impl Policy {
         *self == Self::default()
     }
 
-    /// With a change.
+    /// The result of a change.
     #[must_use]
     pub fn with(self, change: PolicyChange) -> Self {
         let PolicyChange { dedup, compression, verify } = change;
@@ -90,7 +90,7 @@ impl Policy {
         }
     }
 
-    /// With what is inherited from another one.
+    /// With fields that are `None` inherited from another policy.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -107,10 +107,10 @@ impl Limits {
         *self == Self::default()
     }
 
-    /// With a change.
+    /// The result of a change.
     ///
     /// # Errors
-    /// When nothing would get through, or a burst has no limit.
+    /// When a limit is zero, or a burst has no limit.
     pub fn with(self, change: LimitsChange) -> Result<Self> {
         let LimitsChange { iops, iops_burst, bandwidth, bandwidth_burst } = change;
         let new = Self {

@@ -130,7 +130,7 @@ fn peers() -> Vec<Case> {
 }
 
 #[test]
-fn the_format_of_version_2_stays() {
+fn the_encoding_of_version_2_is_stable() {
     for (record, key, value) in cases() {
         assert_eq!(
             (record.key().as_str(), String::from_utf8(record.value()).unwrap().as_str()),
@@ -140,10 +140,10 @@ fn the_format_of_version_2_stays() {
 }
 
 #[test]
-fn records_come_back_as_written() {
-    let who =
+fn records_are_decoded_as_encoded() {
+    let identity =
         ArrayIdentity { name: "ashlar".into(), serial: "0123456789abcdef".into(), created: 1_795_000_000 };
-    assert_eq!(ArrayIdentity::read(&who.record().1).unwrap(), who);
+    assert_eq!(ArrayIdentity::read(&identity.record().1).unwrap(), identity);
     for (record, key, value) in cases() {
         assert_eq!(Record::read(key, value.as_bytes()).unwrap(), Some(record));
     }
@@ -154,11 +154,11 @@ fn records_come_back_as_written() {
 fn a_newer_or_damaged_record_is_refused_with_its_key() {
     let newer = ArrayIdentity::read(br#"{"version":3,"anything":true}"#).unwrap_err();
     assert_eq!(newer.kind, Kind::Precondition);
-    let elsewhere = Record::Host(host()).value();
+    let other_host = Record::Host(host()).value();
     for (key, value) in [
         ("volume/12", &b"{}"[..]),
         ("volume/00000000000000000000000000006a51", b"not json"),
-        ("host/0000000000000001", &elsewhere),
+        ("host/0000000000000001", &other_host),
     ] {
         let error = Record::read(key, value).unwrap_err();
         assert!(error.message.contains(key), "{error}");
@@ -175,7 +175,7 @@ fn every_type_has_a_prefix_of_its_own_and_known_fields() {
 }
 
 #[test]
-fn fields_of_newer_software_stay_when_a_record_is_written_again() {
+fn unknown_fields_of_newer_software_are_preserved() {
     let newer =
         br#"{"version":2,"id":"0000000000000abc","name":"esx1","initiators":["iqn.1998-01.com.vmware:esx1"],
         "chap":{"user":"u","secret":"s"},"created":1795000000,"nqn":["nqn.2014-08.org.nvmexpress:uuid:1"]}"#;
@@ -186,7 +186,7 @@ fn fields_of_newer_software_stay_when_a_record_is_written_again() {
     let fields: Map<String, Value> = serde_json::from_slice(&written).unwrap();
     assert_eq!(fields["name"], "esx2");
     assert_eq!(fields["nqn"][0], "nqn.2014-08.org.nvmexpress:uuid:1");
-    assert!(!fields.contains_key("chap"), "a field that is known and was taken away is gone");
+    assert!(!fields.contains_key("chap"), "a known field that was removed is not preserved");
     assert!(Record::read(key, &written).unwrap().is_some());
 }
 

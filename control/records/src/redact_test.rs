@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 
 #[derive(Serialize)]
-struct Everything {
+struct AllTypes {
     secret: Secret,
     sealed: Sealed,
     #[serde(serialize_with = "mark::url")]
@@ -13,7 +13,7 @@ struct Everything {
     chain: String,
     host: HostId,
     unset: Option<u64>,
-    taken_away: Option<Option<u64>>,
+    removed: Option<Option<u64>>,
     nested: Nested,
     list: Vec<Nested>,
 }
@@ -23,15 +23,15 @@ struct Nested {
     yes: Option<bool>,
 }
 
-fn everything() -> Everything {
-    Everything {
+fn all_types() -> AllTypes {
+    AllTypes {
         secret: Secret::new("open sesame"),
         sealed: Sealed::of_text("c2VhbGVk".into()),
         url: "https://user:word@hooks.example.com:8443/T0KEN/path?key=more".into(),
         chain: "-----BEGIN CERTIFICATE-----\nZm9v\n-----END CERTIFICATE-----\n".into(),
         host: HostId(7),
         unset: None,
-        taken_away: Some(None),
+        removed: Some(None),
         nested: Nested::default(),
         list: vec![Nested { yes: Some(true) }],
     }
@@ -41,7 +41,7 @@ fn everything() -> Everything {
 fn secrets_are_hidden_by_their_types_and_identities_become_names() {
     let names =
         |kind: &str, id: &str| (kind == "HostId" && id == "0000000000000007").then(|| "web1".to_owned());
-    let shown = Redactor { names: &names, hide: true }.value(&everything());
+    let shown = Redactor { names: &names, hide: true }.value(&all_types());
     let chain = shown["chain"].as_str().unwrap_or_default().to_owned();
     assert!(chain.starts_with("PEM") && !chain.contains("Zm9v"), "{chain}");
     let expected = json!({
@@ -50,13 +50,13 @@ fn secrets_are_hidden_by_their_types_and_identities_become_names() {
         "url": "https://hooks.example.com:8443/…",
         "chain": chain,
         "host": "web1",
-        "taken_away": "none",
+        "removed": "none",
         "list": [{ "yes": true }],
     });
     assert_eq!(shown, expected);
-    let stored = serde_json::to_value(everything()).expect("JSON");
+    let stored = serde_json::to_value(all_types()).expect("JSON");
     assert_eq!((&stored["sealed"], &stored["host"]), (&json!("c2VhbGVk"), &json!("0000000000000007")));
-    assert!(!stored.to_string().contains("sesame"), "a secret in clear is never stored, either");
+    assert!(!stored.to_string().contains("sesame"), "a secret in clear is not stored");
 }
 
 #[test]

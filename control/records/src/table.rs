@@ -9,21 +9,21 @@ use std::collections::BTreeMap;
 pub trait Named {
     /// The type of its identity.
     type Id: Identity;
-    /// What it is called in messages.
+    /// The noun for it in messages.
     const NOUN: &'static str;
 
     /// Its identity.
     fn id(&self) -> Self::Id;
 
-    /// Its name, whether it goes by it or not.
+    /// Its name, whether it is active or not.
     fn label(&self) -> &str;
 
-    /// The name that it goes by; `None` if the name is free for others.
+    /// Its active name; `None` if the name is free for others.
     fn name(&self) -> Option<&str> {
         Some(self.label())
     }
 
-    /// How far a volume or snapshot is; `None` for other records.
+    /// The life-cycle stage of a volume or snapshot; `None` for other records.
     fn stage(&self) -> Option<Stage> {
         None
     }
@@ -86,22 +86,22 @@ impl<T: Named> Table<T> {
         }
     }
 
-    /// Those that go by a name, in order of names.
+    /// The records with an active name, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.names.values().filter_map(|id| self.by_id.get(id))
     }
 
-    /// Number of those that go by a name.
+    /// Number of records with an active name.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether none goes by a name.
+    /// True if no record has an active name.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// All, including those that gave up their name, in order of identities.
+    /// All records, with and without an active name, in order of identities.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.by_id.values()
     }

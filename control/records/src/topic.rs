@@ -1,11 +1,11 @@
-//! Topics of the event stream: the kinds of records whose changes are published. The API's description
-//! has them as an enumeration, so the web interface's types know them, too.
+//! Topics of the event stream: the kinds of records whose changes are published. They are an enumeration of the
+//! API's description, from which the types of the web interface are generated.
 
 use crate::{Edit, Stage};
 
 macro_rules! topics {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
-        /// A kind of records that change.
+        /// A kind of records whose changes are published.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Topic {
             $($(#[$doc])* $name,)*
@@ -15,7 +15,7 @@ macro_rules! topics {
             /// Every topic.
             pub const ALL: &[Topic] = &[$(Topic::$name,)*];
 
-            /// Its name, as the paths of the API say it.
+            /// Its name, as in paths of the API.
             pub fn name(self) -> &'static str {
                 match self { $(Topic::$name => $text,)* }
             }
@@ -42,9 +42,9 @@ topics! {
     Key: "key";
     /// Notification targets.
     NotificationTargets: "notification-targets";
-    /// What is in the recycle bin.
+    /// The recycle bin.
     RecycleBin: "recycle-bin";
-    /// Log-ins over iSCSI that were refused.
+    /// Refused iSCSI logins.
     RefusedLogins: "refused-logins";
     /// Snapshot schedules.
     Schedules: "schedules";
@@ -61,7 +61,7 @@ topics! {
 }
 
 impl Edit {
-    /// The topics of a step. `before`: the stage that its volume or snapshot has had.
+    /// The topics of a step. `before`: the previous stage of its volume or snapshot.
     pub fn topics(&self, before: Option<Stage>) -> impl Iterator<Item = Topic> {
         let (record, put) = self.record();
         let after = record.stage().filter(|_| put);
