@@ -1,7 +1,7 @@
 //! Rust client of the management API, generated from `openapi/array.json`: a type for each schema and a function for each
-//! operation. Programs of ours take names, fields and types from the description of the API instead of writing them again.
+//! operation. The project's programs use it, so that names, fields and types of the API are defined once.
 //!
-//! A [`Request`] says what to send and what comes back; sending it is left to the caller. `cargo xtask openapi --write`
+//! A [`Request`] has the parameters and the type of the response; the caller sends it. `cargo xtask openapi --write`
 //! generates the modules again.
 
 mod generated;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_tells_what_is_left_out_from_what_is_cleared() {
+    fn a_change_distinguishes_omitted_and_cleared_fields() {
         let change = |group| schemas::VolumeChange { group, ..schemas::VolumeChange::default() };
         let body = |group| api::change_volume("a", &change(group)).body;
         assert_eq!(body(None), Some(json!({})));

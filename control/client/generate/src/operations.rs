@@ -39,7 +39,7 @@ pub fn read(description: &Value) -> Result<Vec<Operation>> {
     for (path, methods) in description["paths"].as_object().context("the description has no paths")? {
         for (method, it) in methods.as_object().into_iter().flatten() {
             let responses = it["responses"].as_object().into_iter().flatten();
-            let answer =
+            let response =
                 responses.filter(|(status, _)| status.starts_with('2')).find_map(|(_, it)| schema(it));
             let parameters = it["parameters"].as_array().into_iter().flatten();
             operations.push(Operation {
@@ -49,7 +49,7 @@ pub fn read(description: &Value) -> Result<Vec<Operation>> {
                 path: path.clone(),
                 parameters: parameters.map(parameter).collect(),
                 body: schema(&it["requestBody"]),
-                response: answer,
+                response,
             });
         }
     }
@@ -59,7 +59,7 @@ pub fn read(description: &Value) -> Result<Vec<Operation>> {
 /// The schema of a JSON body.
 fn schema(holder: &Value) -> Option<String> {
     let schema = &holder["content"]["application/json"]["schema"];
-    // A body that may be left out.
+    // An optional body.
     let alternatives = schema["oneOf"].as_array().into_iter().flatten();
     target(schema).or_else(|| alternatives.filter_map(target).next()).map(str::to_owned)
 }
