@@ -1,4 +1,4 @@
-//! Drives that do to a request what a test says: fail it, hold it back, tear it, refuse it for want of space.
+//! Drives with fault injection: a test fails requests, delays them, tears them, or refuses them for lack of space.
 
 use bytes::Bytes;
 use shelf::{ALIGN, Backing, Done, Drive, Error, Result};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 const PAGE_BYTES: u64 = ALIGN as u64;
 
-/// A request to a drive, with who waits for it. Offsets and lengths are in bytes.
+/// A request to a drive, with its completion callback. Offsets and lengths are in bytes.
 #[expect(missing_docs, reason = "the parameters of the methods of `Drive`")]
 pub enum Request {
     Read { offset: u64, len: u32, done: Done<Bytes> },
@@ -135,19 +135,19 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// With so many MiB free.
+    /// A file system with `mib` MiB free.
     pub fn new(mib: i64) -> Arc<Self> {
         let free_pages = AtomicI64::new((mib << 20) / PAGE_BYTES as i64);
         Arc::new(Self { free_pages, copies_from: AtomicU64::new(u64::MAX) })
     }
 
-    /// Others take all that is free. Returns what they took, in pages, for [`FileSystem::give_back`].
+    /// Uses up all free pages. Returns their number, for [`FileSystem::set_free_pages`].
     pub fn fill(&self) -> i64 {
         self.free_pages.swap(0, Ordering::SeqCst)
     }
 
-    /// So many pages are free, and no more.
-    pub fn give_back(&self, pages: i64) {
+    /// Sets the number of free pages.
+    pub fn set_free_pages(&self, pages: i64) {
         self.free_pages.store(pages, Ordering::SeqCst);
     }
 
@@ -156,7 +156,7 @@ impl FileSystem {
         self.free_pages.load(Ordering::SeqCst)
     }
 
-    /// Writes at this offset and after it need new pages, whatever was allocated: it copies on write.
+    /// Writes at this offset and after it need new pages, even if they are allocated: the file system copies on write.
     pub fn copy_on_write_from(&self, offset: u64) {
         self.copies_from.store(offset, Ordering::SeqCst);
     }

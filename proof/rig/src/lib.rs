@@ -1,5 +1,5 @@
-//! What the tests of several crates use: servers that are not ours, with their certificates, processes that end with the
-//! test, drives with faults, and an executor. Only tests and benchmarks depend on it.
+//! Test support of several crates: third-party servers with their certificates, processes that end with the test, drives
+//! with faults, and an executor. Only tests and benchmarks depend on it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it can't have what it needs")]
 

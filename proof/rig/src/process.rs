@@ -24,7 +24,7 @@ impl Running {
         &mut self.child
     }
 
-    /// Whether it has not ended.
+    /// True if it has not ended.
     ///
     /// # Panics
     /// If the system can't say.
@@ -43,7 +43,7 @@ impl Drop for Running {
     }
 }
 
-/// A TCP port on the loopback interface that nobody listened on a moment ago.
+/// A TCP port on the loopback interface that was free a moment ago.
 ///
 /// # Panics
 /// If there is none.

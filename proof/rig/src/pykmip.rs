@@ -1,4 +1,4 @@
-//! PyKMIP, a key server of another project, on the loopback interface.
+//! PyKMIP, a third-party key server, on the loopback interface.
 
 use crate::{Running, certificates, free_port};
 use std::io::{BufRead, BufReader, Write};
@@ -41,8 +41,8 @@ server.serve()
 /// A server; it ends with the test.
 pub struct Server {
     _running: Running,
-    ask: ChildStdin,
-    said: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
     folder: PathBuf,
     /// Where it listens.
     pub address: String,
@@ -62,7 +62,7 @@ impl Server {
     /// If it does not start.
     pub fn start(folder: &Path) -> Option<Self> {
         let Some(python) = python() else {
-            eprintln!("skipped: PyKMIP can't be had (python3 -m venv, pip install pykmip)");
+            eprintln!("skipped: PyKMIP can't be installed (python3 -m venv, pip install pykmip)");
             return None;
         };
         certificates::write(folder, "array");
@@ -72,14 +72,14 @@ impl Server {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = Running::start(&mut command);
         let child = process.child();
-        let (ask, said) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let address = format!("127.0.0.1:{port}");
         let (keys, value, short) = Default::default();
         let folder = folder.to_owned();
-        let mut running = Self { _running: process, ask, said, folder, address, keys, value, short };
+        let mut running = Self { _running: process, stdin, stdout, folder, address, keys, value, short };
         let line = running.line();
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [one, other, value, short] = words[..] else { panic!("PyKMIP says: {line:?}") };
+        let [one, other, value, short] = words[..] else { panic!("output of PyKMIP: {line:?}") };
         running.keys = [one.to_owned(), other.to_owned()];
         (running.value, running.short) = (value.to_owned(), short.to_owned());
         Some(running)
@@ -95,13 +95,13 @@ impl Server {
     /// # Panics
     /// If the server does not do it.
     pub fn destroy(&mut self, key: &str) {
-        writeln!(self.ask, "{key}").unwrap();
+        writeln!(self.stdin, "{key}").unwrap();
         assert_eq!(self.line(), "destroyed\n");
     }
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
+        self.stdout.read_line(&mut line).unwrap();
         line
     }
 }
@@ -114,11 +114,11 @@ fn python() -> Option<PathBuf> {
         let done = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
         done.is_ok_and(|status| status.success())
     };
-    let there = |python: &Path| run(python, &["-c", "import kmip.services.server"]);
-    if !there(&python) {
+    let is_installed = |python: &Path| run(python, &["-c", "import kmip.services.server"]);
+    if !is_installed(&python) {
         let made = run(Path::new("python3"), &["-m", "venv", folder.to_str()?])
             && run(&python, &["-m", "pip", "install", "--quiet", "pykmip==0.11.0"]);
-        return (made && there(&python)).then_some(python);
+        return (made && is_installed(&python)).then_some(python);
     }
     Some(python)
 }

@@ -1,4 +1,4 @@
-//! OpenLDAP's server on the loopback interface, with a few people and a group.
+//! OpenLDAP's server on the loopback interface, with a few users and a group.
 
 use crate::{Running, certificates, free_port};
 use std::path::Path;
@@ -80,14 +80,14 @@ fn run(program: &str, words: &[&str], input: &str) -> bool {
 pub fn start(folder: &Path) -> Option<(Running, String, String)> {
     const SLAPD: &str = "/usr/sbin/slapd";
     if !Path::new(SLAPD).exists() {
-        eprintln!("skipped: slapd is not there (apt-get install slapd)");
+        eprintln!("skipped: slapd is not installed (apt-get install slapd)");
         return None;
     }
     certificates::write(folder, "array");
     std::fs::create_dir(folder.join("data")).unwrap();
     let config = folder.join("slapd.conf");
-    let place = folder.to_str().unwrap();
-    std::fs::write(&config, CONFIG.replace("FOLDER", place)).unwrap();
+    let path = folder.to_str().unwrap();
+    std::fs::write(&config, CONFIG.replace("FOLDER", path)).unwrap();
     let config = config.to_str().unwrap();
     assert!(run(SLAPD, &["-T", "add", "-f", config], CONTENT));
     let (plain, tls) =

@@ -189,7 +189,7 @@ fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     rig.turns(50);
     rig.check((64..full).step_by(7));
     assert!(rig.all_is_well());
-    rig.file_system.give_back(taken);
+    rig.file_system.set_free_pages(taken);
     rig.turns(100);
     for lba in full..full + 500 {
         rig.write(lba).expect("there is space again");
