@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 /// Bytes of each of the three drives.
 const DRIVE: u64 = 10 << 20;
 
-/// Runs a future that waits for nothing but itself.
+/// Runs a future that depends on no other.
 pub fn run<F: Future>(future: F) -> F::Output {
     drive(&mut None, future)
 }
@@ -33,7 +33,7 @@ fn drive<F: Future>(background: &mut Option<Background>, future: F) -> F::Output
             *background = None;
         }
     }
-    panic!("it goes on for ever")
+    panic!("the future does not complete")
 }
 
 /// An engine with its background.
@@ -51,19 +51,19 @@ impl World {
         Ok(Self { engine, background: Some(background) })
     }
 
-    /// Runs a future beside the background.
+    /// Runs a future together with the background.
     pub fn run<F: Future>(&mut self, future: F) -> F::Output {
         drive(&mut self.background, future)
     }
 
-    /// Stops in good order.
+    /// Shuts down cleanly.
     pub fn shut_down(mut self) -> block::Result<()> {
         let engine = self.engine.clone();
         self.run(async move { engine.shutdown().await })
     }
 }
 
-/// The array's drives as they were left.
+/// The array's drives with their initial images.
 pub struct Array {
     key: Option<[u8; 32]>,
     images: Vec<Vec<u8>>,
@@ -82,7 +82,7 @@ pub fn options() -> Options {
 }
 
 impl Array {
-    /// An array with volumes, a snapshot and a clone: stopped in good order, so that an opening loads no page, or with a
+    /// An array with volumes, a snapshot and a clone: shut down cleanly, so that opening loads no page, or with a
     /// journal after its checkpoint.
     pub fn new(encrypted: bool, stopped: bool) -> Self {
         let key = encrypted.then_some([3; 32]);
@@ -90,7 +90,7 @@ impl Array {
         let array = Self { key, images: Vec::new(), drives: Mutex::new(drives) };
         let opening = Opening { salt: 1, key: array.key() };
         let options = FormatOptions { array: 7, opening, ..FormatOptions::default() };
-        let shelf = run(DriveShelf::format(array.given(), options)).expect("formatted");
+        let shelf = run(DriveShelf::format(array.drives(), options)).expect("formatted");
         let mut world = World::open(shelf).expect("opened");
         fill(&mut world);
         world.shut_down().expect("shut down");
@@ -119,11 +119,11 @@ impl Array {
         Some((key, envelope))
     }
 
-    fn given(&self) -> Vec<Arc<dyn Drive>> {
+    fn drives(&self) -> Vec<Arc<dyn Drive>> {
         self.drives.lock().expect("whole").iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
     }
 
-    /// The drives as they were left.
+    /// Restores the initial images of the drives.
     pub fn restore(&self) {
         for (drive, image) in self.drives.lock().expect("whole").iter().zip(&self.images) {
             drive.with(|bytes| bytes.copy_from_slice(image));
@@ -132,7 +132,7 @@ impl Array {
 
     /// The shelf.
     pub fn open(&self, salt: u64) -> shelf::Result<Arc<DriveShelf>> {
-        run(DriveShelf::open(self.given(), Opening { salt, key: self.key() }))
+        run(DriveShelf::open(self.drives(), Opening { salt, key: self.key() }))
     }
 }
 
@@ -160,7 +160,7 @@ fn fill(world: &mut World) {
     write(world, 1, 704, 4, 40);
 }
 
-/// Reads and changes something of every volume; whatever becomes of it.
+/// Reads and changes something of every volume, and ignores the results.
 pub fn use_all(world: &mut World) {
     for volume in world.engine.volumes() {
         let geometry = volume.geometry();

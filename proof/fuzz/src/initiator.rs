@@ -16,11 +16,11 @@ use std::task::{Context, Waker};
 /// Small, since the model keeps a map entry for each block written.
 const BLOCKS: u64 = 1 << 12;
 
-/// A clock on which each look takes a millisecond, so that no wait is long.
+/// A clock that advances by a millisecond with each reading, so that no wait is long.
 #[derive(Default)]
-struct Hasty(AtomicU64);
+struct FastClock(AtomicU64);
 
-impl Clock for Hasty {
+impl Clock for FastClock {
     fn now(&self) -> u64 {
         self.0.fetch_add(1_000_000, Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         revision: "0".into(),
         ports: 2,
     };
-    let exports = Exports::new(Arc::new(Hasty::default()));
+    let exports = Exports::new(Arc::new(FastClock::default()));
     let (target, store) = (Target::new(identity, exports.clone()), MemArray::new());
     for id in [1, 2] {
         let disk = store.create(DiskId(id), Geometry { block_bytes: 512, blocks: BLOCKS });
@@ -61,7 +61,7 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
 }
 
 impl Initiator {
-    /// Sends a command and waits for its end, which must come and be in order.
+    /// Sends a command and waits for its response, which must arrive and be consistent.
     pub fn send(&self, lun: u16, cdb: &[u8], data: &[u8]) {
         let command = Command {
             tag: 1,
@@ -80,7 +80,7 @@ impl Initiator {
                 let end = polls.find(|poll| poll.is_ready());
                 match end {
                     Some(std::task::Poll::Ready(Some(response))) => response,
-                    _ => panic!("a command without an end"),
+                    _ => panic!("the command does not complete"),
                 }
             }
         };

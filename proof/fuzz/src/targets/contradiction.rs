@@ -1,8 +1,8 @@
-//! Media whose checksums hold and whose contents contradict each other: opening, using, checking and repairing end, with
-//! what is there or with errors, and a repair leaves nothing to find.
+//! Media with valid checksums and inconsistent contents: open, I/O, check and repair complete, with or without errors, and
+//! after a repair a check finds nothing.
 //!
-//! The first byte chooses what is changed, whether the array is encrypted, and whether it was stopped in good order; the
-//! others choose how.
+//! The first byte selects what is changed, whether the array is encrypted, and whether it was shut down cleanly; the
+//! others select how.
 
 use crate::array::{self, Array, World, options, use_all};
 use engine::Engine;

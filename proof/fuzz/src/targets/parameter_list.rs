@@ -1,4 +1,4 @@
-//! Parameter lists of the commands that take one, with CDBs that are right.
+//! Parameter lists of commands, with valid CDBs.
 
 use crate::initiator::array;
 

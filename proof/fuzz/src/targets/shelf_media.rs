@@ -1,6 +1,6 @@
-//! Bytes from media: no decoder of the shelf panics, whatever they are, and a plan that is accepted can be used.
+//! Bytes from media: no decoder of the shelf panics for any input, and an accepted geometry can be used.
 //!
-//! The first byte chooses; with its top bit the checksums of what follows are made right first.
+//! The first byte selects the decoder; if its top bit is set, the checksums of the remaining bytes are corrected first.
 
 use bytes::Bytes;
 use raid::encryption::{DataKey, Envelope, Keyring};
@@ -20,7 +20,7 @@ pub fn run(bytes: &[u8]) {
         1 => {
             if choice & 128 != 0 {
                 let at = if page.starts_with(b"ASHLANES") { 252 } else { 124 };
-                seal(&mut page, at);
+                write_checksum(&mut page, at);
             }
             if let Some(header) = Header::decode(&page) {
                 header.cost();
@@ -32,7 +32,7 @@ pub fn run(bytes: &[u8]) {
         }
         2 => {
             if choice & 128 != 0 {
-                seal(&mut page, 124);
+                write_checksum(&mut page, 124);
             }
             let array = u128::from_le_bytes(page[8..24].try_into().expect("16 bytes"));
             StoredSuperblock::epoch_of(&page, array);
@@ -45,31 +45,31 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-fn label(page: &mut [u8], whole: bool) {
-    if whole {
+fn label(page: &mut [u8], fix_checksum: bool) {
+    if fix_checksum {
         page[..8].copy_from_slice(b"ASHLABEL");
-        seal(page, 4092);
+        write_checksum(page, 4092);
     }
     if let LabelPage::Label(label) = Label::decode(&page[..4096]) {
         let plan = label.geometry;
         plan.layout(label.segments);
         for drives in [1, 2, 3, 8, 64] {
-            let form = Profile::of(drives);
+            let profile = Profile::of(drives);
             let (columns, pages) =
-                (plan.granules(label.bytes) / plan.chunk_pages(form), plan.chunk_pages(form));
+                (plan.granules(label.bytes) / plan.chunk_pages(profile), plan.chunk_pages(profile));
             if let Some(last) = columns.checked_sub(1) {
-                let end = plan.page_at(form, last * pages, plan.rows - 1, pages - 1) + 4096;
+                let end = plan.page_at(profile, last * pages, plan.rows - 1, pages - 1) + 4096;
                 assert!(end <= Label::second_at(label.bytes));
             }
         }
     }
 }
 
-fn envelope(page: &mut [u8], whole: bool) {
-    if whole {
+fn envelope(page: &mut [u8], fix_checksum: bool) {
+    if fix_checksum {
         page[..8].copy_from_slice(b"ASH_KEYS");
         page[8..12].copy_from_slice(&raid::ENVELOPES.current.to_le_bytes());
-        seal(page, 4092);
+        write_checksum(page, 4092);
     }
     let array = u128::from_le_bytes(page[16..32].try_into().expect("16 bytes"));
     if let Some(envelope) = Envelope::decode(&page[..4096], array) {
@@ -78,8 +78,8 @@ fn envelope(page: &mut [u8], whole: bool) {
     }
 }
 
-fn map(page: &mut [u8], whole: bool) {
-    if whole {
+fn map(page: &mut [u8], fix_checksum: bool) {
+    if fix_checksum {
         page[..8].copy_from_slice(b"ASH_SMAP");
         let checksum = raid::checksum(&[&page[..60], &page[64..4096]].concat());
         page[60..64].copy_from_slice(&checksum.to_le_bytes());
@@ -97,7 +97,7 @@ fn map(page: &mut [u8], whole: bool) {
     }
 }
 
-fn seal(page: &mut [u8], at: usize) {
+fn write_checksum(page: &mut [u8], at: usize) {
     let checksum = raid::checksum(&page[..at]);
     page[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
