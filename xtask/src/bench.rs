@@ -218,8 +218,8 @@ fn compare(
             let sure = if it.verdict == Verdict::Unclear { String::new() } else { confidence(it.confidence) };
             format!("{:.3} ({:.3}–{:.3}) | {verdict}{sure}", it.ratio, it.low, it.high)
         };
-        worse += [row.rate, row.thrift].iter().filter(|it| it.verdict == Verdict::Less).count();
-        println!("| {} | {} | {} |", row.name, cell(&row.rate), cell(&row.thrift));
+        worse += [row.rate, row.efficiency].iter().filter(|it| it.verdict == Verdict::Less).count();
+        println!("| {} | {} | {} |", row.name, cell(&row.rate), cell(&row.efficiency));
     })?;
     if args.check && worse > 0 {
         bail!("{worse} figures are worse than {other}");

@@ -1,4 +1,4 @@
-//! Two builds of the array side by side: the same loads in turn, and a verdict on each with how sure it is.
+//! Two builds of the array side by side: the same loads alternately, with a verdict on each and its confidence.
 
 use crate::array::{Array, Programs};
 use crate::bench::{Client, Options, array, fill, loads, pin};
@@ -17,7 +17,7 @@ pub struct Row {
     /// Operations a second.
     pub rate: Comparison,
     /// Operations for each second of the processor.
-    pub thrift: Comparison,
+    pub efficiency: Comparison,
 }
 
 /// Measures the loads whose names contain `only` on both builds, in a folder below `parent`.
@@ -47,7 +47,7 @@ pub fn run(
     Ok(())
 }
 
-/// An array in a folder with one volume, of which the part that is used is written.
+/// An array in a folder with one volume, of which the part in use has been written.
 pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Result<(Array, u16)> {
     let mut array = array(programs, folder, Some(options.target_core))?;
     let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
@@ -56,13 +56,13 @@ pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Re
     Ok((array, lun))
 }
 
-/// Measures both, by their index, in so many rounds.
+/// Measures both, by their index, in `rounds` rounds.
 pub(crate) fn pairs(
     rounds: usize,
     mut measure: impl FnMut(usize) -> Result<Measure>,
 ) -> Result<Vec<(Measure, Measure)>> {
     let pair = |round: usize| {
-        // Who goes first changes: the second of a pair may find the machine otherwise.
+        // The order alternates: the first run of a pair may change conditions for the second.
         if round.is_multiple_of(2) {
             return Ok((measure(0)?, measure(1)?));
         }
@@ -77,8 +77,8 @@ pub(crate) fn row(name: String, pairs: &[(Measure, Measure)]) -> Result<Row> {
         let pairs: Vec<_> = pairs.iter().map(|(new, old)| (value(new), value(old))).collect();
         stats::compare(&pairs).with_context(|| format!("{name}: runs too short to be compared"))
     };
-    let (rate, thrift) = (compare(|it| it.iops)?, compare(|it| 1.0 / it.cpu_us)?);
-    Ok(Row { name, rate, thrift })
+    let (rate, efficiency) = (compare(|it| it.iops)?, compare(|it| 1.0 / it.cpu_us)?);
+    Ok(Row { name, rate, efficiency })
 }
 
 #[cfg(test)]
@@ -87,24 +87,24 @@ mod tests {
     use crate::stats::Verdict;
 
     #[test]
-    fn the_first_of_a_pair_changes_and_figures_stay_with_whom_they_are_of() -> Result<()> {
-        let mut asked = Vec::new();
+    fn the_order_of_a_pair_alternates_and_figures_keep_their_build() -> Result<()> {
+        let mut order = Vec::new();
         let pairs = pairs(3, |index| {
-            asked.push(index);
+            order.push(index);
             Ok(Measure { iops: index as f64, cpu_us: 1.0, p50_us: 1.0, p99_us: 1.0 })
         })?;
-        assert_eq!(asked, [0, 1, 1, 0, 0, 1]);
+        assert_eq!(order, [0, 1, 1, 0, 0, 1]);
         assert!(pairs.iter().all(|(first, second)| (first.iops, second.iops) == (0.0, 1.0)), "{pairs:?}");
         Ok(())
     }
 
     #[test]
-    fn less_processor_time_is_more_thrift() -> Result<()> {
+    fn less_processor_time_is_more_efficiency() -> Result<()> {
         let measure = |iops, cpu_us| Measure { iops, cpu_us, p50_us: 1.0, p99_us: 1.0 };
         let pairs = vec![(measure(100.0, 5.0), measure(100.0, 10.0)); 10];
         let row = row("load".into(), &pairs)?;
-        assert_eq!((row.rate.verdict, row.thrift.verdict), (Verdict::Same, Verdict::More));
-        assert!((row.thrift.ratio - 2.0).abs() < 1e-9);
+        assert_eq!((row.rate.verdict, row.efficiency.verdict), (Verdict::Same, Verdict::More));
+        assert!((row.efficiency.ratio - 2.0).abs() < 1e-9);
         let none = vec![(measure(100.0, 0.0), measure(100.0, 0.0)); 5];
         assert!(super::row("load".into(), &none).is_err());
         Ok(())

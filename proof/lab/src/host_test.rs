@@ -7,7 +7,7 @@ fn sends(host: &mut Host, now: Time) -> Vec<Send> {
     out
 }
 
-/// Answers everything at once, as `array` says, until nothing is sent any more.
+/// Responds to every command immediately with `array`, until the host sends no more.
 fn serve(host: &mut Host, mut array: impl FnMut(&Command) -> Outcome) -> Vec<Command> {
     let (mut now, mut seen) = (0, Vec::new());
     while let Some(next) = host.next_event() {
@@ -21,14 +21,14 @@ fn serve(host: &mut Host, mut array: impl FnMut(&Command) -> Outcome) -> Vec<Com
 }
 
 #[test]
-fn a_world_that_is_stunned_tries_again_and_goes_on() {
+fn a_stunned_world_retries_and_continues() {
     let access = Access { bytes: 4096, read: 0, random: 100, weight: 1 };
     let mix = Mix::new(0, 0..1 << 20, 1, vec![access], Content::Half).paced(0, 0, Some(3));
     let mut host = Host::new(Settings::default(), 1, vec![Box::new(mix)], 1);
-    let mut answers = 0;
+    let mut responses = 0;
     let seen = serve(&mut host, |_| {
-        answers += 1;
-        if answers < 5 { Outcome::NoSpace } else { Outcome::Good(Vec::new()) }
+        responses += 1;
+        if responses < 5 { Outcome::NoSpace } else { Outcome::Good(Vec::new()) }
     });
     assert_eq!(seen.len(), 7);
     assert!(seen[..5].iter().all(|command| *command == seen[0]));
@@ -38,7 +38,7 @@ fn a_world_that_is_stunned_tries_again_and_goes_on() {
 }
 
 #[test]
-fn a_copy_that_the_array_does_not_take_is_made_by_the_host() {
+fn an_unsupported_copy_is_performed_by_the_host() {
     let job = Job::Copy { from: 0, from_at: 0, to: 1, to_at: 1 << 20, bytes: 256 << 10 };
     let transfers = Transfers { copy: 128 << 10, software: 64 << 10, outstanding: 1, ..Transfers::default() };
     let mut host = Host::new(Settings::default(), 2, vec![Box::new(Mover::new([job], transfers))], 1);
@@ -59,7 +59,7 @@ fn a_copy_that_the_array_does_not_take_is_made_by_the_host() {
     assert_eq!(host.figures().sum().offloaded[0].failed, 1);
 }
 
-/// Sectors that locks are taken in.
+/// Sectors of locks; performs compare-and-write on them.
 fn locks(sectors: &mut BTreeMap<u64, u64>, command: &Command) -> Outcome {
     let Kind::Ats { expect, replace } = command.kind else { return Outcome::Good(Vec::new()) };
     let sector = sectors.entry(command.at).or_default();
@@ -71,7 +71,7 @@ fn locks(sectors: &mut BTreeMap<u64, u64>, command: &Command) -> Outcome {
 }
 
 #[test]
-fn machines_are_powered_on_under_locks_that_are_given_back() {
+fn machines_are_powered_on_under_locks_that_are_released() {
     let power = PowerOn::new(0, (0, 2), (1 << 20, 1 << 20), Locking::Ats, 3);
     let mut host = Host::new(Settings::default(), 1, vec![Box::new(power)], 1);
     let (mut sectors, mut refused) = (BTreeMap::from([(0, 9)]), 0);
@@ -107,7 +107,7 @@ fn an_array_without_ats_is_locked_by_reservations() {
 }
 
 #[test]
-fn space_is_given_back_in_passes() {
+fn space_is_reclaimed_in_passes() {
     let passes = |blocks| {
         let reclaim = Reclaim::new(0, 1 << 30..2 << 30, blocks, 0);
         let mut host = Host::new(Settings::default(), 1, vec![Box::new(reclaim)], 1);

@@ -1,6 +1,5 @@
-//! A lean iSCSI initiator for measuring: one thread, no copies that can be avoided, everything that is ready sent
-//! in one go, so that the target's cost is not hidden by the client's. It knows what a healthy target sends; for
-//! anything else it gives up.
+//! A minimal iSCSI initiator for measurements: one thread, few copies and batched sends, so that the client's cost does
+//! not hide the target's. It supports what a healthy target sends and fails on anything else.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -47,7 +46,7 @@ pub struct Connection {
 pub struct Source {
     /// Offset in the payload.
     pub at: usize,
-    /// When not zero, put over the first bytes of every 4 KiB, counted up: no two blocks are alike then.
+    /// If not zero, written over the first bytes of every 4 KiB and incremented, so that all blocks differ.
     pub stamp: u64,
 }
 
@@ -121,7 +120,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// One stage of the log-in; keys may need more than one answer before the target moves on.
+    /// One stage of the log-in; keys may need several responses before the target proceeds.
     fn login_stage(&mut self, session: u16, flags: u8, keys: &[(&str, &str)]) -> Result<()> {
         let mut text: Vec<u8> =
             keys.iter().flat_map(|(key, value)| format!("{key}={value}\0").into_bytes()).collect();
@@ -145,16 +144,16 @@ impl Connection {
             ensure!(answer[36] == 0, "log-in refused: class {} detail {}", answer[36], answer[37]);
             self.expected_stat_sn = get32(&answer, 24).wrapping_add(1);
             self.max_cmd_sn = get32(&answer, 32);
-            String::from_utf8_lossy(&data).split('\0').for_each(|pair| self.learn(pair));
+            String::from_utf8_lossy(&data).split('\0').for_each(|pair| self.apply_key(pair));
             if answer[1] & 0x80 != 0 {
                 return Ok(());
             }
             text.clear();
         }
-        bail!("the log-in does not end")
+        bail!("the log-in does not complete")
     }
 
-    fn learn(&mut self, pair: &str) {
+    fn apply_key(&mut self, pair: &str) {
         let Some((key, value)) = pair.split_once('=') else { return };
         match key {
             "MaxRecvDataSegmentLength" => self.negotiated.data_segment = value.parse().unwrap_or(8192),
@@ -208,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is queued, as far as the socket takes it. True when something is left.
+    /// Sends queued bytes as far as the socket accepts them. True if any remain.
     pub fn flush(&mut self) -> Result<bool> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -222,7 +221,7 @@ impl Connection {
         Ok(false)
     }
 
-    /// Takes what has arrived and adds the commands that ended.
+    /// Processes received bytes and adds completed commands.
     pub fn receive(&mut self, answers: &mut Vec<Answer>) -> Result<()> {
         match self.stream.read(&mut self.buffer[self.filled..]) {
             Ok(0) => bail!("the target closed the connection"),
@@ -269,7 +268,7 @@ impl Connection {
     }
 
     fn data_out(&mut self, r2t: &[u8; HEADER], tag: u32) -> Result<()> {
-        let source = *self.writes.get(&tag).context("an R2T for nothing")?;
+        let source = *self.writes.get(&tag).context("an R2T for an unknown task")?;
         let (mut offset, mut left) = (get32(r2t, 40) as usize, get32(r2t, 44) as usize);
         let mut data_sn = 0;
         while left > 0 {
@@ -305,7 +304,7 @@ impl Connection {
         self.out.extend(header);
     }
 
-    /// What to wait for.
+    /// Descriptor and events for poll(2).
     pub fn pollfd(&self) -> libc::pollfd {
         let write = if self.sent < self.out.len() { libc::POLLOUT } else { 0 };
         libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLIN | write, revents: 0 }

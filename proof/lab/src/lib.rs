@@ -1,4 +1,4 @@
-//! Real clients over sockets, and the targets that they are pointed at: the array and its peers side by side.
+//! Clients over sockets and the targets that they measure and test: the array and its peers.
 
 pub mod array;
 pub mod bench;

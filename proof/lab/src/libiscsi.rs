@@ -1,7 +1,7 @@
 //! The initiator library libiscsi, loaded when a program runs, so that building never needs it.
 //!
-//! A session here never reconnects by itself: when the target dies, every command that was not answered stays
-//! unanswered, which is what the crash cycles want to know.
+//! A session here never reconnects by itself: when the target dies, every command without a response stays
+//! without one, as the crash test requires.
 
 use anyhow::{Context, Result, bail};
 use libloading::Library;
@@ -18,7 +18,7 @@ struct IoVec {
     len: usize,
 }
 
-/// `struct scsi_sense`; only the first three fields are looked at.
+/// `struct scsi_sense`; only the first three fields are used.
 #[repr(C)]
 #[derive(Default)]
 struct RawSense {
@@ -77,7 +77,7 @@ pub struct Libiscsi(Functions);
 pub enum Transfer {
     /// None.
     None,
-    /// So many bytes to the initiator.
+    /// This many bytes to the initiator.
     In(usize),
     /// These bytes to the target.
     Out(Vec<u8>),
@@ -156,7 +156,7 @@ impl Libiscsi {
     }
 }
 
-/// Who logs in where.
+/// Parameters of a log-in.
 #[derive(Clone, Copy, Debug)]
 pub struct Login<'a> {
     /// The initiator's name.
@@ -247,7 +247,7 @@ impl Session {
             (functions.iscsi_scsi_command_async)(self.context, lun, task, ended, none, held.cast())
         };
         if result != 0 {
-            // SAFETY: a command that was not accepted is forgotten by the library; both are still ours.
+            // SAFETY: the library does not keep a command that it did not accept, so both are still owned here.
             unsafe {
                 (functions.scsi_free_scsi_task)(task);
                 drop(Box::from_raw(held));
@@ -313,12 +313,12 @@ impl Drop for Session {
     }
 }
 
-/// Waits for the descriptors; a descriptor of -1 is passed over.
+/// Waits for the descriptors; a descriptor of -1 is skipped.
 pub fn wait(polls: &mut [libc::pollfd], milliseconds: u32) -> Result<()> {
     wait_for(polls, Duration::from_millis(milliseconds.into()))
 }
 
-/// Waits for the descriptors, for at most so long, to the nanosecond as far as the system can.
+/// Waits for the descriptors, for at most `time`, with the resolution of the system.
 pub fn wait_for(polls: &mut [libc::pollfd], time: Duration) -> Result<()> {
     let time = libc::timespec { tv_sec: time.as_secs().try_into()?, tv_nsec: time.subsec_nanos().into() };
     // SAFETY: the slice is valid for its length, the time lives through the call, and no signal mask is given.

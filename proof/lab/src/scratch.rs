@@ -11,7 +11,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes an empty folder `name` below `parent`, which should be on a real disk: direct I/O is wanted.
+    /// Makes an empty folder `name` below `parent`, which should be on a disk, for direct I/O.
     pub fn new(parent: &Path, name: &str) -> Result<Self> {
         let path = parent.join(format!("{name}.{}", std::process::id()));
         if path.exists() {
@@ -29,7 +29,7 @@ impl Scratch {
     /// Keeps the folder for inspection, and prints its path.
     pub fn keep(&mut self) {
         self.keep = true;
-        eprintln!("kept for a look: {}", self.path.display());
+        eprintln!("kept for inspection: {}", self.path.display());
     }
 }
 
@@ -43,7 +43,7 @@ impl Drop for Scratch {
     }
 }
 
-/// As many loopback addresses with free TCP ports. Another process could take them before they are used, which has not been seen.
+/// As many loopback addresses with free TCP ports. Another process could take them before they are used, which has not been observed.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut held = Vec::new();
     let mut free = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scratch_folder_goes_away() -> Result<()> {
+    fn a_scratch_folder_is_removed() -> Result<()> {
         let scratch = Scratch::new(&std::env::temp_dir(), "scratch-test")?;
         let path = scratch.path().to_path_buf();
         std::fs::write(path.join("file"), b"x")?;

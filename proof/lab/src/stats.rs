@@ -20,17 +20,17 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Takes one more.
+    /// Records a latency.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(MAX_LATENCY_NS).max(1));
     }
 
-    /// How many there are.
+    /// Number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The latency in µs below which this part of them is; 0 when there is none.
+    /// The quantile `part` in µs; 0 if there are no latencies.
     pub fn at(&self, part: f64) -> f64 {
         if self.0.is_empty() { 0.0 } else { self.0.value_at_quantile(part) as f64 / 1e3 }
     }
@@ -40,25 +40,25 @@ impl Latencies {
         self.0.mean() / 1e3
     }
 
-    /// Takes all of another's.
+    /// Adds all latencies of another histogram.
     pub fn add(&mut self, other: &Self) {
         // Both have the same bounds, so that nothing is out of range.
         let _ = self.0.add(&other.0);
     }
 }
 
-/// The middle of repeated runs, and how far they lie apart.
+/// Median and range of repeated runs.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Middle {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub low: f64,
-    /// The greatest.
+    /// Maximum.
     pub high: f64,
 }
 
-/// The middle of these values; none of nothing.
+/// Median and range of the values; `None` if there are none.
 pub fn middle(values: impl IntoIterator<Item = f64>) -> Option<Middle> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);
@@ -71,44 +71,43 @@ pub fn middle(values: impl IntoIterator<Item = f64>) -> Option<Middle> {
     Some(Middle { median, low, high })
 }
 
-/// What two builds are to each other.
+/// The relation of two builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The first has the greater figure.
     More,
     /// The first has the smaller figure.
     Less,
-    /// They differ by less than matters.
+    /// The difference is insignificant.
     Same,
-    /// The runs lie too far apart to say.
+    /// The runs vary too much for a verdict.
     Unclear,
 }
 
 /// The first build's figure as a multiple of the second's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The mean ratio, geometrically.
+    /// Geometric mean of the ratios.
     pub ratio: f64,
-    /// 95 of 100 resamplings lie between this
+    /// Lower bound of the 95 % confidence interval.
     pub low: f64,
-    /// and this.
+    /// Upper bound of the 95 % confidence interval.
     pub high: f64,
-    /// What that means.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How sure the verdict is, 0 to 1.
+    /// Confidence in the verdict, 0 to 1.
     pub confidence: f64,
 }
 
-/// Ratios nearer to 1 than this are no difference.
-const MATTERS: f64 = 0.03;
+/// Ratios nearer to 1 than this are insignificant.
+const MIN_DIFFERENCE: f64 = 0.03;
 const RESAMPLINGS: usize = 4000;
-/// How sure it has to be that two builds differ: a comparison has some twenty figures, of which none should be a false
-/// alarm.
-const SURE: f64 = 0.995;
+/// Confidence required for a difference: a comparison has some twenty figures, of which none should be a false alarm.
+const MIN_CONFIDENCE: f64 = 0.995;
 
-/// How likely a mean as far from 0 as theirs is when it is chance alone who of a pair is ahead: every way to change the
-/// signs of so few values is tried, and for more of them as many ways at random.
-fn chance(logs: &[f64]) -> f64 {
+/// Sign-flip permutation test: the probability of a mean at least as far from 0 if the sign of each value were random.
+/// Exact for up to 12 values; for more of them signs are sampled.
+fn p_value(logs: &[f64]) -> f64 {
     let mean = logs.iter().sum::<f64>().abs();
     let ways = if logs.len() <= 12 { 1 << logs.len() } else { RESAMPLINGS as u64 };
     let mut seed = Seed::new(1);
@@ -116,16 +115,16 @@ fn chance(logs: &[f64]) -> f64 {
         let signs = if logs.len() <= 12 { way } else { seed.bits() };
         let flipped =
             logs.iter().enumerate().map(|(n, log)| if signs >> (n % 64) & 1 == 0 { *log } else { -log });
-        // Not less for the order in which they are added.
+        // Tolerates rounding that depends on the order of addition.
         flipped.sum::<f64>().abs() >= mean * (1.0 - 1e-9)
     };
     let count = (0..ways).map(as_far).filter(|far| *far).count().max(1);
     count as f64 / ways as f64
 }
 
-/// Compares runs that were made in pairs, one directly after the other, so that what the machine did besides befell
-/// both. The interval is made by resampling the pairs' ratios, whether they differ is decided by changing their signs; both
-/// ask nothing of their distribution. Fewer than 9 pairs can't say that they differ. None without pairs.
+/// Compares runs that were made in pairs, one directly after the other, so that other load of the machine affects both.
+/// The interval is a bootstrap of the pairs' ratios, and the difference is decided by a sign-flip test; neither assumes a
+/// distribution. Fewer than 9 pairs can't show a difference. `None` without pairs.
 pub fn compare(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let logs: Vec<f64> = pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).collect();
     if logs.is_empty() || logs.iter().any(|log| !log.is_finite()) {
@@ -139,14 +138,14 @@ pub fn compare(pairs: &[(f64, f64)]) -> Option<Comparison> {
     means.sort_unstable_by(f64::total_cmp);
     let ratio = mean(&mut logs.iter().copied()).exp();
     let (low, high) = (means[RESAMPLINGS / 40].exp(), means[RESAMPLINGS - 1 - RESAMPLINGS / 40].exp());
-    let differ = 1.0 - chance(&logs);
-    let same =
-        means.iter().filter(|log| (log.exp() - 1.0).abs() < MATTERS).count() as f64 / RESAMPLINGS as f64;
-    let (verdict, confidence) = if differ >= SURE && ratio > 1.0 + MATTERS {
+    let differ = 1.0 - p_value(&logs);
+    let same = means.iter().filter(|log| (log.exp() - 1.0).abs() < MIN_DIFFERENCE).count() as f64
+        / RESAMPLINGS as f64;
+    let (verdict, confidence) = if differ >= MIN_CONFIDENCE && ratio > 1.0 + MIN_DIFFERENCE {
         (Verdict::More, differ)
-    } else if differ >= SURE && ratio < 1.0 - MATTERS {
+    } else if differ >= MIN_CONFIDENCE && ratio < 1.0 - MIN_DIFFERENCE {
         (Verdict::Less, differ)
-    } else if low > 1.0 - MATTERS && high < 1.0 + MATTERS {
+    } else if low > 1.0 - MIN_DIFFERENCE && high < 1.0 + MIN_DIFFERENCE {
         (Verdict::Same, same)
     } else {
         (Verdict::Unclear, 0.0)

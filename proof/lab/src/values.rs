@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Values by name.
 pub type Values = BTreeMap<String, f64>;
 
-/// What one run of a step gave.
+/// Results of one run of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// By name.
@@ -18,11 +18,11 @@ pub struct Measured {
     pub line: Vec<f64>,
 }
 
-/// Samples that are taken together for the peak and for how steady a rate is: half a second.
+/// Samples in a window for the peak and the steadiness of a rate: half a second.
 const WINDOW: usize = 5;
 const PER_SECOND: f64 = 1e9 / INTERVAL as f64;
 
-/// The values of a run. Only the hosts that are `watched` count, but for those that begin with `all_`.
+/// The values of a run. Only `watched` hosts count, except for values that begin with `all_`.
 pub fn measure(hosts: &[Host], watched: &[bool], run: &Run) -> Measured {
     let seen = || hosts.iter().zip(watched).filter(|(_, watched)| **watched).map(|(host, _)| host.figures());
     let (mut sum, mut latencies, mut all) = (Sample::default(), Latencies::default(), Sample::default());
@@ -70,7 +70,7 @@ pub fn measure(hosts: &[Host], watched: &[bool], run: &Run) -> Measured {
     Measured { values, line }
 }
 
-/// Rates of all of them together, without the last interval that is not whole.
+/// Summed rates of all hosts, without an incomplete last interval.
 fn line<'a>(hosts: impl Iterator<Item = &'a [Sample]>, end: u64) -> Vec<f64> {
     let mut line: Vec<f64> = Vec::new();
     for samples in hosts {
@@ -84,8 +84,7 @@ fn line<'a>(hosts: impl Iterator<Item = &'a [Sample]>, end: u64) -> Vec<f64> {
     line
 }
 
-/// The greatest rate, the least as a part of the mean, and the standard deviation as a part of the mean, all in windows
-/// of half a second.
+/// The maximum rate, and minimum and standard deviation relative to the mean, all in windows of half a second.
 fn steadiness(line: &[f64]) -> Vec<(&'static str, f64)> {
     let windows: Vec<f64> =
         line.chunks_exact(WINDOW).map(|it| it.iter().sum::<f64>() / WINDOW as f64).collect();
@@ -108,7 +107,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn rates_of_an_ideal_array_are_those_that_were_calculated() {
+    fn rates_of_an_ideal_array_are_as_calculated() {
         let access = Access { bytes: 4096, read: 50, random: 100, weight: 1 };
         let mix: Box<dyn World> =
             Box::new(Mix::new(0, 0..1 << 20, 10, vec![access], crate::host::Content::Half));
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsteady_rate_is_told() {
+    fn an_unsteady_rate_is_reported() {
         let line: Vec<f64> = [100.0; 10].into_iter().chain([0.0; 10]).collect();
         assert_eq!(steadiness(&line), [("peak", 100.0), ("least", 0.0), ("swing", 1.0)]);
         assert!(steadiness(&[]).is_empty());

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_workload_of_the_lab_can_be_read() {
+fn every_workload_can_be_parsed() {
     for name in names() {
         let workload = Workload::find(name).unwrap_or_else(|error| panic!("{error:#}"));
         assert!(!workload.scale.is_empty() && !workload.figure.is_empty(), "{name}");
@@ -9,7 +9,7 @@ fn every_workload_of_the_lab_can_be_read() {
 }
 
 #[test]
-fn every_file_of_the_folder_is_brought_along() {
+fn every_workload_file_is_embedded() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -49,7 +49,7 @@ unit = "1/s"
 "#;
 
 #[test]
-fn what_is_nearer_to_the_step_wins() {
+fn more_specific_settings_win() {
     let workload = Workload::parse("small", SMALL).unwrap();
     assert_eq!(workload.host_count(), 3);
     assert_eq!(workload.watched(), [true, false, false]);
@@ -61,7 +61,7 @@ fn what_is_nearer_to_the_step_wins() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_runs() {
+fn invalid_workloads_are_refused_when_they_are_parsed() {
     for (from, to, what) in [
         ("step = \"x\"", "step = \"y\"", "not there"),
         ("kind = \"fill\"", "kind = \"fill\"\nmib = 5", "beyond the end"),
@@ -76,7 +76,7 @@ fn mistakes_are_found_before_anything_runs() {
 }
 
 #[test]
-fn a_figure_is_reached_or_not_or_only_told() {
+fn a_figure_reaches_its_goal_or_not_or_has_none() {
     assert_eq!(Goal::More.reached(2.1, Some(2.0)), Some(true));
     assert_eq!(Goal::Less.reached(2.1, Some(2.0)), Some(false));
     assert_eq!(Goal::None.reached(2.1, Some(2.0)), None);

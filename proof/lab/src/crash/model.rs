@@ -1,10 +1,10 @@
 //! The possible content of every logical block, given what was sent and acknowledged when: each block is a register, and each
-//! answered write took effect at one moment between its sending and its answer.
+//! acknowledged write is linearizable: it took effect at one moment between its submission and its acknowledgement.
 
 /// A moment; later ones are greater.
 pub type Tick = u64;
 
-/// What one block may hold: a stamp, sent and answered when.
+/// A possible content of a block: a stamp, with the times of submission and acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     stamp: u64,
@@ -12,7 +12,7 @@ struct Candidate {
     answered: Option<Tick>,
 }
 
-/// One block. Most of the time nothing is open on it.
+/// One block. Usually no write to it is outstanding.
 #[derive(Clone, Debug, Default)]
 struct Block {
     settled: u64,
@@ -32,7 +32,7 @@ impl Model {
         Self { blocks: vec![Block::default(); blocks as usize], forgets: true }
     }
 
-    /// The same unit from now on, with all that it held on the way: see [`Model::span`].
+    /// A copy that keeps all former contents from now on, for [`Model::span`].
     pub fn remembering(&self) -> Self {
         Self { blocks: self.blocks.clone(), forgets: false }
     }
@@ -42,7 +42,7 @@ impl Model {
         self.blocks.len() as u64
     }
 
-    /// The one stamp that the block must hold, when there is only one.
+    /// The stamp that the block must hold, if there is only one.
     pub fn certain(&self, lba: u64) -> Option<u64> {
         let block = &self.blocks[lba as usize];
         block.open.is_empty().then_some(block.settled)
@@ -57,7 +57,7 @@ impl Model {
         block.open.push(Candidate { stamp, sent: now, answered: None });
     }
 
-    /// The write that was sent at `sent` is answered: what had been answered before it was sent is gone.
+    /// The write that was sent at `sent` is acknowledged: contents that were acknowledged before its submission are replaced.
     pub fn answer(&mut self, lba: u64, sent: Tick, now: Tick) {
         let block = &mut self.blocks[lba as usize];
         block.open.iter_mut().filter(|it| it.sent == sent).for_each(|it| it.answered = Some(now));
@@ -87,21 +87,21 @@ impl Model {
         }
     }
 
-    /// From when until when the block may have held this, as far as is remembered; `None` if it can't have.
+    /// The period in which the block may have held this, by the kept history; `None` if it can't have.
     pub fn span(&self, lba: u64, stamp: u64) -> Option<(Tick, Tick)> {
         let block = &self.blocks[lba as usize];
         if block.open.is_empty() {
             return (block.settled == stamp).then_some((0, Tick::MAX));
         }
-        let gone = |it: &Candidate| {
+        let replaced_at = |it: &Candidate| {
             let later = |other: &&Candidate| it.answered.is_some_and(|answered| other.sent > answered);
             block.open.iter().filter(later).filter_map(|other| other.answered).min().unwrap_or(Tick::MAX)
         };
-        let spans = block.open.iter().filter(|it| it.stamp == stamp).map(|it| (it.sent, gone(it)));
+        let spans = block.open.iter().filter(|it| it.stamp == stamp).map(|it| (it.sent, replaced_at(it)));
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The block was read, with nothing in flight, and holds this: from now on it must.
+    /// The block was read with no write in flight: from now on it must hold this stamp.
     pub fn settle(&mut self, lba: u64, stamp: u64) {
         self.blocks[lba as usize] = Block { settled: stamp, open: Vec::new() };
     }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answered_write_replaces_what_was_there() {
+    fn an_acknowledged_write_replaces_earlier_contents() {
         let mut model = Model::new(2);
         model.send(1, 7, 1);
         assert!(model.allows(1, 0) && model.allows(1, 7) && model.certain(1).is_none());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_overlap_in_time_may_win_either_way() {
+    fn concurrent_writes_may_take_effect_in_either_order() {
         let mut model = Model::new(1);
         model.send(0, 7, 1);
         model.send(0, 8, 2);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unanswered_write_may_or_may_not_be_there_until_it_was_read() {
+    fn an_unacknowledged_write_is_possible_until_the_block_is_read() {
         let mut model = Model::new(1);
         model.send(0, 7, 1);
         assert!(model.allows(0, 0) && model.allows(0, 7));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_tells_when_it_was_there() {
+    fn the_history_has_the_period_of_each_content() {
         let mut model = Model::new(2).remembering();
         model.send(0, 7, 1);
         model.answer(0, 1, 2);
