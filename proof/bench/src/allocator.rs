@@ -10,43 +10,43 @@ thread_local! {
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes that this thread has allocated and not given back.
+/// Bytes that this thread has allocated and not freed.
 pub fn held_bytes() -> u64 {
     HELD.get().max(0) as u64
 }
 
 struct Counted;
 
-fn note(bytes: i64) {
-    // A thread that ends frees things when its count is gone.
+fn count(bytes: i64) {
+    // A thread that ends may free memory after its counter was destroyed.
     let _ = HELD.try_with(|held| held.set(held.get() + bytes));
 }
 
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-// SAFETY: everything is done by the other allocator, as it was asked for; noting neither allocates nor fails.
+// SAFETY: all calls are forwarded unchanged to mimalloc; counting neither allocates nor fails.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as i64);
+        count(layout.size() as i64);
         // SAFETY: as of this function.
         unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        note(layout.size() as i64);
+        count(layout.size() as i64);
         // SAFETY: as of this function.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        note(-(layout.size() as i64));
+        count(-(layout.size() as i64));
         // SAFETY: as of this function.
         unsafe { MiMalloc.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note(size as i64 - layout.size() as i64);
+        count(size as i64 - layout.size() as i64);
         // SAFETY: as of this function.
         unsafe { MiMalloc.realloc(at, layout, size) }
     }

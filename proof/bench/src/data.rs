@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 /// Bytes of a block.
 pub const BLOCK: usize = 4096;
 
-/// What the blocks are like.
+/// Kind of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// All different, and none compresses.
@@ -16,7 +16,7 @@ pub enum Content {
     Duplicate,
 }
 
-/// Makes data.
+/// Generator of data.
 pub struct Maker {
     content: Content,
     template: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct Maker {
 const TEMPLATE: usize = 64;
 
 impl Maker {
-    /// A source of such blocks.
+    /// A generator of blocks of this kind.
     pub fn new(content: Content) -> Self {
         let mut state = 0x1234_5678_9abc_def1u64;
         let mut template = vec![0; TEMPLATE * BLOCK];

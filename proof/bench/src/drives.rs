@@ -1,4 +1,4 @@
-//! Background work and encryption of the store: rebuild, scrub, and their cost beside host I/O.
+//! Background work and encryption of the store: rebuild, scrub, and their cost during host I/O.
 
 use crate::data::{Content, Maker};
 use crate::rig::{Rig, Written, block_on, cpu_us, own, write};
@@ -14,20 +14,20 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-/// Everything there is to measure.
+/// All measurements.
 pub const ALL: &[Measure] = &[
     measure("P and Q", parities),
     measure("AES-256-GCM of a page", cipher),
     measure("a stripe of 6 + 2 to the drives", sealing),
     measure("rebuild of one drive of 8", rebuild),
     measure("hosts during a rebuild", during),
-    measure("scrub after bit rot", rot),
+    measure("scrub after bit bit_rot", bit_rot),
 ];
 
 const DRIVES: usize = 8;
 const MIB: u64 = 1 << 20;
 
-/// Processor time of what is done so many times.
+/// Mean processor time of `times` calls in µs.
 fn each(times: u32, mut what: impl FnMut(u32)) -> f64 {
     what(0);
     let start = cpu_us();
@@ -35,10 +35,10 @@ fn each(times: u32, mut what: impl FnMut(u32)) -> f64 {
     (cpu_us() - start) / f64::from(times)
 }
 
-/// Dual parity alone, over columns that are in the cache as they are after sealing. ISA-L takes 0.06 µs for 6 + 2.
+/// Dual parity alone, over columns that are in the cache, as after encryption. ISA-L takes 0.06 µs for 6 + 2.
 fn parities(name: &str) -> Vec<Row> {
     let widths = [(6, 64 << 10, 0.08), (14, 32 << 10, 0.10), (22, 16 << 10, 0.12)];
-    let row = |(data, chunk, most): (usize, usize, f64)| {
+    let row = |(data, chunk, max): (usize, usize, f64)| {
         let bytes = Maker::new(Content::Random).next(data * chunk / 4096);
         let columns: Vec<&[u8]> = bytes.chunks_exact(chunk).collect();
         let (mut p, mut q) = (vec![0; chunk], vec![0; chunk]);
@@ -46,7 +46,7 @@ fn parities(name: &str) -> Vec<Row> {
             raid::parity::compute(std::hint::black_box(&columns), &mut p, Some(&mut q));
         });
         let result = took * 4096.0 / (data * chunk) as f64;
-        row(&format!("{name} of {data} + 2"), Bound::AtMost(most), result, "µs/4 KiB")
+        row(&format!("{name} of {data} + 2"), Bound::AtMost(max), result, "µs/4 KiB")
     };
     widths.into_iter().map(row).collect()
 }
@@ -91,7 +91,7 @@ fn shelf(drives: &[Arc<FailingDrive<MemDrive>>], sealed: bool) -> Arc<DriveShelf
     block_on(DriveShelf::format(drives, options)).expect("blank drives")
 }
 
-/// Writes bytes into new segments until there are that many; the answer is how many there are.
+/// Writes new segments until they hold `bytes`; returns the number of bytes written.
 fn fill(shelf: &DriveShelf, bytes: u64) -> u64 {
     let layout = shelf.layout();
     let mut maker = Maker::new(Content::Random);
@@ -154,7 +154,7 @@ fn sealing(name: &str) -> Vec<Row> {
     ]
 }
 
-/// Lets a drive fail; the shelf notices with the next thing that it writes there.
+/// Makes a drive fail; the shelf detects it with the next write.
 fn fail(shelf: &DriveShelf, drive: &FailingDrive<MemDrive>) {
     drive.set_failed(true);
     let (done, synced) = wait();
@@ -180,7 +180,7 @@ fn rebuild(name: &str) -> Vec<Row> {
     vec![row]
 }
 
-/// Hosts that read seven times and write once, 32 at a time, over and over.
+/// Hosts with seven reads for each write, at a queue depth of 32.
 struct Hosts {
     rig: Rig,
     volume: Arc<Volume>,
@@ -191,7 +191,7 @@ struct Hosts {
 impl Hosts {
     const BLOCKS: u64 = 1 << 16;
 
-    /// Of a volume that is written whole.
+    /// Hosts of a volume that has been written completely.
     fn new(shelf: &Arc<DriveShelf>) -> Self {
         let mut options = Options::new([7; 32]);
         options.cache_bytes = 16 << 20;
@@ -214,10 +214,10 @@ impl Hosts {
         }
     }
 
-    /// Operations a second until `beside`, which runs on the same processor, says that it is enough.
-    fn serve(&mut self, mut beside: impl FnMut(Duration) -> bool) -> f64 {
+    /// Operations per second until `goes_on`, which runs on the same processor, returns false.
+    fn serve(&mut self, mut goes_on: impl FnMut(Duration) -> bool) -> f64 {
         let (begin, mut count) = (clock(), 0u32);
-        while beside(clock() - begin) {
+        while goes_on(clock() - begin) {
             let ops: Vec<Op> = (0..256).map(|number| self.op(number)).collect();
             count += ops.len() as u32;
             self.rig.perform(&*self.volume, 32, ops.into_iter());
@@ -226,13 +226,13 @@ impl Hosts {
     }
 }
 
-/// The time of a processor that this thread has for itself: whatever else the machine does takes none of it.
+/// Processor time of this thread, independent of other load of the machine.
 fn clock() -> Duration {
     Duration::from_secs_f64(cpu_us() / 1e6)
 }
 
-/// What the shelf does beside serving, a bit with each call, and its clock.
-fn healing(shelf: Arc<DriveShelf>) -> impl FnMut() {
+/// Background work of the shelf and its clock, polled once per call.
+fn shelf_background(shelf: Arc<DriveShelf>) -> impl FnMut() {
     const TICK: Duration = Duration::from_millis(100);
     let served = shelf.clone();
     let mut background = Box::pin(async move { served.background().await });
@@ -246,23 +246,23 @@ fn healing(shelf: Arc<DriveShelf>) -> impl FnMut() {
     }
 }
 
-/// What hosts get while a drive is rebuilt beside them on the same processor, against what they got before. A pair for
-/// each drive, one after the other; a drive that failed comes back as a new one.
+/// Host I/O during a rebuild on the same processor, relative to host I/O before. One pair for each drive, sequentially; a
+/// failed drive is added again as a new one.
 fn during(name: &str) -> Vec<Row> {
     const WINDOW: Duration = Duration::from_secs(1);
-    const LONGEST: Duration = Duration::from_secs(10);
-    // Little more than hosts, cleaning and a rebuild need together: none may take from the others.
+    const MAX_DURATION: Duration = Duration::from_secs(10);
+    // Little more space than hosts, cleaning and a rebuild need together, so that they compete for it.
     let drives = drives(192);
     let shelf = shelf(&drives, false);
     let mut hosts = Hosts::new(&shelf);
-    hosts.rig.beside(healing(shelf.clone()));
+    hosts.rig.beside(shelf_background(shelf.clone()));
     let (mut before, mut beside, mut took, mut risk) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for drive in &drives[1..] {
         before.push(hosts.serve(|time| time < WINDOW));
         fail(&shelf, drive);
         risk = risk.max(shelf.status().degraded_segments);
         let begin = clock();
-        beside.push(hosts.serve(|time| shelf.status().degraded_segments > 0 && time < LONGEST));
+        beside.push(hosts.serve(|time| shelf.status().degraded_segments > 0 && time < MAX_DURATION));
         took.push((clock() - begin).as_secs_f64());
         drive.set_failed(false);
         block_on(shelf.add_drive(drive.clone(), &own())).expect("a drive like the others");
@@ -283,8 +283,8 @@ fn during(name: &str) -> Vec<Row> {
     vec![row]
 }
 
-/// Bits are flipped in one of a hundred pages of two drives, wherever they are.
-fn rot(name: &str) -> Vec<Row> {
+/// Flips a bit in one of a hundred pages of two drives.
+fn bit_rot(name: &str) -> Vec<Row> {
     let drives = drives(192);
     let shelf = shelf(&drives, false);
     let bytes = fill(&shelf, 512 * MIB);

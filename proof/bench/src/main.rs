@@ -23,10 +23,10 @@ struct Args {
     /// Fail when a row misses its aim
     #[arg(long)]
     check: bool,
-    /// How far data of several kinds are reduced, instead of what operations cost
+    /// Measure data reduction by kind of data instead of CPU cost
     #[arg(long)]
     reduction: bool,
-    /// MiB of the data sets for that
+    /// Size of these data sets in MiB
     #[arg(long, default_value_t = 128)]
     mib: usize,
     /// Clones of the desktop image
@@ -38,7 +38,7 @@ struct Args {
     /// Only rows whose name contains this
     #[arg(long, default_value = "")]
     only: String,
-    /// Open the drives in this folder and tell how long the first answers take; for the rows of recovery
+    /// Open the drives in this folder and print the time to the first responses; for the rows of recovery
     #[arg(long, hide = true)]
     recover: Option<std::path::PathBuf>,
 }
@@ -46,7 +46,7 @@ struct Args {
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(folder) = &args.recover {
-        recover::first_answers(folder);
+        recover::print_first_responses(folder);
         return ExitCode::SUCCESS;
     }
     let rows: Box<dyn Iterator<Item = Row>> = if args.reduction {
@@ -59,28 +59,28 @@ fn main() -> ExitCode {
             }
         }
     } else {
-        let wanted = rows::ALL
+        let selected = rows::ALL
             .iter()
             .chain(aging::ALL)
             .chain(shards::ALL)
             .chain(snapshots::ALL)
             .chain(drives::ALL)
             .filter(|measure| measure.name.contains(&args.only));
-        Box::new(wanted.flat_map(Measure::rows))
+        Box::new(selected.flat_map(Measure::rows))
     };
     println!("| what | aim | result | |");
     println!("|---|---|---|---|");
     let mut missed = 0;
     for row in rows {
-        let kept = row.is_kept();
+        let met = row.is_met();
         let Row { name, bound, result, unit, note } = row;
         let aim = match bound {
-            Bound::AtMost(most) => format!("≤ {most} {unit}"),
-            Bound::AtLeast(least) => format!("≥ {least} {unit}"),
+            Bound::AtMost(max) => format!("≤ {max} {unit}"),
+            Bound::AtLeast(min) => format!("≥ {min} {unit}"),
             Bound::None => "–".to_owned(),
         };
-        missed += u32::from(!kept);
-        println!("| {name} | {aim} | {result:.2} {unit} | {}{note} |", if kept { "" } else { "missed; " });
+        missed += u32::from(!met);
+        println!("| {name} | {aim} | {result:.2} {unit} | {}{note} |", if met { "" } else { "missed; " });
     }
     if args.check && missed > 0 {
         eprintln!("{missed} rows missed their aims");

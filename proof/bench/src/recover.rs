@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Opens the drives in a folder, reads a block and writes one, and prints what that took: processor time in ms and
-/// MiB read from the drives until the read was answered, and the times in ms until the read and until the write were.
-pub fn first_answers(folder: &Path) {
+/// MiB read from the drives until the read completed, and the times in ms until the read and until the write completed.
+pub fn print_first_responses(folder: &Path) {
     touch_memory();
     let (start, before) = (Instant::now(), process_us());
     let written = Arc::new(Written::default());
@@ -43,7 +43,7 @@ pub fn first_answers(folder: &Path) {
     background.join().expect("the background");
 }
 
-/// Drives with a full journal, over so many MiB that were written once as single blocks at random, and the writes in the
+/// Drives with a full journal, over `mib` MiB that were written once as single blocks at random, and the writes in the
 /// journal.
 fn filled(mib: u64) -> (Rig, usize) {
     let mut rig = Rig::new(Shape::new(1024));
@@ -60,7 +60,7 @@ fn filled(mib: u64) -> (Rig, usize) {
     (rig, journal)
 }
 
-/// A power loss and the start of a process after it: the figures of [`first_answers`].
+/// A power loss and the start of a process after it: the figures of [`print_first_responses`].
 fn restarted(rig: &Rig) -> Vec<f64> {
     let files = Files::new("recover");
     rig.save(&files.0);
@@ -71,16 +71,15 @@ fn restarted(rig: &Rig) -> Vec<f64> {
     text.split_whitespace().map(|figure| figure.parse().expect("a figure")).collect()
 }
 
-/// Takes as much memory as opening will need, and gives it back to the allocator. A page that a virtual machine has not used
-/// lately costs its next user up to 20 µs, all together many times as much as the rest: that is the machine's, and differs
-/// from one second to the next.
+/// Touches as much memory as opening will need, and frees it. The first use of a page that a virtual machine has not used
+/// recently takes up to 20 µs, in total many times as much as recovery, and varies from second to second.
 fn touch_memory() {
     const PIECE: usize = 64 << 10;
     let pieces: Vec<Vec<u8>> = (0..(512 << 20) / PIECE).map(|_| vec![1; PIECE]).collect();
     drop(std::hint::black_box(pieces));
 }
 
-/// Recovery with ten times the data, each time by a process of its own, one after the other.
+/// Recovery with ten times the data, each time in a separate process, one after the other.
 pub fn compare(name: &str) -> Vec<Row> {
     const MIB: u64 = 160;
     const TIMES: usize = 7;
@@ -93,14 +92,14 @@ pub fn compare(name: &str) -> Vec<Row> {
         row.note = format!("{from:.1} {unit} with {MIB} MiB, {to:.1} {unit} with {} MiB", 10 * MIB);
         row
     };
-    // By the clock: reported, not checked by `--check`.
+    // Wall-clock time: reported, not checked by `--check`.
     let clock = |what: &str, figure: usize| {
         let mut row = row_of(what, Bound::None, medians(figure), "ms");
         row.note = format!("aim ≤ 1.2; {}; by the clock, on files, medians of {TIMES}", row.note);
         row
     };
-    // What is asked for is the time. This holds what it is made of, with room for ten times the map, which no longer fits
-    // the processor's caches. A journal that is full holds some more writes the fewer of them are to one block.
+    // The requirement is the time. This bounds its components, with room for ten times the map, which no longer fits the
+    // processor's caches. A full journal holds a few more writes if fewer of them are to the same block.
     let [from, to] = medians(0);
     let each = [from * 1e3 / in_few as f64, to * 1e3 / in_much as f64];
     let what = "processor time to the first read, per write in the journal";

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// Bytes of a write.
 const PIECE: usize = 64 << 10;
 
-/// How large the data sets are.
+/// Sizes of the data sets.
 pub struct Sizes {
     /// MiB of the desktop image and of the table.
     pub mib: usize,
@@ -24,8 +24,8 @@ pub struct Sizes {
     pub versions: usize,
 }
 
-/// What befalls a clone: blocks of logs, which are text, and of caches and page files, which compress to half. Of the
-/// image's blocks, one in this many.
+/// Changes of a clone: blocks of logs, which are text, and of caches and page files, which compress to half. One in
+/// `one_in` blocks of the image changes.
 struct Churn {
     name: &'static str,
     mark: f64,
@@ -37,7 +37,7 @@ const CHURNS: [Churn; 2] = [
     Churn { name: "clones of a desktop, after office work", mark: 36.0, one_in: 128 },
 ];
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -111,7 +111,7 @@ fn run(command: &mut Command) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{command:?}: {status}"))) }
 }
 
-/// An ext4 image with what a folder holds, which is `bytes`.
+/// An ext4 image of a folder with contents of `bytes`.
 fn ext4(folder: &Path, image: &Path, bytes: usize) -> io::Result<Vec<u8>> {
     let size = format!("{}k", (bytes + bytes / 4 + (16 << 20)) >> 10);
     run(Command::new("mke2fs")
@@ -224,7 +224,7 @@ fn zstd(scratch: &Scratch, bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
     std::fs::read(packed).map(Some)
 }
 
-/// A rig with room for so many bytes that do not reduce; of twelve drives, as two of four would be parity.
+/// A rig with room for `bytes` of irreducible data; twelve drives, because two of four would hold parity.
 fn rig(bytes: usize) -> Rig {
     let mut shape = Shape { drives: 12, ..Shape::new((bytes as u64 >> 20) / 10 + 96) };
     shape.options.recompress = true;
@@ -242,9 +242,8 @@ fn fill(rig: &mut Rig, number: u128, image: &[u8]) {
     rig.perform(&*volume, 8, ops);
 }
 
-/// The line of an array, with `logical` bytes of data besides zeros on its disks. The ratio that is held against the
-/// bound is that of both, or of compression alone where there is one disk.
-fn line(rig: &Rig, name: &str, bound: Bound, logical: u64) -> Row {
+/// The row of an array with `logical` bytes of data other than zeros. The total ratio is compared with the bound.
+fn reduction_row(rig: &Rig, name: &str, bound: Bound, logical: u64) -> Row {
     let space = rig.engine.space();
     let ratio = |a: u64, b: u64| a as f64 / b.max(1) as f64;
     let (dedup, compression) = (ratio(logical, space.unique), ratio(space.unique, space.physical));
@@ -265,14 +264,14 @@ fn alone(name: &str, image: &[u8], bound: Bound) -> Vec<Row> {
     rig.settle();
     rig.finish();
     let space = rig.engine.space();
-    vec![line(&rig, name, bound, space.mapped - space.zero)]
+    vec![reduction_row(&rig, name, bound, space.mapped - space.zero)]
 }
 
 /// Clones: two written by the host as a whole, the others made by the array; then each gets blocks of its own.
 fn clones(churn: &Churn, image: &[u8], count: u64) -> Vec<Row> {
     let own = image.len() / BLOCK / churn.one_in;
-    // The whole copies are one on the drives, and what is written besides takes half: with room for all of it as it is, a
-    // thousand clones of 2 GiB would not fit the memory of this machine.
+    // The full copies deduplicate to one, and other writes compress to half: with room for unreduced data, a thousand
+    // clones of 2 GiB would not fit in the memory of this machine.
     let mut rig = rig(image.len() / 2 + own * BLOCK * count as usize / 5 * 3);
     for number in [1, 2, 3] {
         fill(&mut rig, number, image);
@@ -294,7 +293,7 @@ fn clones(churn: &Churn, image: &[u8], count: u64) -> Vec<Row> {
             } else {
                 bytes[BLOCK / 2..].fill(0);
             }
-            // Half of it lies where logs grow, half of it anywhere.
+            // Half of it is where logs grow, half of it anywhere.
             let at = if n % 4 == 0 { blocks / 2 + n } else { (n * 7919 + number * 104_729) % blocks };
             write(at % blocks, Bytes::from(bytes))
         });
@@ -304,7 +303,7 @@ fn clones(churn: &Churn, image: &[u8], count: u64) -> Vec<Row> {
     rig.finish();
     let space = rig.engine.space();
     let name = format!("{count} {}, {own} blocks of each its own", churn.name);
-    vec![line(&rig, &name, Bound::AtLeast(churn.mark), space.mapped - space.zero)]
+    vec![reduction_row(&rig, &name, Bound::AtLeast(churn.mark), space.mapped - space.zero)]
 }
 
 /// A peer that runs here: the same image as a compressed qcow2 file, which does not deduplicate.

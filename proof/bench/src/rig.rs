@@ -24,15 +24,15 @@ struct Counting {
 /// Bytes written to all drives, and read from them.
 #[derive(Default)]
 pub struct Written {
-    /// At once durable: journal, superblocks, labels.
+    /// Durable writes: journal, superblocks, labels.
     pub durable: AtomicU64,
     /// The log.
     pub log: AtomicU64,
-    /// What was read, of either.
+    /// Reads.
     pub read: AtomicU64,
 }
 
-/// What earlier runs left on drives may be overwritten.
+/// Consent to overwrite remains of earlier runs.
 pub fn own() -> Consent {
     Consent { foreign: true, arrays: vec![1] }
 }
@@ -105,7 +105,7 @@ impl<F: Future + Unpin> Task<F> {
     }
 }
 
-/// What an array for a measurement is like.
+/// Configuration of an array under test.
 pub struct Shape {
     /// Number of drives, and MiB of each.
     pub drives: u64,
@@ -119,7 +119,7 @@ pub struct Shape {
 impl Shape {
     /// Four drives of `drive_mib` MiB and the engine's default bounds.
     pub fn new(drive_mib: u64) -> Self {
-        // What the array does while nobody asks is no part of what an operation costs.
+        // Idle-time work is not part of the cost of an operation.
         let options = Options { recompress: false, ..Options::new([7; 32]) };
         Self { drives: 4, drive_mib, sizes: Sizes::default(), options }
     }
@@ -129,12 +129,12 @@ impl Shape {
 pub struct Rig {
     /// The engine.
     pub engine: Arc<Engine>,
-    /// What its drives were given.
+    /// Traffic of its drives.
     pub written: Arc<Written>,
     drives: Vec<Arc<dyn Drive>>,
     background: Task<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// What else goes on: called over and over.
-    beside: Box<dyn FnMut()>,
+    /// Additional work, called repeatedly.
+    extra_work: Box<dyn FnMut()>,
 }
 
 impl Rig {
@@ -173,7 +173,7 @@ impl Rig {
                 }
             }
             file.sync_all().expect("room for the drives");
-            // The next program shall find memory as free as it was.
+            // Drops the file from the page cache, so that the next program has as much free memory.
             // SAFETY: advice about a file that is open.
             unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
         }
@@ -183,7 +183,7 @@ impl Rig {
     pub fn over(shelf: Arc<dyn Shelf>, written: Arc<Written>, options: Options) -> Self {
         let engine = block_on(Engine::open(shelf, options)).expect("an array in order");
         let background = Task::new(Box::pin(engine.background()) as Pin<Box<_>>);
-        Self { engine, written, drives: Vec::new(), background, beside: Box::new(|| ()) }
+        Self { engine, written, drives: Vec::new(), background, extra_work: Box::new(|| ()) }
     }
 
     /// A volume of 4 KiB blocks.
@@ -193,50 +193,50 @@ impl Rig {
         self.run(engine.create_volume(DiskId(number), geometry, 0)).expect("a new volume")
     }
 
-    /// Performs operations, `depth` at a time, with the background beside them. Panics when one fails.
+    /// Performs operations, `depth` at a time, together with the background. Panics if one fails.
     pub fn perform(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>) {
         self.operate(disk, depth, ops, true, || 0.0, |_| {});
     }
 
-    /// The same, and says how much processor time went by between asking and each answer, in µs: the clock of one
-    /// thread that does everything.
+    /// The same, and calls `completed` for each operation with the processor time in µs between submission and
+    /// completion, on the one thread that does everything.
     pub fn perform_timed(
         &mut self,
         disk: &dyn Disk,
         depth: usize,
         ops: impl Iterator<Item = Op>,
-        answered: impl FnMut(f64),
+        completed: impl FnMut(f64),
     ) {
-        self.operate(disk, depth, ops, true, cpu_us, answered);
+        self.operate(disk, depth, ops, true, cpu_us, completed);
     }
 
-    /// Performs operations while the background stands still.
+    /// Performs operations while the background is paused.
     pub fn perform_alone(&mut self, disk: &dyn Disk, depth: usize, ops: impl Iterator<Item = Op>) {
         self.operate(disk, depth, ops, false, || 0.0, |_| {});
     }
 
-    /// Performs operations, `depth` at a time, while the background stands still, until the journal takes no more; answers
-    /// with how many it took. Some completions are throttled by back-pressure, and do not come any more.
+    /// Performs operations, `depth` at a time, while the background is paused, until the journal is full; returns the
+    /// number of operations. Some of them never complete because of back-pressure.
     pub fn perform_until_full(
         &mut self,
         disk: &dyn Disk,
         depth: usize,
         mut ops: impl Iterator<Item = Op>,
     ) -> usize {
-        let mut taken = 0;
+        let mut count = 0;
         let mut throttled: Vec<Task<Pending>> = Vec::new();
         loop {
             let before = self.written.durable.load(Ordering::Relaxed);
             let mut running: Vec<_> =
                 ops.by_ref().take(depth).map(|op| Task::new(disk.execute(op))).collect();
-            let asked = running.len();
+            let submitted = running.len();
             while running.iter().any(Task::is_woken) {
                 running.retain_mut(|task| task.poll().is_pending());
             }
             if self.written.durable.load(Ordering::Relaxed) == before {
-                return taken;
+                return count;
             }
-            taken += asked;
+            count += submitted;
             throttled.extend(running);
         }
     }
@@ -248,7 +248,7 @@ impl Rig {
         ops: impl Iterator<Item = Op>,
         background: bool,
         clock: fn() -> f64,
-        mut answered: impl FnMut(f64),
+        mut completed: impl FnMut(f64),
     ) {
         let mut ops = ops.fuse();
         let mut running: Vec<(Task<Pending>, f64)> = Vec::with_capacity(depth);
@@ -256,37 +256,37 @@ impl Rig {
             while running.len() < depth
                 && let Some(op) = ops.next()
             {
-                let asked = clock();
-                running.push((Task::new(disk.execute(op)), asked));
+                let submitted = clock();
+                running.push((Task::new(disk.execute(op)), submitted));
             }
             if running.is_empty() {
                 return;
             }
-            running.retain_mut(|(task, asked)| match task.poll() {
+            running.retain_mut(|(task, submitted)| match task.poll() {
                 Poll::Ready(result) => {
                     result.expect("the operation succeeds");
-                    answered(clock() - *asked);
+                    completed(clock() - *submitted);
                     false
                 }
                 Poll::Pending => true,
             });
             if background || running.len() == depth && !running.iter().any(|(task, _)| task.is_woken()) {
-                self.turn();
+                self.poll_background();
             }
         }
     }
 
-    /// Has something go on beside the background.
+    /// Sets work to be done together with the background.
     pub fn beside(&mut self, work: impl FnMut() + 'static) {
-        self.beside = Box::new(work);
+        self.extra_work = Box::new(work);
     }
 
-    fn turn(&mut self) {
+    fn poll_background(&mut self) {
         let _ended = self.background.poll();
-        (self.beside)();
+        (self.extra_work)();
     }
 
-    /// Runs a future to its end, the background beside it.
+    /// Runs a future to its end, together with the background.
     pub fn run<T>(&mut self, future: impl Future<Output = T>) -> T {
         let future = pin!(future);
         let mut task = Task::new(future);
@@ -294,19 +294,19 @@ impl Rig {
             if let Poll::Ready(done) = task.poll() {
                 return done;
             }
-            self.turn();
+            self.poll_background();
         }
     }
 
-    /// What the background does, for another thread to drive.
+    /// The background, for another thread to poll.
     pub fn into_background(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.background.future
     }
 
-    /// Lets the background do all that there is to do.
+    /// Runs the background until it has no more work.
     pub fn settle(&mut self) {
         while self.background.is_woken() {
-            self.turn();
+            self.poll_background();
         }
     }
 
@@ -317,7 +317,7 @@ impl Rig {
     }
 }
 
-/// Runs a future that nothing but drives in memory holds up.
+/// Runs a future that waits only for drives in memory.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let future = pin!(future);
     let mut task = Task::new(future);

@@ -15,24 +15,24 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether the aim was reached.
-    pub fn is_kept(&self) -> bool {
+    /// True if the aim was met.
+    pub fn is_met(&self) -> bool {
         match self.bound {
-            Bound::AtMost(most) => self.result <= most,
+            Bound::AtMost(max) => self.result <= max,
             Bound::AtLeast(least) => self.result >= least,
             Bound::None => true,
         }
     }
 }
 
-/// What is aimed at.
+/// The aim of a row.
 pub enum Bound {
     AtMost(f64),
     AtLeast(f64),
     None,
 }
 
-/// What makes lines.
+/// A measurement, which yields rows.
 pub struct Measure {
     pub name: &'static str,
     pub run: fn(&'static str) -> Vec<Row>,
@@ -43,32 +43,32 @@ pub const fn measure(name: &'static str, run: fn(&'static str) -> Vec<Row>) -> M
 }
 
 impl Measure {
-    /// Its lines. Where one misses its aim all is measured twice more and the middle figure of each counts: what else
-    /// the machine does spoils one measurement, and seldom two.
+    /// Its rows. If one misses its aim, everything is measured twice more and the median of each row counts: other load
+    /// of the machine seldom disturbs two of three measurements.
     pub fn rows(&self) -> Vec<Row> {
         let run = || (self.run)(self.name).into_iter();
         let first: Vec<Row> = run().collect();
-        if first.iter().all(Row::is_kept) {
+        if first.iter().all(Row::is_met) {
             return first;
         }
         first
             .into_iter()
             .zip(run())
             .zip(run())
-            .map(|((first, second), third)| middle([first, second, third]))
+            .map(|((first, second), third)| median_row([first, second, third]))
             .collect()
     }
 }
 
-fn middle(mut rows: [Row; 3]) -> Row {
-    assert!(rows.iter().all(|row| row.name == rows[0].name), "the same lines each time");
+fn median_row(mut rows: [Row; 3]) -> Row {
+    assert!(rows.iter().all(|row| row.name == rows[0].name), "the same rows each time");
     rows.sort_by(|a, b| a.result.total_cmp(&b.result));
     let [low, mut row, high] = rows;
     row.note = format!("between {:.2} and {:.2}; {}", low.result, high.result, row.note);
     row
 }
 
-/// Everything there is to measure.
+/// All measurements.
 pub const ALL: &[Measure] = &[
     measure("the machine: 4 KiB copied from memory to memory", copies),
     measure("4K random write, unique, incompressible", |name| write_cost(name, Content::Random, 6.0)),
@@ -93,7 +93,7 @@ pub fn row(name: &str, bound: Bound, result: f64, unit: &'static str) -> Row {
     Row { name: name.to_owned(), bound, result, unit, note: String::new() }
 }
 
-/// All numbers below `2^bits`, each once, in an order that looks random.
+/// All numbers below `2^bits`, each once, in a pseudo-random order.
 pub fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> + Clone {
     let mask = (1 << bits) - 1;
     (0..count).map(move |n: u64| {
@@ -102,8 +102,8 @@ pub fn shuffled(bits: u32, count: u64) -> impl Iterator<Item = u64> + Clone {
     })
 }
 
-/// What the machine is like: every write is copied three times and more on its way to drives in memory, and what that
-/// costs depends on who else uses the memory.
+/// Cost of a copy on this machine: a write is copied at least three times on its way to drives in memory, at a cost that
+/// depends on other users of the memory.
 fn copies(name: &str) -> Vec<Row> {
     const COUNT: usize = 1 << 15;
     let from = vec![1; COUNT * BLOCK];
@@ -116,7 +116,7 @@ fn copies(name: &str) -> Vec<Row> {
     vec![row(name, Bound::None, (cpu_us() - start) / COUNT as f64, "µs")]
 }
 
-/// Processor time of making the data alone, for `count` pieces of `blocks` blocks.
+/// Processor time of generating the data alone, for `count` pieces of `blocks` blocks.
 fn cost_of_data(content: Content, count: u64, blocks: usize) -> f64 {
     let mut maker = Maker::new(content);
     let start = cpu_us();
@@ -124,23 +124,23 @@ fn cost_of_data(content: Content, count: u64, blocks: usize) -> f64 {
     cpu_us() - start
 }
 
-/// Everything that a random write costs until it is in a checkpoint.
-fn write_cost(name: &str, content: Content, most: f64) -> Vec<Row> {
+/// Total cost of a random write until it is in a checkpoint.
+fn write_cost(name: &str, content: Content, max: f64) -> Vec<Row> {
     const COUNT: u64 = 100_000;
     let mut rig = Rig::new(Shape::new(768));
     let volume = rig.volume(1, GIB);
     let mut maker = Maker::new(content);
-    let aside = cost_of_data(content, COUNT, 1);
+    let data_us = cost_of_data(content, COUNT, 1);
     let start = cpu_us();
     rig.perform(&*volume, DEPTH, shuffled(18, COUNT).map(|block| write(block, maker.next(1))));
     let foreground = cpu_us() - start;
     rig.finish();
-    let each = (cpu_us() - start - aside) / COUNT as f64;
-    let mut row = row(name, Bound::AtMost(most), each, "µs/block");
+    let each = (cpu_us() - start - data_us) / COUNT as f64;
+    let mut row = row(name, Bound::AtMost(max), each, "µs/block");
     let space = rig.engine.space();
     row.note = format!(
         "{:.1} before the end of the writes; {:.2} bytes stored for one written",
-        (foreground - aside) / COUNT as f64,
+        (foreground - data_us) / COUNT as f64,
         (space.physical + space.metadata) as f64 / (COUNT as f64 * BLOCK as f64)
     );
     vec![row]
@@ -169,13 +169,13 @@ fn read_hits(name: &str) -> Vec<Row> {
     let slots = hits(&mut rig, "slots");
     rig.settle();
     rig.finish();
-    // Once to have everything in the cache.
+    // Fills the cache.
     hits(&mut rig, "");
     vec![slots, hits(&mut rig, "decoded frames")]
 }
 
 /// Random reads that the cache does not have, of data that were written `blocks` at a time.
-fn read_misses(name: &str, blocks: usize, most: f64) -> Vec<Row> {
+fn read_misses(name: &str, blocks: usize, max: f64) -> Vec<Row> {
     const BITS: u32 = 16;
     let mut shape = Shape::new(512);
     shape.options.cache_bytes = 0;
@@ -190,10 +190,10 @@ fn read_misses(name: &str, blocks: usize, most: f64) -> Vec<Row> {
     rig.finish();
     let start = cpu_us();
     rig.perform_alone(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| read(block, 1)));
-    vec![row(name, Bound::AtMost(most), (cpu_us() - start) / f64::from(1 << BITS), "µs")]
+    vec![row(name, Bound::AtMost(max), (cpu_us() - start) / f64::from(1 << BITS), "µs")]
 }
 
-/// The same after idle time has made frames of eight blocks with zstd of what was written one by one.
+/// The same after idle-time recompression has moved single blocks into frames of eight with zstd.
 fn deep_reads(name: &str) -> Vec<Row> {
     const BITS: u32 = 16;
     let mut shape = Shape::new(512);
@@ -218,11 +218,11 @@ fn sequential(name: &str) -> Vec<Row> {
     let volume = rig.volume(1, GIB);
     let mut maker = Maker::new(Content::Half);
     let count = BYTES / (64 << 10);
-    let aside = cost_of_data(Content::Half, count, 16);
+    let data_us = cost_of_data(Content::Half, count, 16);
     let start = cpu_us();
     rig.perform(&*volume, 8, (0..count).map(|n| write(n * 16, maker.next(16))));
     rig.finish();
-    let seconds = (cpu_us() - start - aside) / 1e6;
+    let seconds = (cpu_us() - start - data_us) / 1e6;
     vec![row(name, Bound::AtLeast(500.0), BYTES as f64 / 1e6 / seconds, "MB/s of one core")]
 }
 
@@ -296,8 +296,8 @@ fn unmap(name: &str) -> Vec<Row> {
     vec![row]
 }
 
-/// Bytes of memory, and of the log, after so many random blocks, with caches at their least and without the
-/// deduplication index.
+/// Bytes of memory, and of the log, after 2^`bits` random blocks, with minimal caches and without the deduplication
+/// index.
 fn memory(bits: u32) -> (u64, u64) {
     let mut shape = Shape::new(768);
     (shape.options.cache_bytes, shape.options.index_bytes, shape.options.page_bytes) = (0, 0, 1 << 20);
@@ -311,14 +311,14 @@ fn memory(bits: u32) -> (u64, u64) {
     (held_bytes().saturating_sub(before), rig.engine.space().physical)
 }
 
-/// Memory that must be there for what is stored: what grows with it.
+/// Resident metadata, which grows with the stored data.
 fn resident(name: &str) -> Vec<Row> {
     let ((less, from), (more, to)) = (memory(16), memory(18));
     let each = more.saturating_sub(less) as f64 * 1e3 / (to - from) as f64;
     let constant = more as f64 - each * to as f64 / 1e3;
     let mut row = row(name, Bound::AtMost(1.0), each, "GB/TB");
     row.note = format!(
-        "{} KiB for {} MiB, {:.0} KiB of it whatever is stored",
+        "{} KiB for {} MiB, {:.0} KiB of it independent of the data",
         more >> 10,
         to >> 20,
         constant / 1024.0
@@ -326,7 +326,7 @@ fn resident(name: &str) -> Vec<Row> {
     vec![row]
 }
 
-/// The figure in the middle; not a number when there is none.
+/// The median; NaN if there are no figures.
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)

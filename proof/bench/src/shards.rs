@@ -18,7 +18,7 @@ use std::sync::Barrier;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-/// Everything there is to measure.
+/// All measurements.
 pub const ALL: &[Measure] = &[
     measure("two shards on two cores, 4K random reads", |name| scaling(name, false)),
     measure("two shards on two cores, 4K random writes", |name| scaling(name, true)),
@@ -45,14 +45,14 @@ pub fn sleep_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// What a shard did: processor time of each operation in µs, and how often its thread had to wait for another.
+/// Cost of a shard: processor time per operation in µs, and context switches per operation.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     us: f64,
     switches: f64,
 }
 
-/// Times that this thread gave up its processor to wait.
+/// Voluntary context switches of this thread.
 fn switches() -> u64 {
     // SAFETY: the call fills in the structure that it is given, which is plain data.
     unsafe {
@@ -70,7 +70,7 @@ const fn count(writes: bool) -> u64 {
 const DEPTH: usize = 32;
 const ROUNDS: usize = 15;
 
-/// A shard's operations, 32 asked for before the first is waited for.
+/// Performs a shard's operations at a queue depth of 32.
 fn shard(volume: &Volume, writes: bool, start: &Barrier) -> Cost {
     let mut maker = Maker::new(Content::Half);
     start.wait();
@@ -86,7 +86,7 @@ fn shard(volume: &Volume, writes: bool, start: &Barrier) -> Cost {
     Cost { us: (cpu_us() - us) / count as f64, switches: (switches() - before) as f64 / count as f64 }
 }
 
-/// What a shard of nothing but arithmetic costs: two of them share the processors alone.
+/// Cost of arithmetic: two of these share only the processors.
 fn spin(start: &Barrier) -> Cost {
     start.wait();
     let us = cpu_us();
@@ -97,7 +97,7 @@ fn spin(start: &Barrier) -> Cost {
     Cost { us: cpu_us() - us, switches: 0.0 }
 }
 
-/// What each of these does at the same time costs, on average.
+/// Mean cost of these at the same time.
 fn together<F: FnOnce(&Barrier) -> Cost + Send>(shards: Vec<F>) -> Cost {
     let (count, start) = (shards.len() as f64, Barrier::new(shards.len()));
     let costs: Vec<Cost> = std::thread::scope(|scope| {
@@ -136,13 +136,13 @@ impl Array {
     }
 }
 
-/// By processor time: a shard that waits for another's lock spins or sleeps, and both show. One shard, two of one array,
-/// two of two arrays, and two that share nothing but the machine take turns, so that what else goes on there meets all of
-/// them: the last two say what it leaves.
+/// In processor time and context switches, which show waits for locks. One shard, two of one array, two of two arrays, and
+/// two independent loops run alternately, so that other load of the machine affects all of them: the last two show the
+/// machine's own limit.
 fn scaling(name: &str, writes: bool) -> Vec<Row> {
     let (array, other) = (Array::new(), Array::new());
     let [one, two] = [0, 1].map(|index| array.volumes[index].clone());
-    let apart = other.volumes[0].clone();
+    let separate = other.volumes[0].clone();
     let work = |volume: &Arc<Volume>| {
         let volume = volume.clone();
         move |start: &Barrier| shard(&volume, writes, start)
@@ -152,12 +152,12 @@ fn scaling(name: &str, writes: bool) -> Vec<Row> {
         rounds.push([
             together(vec![work(&one)]),
             together(vec![work(&one), work(&two)]),
-            together(vec![work(&one), work(&apart)]),
+            together(vec![work(&one), work(&separate)]),
             together(vec![spin]),
             together(vec![spin, spin]),
         ]);
     }
-    // The first finds everything cold.
+    // The first round has cold caches.
     rounds.remove(0);
     let ratio = |alone: usize, both: usize| {
         median(rounds.iter().map(|round| 2.0 * round[alone].us / round[both].us).collect())
@@ -185,7 +185,7 @@ const DRIVES: usize = 4;
 /// Bytes of one.
 const DRIVE: usize = 256 << 20;
 
-/// Files that go with this.
+/// A temporary folder for drives, removed on drop.
 pub struct Files(pub PathBuf);
 
 impl Files {
@@ -205,7 +205,7 @@ impl Drop for Files {
 fn drive(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<dyn Drive> {
     let path = folder.join(name);
     device::create(&path, DRIVE as u64).expect("a file");
-    // As drives have, it has all of its blocks: the file system need not find them while something is measured.
+    // Fully allocated like a drive, so that the file system allocates nothing during a measurement.
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("the file");
     file.write_all(&vec![0; DRIVE]).and_then(|()| file.sync_all()).expect("room for the drives");
     device::open(ring, &path).expect("a drive")
@@ -218,7 +218,7 @@ pub fn shelf(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<DriveShelf> {
     sleep_on(DriveShelf::format(drives, options)).expect("blank drives")
 }
 
-/// One at a time on files: by the clock, so that only the ratios mean something.
+/// Wall-clock latency at queue depth 1 on files: only the ratios are meaningful.
 fn latency(name: &str) -> Vec<Row> {
     const ROUNDS: u64 = 400;
     let files = Files::new("latency");
@@ -258,7 +258,7 @@ fn latency(name: &str) -> Vec<Row> {
         times.sort_by(f64::total_cmp);
         times[times.len() / 2]
     });
-    // By the clock: reported, not checked by `--check`.
+    // Wall-clock time: reported, not checked by `--check`.
     let mut over = row(name, Bound::None, write / append, "×");
     over.note =
         format!("aim ≤ 1.3; {write:.0} µs over {append:.0} µs, medians of {ROUNDS}, one at a time, on files");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Everything there is to measure.
+/// All measurements.
 pub const ALL: &[Measure] = &[measure("snapshots under load", compare)];
 
 /// MiB of the smaller volume, all of them written.
@@ -19,7 +19,7 @@ const MIB: u64 = 32;
 
 const TIMES: u128 = 200;
 
-/// What one of a kind took: ms by the clock, and µs of processor time of the thread that asked.
+/// Durations of an operation: wall-clock time in ms, and processor time of the calling thread in µs.
 #[derive(Default)]
 struct Times {
     ms: Vec<f64>,
@@ -34,7 +34,7 @@ impl Times {
         self.ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
 
-    /// What 99 of 100 took at most, half of them, and all, in ms.
+    /// 99th percentile, median and maximum in ms.
     fn spread(&self) -> [f64; 3] {
         let mut ms = self.ms.clone();
         ms.sort_by(f64::total_cmp);
@@ -47,7 +47,7 @@ fn overwrite(volume: &Volume, maker: &mut Maker, blocks: impl Iterator<Item = u6
     running.into_iter().for_each(|one| drop(sleep_on(one).expect("the write succeeds")));
 }
 
-/// Snapshots and restores, in turn, of a volume of so many MiB.
+/// Snapshots and restores, in turn, of a volume of `mib` MiB.
 fn times(mib: u64) -> [Times; 2] {
     let (files, ring) = (Files::new("snapshots"), Ring::start().expect("io_uring"));
     let engine = sleep_on(Engine::open(shelf(&ring, &files.0, "drive"), Options::new([7; 32])));
@@ -81,7 +81,7 @@ fn times(mib: u64) -> [Times; 2] {
     [made, restored]
 }
 
-/// What they take is by the clock: reported, not checked by `--check`. What ten times the data add is processor
+/// Wall-clock times are reported, but not checked by `--check`. The effect of ten times the data is measured in processor
 /// time.
 fn compare(name: &str) -> Vec<Row> {
     let (little, much) = (times(MIB), times(10 * MIB));
