@@ -11,11 +11,11 @@ use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
-/// The certificate chain in the data folder, for clients that are to trust it.
+/// The certificate chain in the data folder, for clients, so that they trust it.
 const FILE: &str = "tls.pem";
 
 /// TLS with the array's certificate; a self-signed one is created if there is none. If the stored one can't be used, a
-/// temporary one is shown, and the stored one is kept.
+/// temporary one is used, and the stored one is kept.
 ///
 /// # Errors
 /// If no certificate can be created.

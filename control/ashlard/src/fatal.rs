@@ -1,4 +1,4 @@
-//! Fail-stop: a panic anywhere in the process, or the end of a task that serves as long as the array does, aborts it.
+//! Fail-stop: a panic anywhere in the process, or the end of a task that must run as long as the array, aborts it.
 //!
 //! A panic that unwinds releases the engine's locks over a change that is half applied, and the next checkpoint makes
 //! that durable. What is on the drives is consistent at every moment: the next start recovers everything that was
@@ -18,9 +18,9 @@ const WRITE_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
-        let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+        let location = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
         let thread = thread.name().unwrap_or("without a name");
-        stop(&format!("thread {thread} panicked at {place}: {}", message(info)))
+        stop(&format!("thread {thread} panicked at {location}: {}", message(info)))
     }));
 }
 
@@ -32,16 +32,16 @@ fn message<'a>(info: &'a PanicHookInfo<'_>) -> &'a str {
 
 /// Prints the reason and a backtrace, and ends the process at once. The log is not used: the panic may have come from it.
 pub fn stop(why: &str) -> ! {
-    say(&format!(
+    write_stderr(&format!(
         "FATAL {why}\nFATAL ashlard stops to protect data: start it again, and it recovers everything that was \
          acknowledged. Please report this.\n"
     ));
-    say(&format!("{}\n", Backtrace::force_capture()));
+    write_stderr(&format!("{}\n", Backtrace::force_capture()));
     std::process::abort()
 }
 
 /// Writes to standard error without a lock, and with a time-out.
-fn say(text: &str) {
+fn write_stderr(text: &str) {
     let (stderr, mut left) = (stderr(), text.as_bytes());
     while !left.is_empty() {
         let mut ready = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
@@ -70,7 +70,7 @@ impl Supervised {
         });
     }
 
-    /// Waits until one ends, which ends the process: an array without its periodic work must not look alive.
+    /// Waits until one ends, which ends the process: an array without its periodic work must not appear healthy.
     pub async fn watch(&mut self) -> std::convert::Infallible {
         match self.0.join_next().await {
             Some(Ok(name)) => stop(&format!("the task {name:?} ended although the array runs")),

@@ -61,7 +61,7 @@ impl array::Machine for Machine {
 
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {
         let path = path.to_owned();
-        Box::pin(async move { smart::ask(&path).await })
+        Box::pin(async move { smart::health(&path).await })
     }
 
     fn next_key(&self, now: &dyn WrappedKey, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {

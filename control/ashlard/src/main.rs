@@ -117,7 +117,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let options = args.engine_options(random()?, capacity);
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let background = threads::background(engine.clone())?;
-    let keeper = threads::keeper(shelf.clone())?;
+    let keeper = threads::start_store(shelf.clone())?;
     let shards = threads::Shards::start(args.threads())?;
 
     let machine =

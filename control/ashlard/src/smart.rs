@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Found by PATH, and where Debian installs it.
+/// The program by PATH, and its path on Debian.
 const PROGRAMS: [&str; 2] = ["smartctl", "/usr/sbin/smartctl"];
 /// Time-out, after which it is killed.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// What NVMe counts data in, in bytes (NVM Express Base Specification, SMART / Health Information).
+/// NVMe data unit in bytes (NVM Express Base Specification, SMART / Health Information).
 const DATA_UNIT: u64 = 512_000;
 
 /// Reads the health of a drive.
-pub async fn ask(path: &str) -> Health {
+pub async fn health(path: &str) -> Health {
     let is_device = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
     if !is_device {
         return Health::default();
@@ -37,7 +37,7 @@ pub async fn ask(path: &str) -> Health {
     Health::default()
 }
 
-/// The output of smartctl for a drive, whatever its exit code: that reports the drive's condition, too.
+/// The output of smartctl for a drive, regardless of its exit code, which also reports the drive's condition.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] when there is no such program, [`ErrorKind::TimedOut`] when it took too long and was killed.
@@ -46,12 +46,11 @@ async fn run(program: &Path, path: &str, limit: Duration) -> io::Result<Vec<u8>>
     command.args(["--json", "--xall", path]).stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     match timeout(limit, command.output()).await {
         Ok(output) => Ok(output?.stdout),
-        Err(_) => Err(io::Error::new(ErrorKind::TimedOut, "smartctl took too long and was ended")),
+        Err(_) => Err(io::Error::new(ErrorKind::TimedOut, "smartctl timed out and was killed")),
     }
 }
 
-/// What the JSON of smartctl says: the shapes of ATA, SCSI and NVMe drives differ, and one that says nothing of a fact
-/// leaves it out.
+/// Parses the JSON of smartctl. ATA, SCSI and NVMe drives report different fields, all of them optional.
 fn read(text: &[u8]) -> Health {
     let all: Value = serde_json::from_slice(text).unwrap_or_default();
     let nvme = &all["nvme_smart_health_information_log"];
@@ -88,7 +87,7 @@ fn read(text: &[u8]) -> Health {
     }
 }
 
-/// A value of the device statistics of an ATA drive (ACS-5, 9.5), when it is one that counts.
+/// A value of the device statistics of an ATA drive (ACS-5, 9.5), if it is valid.
 fn statistic(all: &Value, name: &str) -> Option<u64> {
     let pages = all["ata_device_statistics"]["pages"].as_array()?;
     let mut entries = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
@@ -102,15 +101,15 @@ fn attribute(all: &Value, id: u64) -> Option<u64> {
     table.find(|it| it["id"] == id)?["raw"]["value"].as_u64()
 }
 
-/// What a SCSI drive read or wrote and could not put right, by its error counters (SPC-5, 7.3.7).
+/// Uncorrected errors of a SCSI drive, by its error counters (SPC-5, 7.3.7).
 fn uncorrected(all: &Value) -> Option<u64> {
     let counters = all["scsi_error_counter_log"].as_object()?;
     Some(counters.values().filter_map(|it| it["total_uncorrected_errors"].as_u64()).sum())
 }
 
-/// What a SCSI drive has read or written, in bytes: the counters are in gigabytes, as text with three decimals.
-fn processed(all: &Value, which: &str) -> Option<u64> {
-    let text = all["scsi_error_counter_log"][which]["gigabytes_processed"].as_str()?;
+/// Bytes that a SCSI drive has read or written. The counters are in gigabytes, as text with three decimals.
+fn processed(all: &Value, operation: &str) -> Option<u64> {
+    let text = all["scsi_error_counter_log"][operation]["gigabytes_processed"].as_str()?;
     let gigabytes = text.parse::<f64>().ok().filter(|it| it.is_finite() && *it >= 0.0)?;
     Some((gigabytes * 1e9) as u64)
 }

@@ -106,6 +106,6 @@ async fn a_program_that_hangs_is_killed_and_one_that_is_not_there_is_no_error() 
 #[tokio::test]
 async fn a_file_is_not_asked() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    assert_eq!(ask(file.path().to_str().unwrap()).await, Health::default());
-    assert_eq!(ask("/dev/there-is-none").await, Health::default());
+    assert_eq!(health(file.path().to_str().unwrap()).await, Health::default());
+    assert_eq!(health("/dev/there-is-none").await, Health::default());
 }

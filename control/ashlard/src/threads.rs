@@ -1,5 +1,5 @@
-//! Threads of the process: connections on shard threads, the engine's background on a thread of its own, management on the
-//! main thread, so that nothing an operator does is in the way of an I/O.
+//! Threads of the process: connections on shard threads, the engine's background work on another, management on the main
+//! thread, so that management does not delay I/O.
 
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
@@ -20,7 +20,7 @@ pub fn management() -> Result<Runtime> {
 }
 
 fn runtime() -> Result<Runtime> {
-    builder().build().context("a runtime can't be made")
+    builder().build().context("a runtime can't be created")
 }
 
 fn builder() -> Builder {
@@ -29,8 +29,8 @@ fn builder() -> Builder {
     builder
 }
 
-/// Tasks that a shard polls before it looks for sockets and drives that are ready.
-const TURNS: u32 = 8;
+/// Tasks that a shard polls between two checks for ready sockets and drives.
+const EVENT_INTERVAL_TASKS: u32 = 8;
 
 /// How long the background waits for more writes before it reduces them.
 const FLUSH_DELAY: Duration = Duration::from_millis(5);
@@ -82,7 +82,10 @@ impl Shards {
     pub fn start(count: usize) -> Result<Self> {
         let mut shards = Self { handles: Vec::new(), running: Vec::new() };
         for number in 0..count {
-            let runtime = builder().event_interval(TURNS).build().context("a runtime can't be made")?;
+            let runtime = builder()
+                .event_interval(EVENT_INTERVAL_TASKS)
+                .build()
+                .context("a runtime can't be created")?;
             shards.handles.push(runtime.handle().clone());
             let (stop, stopped) = oneshot::channel();
             let thread = named(&format!("shard{number}"), move || {
@@ -111,18 +114,18 @@ impl Shards {
     }
 }
 
-/// Interval at which the store gets the time.
+/// Interval at which the store's clock is advanced.
 const SHELF_TICK: Duration = Duration::from_millis(100);
 
-/// The thread of what the shelf does by itself: rebuilding, repairing, giving up on drives that do not answer.
-pub struct Keeper {
+/// The thread of the store's background work: rebuild, repair, and timeouts of drives.
+pub struct StoreThread {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
     handle: Handle,
 }
 
 /// Starts it.
-pub fn keeper(shelf: Arc<DriveShelf>) -> Result<Keeper> {
+pub fn start_store(shelf: Arc<DriveShelf>) -> Result<StoreThread> {
     let runtime = runtime()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
@@ -134,28 +137,28 @@ pub fn keeper(shelf: Arc<DriveShelf>) -> Result<Keeper> {
                 every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 loop {
                     every.tick().await;
-                    // The first hour is not zero, which would mean that there is no clock.
+                    // The time is never zero, which would mean that there is no clock.
                     shelf.tick(SHELF_TICK + start.elapsed());
                 }
             };
             tokio::select! {
-                // An error is the other end gone: as good as a word.
+                // Ends when the sender is dropped as well.
                 _ = stopped => {}
                 () = shelf.background() => {}
                 () = clock => {}
             }
         });
     })?;
-    Ok(Keeper { stop, thread, handle })
+    Ok(StoreThread { stop, thread, handle })
 }
 
-impl Keeper {
+impl StoreThread {
     /// Where other work of this kind can be spawned.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Ends it. Interrupted rebuilds begin anew at the next start.
+    /// Ends it. Interrupted rebuilds restart with the next start.
     pub fn end(self) {
         drop(self.stop);
         join(self.thread);
@@ -173,7 +176,7 @@ pub fn background(engine: Arc<Engine>) -> Result<Background> {
 }
 
 impl Background {
-    /// Waits for its end, which [`Engine::shutdown`] has caused.
+    /// Waits for its end after [`Engine::shutdown`].
     pub fn end(self) {
         join(self.0);
     }
@@ -189,7 +192,8 @@ fn named(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     started.with_context(|| format!("the thread {name} can't be started"))
 }
 
-/// An array without its background or a shard would look alive and answer nothing: better no array.
+/// Aborts the process when a thread panics: without its background work or a shard the array would accept connections
+/// but not respond.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {

@@ -19,7 +19,7 @@ pub struct Web {
     thread: JoinHandle<()>,
 }
 
-/// Starts it, for so many sockets. `plain`: whether plain HTTP is answered beside HTTPS.
+/// Starts the API with a limit of `connections`. `plain`: whether to serve plain HTTP in addition to HTTPS.
 pub fn start(
     listener: TcpListener,
     (tls, plain): (Tls, bool),
@@ -29,7 +29,7 @@ pub fn start(
 ) -> Result<Web> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().max_blocking_threads(BLOCKING_THREADS).build();
-    let runtime = runtime.context("a runtime can't be made")?;
+    let runtime = runtime.context("a runtime can't be created")?;
     let (stop, mut stopped) = oneshot::channel();
     let (finish, finished) = oneshot::channel();
     let body = move || {
@@ -43,7 +43,7 @@ pub fn start(
                 let _ = (&mut stopped).await;
             })
             .await;
-            // Changes under way go on until the array is down.
+            // Changes in progress continue until the array has stopped.
             let _ = finished.await;
         });
         runtime.shutdown_background();
@@ -53,7 +53,7 @@ pub fn start(
 }
 
 impl Web {
-    /// Stops taking requests. Returns a function to be called once the array is down.
+    /// Stops taking requests. Returns a function to be called after the array has stopped.
     pub fn stop(self) -> impl FnOnce() {
         drop(self.stop);
         let (finish, thread) = (self.finish, self.thread);

@@ -1,4 +1,4 @@
-//! Users, sessions, tokens and TLS as programs and browsers meet them.
+//! Users, sessions, tokens and TLS, from the view of programs and browsers.
 
 use crate::process::{json, run_with, start};
 use serde_json::{Value, json};
@@ -54,11 +54,11 @@ fn cookie(response: &Response<ureq::Body>) -> String {
 }
 
 #[test]
-fn tls_is_there_without_options_and_alone_when_asked_for() {
+fn tls_is_on_by_default_and_exclusive_with_tls_only() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let daemon = start(data, &[]).unwrap();
-    assert!(daemon.url().starts_with("http://127.0.0.1:"), "loopback is for scripts, too");
+    assert!(daemon.url().starts_with("http://127.0.0.1:"), "plain HTTP on loopback, for scripts");
     let url = daemon.url().replace("http:", "https:");
     let client = Client { agent: agent(data), url };
     let described = client.send("GET", "openapi.json", &[], &Value::Null);
@@ -69,7 +69,7 @@ fn tls_is_there_without_options_and_alone_when_asked_for() {
 
     let daemon = start(data, &["--tls-only"]).unwrap();
     assert!(daemon.url().starts_with("https://"));
-    assert_eq!(std::fs::read(data.join("tls.pem")).unwrap(), made, "the certificate stays");
+    assert_eq!(std::fs::read(data.join("tls.pem")).unwrap(), made, "the certificate is kept");
     assert_eq!(json(data, "array status")["state"], "online");
     let plain = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
     let address = daemon.url().replace("https:", "http:");
@@ -127,8 +127,8 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
     };
     assert_eq!(ask("GET", "session", &admin, Value::Null), 200);
     assert_eq!(ask("POST", "volumes", &admin, json!({ "name": "db1", "size": 1 << 30 })), 201);
-    let elsewhere = [("cookie", admin.as_str()), ("origin", "https://evil.example")];
-    assert_eq!(client.status("DELETE", "volumes/db1", &elsewhere, &Value::Null), 403);
+    let other_origin = [("cookie", admin.as_str()), ("origin", "https://evil.example")];
+    assert_eq!(client.status("DELETE", "volumes/db1", &other_origin, &Value::Null), 403);
 
     for (name, role) in [("olga", "operator"), ("vera", "viewer")] {
         let made = run_with(data, &format!("user create {name} --role {role}"), "eight chars\n");
@@ -141,13 +141,13 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
     assert_eq!(ask("GET", "audit", &olga, Value::Null), 403);
     assert_eq!(ask("PATCH", "users/vera", &olga, json!({ "role": "admin" })), 403);
     assert_eq!(ask("DELETE", "volumes/db1", &olga, Value::Null), 204);
-    // Everybody sets their own password; sessions before it end, and one with it begins at once.
+    // Users set their own passwords: existing sessions end, and the new password works immediately.
     let new = json!({ "password": "nine chars", "current_password": "eight chars" });
     assert_eq!(ask("PATCH", "users/vera", &vera, new), 200);
     assert_eq!(ask("GET", "session", &vera, Value::Null), 401);
     let vera = cookie(&log_in("vera", "nine chars"));
     assert_eq!(ask("GET", "session", &vera, Value::Null), 200);
-    // Who comes after somebody of the same name gets nothing of theirs, not even within the same second.
+    // A new user with the name of a deleted one does not inherit its sessions, even within the same second.
     assert_eq!(ask("DELETE", "users/vera", &admin, Value::Null), 204);
     let again = json!({ "name": "vera", "role": "operator", "password": "ten chars!" });
     assert_eq!(ask("POST", "users", &admin, again), 201);
@@ -173,7 +173,7 @@ fn the_first_user_logs_in_and_others_have_their_roles() {
 }
 
 #[test]
-fn sessions_and_answers_outlive_a_restart_and_no_secret_lies_in_clear() {
+fn sessions_and_replies_survive_a_restart_and_no_secret_is_stored_in_clear() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let daemon = start(data, &[]).unwrap();
@@ -214,7 +214,7 @@ fn sessions_and_answers_outlive_a_restart_and_no_secret_lies_in_clear() {
     assert_eq!(once(&client, "wall"), (201, true, reply.clone()));
     assert_eq!(once(&client, "other").0, 422);
     assert_eq!(json(data, "token list").as_array().unwrap().len(), 1);
-    // What ended stays so.
+    // Ended sessions stay ended.
     assert!(run_with(data, "user password vera", "nine chars\n").status.success());
     assert!(!here(&client, &vera));
     assert_eq!(client.status("DELETE", "session", &[("cookie", &ada)], &Value::Null), 204);
@@ -222,11 +222,11 @@ fn sessions_and_answers_outlive_a_restart_and_no_secret_lies_in_clear() {
     let daemon = start(data, &[]).unwrap();
     client.url = daemon.url().to_owned();
     assert!(!here(&client, &vera) && !here(&client, &ada));
-    assert_eq!(once(&client, "wall").0, 401, "answers are for who may still ask");
+    assert_eq!(once(&client, "wall").0, 401, "replies are returned only to authorized users");
 }
 
 #[test]
-fn who_guesses_passwords_has_to_wait() {
+fn password_guesses_are_rate_limited() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let daemon = start(data, &[]).unwrap();
@@ -237,7 +237,7 @@ fn who_guesses_passwords_has_to_wait() {
 }
 
 #[test]
-fn tokens_have_roles_and_an_end() {
+fn tokens_have_roles_and_expire() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let daemon = start(data, &[]).unwrap();

@@ -1,4 +1,4 @@
-//! Drives of a running array: added, emptied, remembered, scrubbed.
+//! Drives of a running array: add, evacuate, restart, scrub.
 
 use crate::http::Api;
 use crate::process::{check, fails, json, run, start};
@@ -13,7 +13,7 @@ fn file(path: &Path, text: &[u8]) -> String {
 }
 
 #[test]
-fn drives_are_added_and_emptied_and_remembered() {
+fn drives_are_added_and_evacuated_and_found_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let daemon = start(data, &[]).unwrap();
@@ -43,16 +43,16 @@ fn drives_are_added_and_emptied_and_remembered() {
     assert_eq!((added["slot"].as_u64(), added["state"].as_str()), (Some(4), Some("in_use")));
     assert_eq!(json(data, "drive evacuate 0 --wait")["state"], "done");
     assert_eq!(json(data, "drive list").as_array().unwrap().len(), 4);
-    let said = fails(data, &format!("drive add {label}"), 1);
-    let array = said.trim().rsplit(' ').next().unwrap();
+    let text = fails(data, &format!("drive add {label}"), 1);
+    let array = text.trim().rsplit(' ').next().unwrap();
     let replaced = json(data, &format!("drive replace 1 --with {label} --take-from-array {array}"));
     assert_eq!(replaced["path"], label);
     assert_eq!(std::fs::read(&foreign).unwrap()[..5], *b"data\0", "nothing was written to it");
     daemon.kill();
 
-    // Nobody names the new drives again.
-    let (fine, said) = check(data);
-    assert!(fine, "{said}");
+    // The new drives are found without naming them again.
+    let (ok, output) = check(data);
+    assert!(ok, "{output}");
     let daemon = start(data, &[]).unwrap();
     let paths = json(data, "drive list").to_string();
     assert!(paths.contains(&new) && paths.contains(&label) && !paths.contains("00.drive"), "{paths}");
@@ -66,16 +66,16 @@ fn drives_are_added_and_emptied_and_remembered() {
 }
 
 #[test]
-fn protection_is_reduced_only_by_those_who_say_so() {
+fn protection_is_reduced_only_with_consent() {
     let api = Api::start_with(&["--drives", "5"]);
     let data = &api.data();
     for drive in ["0", "1"] {
         json(data, &format!("drive evacuate {drive} --wait"));
     }
-    let said = fails(data, "drive evacuate 2", 1);
+    let text = fails(data, "drive evacuate 2", 1);
     assert!(
-        said.contains("only one more drive may fail") && said.contains("--accept-reduced-protection"),
-        "{said}"
+        text.contains("only one more drive may fail") && text.contains("--accept-reduced-protection"),
+        "{text}"
     );
     let path = "/api/v1/drives/2/evacuate";
     for body in
@@ -87,8 +87,8 @@ fn protection_is_reduced_only_by_those_who_say_so() {
     let drive = api.ask("GET", "/api/v1/drives/2", Value::Null).body;
     assert!(drive["evacuation_warning"].as_str().unwrap().contains("the array promises 2"), "{drive}");
     let output = run(data, "drive evacuate 2 --accept-reduced-protection --wait");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && said.contains("Protection is reduced: once the drive"), "{said}");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && text.contains("Protection is reduced: once the drive"), "{text}");
     let alert = loop {
         let alerts = json(data, "alert list");
         let found = alerts.as_array().unwrap().iter().find(|it| it["kind"] == "protection.degraded").cloned();

@@ -1,4 +1,4 @@
-//! Alerts and metrics, and that what is in `docs/monitoring` asks for metrics that there are.
+//! Alerts and metrics. Dashboards and rules in `docs/monitoring` use only metrics that exist.
 
 use crate::http::Api;
 use serde_json::{Value, json};
@@ -26,23 +26,23 @@ fn names(text: &str) -> BTreeSet<&str> {
     words.filter(|word| word.starts_with("ashlar_")).collect()
 }
 
-/// Metrics of drives that report health (SMART), which files, as here, do not.
-const OF_HEALTH: [&str; 2] = ["ashlar_drive_temperature_celsius", "ashlar_drive_used_percent"];
+/// Metrics of drives that report health (SMART); the drives of this test are files and do not.
+const HEALTH_METRICS: [&str; 2] = ["ashlar_drive_temperature_celsius", "ashlar_drive_used_percent"];
 
-/// Two drives: there is an alert from the beginning, as any two of three or more may fail, and not of two.
+/// Two drives: an alert is open from the start, because they tolerate one failure instead of two.
 fn array_with_an_alert() -> Api {
     let api = Api::start_with(&["--drives", "2"]);
-    let made = |path: &str, body: Value| {
+    let create = |path: &str, body: Value| {
         let answer = api.ask("POST", path, body);
         assert_eq!(answer.status, 201, "{}", answer.body);
     };
-    made("/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));
-    made("/api/v1/hosts", json!({ "name": "web1", "initiators": ["iqn.1993-08.org.debian:01:web1"] }));
-    made("/api/v1/connections", json!({ "volume": "db1", "host": "web1" }));
+    create("/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));
+    create("/api/v1/hosts", json!({ "name": "web1", "initiators": ["iqn.1993-08.org.debian:01:web1"] }));
+    create("/api/v1/connections", json!({ "volume": "db1", "host": "web1" }));
     api
 }
 
-/// Waits for the alert: alerts are looked for when the array begins to serve, which may be a moment after it says so.
+/// Waits for the alert: conditions are evaluated shortly after the array reports that it runs.
 fn alert(api: &Api) -> Value {
     loop {
         let open = api.ask("GET", "/api/v1/alerts?filter=state!=closed", Value::Null);
@@ -71,7 +71,7 @@ fn an_alert_is_acknowledged_and_closed() {
 }
 
 #[test]
-fn what_dashboards_and_rules_ask_for_is_told() {
+fn dashboards_and_rules_use_existing_metrics() {
     let api = array_with_an_alert();
     alert(&api);
     let reply = metrics(&api);
@@ -80,36 +80,40 @@ fn what_dashboards_and_rules_ask_for_is_told() {
         assert!(reply.lines().any(|it| it == line), "{line} in {reply}");
     }
     api.send("GET", "/metrics", None, "").assert_problem(401, "unauthorized");
-    let mut there = names(&reply);
-    there.extend(OF_HEALTH);
+    let mut existing = names(&reply);
+    existing.extend(HEALTH_METRICS);
     for file in std::fs::read_dir(folder()).unwrap() {
         let path = file.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let asked = match path.extension().unwrap().to_str().unwrap() {
+        let used = match path.extension().unwrap().to_str().unwrap() {
             "json" => {
                 let board: Value = serde_json::from_str(&text).unwrap();
                 let panels = board["panels"].as_array().unwrap();
                 assert!(
                     panels.iter().all(|panel| panel["description"].is_string()),
-                    "a panel that says nothing"
+                    "a panel has no description"
                 );
                 let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
                 let queries: Vec<_> = queries.map(|query| query["expr"].as_str().unwrap()).collect();
                 let chosen = |query: &&&str| query.contains(r#"{job=~"$job", instance=~"$instance""#);
-                assert_eq!(queries.iter().filter(chosen).count(), queries.len(), "one asks all arrays");
+                assert_eq!(
+                    queries.iter().filter(chosen).count(),
+                    queries.len(),
+                    "a query does not select arrays"
+                );
                 queries.join("\n")
             }
             "yml" => text.lines().filter(|line| line.trim().starts_with("expr:")).collect(),
             _ => continue,
         };
-        let asked = names(&asked);
-        assert!(!asked.is_empty() && asked.is_subset(&there), "{}: {asked:?}", path.display());
+        let used = names(&used);
+        assert!(!used.is_empty() && used.is_subset(&existing), "{}: {used:?}", path.display());
     }
 }
 
-/// Prometheus' own opinion, where it is installed.
+/// Checks rules and metrics with promtool, where it is installed.
 #[test]
-fn promtool_finds_nothing_to_say() {
+fn promtool_accepts_rules_and_metrics() {
     if Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
     {
         eprintln!("promtool is not installed (cargo xtask setup --all)");

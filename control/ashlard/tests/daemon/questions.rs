@@ -1,4 +1,4 @@
-//! What `ashlar` asks before it destroys something, and secrets that it takes without showing them.
+//! Confirmation of destructive commands, and input of secrets without echo.
 
 use crate::process::{fails, json, on_terminal, run, run_with, start};
 use serde_json::Value;
@@ -11,7 +11,7 @@ fn names(data: &Path, words: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_restore_is_confirmed_and_leaves_a_snapshot_of_what_was_there() {
+fn a_restore_needs_confirmation_and_takes_a_safety_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let _daemon = start(data, &[]).unwrap();
@@ -20,12 +20,12 @@ fn a_restore_is_confirmed_and_leaves_a_snapshot_of_what_was_there() {
     json(data, "volume connect db1 --host web1");
     json(data, "snapshot create db1 --suffix old");
     for words in ["snapshot restore db1.old", "volume restore db1 --from db1.old"] {
-        let said = fails(data, words, 1);
-        assert!(said.contains("--yes") && said.contains("web1"), "{said}");
+        let error = fails(data, words, 1);
+        assert!(error.contains("--yes") && error.contains("web1"), "{error}");
         assert_eq!(names(data, "snapshot list"), ["db1.old"], "nothing was done");
     }
     assert_eq!(json(data, "snapshot restore db1.old --yes")["name"], "db1");
-    assert_eq!(names(data, "snapshot list").len(), 2, "what was there is kept");
+    assert_eq!(names(data, "snapshot list").len(), 2, "the safety snapshot is there");
     json(data, "volume restore db1 --from db1.old --yes");
     let kept = names(data, "snapshot list").len();
     assert_eq!(kept, 3);
@@ -37,7 +37,7 @@ fn a_restore_is_confirmed_and_leaves_a_snapshot_of_what_was_there() {
 }
 
 #[test]
-fn nothing_is_eradicated_or_cut_off_without_being_asked_for_twice() {
+fn eradicating_and_shrinking_need_confirmation() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let _daemon = start(data, &[]).unwrap();
@@ -52,8 +52,8 @@ fn nothing_is_eradicated_or_cut_off_without_being_asked_for_twice() {
         "recycle-bin eradicate b",
         "volume resize a --size 1MiB",
     ] {
-        let said = fails(data, words, 1);
-        assert!(said.contains("--yes") || said.contains("force it"), "{words}: {said}");
+        let error = fails(data, words, 1);
+        assert!(error.contains("--yes") || error.contains("force it"), "{words}: {error}");
     }
     assert_eq!(names(data, "volume list"), ["a"]);
     assert_eq!(names(data, "snapshot list"), ["a.s", "b.s"]);
@@ -71,13 +71,13 @@ fn nothing_is_eradicated_or_cut_off_without_being_asked_for_twice() {
 }
 
 #[test]
-fn at_a_terminal_a_password_is_never_shown_and_a_question_is_answered() {
+fn a_terminal_shows_no_passwords_and_asks_for_confirmation() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let _daemon = start(data, &[]).unwrap();
     let made = run_with(data, "user create vera --role viewer", "eight chars\n");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // Typed when the terminal shows nothing any more.
+    // Typed after echo is off.
     let shown = on_terminal(
         data,
         "user password vera",

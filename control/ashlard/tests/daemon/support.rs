@@ -7,14 +7,14 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
-/// A server that handles one request as given by `talk`, and returns the request.
+/// A server that responds to one request with `status`, and returns the request.
 fn receiver(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook/pathisasecret", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         let (mut text, mut part) = (String::new(), [0; 4096]);
-        let whole = |text: &str| {
+        let complete = |text: &str| {
             let (head, body) = text.split_once("\r\n\r\n")?;
             let length = head
                 .to_lowercase()
@@ -22,7 +22,7 @@ fn receiver(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
                 .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
             (length == Some(body.len())).then_some(())
         };
-        while whole(&text).is_none() {
+        while complete(&text).is_none() {
             let length = stream.read(&mut part).unwrap();
             text.push_str(std::str::from_utf8(&part[..length]).unwrap());
         }
@@ -33,8 +33,8 @@ fn receiver(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
 }
 
 #[test]
-fn a_notification_target_is_told_of_tests_and_of_alerts() {
-    // Two drives: there is an alert from the beginning, of the severity info.
+fn a_notification_target_receives_tests_and_alerts() {
+    // Two drives: an alert of severity info is open from the start.
     let api = Api::start_with(&["--drives", "2"]);
     let (url, received) = receiver("200 OK");
     let (hook, secret) = (json!({ "kind": "webhook", "url": url }), "hook-secret-1");
@@ -49,11 +49,11 @@ fn a_notification_target_is_told_of_tests_and_of_alerts() {
         request.contains("x-ashlar-event: test") && request.contains("x-ashlar-signature: t="),
         "{request}"
     );
-    // Nobody is there any more.
+    // The receiver has ended.
     let test = api.ask("POST", "/api/v1/notification-targets/hook/test", Value::Null);
     test.assert_problem(409, "precondition");
 
-    // Another place, without the secret that was meant for the old one. An alert that is closed goes there.
+    // A new address, without the secret of the old one. The notification of the closed alert is sent there.
     let (url, received) = receiver("204 No Content");
     let change = json!({ "destination": { "kind": "webhook", "url": url } });
     let changed = api.ask("PATCH", "/api/v1/notification-targets/hook", change).body;
@@ -76,7 +76,7 @@ fn a_notification_target_is_told_of_tests_and_of_alerts() {
 }
 
 #[test]
-fn a_support_bundle_tells_everything_but_secrets() {
+fn a_support_bundle_has_everything_but_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let data = &folder.path().join("array");
     let _daemon = crate::process::start(data, &[]).unwrap();
