@@ -16,7 +16,7 @@ const REPORTED: &[&str] = &["io/engine/src/", "io/raid/src/", "io/shelf/src/"];
 /// A stretch of a file that no seed has run: first and last line.
 type Missed = (u64, u64);
 
-/// What is known about a file.
+/// Coverage of a file.
 #[derive(Default)]
 struct FileCoverage {
     regions: u64,
@@ -55,7 +55,7 @@ pub fn run(from: u64, seeds: u64) -> Result<()> {
 
 /// The folder of the LLVM programs that belong to the compiler.
 fn tools() -> Result<PathBuf> {
-    let rustc = |words: &[&str]| capture(&mut command("rustc", words)).map(|said| said.trim().to_owned());
+    let rustc = |words: &[&str]| capture(&mut command("rustc", words)).map(|output| output.trim().to_owned());
     let host = rustc(&["--print", "host-tuple"])?;
     let folder = Path::new(&rustc(&["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin");
     if !folder.join("llvm-cov").exists() {
@@ -64,8 +64,8 @@ fn tools() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The regions of all functions, by file and place. A generic function has an instance for each use: what one of them has
-/// run counts as run.
+/// The regions of all functions, by file and span. A generic function has an instance for each use; a region counts as
+/// run if one of them has run it.
 fn read(export: &Value) -> Result<BTreeMap<String, FileCoverage>> {
     const CODE: u64 = 0;
     let functions =
@@ -77,8 +77,8 @@ fn read(export: &Value) -> Result<BTreeMap<String, FileCoverage>> {
         for region in function["regions"].as_array().into_iter().flatten() {
             let number = |index: usize| region[index].as_u64().unwrap_or(0);
             if number(7) == CODE && number(5) == 0 {
-                let place = [number(0), number(1), number(2), number(3)];
-                *file.entry(place).or_default() += number(4);
+                let span = [number(0), number(1), number(2), number(3)];
+                *file.entry(span).or_default() += number(4);
             }
         }
     }
@@ -94,7 +94,7 @@ fn read(export: &Value) -> Result<BTreeMap<String, FileCoverage>> {
 }
 
 /// The `?` of a fallible call is a region of its own, for the error that is passed on. Those are left out: every device
-/// operation has one, and what they do is the compiler's.
+/// operation has one, and the compiler generates their code.
 fn is_propagation(lines: &[&str], [first, column, last, end]: [u64; 4]) -> bool {
     let line = lines.get((first as usize).saturating_sub(1)).copied().unwrap_or_default();
     first == last && end == column + 1 && line.get(column as usize - 1..end as usize - 1) == Some("?")
@@ -102,8 +102,8 @@ fn is_propagation(lines: &[&str], [first, column, last, end]: [u64; 4]) -> bool 
 
 fn file(regions: &BTreeMap<[u64; 4], u64>, lines: &[&str]) -> FileCoverage {
     let mut coverage = FileCoverage::default();
-    for (place @ [first, _, last, _], count) in regions {
-        if is_propagation(lines, *place) {
+    for (span @ [first, _, last, _], count) in regions {
+        if is_propagation(lines, *span) {
             continue;
         }
         coverage.regions += 1;

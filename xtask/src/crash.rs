@@ -13,10 +13,10 @@ pub struct Args {
     /// Kills
     #[arg(long, default_value_t = 200)]
     cycles: u64,
-    /// Replays a run, as far as the array's timing allows; without it the clock chooses
+    /// Replays a run, as far as the array's timing allows; without it the clock is used
     #[arg(long)]
     seed: Option<u64>,
-    /// Instead: so many kills in the middle of changes of the configuration
+    /// Instead: this number of kills during changes of the configuration
     #[arg(long, value_name = "KILLS", conflicts_with_all = ["cycles", "seed"])]
     configuration: Option<u64>,
 }
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The daemon's own test of it, which everybody runs with few kills.
+/// Runs the daemon's test with this number of kills; `cargo test` runs it with few.
 pub fn configuration(kills: u64) -> Result<()> {
     let mut test = cargo(&["test", "--quiet", "--workspace", "--test", "daemon", "--", "--nocapture"]);
     exec(test.arg("killed_in_the_middle_of_changes").env("ASHLAR_KILLS", kills.to_string()))

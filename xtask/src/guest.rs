@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub struct Args {
     /// Cases by name; all without one
     case: Vec<String>,
-    /// Print what the guest said even when all went well
+    /// Print the output of the guest even if all cases pass
     #[arg(long)]
     verbose: bool,
 }
@@ -32,7 +32,7 @@ type Host = (&'static str, &'static str, &'static [&'static str]);
 /// A volume of a case: name, MiB, block length, and where it is connected: host and LUN.
 type Volume = (&'static str, u64, u32, &'static [(&'static str, u16)]);
 
-/// How long a case may take before the guest is ended; a busy machine emulates it slowly.
+/// How long a case may take before the guest is stopped; a busy machine emulates it slowly.
 const LIMIT: Duration = Duration::from_secs(1800);
 /// The same where the array is emulated, too.
 const LIMIT_INSIDE: Duration = Duration::from_secs(3600);
@@ -46,9 +46,9 @@ struct Case {
 
 /// Where the array of a case runs.
 enum Home {
-    /// Here, on files; the guest is a host of it.
+    /// On this machine, on files; the guest is a host of it.
     Here,
-    /// In the guest of a kind, by the case's script, which has a disk of so many MiB for that, and an NVMe drive.
+    /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
 }
 
@@ -229,13 +229,13 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         std::fs::write(&figures, heading.to_string())?;
     }
     let result = match case.home {
-        Home::Here => beside(case, programs, &scratch.path().join("array"), &lab),
-        Home::Guest { kind, disk } => inside(case, programs, (kind, disk), &lab),
+        Home::Here => run_here(case, programs, &scratch.path().join("array"), &lab),
+        Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
     };
-    let said = std::fs::read(lab.join("out")).unwrap_or_default();
-    // What hosts felt, second by second, is what a case of that kind is for.
+    let output = std::fs::read(lab.join("out")).unwrap_or_default();
+    // Cases of that kind print the I/O of hosts for each second, which is their purpose.
     if verbose || result.is_err() || matches!(case.home, Home::Guest { .. }) {
-        println!("{}", String::from_utf8_lossy(&said));
+        println!("{}", String::from_utf8_lossy(&output));
     }
     let measured = || if figures.exists() { figures::read(&figures) } else { Ok(Vec::new()) };
     let result = result.and_then(|()| measured());
@@ -246,10 +246,10 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
 }
 
 /// The guest as a host of an array that runs here.
-fn beside(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<()> {
+fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<()> {
     std::fs::create_dir_all(data)?;
     let mut array = Array::start(programs, data, Drives { count: 4, bytes: 2 << 30 }, None)?;
-    furnish(&array, case)?;
+    create_hosts_and_volumes(&array, case)?;
     let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
     let variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n", array.iqn(), ports[0], ports[1]);
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
@@ -267,7 +267,7 @@ fn beside(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<(
 }
 
 /// The array in the guest, and the guest as its host: there the drives are devices that fail on request.
-fn inside(case: &Case, programs: &Programs, (kind, disk): (Kind, u64), lab: &Path) -> Result<()> {
+fn run_in_guest(case: &Case, programs: &Programs, (kind, disk): (Kind, u64), lab: &Path) -> Result<()> {
     for program in [&programs.ashlard, &programs.ashlar] {
         let name = program.file_name().context("a program has a name")?;
         std::fs::copy(program, lab.join(name))
@@ -294,7 +294,7 @@ fn verdict(lab: &Path) -> Result<()> {
     }
 }
 
-fn furnish(array: &Array, case: &Case) -> Result<()> {
+fn create_hosts_and_volumes(array: &Array, case: &Case) -> Result<()> {
     for (name, iqn, options) in case.hosts {
         let words: Vec<_> = ["host", "create", name, "--iqn", iqn].iter().chain(*options).copied().collect();
         array.cli(&words)?;
@@ -318,7 +318,7 @@ fn script(case: &Case, variables: &str) -> Result<String> {
     Ok(format!("{variables}{lib}\n{body}"))
 }
 
-/// Does what the guest asks for, if it asks.
+/// Performs a request of the guest, if there is one.
 fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
     let question = lab.join("question");
     let Ok(words) = std::fs::read_to_string(&question) else { return Ok(()) };
@@ -331,14 +331,14 @@ fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
         ["cpu"] => processor_times(array, peer.as_ref()),
         ["mapped", volume] => mapped(array, volume).map(|bytes| format!("{bytes}\n")),
         ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
-        other => bail!("the guest asks for {other:?}"),
+        other => bail!("unknown request of the guest: {other:?}"),
     };
     let text = answer.map_or_else(|error| format!("failed\n{error:#}\n"), |text| format!("ok\n{text}"));
     std::fs::write(lab.join("answer.new"), text)?;
     Ok(std::fs::rename(lab.join("answer.new"), lab.join("answer"))?)
 }
 
-/// Starts tgt on a file in a folder, with a volume of so many MiB, and returns port, name and LUN.
+/// Starts tgt on a file in a folder, with a volume of `mib` MiB, and returns port, name and LUN.
 fn start_peer(peer: &mut Option<Tgt>, folder: &Path, mib: &str) -> Result<String> {
     setup::need(&["tgt"])?;
     std::fs::create_dir_all(folder)?;
@@ -372,7 +372,7 @@ fn boot(kind: Kind, words: &[&str]) -> Command {
     command
 }
 
-/// The image is kept where caches are kept: it outlives `cargo clean`.
+/// The folder of the image, among the user's caches, so that `cargo clean` keeps it.
 fn cache() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);

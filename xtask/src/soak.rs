@@ -1,11 +1,10 @@
-//! Long runs with inputs that no run before had: simulated worlds, kills of the running array, and fuzzing, for as long as
-//! wished. `test` has the short forms with fixed inputs.
+//! Long runs with new inputs: simulated worlds, kills of the running array, and fuzzing, for a given time. `test` has the short forms with fixed inputs.
 
 use crate::{crash, fuzz, sim};
 use anyhow::{Result, ensure};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long, and from where.
+/// Duration and first seed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Minutes in all: half for simulated worlds, a quarter each for kills and for fuzzing
@@ -16,11 +15,11 @@ pub struct Args {
     from: Option<u64>,
 }
 
-/// Seeds of each world between two looks at the clock.
+/// Seeds of each world per round.
 const SEEDS_PER_ROUND: u64 = 20;
-/// Kills between two looks at the clock.
+/// Kills per round.
 const KILLS_PER_ROUND: u64 = 10;
-/// Kills in the middle of changes of the configuration, at the end of a run with kills.
+/// Kills during changes of the configuration, after the kills under load.
 const CONFIGURATION_KILLS: u64 = 50;
 
 /// Runs until the time is over; the first failure ends it.

@@ -1,5 +1,5 @@
 //! Rules that the compiler can't hold. They are tests, so that `cargo test` holds them; `cargo xtask tidy` runs
-//! them alone and adds what needs the world outside: published advisories.
+//! them alone and adds the check for published advisories, which needs the network.
 
 #[cfg(test)]
 mod circles;
@@ -21,7 +21,7 @@ mod words;
 use crate::shell::{cargo, command, exec, installed};
 use anyhow::Result;
 
-/// Runs the rules alone, then asks for advisories where that is possible.
+/// Runs the rules alone, then checks advisories where possible.
 pub fn run() -> Result<()> {
     exec(&mut cargo(&["test", "--quiet", "-p", "xtask", "tidy::"]))?;
     advisories()
@@ -30,7 +30,7 @@ pub fn run() -> Result<()> {
 /// Advisories come from a database on the network. Licences, bans and sources do not need it: tests hold them.
 fn advisories() -> Result<()> {
     if !installed("cargo-deny") {
-        println!("advisories: not checked, `cargo install cargo-deny` to have them");
+        println!("advisories: not checked, `cargo install cargo-deny` to check them");
         return Ok(());
     }
     let fetched = command("cargo-deny", &["fetch", "db"]).status()?.success();
@@ -41,7 +41,7 @@ fn advisories() -> Result<()> {
     exec(&mut command("cargo-deny", &["check", "--disable-fetch", "advisories"]))
 }
 
-/// What `cargo metadata` says about the workspace and everything that it depends on, for the platform it is for.
+/// The output of `cargo metadata` for the workspace and its dependencies on its platform.
 #[cfg(test)]
 fn metadata() -> serde_json::Value {
     let arguments = ["metadata", "--format-version=1", "--filter-platform=x86_64-unknown-linux-gnu"];

@@ -1,4 +1,4 @@
-//! Why a test does not pass in full, where that is as it should be: `xtask/conformance-reasons.txt`.
+//! Expected skips and failures with their reasons: `xtask/conformance-reasons.txt`.
 
 use super::report::{Outcome, Verdict};
 use anyhow::{Context, Result, bail};
@@ -29,8 +29,8 @@ fn parse(line: &str) -> Result<(String, Reason)> {
     Ok((test.to_owned(), Reason { verdict }))
 }
 
-/// Turns a skip without a reason into a failure, and so a reason that is no longer needed. A fault may show in some
-/// versions of the program only, or now and then, so one that passes is fine.
+/// Turns a skip without a reason into a failure, and an obsolete reason as well. A fault may occur only in some versions
+/// of the program, or sometimes, so a test with a known fault may pass.
 pub fn judge(outcomes: &mut [Outcome], expected: &BTreeMap<String, Reason>) {
     for outcome in outcomes {
         let reason = expected.get(&outcome.name).map(|reason| reason.verdict);
@@ -41,7 +41,7 @@ pub fn judge(outcomes: &mut [Outcome], expected: &BTreeMap<String, Reason>) {
                 continue;
             }
             (Verdict::Skipped, _) => "skipped without a stated reason",
-            (Verdict::Passed, Some(Verdict::Skipped)) => "passes now: take it out of conformance-reasons.txt",
+            (Verdict::Passed, Some(Verdict::Skipped)) => "passes now: remove it from conformance-reasons.txt",
             _ => continue,
         };
         outcome.verdict = Verdict::Failed;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_it_is_a_reason_for() {
+    fn a_line_needs_a_kind_and_a_reason() {
         assert!(parse("A.test: why").is_err());
         assert!(parse("skip A.test").is_err());
     }

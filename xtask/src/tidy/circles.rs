@@ -23,14 +23,14 @@ const CIRCLES: &[(&str, usize)] = &[
 /// A module by its path below the crate; the root is empty.
 type Module = Vec<String>;
 
-/// The files of a crate: imports of each module, and what the root hands on by name.
+/// The files of a crate: imports of each module, and the re-exports of the root by name.
 #[derive(Default)]
 struct Crate {
     texts: BTreeMap<Module, String>,
-    handed_on: BTreeMap<String, Module>,
+    reexports: BTreeMap<String, Module>,
 }
 
-/// `io/engine` and the module of a file below its `src`; none for what belongs to no library or program.
+/// `io/engine` and the module of a file below its `src`; `None` for a file of no library or program.
 fn module_of(path: &Path) -> Option<(String, Module)> {
     let parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     let [top, name, src, below @ ..] = parts.as_slice() else { return None };
@@ -60,8 +60,8 @@ fn crates() -> BTreeMap<String, Crate> {
         for statement in root.split("pub use ").skip(1) {
             let statement = statement.split(';').next().unwrap_or_default();
             for path in paths(statement) {
-                if let (Some(module), Some(name)) = (it.longest(&path), path.last()) {
-                    it.handed_on.insert(name.clone(), module);
+                if let (Some(module), Some(name)) = (it.deepest_module(&path), path.last()) {
+                    it.reexports.insert(name.clone(), module);
                 }
             }
         }
@@ -70,8 +70,8 @@ fn crates() -> BTreeMap<String, Crate> {
 }
 
 impl Crate {
-    /// The deepest module on a path; none if there is none.
-    fn longest(&self, path: &[String]) -> Option<Module> {
+    /// The deepest module on a path, if there is one.
+    fn deepest_module(&self, path: &[String]) -> Option<Module> {
         let known = |length: &usize| path.get(..*length).is_some_and(|it| self.texts.contains_key(it));
         (1..=path.len()).rev().find(known).and_then(|length| path.get(..length)).map(<[String]>::to_vec)
     }
@@ -80,8 +80,8 @@ impl Crate {
     fn imports(&self, module: &Module, text: &str) -> BTreeSet<Module> {
         let mut found = BTreeSet::new();
         let mut add = |path: Vec<String>| {
-            let handed_on = || path.first().and_then(|name| self.handed_on.get(name)).cloned();
-            found.extend(self.longest(&path).or_else(handed_on).filter(|other| other != module));
+            let reexports = || path.first().and_then(|name| self.reexports.get(name)).cloned();
+            found.extend(self.deepest_module(&path).or_else(reexports).filter(|other| other != module));
         };
         let parent = module.split_last().map(|(_, parent)| parent.to_vec()).unwrap_or_default();
         for (start, base) in [("crate::", Module::new()), ("super::", parent), ("self::", module.clone())] {
@@ -180,7 +180,7 @@ fn a_loop_of_imports_is_a_circle() {
     let texts =
         [("a", "use crate::b::B;"), ("b", "fn f() { crate::{c::d, e}; }"), ("c", "use crate::A;"), ("e", "")];
     let texts = texts.map(|(name, text)| (module(name), text.to_owned()));
-    let it = Crate { texts: texts.into(), handed_on: [("A".to_owned(), module("a"))].into() };
+    let it = Crate { texts: texts.into(), reexports: [("A".to_owned(), module("a"))].into() };
     assert_eq!(it.largest_circle(), ["a", "b", "c"].map(module));
 }
 

@@ -1,4 +1,4 @@
-//! Every crate that we depend on directly has a line that says why.
+//! Every direct dependency has a line with its reason in `docs/dependencies.md`.
 
 use super::{members, metadata};
 use crate::shell::root;

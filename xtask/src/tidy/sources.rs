@@ -30,8 +30,8 @@ fn collect(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
 pub(super) fn product_lines<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let name = path.to_string_lossy();
     let test = ["_test.rs", "_tests.rs"].iter().any(|end| name.ends_with(end));
-    let aside = ["/tests/", "/examples/", "/benches/", "proof/", "xtask/"];
-    let product = !test && !aside.iter().any(|part| name.contains(part));
+    let not_product = ["/tests/", "/examples/", "/benches/", "proof/", "xtask/"];
+    let product = !test && !not_product.iter().any(|part| name.contains(part));
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     lines
         .take_while(move |(_, line)| product && !inline_tests(line))
@@ -44,7 +44,7 @@ fn inline_tests(line: &str) -> bool {
 }
 
 #[test]
-fn files_stay_short_enough_to_read() {
+fn files_have_a_maximum_length() {
     for (path, text) in sources() {
         let lines = text.lines().count();
         assert!(lines <= LINES_MAX, "{} has {lines} lines, {LINES_MAX} are enough", path.display());
@@ -52,7 +52,7 @@ fn files_stay_short_enough_to_read() {
 }
 
 #[test]
-fn nothing_is_left_to_be_written_later() {
+fn no_code_is_unfinished() {
     let banned = [concat!("to", "do!("), concat!("unimplemen", "ted!("), concat!("db", "g!(")];
     for (path, text) in sources() {
         for (number, line) in text.lines().enumerate() {
@@ -62,7 +62,7 @@ fn nothing_is_left_to_be_written_later() {
     }
 }
 
-/// System calls, clocks, threads, runtimes and randomness: what makes a run differ from the one before.
+/// System calls, clocks, threads, runtimes and randomness: what makes runs differ from each other.
 const OUTSIDE_WORLD: &[&str] = &[
     "Instant::now",
     "SystemTime",
@@ -84,14 +84,14 @@ const OUTSIDE_WORLD: &[&str] = &[
     "RandomState",
 ];
 
-/// The files of `io/` that talk to the outside world.
-const DOORS: &[&str] = &["io/iscsi/src/portal", "io/raid/src/device"];
+/// The files of `io/` that may use them.
+const OUTSIDE_WORLD_FILES: &[&str] = &["io/iscsi/src/portal", "io/raid/src/device"];
 
 #[test]
-fn io_reaches_the_outside_world_only_by_its_doors() {
+fn io_uses_the_outside_world_only_in_listed_files() {
     for (path, text) in sources() {
         let name = path.to_string_lossy();
-        if !name.starts_with("io/") || DOORS.iter().any(|door| name.starts_with(door)) {
+        if !name.starts_with("io/") || OUTSIDE_WORLD_FILES.iter().any(|file| name.starts_with(file)) {
             continue;
         }
         for (number, line) in product_lines(&path, &text) {
@@ -102,7 +102,7 @@ fn io_reaches_the_outside_world_only_by_its_doors() {
 }
 
 #[test]
-fn drawers_are_not_opened() {
+fn modules_have_specific_names() {
     for (path, _) in sources() {
         let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
         assert!(

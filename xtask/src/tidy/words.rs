@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 struct Banned<'a> {
     word: &'a str,
     instead: &'a str,
-    /// Files where it is used all the same.
+    /// Files where it is allowed.
     allowed: Vec<&'a str>,
 }
 
@@ -48,12 +48,12 @@ fn line_with(text: &str, word: &str) -> Option<usize> {
 }
 
 #[test]
-fn words_have_their_usual_names() {
+fn banned_words_are_not_used() {
     let banned = banned(include_str!("words.txt"));
     for (path, text) in texts() {
         let lower = text.to_lowercase();
         for Banned { word, instead, allowed } in &banned {
-            if is_here(&path) {
+            if is_the_list(&path) {
                 continue;
             }
             // A word with capitals is a name in the code.
@@ -71,7 +71,7 @@ fn words_have_their_usual_names() {
 }
 
 /// True for the list itself and its tests.
-fn is_here(path: &Path) -> bool {
+fn is_the_list(path: &Path) -> bool {
     path.starts_with("xtask/src/tidy")
 }
 
