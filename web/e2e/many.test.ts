@@ -80,10 +80,10 @@ test("a thousand volumes of two hundred hosts are listed, found and shown a page
   await expect(page.getByRole("link", { name: "shared" })).toBeVisible();
   // Fifty of each kind are enough to choose from; the rest is found by typing.
   await open("/performance");
-  await page.getByRole("combobox", { name: "Of", exact: true }).click();
+  await page.getByRole("combobox", { name: "Scope", exact: true }).click();
   await expect(page.getByRole("option", { name: "vm0000" })).toBeVisible();
-  expect(await page.getByRole("listbox", { name: "Of", exact: true }).getByRole("option").count()).toBeLessThanOrEqual(151);
-  await page.getByRole("combobox", { name: "Of", exact: true }).fill("vm0777");
+  expect(await page.getByRole("listbox", { name: "Scope", exact: true }).getByRole("option").count()).toBeLessThanOrEqual(151);
+  await page.getByRole("combobox", { name: "Scope", exact: true }).fill("vm0777");
   await page.getByRole("option", { name: "vm0777" }).click();
   await expect(page).toHaveURL(/of=volume%3Avm0777/);
 });

@@ -38,7 +38,7 @@ const PAGES: [string, string][] = [
   ["/settings/support", "Settings"],
   ["/settings/certificate", "Settings"],
   ["/setup", "Set up the array"],
-  ["/nowhere", "No such page"],
+  ["/nowhere", "Page not found"],
 ];
 
 /** What hinders people on the page, as `rule: where`. */

@@ -84,7 +84,7 @@ test("a stretch of time is zoomed into by dragging and by buttons, moved, and le
 test("what the address says is shown: a link leads to the same stretch of the same volumes", async ({ array, open, page }) => {
   await busy(array);
   await open("/performance");
-  await choose(page, "Of", "db1");
+  await choose(page, "Scope", "db1");
   await choose(page, "Compare with", "db2");
   const zoomed = await asked(page, () => page.getByRole("button", { name: "Zoom in" }).click());
   await expect(page).toHaveURL(/of=volume%3Adb1&against=volume%3Adb2/);
@@ -100,7 +100,7 @@ test("what the address says is shown: a link leads to the same stretch of the sa
 test("two volumes are compared: a line of each for each kind of work", async ({ array, open, page }) => {
   await busy(array);
   await open("/performance");
-  await choose(page, "Of", "db1");
+  await choose(page, "Scope", "db1");
   await choose(page, "Compare with", "db2");
   const legend = panel(page, "IOPS").locator(".u-legend .u-label");
   await expect(legend.filter({ hasText: /^db[12] (read|write|offload)$/ })).toHaveCount(6);
@@ -121,7 +121,7 @@ test("the latency map shows the kind of work that is chosen", async ({ array, op
   await expect(reads).toBeVisible();
   expect(await drawn(reads)).toBeGreaterThan(0);
   await map.getByText("Offload", { exact: true }).click();
-  await expect(map.getByText("No offload took place in this time.")).toBeVisible();
+  await expect(map.getByText("No offloads in this period.")).toBeVisible();
   await map.getByText("Write", { exact: true }).click();
   await expect(map.getByRole("img", { name: /^Latency of writes over time: from/ })).toBeVisible();
 });
@@ -129,7 +129,7 @@ test("the latency map shows the kind of work that is chosen", async ({ array, op
 test("what is shown is taken along as a table and as a picture", async ({ array, open, page }) => {
   await busy(array);
   await open("/performance");
-  await choose(page, "Of", "db1");
+  await choose(page, "Scope", "db1");
   await choose(page, "Compare with", "db2");
   await expect(panel(page, "IOPS").locator(".u-legend")).toContainText("db2 write");
 

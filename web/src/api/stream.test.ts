@@ -12,9 +12,9 @@ function seconds(...times: number[]): Performance {
   return { resolution_seconds: 1, times, read: columns(), write: columns(), offload: columns() };
 }
 
-test("events are taken from a text as they are whole", () => {
+test("complete events are parsed from a partial text", () => {
   expect(parseEvents("event: change\ndata: {\"noun\":\"volumes\"}\n\n: alive\n\nevent: ev")).toEqual({
-    whole: [{ name: "change", data: '{"noun":"volumes"}' }],
+    complete: [{ name: "change", data: '{"noun":"volumes"}' }],
     rest: "event: ev",
   });
 });

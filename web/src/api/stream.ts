@@ -5,7 +5,7 @@ import type { SchemaChange as Change, SchemaPerformance as Performance, SchemaTo
 import type { Key } from "./keys";
 import { session } from "./session";
 
-/** A second of the whole array. */
+/** Performance of the array in one second. */
 export type Point = { time: number; read: Work; write: Work; offload: Work };
 export type StreamEvent = { name: string; data: string };
 
@@ -15,24 +15,24 @@ const RETRY_MS = 3_000;
 let connected = false;
 
 /** Polling interval in milliseconds: the first without the stream, the second while it is connected. */
-export const pollEvery = (alone: number, streaming: number) => () => (connected ? streaming : alone);
+export const pollEvery = (polling: number, streaming: number) => () => (connected ? streaming : polling);
 
 /** Subscribes while the page is visible: a browser has few connections to one array for all of its tabs. */
 export function useStream(): void {
   const client = useQueryClient();
   useEffect(() => {
     let listening: AbortController | undefined;
-    const look = () => {
+    const update = () => {
       if (document.visibilityState === "hidden") listening?.abort();
       else if (!listening || listening.signal.aborted) {
         listening = new AbortController();
         void listen(client, listening.signal);
       }
     };
-    look();
-    document.addEventListener("visibilitychange", look);
+    update();
+    document.addEventListener("visibilitychange", update);
     return () => {
-      document.removeEventListener("visibilitychange", look);
+      document.removeEventListener("visibilitychange", update);
       listening?.abort();
     };
   }, [client]);
@@ -60,7 +60,7 @@ async function receive(client: QueryClient, signal: AbortSignal): Promise<void> 
   if (response.status === 401) session.ended();
   if (!response.ok || !response.body) return;
   connected = true;
-  // What changed before it was opened.
+  // Refetch what changed before it was opened.
   void client.invalidateQueries();
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
@@ -70,12 +70,12 @@ async function receive(client: QueryClient, signal: AbortSignal): Promise<void> 
     if (done) return;
     const cut = parseEvents(rest + decoder.decode(value, { stream: true }));
     rest = cut.rest;
-    for (const it of cut.whole) dispatch(client, it);
+    for (const it of cut.complete) dispatch(client, it);
   }
 }
 
-/** Whole events of a text of server-sent events, and what is left of it. */
-export function parseEvents(text: string): { whole: StreamEvent[]; rest: string } {
+/** The complete events of a text of server-sent events, and the rest. */
+export function parseEvents(text: string): { complete: StreamEvent[]; rest: string } {
   const blocks = text.split(/\r?\n\r?\n/);
   const rest = blocks.pop() ?? "";
   const field = (block: string, name: string) =>
@@ -84,15 +84,15 @@ export function parseEvents(text: string): { whole: StreamEvent[]; rest: string 
       .filter((line) => line.startsWith(`${name}:`))
       .map((line) => line.slice(name.length + 1).replace(/^ /, ""))
       .join("\n");
-  const whole = blocks.map((block) => ({ name: field(block, "event"), data: field(block, "data") }));
-  return { whole: whole.filter(({ data }) => data !== ""), rest };
+  const complete = blocks.map((block) => ({ name: field(block, "event"), data: field(block, "data") }));
+  return { complete: complete.filter(({ data }) => data !== ""), rest };
 }
 
 /** Milliseconds in which changes are batched, so that a hundred of them are one request. */
 const BATCH_MS = 200;
 let changed = new Set<Key>();
 
-function ask(client: QueryClient, ...keys: readonly Key[]): void {
+function refetch(client: QueryClient, ...keys: readonly Key[]): void {
   if (changed.size === 0) {
     setTimeout(() => {
       for (const key of changed) void client.invalidateQueries({ queryKey: [key] });
@@ -102,7 +102,7 @@ function ask(client: QueryClient, ...keys: readonly Key[]): void {
   for (const key of keys) changed.add(key);
 }
 
-/** What shows or counts objects of a kind besides their own list and pages, and is fetched again when they change. */
+/** Queries that show or count objects of a kind, in addition to their own list and pages; refetched when they change. */
 export const DEPENDENTS: Partial<Record<Topic, readonly Key[]>> = {
   connections: ["volumes", "snapshots", "hosts", "host-groups"],
   drives: ["protection", "array"],
@@ -116,7 +116,7 @@ export const DEPENDENTS: Partial<Record<Topic, readonly Key[]>> = {
   volumes: ["groups", "hosts", "host-groups", "snapshots", "schedules", "array"],
 };
 
-/** What is fetched again when objects of a kind change. */
+/** Queries that are refetched when objects of a kind change. */
 export const stale = (topic: Topic): readonly Key[] => [...(topic === "connections" ? [] : [topic]), ...(DEPENDENTS[topic] ?? [])];
 
 function dispatch(client: QueryClient, { name, data }: StreamEvent): void {
@@ -127,16 +127,16 @@ function dispatch(client: QueryClient, { name, data }: StreamEvent): void {
       break;
     }
     case "event":
-      ask(client, "events", "audit");
+      refetch(client, "events", "audit");
       break;
     case "change":
-      ask(client, ...stale((JSON.parse(data) as Change).noun));
+      refetch(client, ...stale((JSON.parse(data) as Change).noun));
       break;
     case "alert":
-      ask(client, "alerts");
+      refetch(client, "alerts");
       break;
     case "job":
-      ask(client, "jobs", "drives", "protection");
+      refetch(client, "jobs", "drives", "protection");
       break;
     default:
       void client.invalidateQueries();
@@ -146,10 +146,10 @@ function dispatch(client: QueryClient, { name, data }: StreamEvent): void {
 /** Whether a range ends now. */
 const isLive = (range: unknown) => typeof range === "object" && range !== null && "last" in range;
 
-/** Largest gap between two points that is filled with nothing, in seconds; beyond it columns are fetched again. */
+/** Largest gap between two points that is filled with empty columns, in seconds; after a larger one columns are refetched. */
 const MAX_GAP_SECONDS = 10;
 
-/** Columns of seconds with one more, as many as before. Others, and what is no news, stay as they are. */
+/** Appends a point to columns of one second each and drops the oldest. Other columns, and old points, change nothing. */
 export function extended(known: Performance, point: Point): Performance {
   const last = known.times.at(-1);
   if (known.resolution_seconds !== 1 || last === undefined || point.time <= last || point.time > last + MAX_GAP_SECONDS) return known;

@@ -7,12 +7,12 @@ import { Panel } from "../parts/panel";
 
 export function NotFoundPage() {
   return (
-    <Page title="No such page">
+    <Page title="Page not found">
       <Panel>
         <Empty
           icon={SearchX}
-          title="There is nothing at this address"
-          text="What it showed may have been renamed or deleted."
+          title="There is no page at this address"
+          text="The object that it showed may have been renamed or deleted."
           action={
             <Button component={Link} href="/" variant="default">
               To the dashboard

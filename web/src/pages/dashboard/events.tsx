@@ -23,7 +23,7 @@ export function RecentEvents() {
       }
     >
       <ProblemAlert error={error} />
-      {newest?.length === 0 && <Text size="sm" className="quiet">Nothing happened yet.</Text>}
+      {newest?.length === 0 && <Text size="sm" className="quiet">No events yet.</Text>}
       <Stack gap={10} component="ul" m={0} p={0} style={{ listStyle: "none" }}>
         {newest?.map((it) => (
           <li key={it.id} style={{ fontSize: 13 }}>

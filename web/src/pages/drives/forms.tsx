@@ -66,7 +66,7 @@ export function ReplaceDrive({ drive, onClose }: { drive: Drive; onClose: () => 
   );
 }
 
-export function EmptyDrive({ drive, onClose }: { drive: Drive; onClose: () => void }) {
+export function EvacuateDrive({ drive, onClose }: { drive: Drive; onClose: () => void }) {
   const warning = drive.evacuation_warning ?? null;
   const empty = useChange({
     run: () => answer(api.POST("/api/v1/drives/{slot}/evacuate", { params: { path: { slot: `${drive.slot}` } }, body: { accept_reduced_protection: warning !== null } })),

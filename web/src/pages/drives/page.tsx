@@ -13,13 +13,13 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 import { DriveDetails, HealthCell } from "./drive";
-import { AddDrive, EmptyDrive, ReplaceDrive } from "./forms";
+import { AddDrive, EvacuateDrive, ReplaceDrive } from "./forms";
 import { ProtectionPanel } from "./protection";
 import { Shelf, stateOf } from "./shelf";
 
-type Task = { verb: "show" | "empty" | "replace"; drive: Drive };
+type Task = { verb: "show" | "evacuate" | "replace"; drive: Drive };
 
-/** What the array stores on: how it stands, and what can be done about it. */
+/** Drives with their state, health and actions. */
 export function DrivesPage() {
   const { data, error } = useQuery(drives());
   const running = useQuery(jobs()).data?.filter((it) => it.state === "running") ?? [];
@@ -55,7 +55,7 @@ export function DrivesPage() {
       </Stack>
       <AddDrive opened={adding} onClose={() => setAdding(false)} />
       {task?.verb === "show" && <DriveDetails drive={data?.find((it) => it.id === task.drive.id) ?? task.drive} onClose={close} />}
-      {task?.verb === "empty" && <EmptyDrive drive={task.drive} onClose={close} />}
+      {task?.verb === "evacuate" && <EvacuateDrive drive={task.drive} onClose={close} />}
       {task?.verb === "replace" && <ReplaceDrive drive={task.drive} onClose={close} />}
     </Page>
   );
@@ -63,7 +63,7 @@ export function DrivesPage() {
 
 const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
-  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "not there"}</span>, wide: true },
+  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "missing"}</span>, wide: true },
   { name: "State", key: (it) => it.state, cell: (it) => <Dot {...stateOf(it)} /> },
   { name: "Health", key: (it) => it.health.used_percent ?? -1, cell: (it) => <HealthCell drive={it} />, wide: true },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
@@ -78,7 +78,7 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
         </Button>
         <May role="admin">
           {drive.state === "in_use" && (
-            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Evacuate the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "empty", drive })}>
+            <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Evacuate the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "evacuate", drive })}>
               Evacuate
             </Button>
           )}
@@ -91,9 +91,9 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   },
 ];
 
-/** What went wrong on it since the start. */
+/** Errors of a drive since the array was started. */
 function Errors({ drive: { read_errors, bad_pages, slow_reads } }: { drive: Drive }) {
   const all = read_errors + bad_pages;
-  const said = `${count(read_errors)} failed reads, ${count(bad_pages)} bad pages, ${count(slow_reads)} slow reads`;
-  return all + slow_reads === 0 ? <span className="quiet">none</span> : <span title={said}>{all > 0 ? count(all) : `${count(slow_reads)} slow`}</span>;
+  const title = `${count(read_errors)} failed reads, ${count(bad_pages)} bad pages, ${count(slow_reads)} slow reads`;
+  return all + slow_reads === 0 ? <span className="quiet">none</span> : <span title={title}>{all > 0 ? count(all) : `${count(slow_reads)} slow`}</span>;
 }

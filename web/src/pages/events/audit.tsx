@@ -14,9 +14,9 @@ import { DataTable, type Column } from "../../parts/table";
 import { Older } from "./events";
 
 const columns = (choose: (entry: Audit) => void): Column<Audit>[] => [
-  { name: "When", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
-  { name: "Who", key: (it) => it.user, cell: (it) => it.user },
-  { name: "From", key: (it) => it.origin, cell: (it) => <span className="quiet">{it.origin}</span>, wide: true },
+  { name: "Time", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
+  { name: "User", key: (it) => it.user, cell: (it) => it.user },
+  { name: "Origin", key: (it) => it.origin, cell: (it) => <span className="quiet">{it.origin}</span>, wide: true },
   { name: "Action", key: (it) => what(it), cell: (it) => what(it) },
   { name: "Outcome", key: (it) => it.outcome, cell: (it) => <Dot color={it.outcome === "done" ? "teal" : it.outcome === "refused" ? "orange" : "red"} label={it.outcome} /> },
   {
@@ -64,9 +64,9 @@ function Details({ entry }: { entry: Audit }) {
   return (
     <Stack gap="md">
       <dl className="facts">
-        <dt>When</dt>
+        <dt>Time</dt>
         <dd className="number">{moment(entry.time, true)}</dd>
-        <dt>Who</dt>
+        <dt>User</dt>
         <dd>
           {entry.user} from {entry.origin}
         </dd>

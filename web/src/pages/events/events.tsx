@@ -23,16 +23,16 @@ export function SeverityDot({ severity }: { severity: Severity }) {
 }
 
 const COLUMNS: Column<Event>[] = [
-  // Later ones have larger numbers, and two of one second stay in order.
-  { name: "When", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
+  // Sorted by number, so that events of the same second stay in order.
+  { name: "Time", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "Severity", key: (it) => it.severity, cell: (it) => <SeverityDot severity={it.severity} /> },
-  { name: "Alert", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
+  { name: "Event", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
   { name: "Kind", key: (it) => it.kind, cell: (it) => <span className="quiet">{it.kind}</span>, wide: true },
 ];
 
 export function EventsPage() {
-  const [least, setLeast] = useState<Severity>("info");
-  const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(events(least));
+  const [minimum, setMinimum] = useState<Severity>("info");
+  const { data, error, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(events(minimum));
   const rows = useMemo(() => data?.pages.flat(), [data]);
   return (
     <Page title="Events">
@@ -48,8 +48,8 @@ export function EventsPage() {
             tools={
               <SegmentedControl
                 aria-label="Severity"
-                value={least}
-                onChange={(value) => setLeast(value)}
+                value={minimum}
+                onChange={(value) => setMinimum(value)}
                 data={[
                   { value: "info", label: "All" },
                   { value: "warning", label: "Warnings" },
@@ -57,7 +57,7 @@ export function EventsPage() {
                 ]}
               />
             }
-            empty={<Empty icon={ScrollText} title={least === "info" ? "Nothing happened yet" : "Nothing as severe happened"} text="Events of the array are listed here." action={least !== "info" && <Button variant="default" onClick={() => setLeast("info")}>Show all</Button>} />}
+            empty={<Empty icon={ScrollText} title={minimum === "info" ? "No events yet" : "No events of this severity"} text="Events of the array are listed here." action={minimum !== "info" && <Button variant="default" onClick={() => setMinimum("info")}>Show all</Button>} />}
           />
           {hasNextPage && <Older busy={isFetchingNextPage} onClick={() => void fetchNextPage()} />}
         </Panel>
@@ -72,7 +72,7 @@ export function Older({ busy, onClick }: { busy: boolean; onClick: () => void })
   return (
     <div style={{ padding: 12, textAlign: "center" }}>
       <Button variant="default" loading={busy} onClick={onClick}>
-        Older ones
+        Load older
       </Button>
     </div>
   );

@@ -5,11 +5,11 @@ import type { SchemaHost as Host } from "../../api/schema";
 import { Terminal } from "../../parts/copy";
 import { esxi, linux, windows, type Step } from "./commands";
 
-/** What to type on a host, for each kind of system. */
+/** Commands to connect a host, by operating system. */
 export function Instructions({ host }: { host: Host }) {
   const { data } = useQuery(array());
   if (!data) return <Skeleton height={300} />;
-  const way = { portals: data.portals, target: data.target_iqn, chapUser: host.chap_user, mutualUser: host.mutual_user };
+  const access = { portals: data.portals, target: data.target_iqn, chapUser: host.chap_user, mutualUser: host.mutual_user };
   return (
     <Tabs defaultValue="linux" keepMounted={false}>
       <Tabs.List mb="md">
@@ -18,13 +18,13 @@ export function Instructions({ host }: { host: Host }) {
         <Tabs.Tab value="windows">Windows</Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel value="linux">
-        <Steps steps={linux(way)} />
+        <Steps steps={linux(access)} />
       </Tabs.Panel>
       <Tabs.Panel value="esxi">
-        <Steps steps={esxi(way)} />
+        <Steps steps={esxi(access)} />
       </Tabs.Panel>
       <Tabs.Panel value="windows">
-        <Steps steps={windows(way)} />
+        <Steps steps={windows(access)} />
       </Tabs.Panel>
     </Tabs>
   );
@@ -34,11 +34,11 @@ function Steps({ steps }: { steps: Step[] }) {
   return (
     <Stack gap="md" component="ol" style={{ margin: 0, paddingInlineStart: 20 }}>
       {steps.map((step) => (
-        <li key={step.says}>
+        <li key={step.title}>
           <Text size="sm" mb={6}>
-            {step.says}
+            {step.title}
           </Text>
-          <Terminal text={step.commands} label={`Copy: ${step.says}`} />
+          <Terminal text={step.commands} label={`Copy: ${step.title}`} />
         </li>
       ))}
     </Stack>

@@ -20,7 +20,7 @@ const STATES = {
   cancelled: { color: "gray", label: "cancelled" },
 } as const;
 
-/** What takes long: how far it is, and what came of it. */
+/** Background jobs with their progress and results. */
 export function JobsPage() {
   const { data, error } = useQuery(jobs());
   const cancel = useChange({
@@ -28,8 +28,8 @@ export function JobsPage() {
     done: () => "The job is being cancelled.",
   });
   const columns: Column<Job>[] = [
-    { name: "Began", key: (it) => it.started, down: true, cell: (it) => <span className="quiet number">{moment(it.started, true)}</span> },
-    { name: "Job", key: (it) => it.description, cell: (it) => <What job={it} /> },
+    { name: "Started", key: (it) => it.started, down: true, cell: (it) => <span className="quiet number">{moment(it.started, true)}</span> },
+    { name: "Job", key: (it) => it.description, cell: (it) => <Description job={it} /> },
     { name: "By", key: (it) => it.user, cell: (it) => it.user, wide: true },
     { name: "State", key: (it) => it.state, cell: (it) => (it.state === "running" ? <JobProgress job={it} /> : <Dot {...STATES[it.state]} />) },
     {
@@ -66,7 +66,7 @@ export function JobsPage() {
   );
 }
 
-function What({ job: { description, message } }: { job: Job }) {
+function Description({ job: { description, message } }: { job: Job }) {
   return (
     <span style={{ overflowWrap: "anywhere" }}>
       {description}
@@ -75,7 +75,7 @@ function What({ job: { description, message } }: { job: Job }) {
   );
 }
 
-/** How far a job is. */
+/** Progress of a job. */
 export function JobProgress({ job }: { job: Job }) {
   return (
     <span style={{ display: "inline-flex", alignItems: "center", gap: 10 }}>

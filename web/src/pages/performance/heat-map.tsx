@@ -6,7 +6,7 @@ import type { Class } from "./lines";
 
 const HEIGHT = 190;
 
-/** How many commands took how long, over time: the darker, the more. */
+/** Latency distribution over time: the darker, the more commands. */
 export function HeatMap({ map, of }: { map: LatencyMap; of: Class }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const colours = useColours();
@@ -18,20 +18,20 @@ export function HeatMap({ map, of }: { map: LatencyMap; of: Class }) {
     const { width, height } = canvas.current;
     pen.clearRect(0, 0, width, height);
     const [low, high] = rows;
-    const most = Math.max(...columns.flatMap((it) => it ?? []), 1);
+    const max = Math.max(...columns.flatMap((it) => it ?? []), 1);
     const [wide, tall] = [width / columns.length, height / (high - low + 1)];
     pen.fillStyle = colours[of];
     columns.forEach((counts, x) => {
       for (let row = low; counts && row <= high; row += 1) {
         const count = counts[row] ?? 0;
         if (count === 0) continue;
-        pen.globalAlpha = 0.12 + 0.88 * (Math.log1p(count) / Math.log1p(most));
+        pen.globalAlpha = 0.12 + 0.88 * (Math.log1p(count) / Math.log1p(max));
         pen.fillRect(Math.floor(x * wide), Math.floor((high - row) * tall), Math.ceil(wide), Math.ceil(tall));
       }
     });
     pen.globalAlpha = 1;
   });
-  if (!rows) return <p className="quiet" style={{ fontSize: 13 }}>No {of} took place in this time.</p>;
+  if (!rows) return <p className="quiet" style={{ fontSize: 13 }}>No {of}s in this period.</p>;
   const [low, high] = rows;
   const label = (row: number) => latency(map.buckets_us[row] ?? 0);
   return (

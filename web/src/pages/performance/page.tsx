@@ -59,7 +59,7 @@ export function PerformancePage() {
         <Panel>
           <Stack gap="sm">
             <Group gap="sm" align="flex-end">
-              <ScopeSelect label="Of" value={scope} onChange={(it) => choose(it ?? { kind: "array" }, other)} />
+              <ScopeSelect label="Scope" value={scope} onChange={(it) => choose(it ?? { kind: "array" }, other)} />
               <ScopeSelect label="Compare with" placeholder="None" value={other} onChange={(it) => choose(scope, it)} />
               <SegmentedControl aria-label="Kind of command" value={work} onChange={setWork} data={[{ value: "all", label: "All" }, ...CLASSES.map((value) => ({ value, label: value.charAt(0).toUpperCase() + value.slice(1) }))]} />
             </Group>

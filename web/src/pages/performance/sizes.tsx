@@ -5,7 +5,7 @@ import { bytes, count, percent } from "../../format";
 export function SizeHistogram({ rows }: { rows: SizeRow[] }) {
   const sum = rows.reduce((all, it) => all + it.reads + it.writes, 0);
   const most = Math.max(...rows.flatMap((it) => [it.reads, it.writes]), 1);
-  if (sum === 0) return <p className="quiet" style={{ fontSize: 13 }}>No read or write took place in this time.</p>;
+  if (sum === 0) return <p className="quiet" style={{ fontSize: 13 }}>No reads or writes in this period.</p>;
   const bar = (kind: string, value: number, color: string) => (
     <div className="size-bar" style={{ width: `${(value / most) * 100}%`, background: color }} title={`${count(value)} ${kind}s, ${percent(value / sum)}`} />
   );

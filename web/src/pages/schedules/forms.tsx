@@ -51,7 +51,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       {!schedule && (
         <Select
-          label="Of"
+          label="Source"
           placeholder="Volume or volume group"
           data={[
             { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },

@@ -33,12 +33,12 @@ export function SchedulesPage() {
   });
   const columns: Column<Schedule>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
-    { name: "Of", key: (it) => it.volume ?? it.group ?? "", cell: (it) => <Subject schedule={it} /> },
-    { name: "Keeps", cell: (it) => it.rules.map((rule) => `${rule.keep} ${rule.when}`).join(", ") },
-    { name: "Locked for", key: (it) => it.immutable_seconds, cell: (it) => (it.immutable_seconds > 0 ? duration(it.immutable_seconds) : <span className="quiet">–</span>), wide: true },
+    { name: "Source", key: (it) => it.volume ?? it.group ?? "", cell: (it) => <Subject schedule={it} /> },
+    { name: "Retention", cell: (it) => it.rules.map((rule) => `${rule.keep} ${rule.when}`).join(", ") },
+    { name: "Retention lock", key: (it) => it.immutable_seconds, cell: (it) => (it.immutable_seconds > 0 ? duration(it.immutable_seconds) : <span className="quiet">–</span>), wide: true },
     { name: "Snapshots", key: (it) => it.snapshots, cell: (it) => count(it.snapshots), right: true, wide: true },
-    { name: "Next", key: (it) => it.next ?? "", cell: (it) => (it.next && it.enabled ? <span className="number">{moment(it.next)}</span> : <span className="quiet">never</span>), wide: true },
-    { name: "On", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} is active`} checked={it.enabled} disabled={!may} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
+    { name: "Next run", key: (it) => it.next ?? "", cell: (it) => (it.next && it.enabled ? <span className="number">{moment(it.next)}</span> : <span className="quiet">never</span>), wide: true },
+    { name: "Enabled", key: (it) => Number(it.enabled), cell: (it) => <Switch aria-label={`${it.name} is active`} checked={it.enabled} disabled={!may} onChange={(event) => enable.mutate({ name: it.name, enabled: event.currentTarget.checked })} /> },
     {
       name: "",
       right: true,

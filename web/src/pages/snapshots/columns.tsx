@@ -20,7 +20,7 @@ const name: Column<Snapshot> = {
 };
 
 const source: Column<Snapshot> = {
-  name: "Of",
+  name: "Source",
   key: (it) => it.source ?? "",
   cell: (it) =>
     it.source ? (

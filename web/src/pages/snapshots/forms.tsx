@@ -56,7 +56,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
     <FormModal opened={opened} onClose={close} title={of ? `Snapshot of ${of}` : "Take snapshot"} verb="Take snapshot" busy={take.isPending} error={take.error} onSubmit={form.onSubmit((values) => take.mutate(values))}>
       {choose && (
         <Select
-          label="Of"
+          label="Source"
           placeholder="Volume or volume group"
           data={[
             { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },

@@ -79,7 +79,7 @@ function Facts({ snapshot }: { snapshot: Snapshot }) {
     <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
       <Panel title="Content">
         <dl className="facts">
-          <dt>Of</dt>
+          <dt>Source</dt>
           <dd>
             {snapshot.source ? (
               <Link className="plain" href={`/volumes/${encodeURIComponent(snapshot.source)}`}>
