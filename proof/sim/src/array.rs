@@ -494,7 +494,7 @@ impl Run {
         self.work(&mut incarnation, 300)?;
         self.drain(&mut incarnation)?;
         if self.scenario.world == World::OutOfSpace {
-            self.give_back(&mut incarnation)?;
+            self.unmap_all(&mut incarnation)?;
         }
         if incarnation.engine.stopped().is_none() {
             let engine = incarnation.engine.clone();
@@ -527,7 +527,7 @@ impl Run {
     }
 
     /// Unmaps everything, lets the background work, and expects that there is space again.
-    fn give_back(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
+    fn unmap_all(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         for (id, geometry) in self.history.disks() {
             self.perform(incarnation, Action::Access(id, false, self.now))
                 .map_err(|cause| format!("a disk of a full array is made writable: {cause}"))?;
