@@ -67,7 +67,7 @@ impl Subject for Store {
     }
 }
 
-/// Runs the suite on so many drives.
+/// Runs the suite on this many drives.
 ///
 /// # Errors
 /// The first rule of the contract that was broken.

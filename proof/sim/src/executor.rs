@@ -1,4 +1,4 @@
-//! Tasks on one thread, polled in an order that a seed decides.
+//! Executor of one thread that polls tasks in an order drawn from the seed.
 
 use crate::bounds::wide;
 use block::workload::Random;
@@ -20,11 +20,11 @@ pub struct Executor {
     tasks: BTreeMap<TaskId, Pin<Box<dyn Future<Output = ()>>>>,
     ready: Ready,
     next: TaskId,
-    /// Tasks that the others may overtake where they wait.
+    /// Tasks that others may overtake where they wait.
     background: BTreeSet<TaskId>,
-    /// How far, at most; not at all when zero.
+    /// Maximum number of steps by which they are overtaken; none if zero.
     reach: u64,
-    /// Steps that these do not take part in.
+    /// Remaining steps in which background tasks are not polled.
     held: u64,
 }
 
@@ -63,34 +63,34 @@ impl Executor {
         self.reach = reach;
     }
 
-    /// A step has been taken that the background had no part in.
+    /// Counts a step in which the background was not polled.
     pub fn pass(&mut self) {
         self.held = self.held.saturating_sub(1);
     }
 
-    /// Ends what holds the background up.
-    pub fn let_go(&mut self) {
+    /// Lets the background continue.
+    pub fn release_background(&mut self) {
         self.held = 0;
     }
 
-    /// Drops a task where it stands.
+    /// Drops a task.
     pub fn cancel(&mut self, id: TaskId) {
         self.tasks.remove(&id);
     }
 
-    /// Number of tasks that can go on now.
+    /// Number of tasks that can be polled now.
     pub fn ready(&self) -> usize {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.iter().filter(|id| self.may_go_on(**id)).count()
+        ready.iter().filter(|id| self.may_poll(**id)).count()
     }
 
-    /// True when a task could go on that is held up.
+    /// True if a ready task is held up.
     pub fn is_holding(&self) -> bool {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        ready.iter().any(|id| !self.may_go_on(*id))
+        ready.iter().any(|id| !self.may_poll(*id))
     }
 
-    fn may_go_on(&self, id: TaskId) -> bool {
+    fn may_poll(&self, id: TaskId) -> bool {
         self.held == 0 || !self.background.contains(&id)
     }
 
@@ -98,7 +98,7 @@ impl Executor {
     pub fn step(&mut self, random: &mut Random) -> bool {
         let id = {
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            let free: Vec<usize> = (0..ready.len()).filter(|at| self.may_go_on(ready[*at])).collect();
+            let free: Vec<usize> = (0..ready.len()).filter(|at| self.may_poll(ready[*at])).collect();
             if free.is_empty() {
                 return false;
             }

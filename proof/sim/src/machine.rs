@@ -8,7 +8,7 @@ use block::workload::Random;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A run with more steps is taken to loop for ever.
+/// A run with more steps counts as an endless loop.
 const MAX_STEPS: u64 = 3_000_000;
 
 /// Tasks, drives, and the order of what they do.
@@ -62,7 +62,7 @@ impl Machine {
         self.drives.completed() >= self.crash_at
     }
 
-    /// Cuts the power: tasks are gone, drives keep what they keep.
+    /// Cuts the power: tasks are dropped, and drives keep their durable contents.
     pub fn crash(&mut self) {
         self.drives.note("crash");
         self.drives.crash();
@@ -90,15 +90,15 @@ impl Machine {
     /// Does one thing; false when nothing is left to do.
     ///
     /// # Errors
-    /// When things have been done for so long that they can't be going anywhere.
+    /// When the run exceeds [`MAX_STEPS`].
     pub fn step(&mut self) -> Result<bool, String> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
-            return Err("it loops for ever".into());
+            return Err("it loops forever".into());
         }
         let (mut tasks, requests) = (self.executor.ready(), self.drives.pending());
         if tasks == 0 && requests == 0 && self.executor.is_holding() {
-            self.executor.let_go();
+            self.executor.release_background();
             tasks = self.executor.ready();
         }
         if tasks == 0 && requests == 0 {
@@ -116,7 +116,7 @@ impl Machine {
     /// Runs a future to its end; `None` if the machine must crash before.
     ///
     /// # Errors
-    /// When nothing goes on and the future has not ended.
+    /// When no task or request can proceed and the future has not ended.
     pub fn finish<T: 'static>(
         &mut self,
         future: impl Future<Output = T> + 'static,
@@ -130,7 +130,7 @@ impl Machine {
                 return Ok(None);
             }
             if !self.step()? {
-                return Err("it waits for something that never happens".into());
+                return Err("it waits for an event that never happens".into());
             }
         }
     }

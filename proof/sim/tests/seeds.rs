@@ -14,7 +14,7 @@ fn a_seed_gives_the_same_run_twice() {
 }
 
 #[test]
-fn crashes_lose_nothing_that_was_answered() {
+fn crashes_lose_nothing_that_was_acknowledged() {
     for world in World::all() {
         for seed in 100..104 {
             run(world, seed).unwrap();
@@ -57,48 +57,48 @@ fn worlds_have_their_names_and_those_of_older_seeds() {
     assert!(World::all().all(|world| World::by_name(world.name()) == Some(world)));
 }
 
-/// Runs a seed with the limits and turns that all seeds had when it was found.
+/// Runs a seed with the limits and the scheduling of the time when it was found.
 fn as_found(world: World, seed: u64) -> Result<sim::Report, sim::Failure> {
     run_with(world, seed, Bounds::Measured)
 }
 
-/// Hosts overwrote what had been flushed at the cut of a checkpoint before its map page was written: the page named a block
-/// of the journal that nobody had.
+/// Hosts overwrote data that had been flushed at the cut of a checkpoint before its map page was written: the page
+/// referred to a slot that was no longer kept.
 #[test]
-fn a_checkpoint_is_what_was_there_at_its_cut() {
+fn a_checkpoint_has_the_state_of_its_cut() {
     run_with(World::Array, 121, Bounds::DrawnEngine).unwrap();
 }
 
-/// Formatting was interrupted by a power cut that tore a drive's very first label.
+/// A power cut during formatting tore the first label of a drive.
 #[test]
-fn interrupted_formatting_is_begun_again() {
+fn interrupted_formatting_is_restarted() {
     for seed in [907, 942, 4815, 4882] {
         as_found(World::Shelf, seed).unwrap();
     }
 }
 
-/// Three drives with wrong pages had come back, and the shelf could spare two: they took turns at being counted and not,
-/// until all three were taken away.
+/// Three drives with wrong pages had come back, and the shelf tolerated two failures: the world counted the drives
+/// alternately, until all three were removed.
 #[test]
-fn no_more_drives_are_taken_away_than_the_shelf_can_spare() {
+fn no_more_drives_fail_than_the_shelf_tolerates() {
     as_found(World::Shelf, 268_011_784).unwrap();
 }
 
-/// Two drives were out, a third could be spared again, and hung: it was waited for for ever.
+/// Two drives had failed, the shelf tolerated a third failure again, and that drive hung: requests waited forever.
 #[test]
-fn a_drive_that_hangs_is_put_out_when_the_others_hold_everything() {
+fn a_drive_that_hangs_is_failed_if_the_others_have_everything() {
     as_found(World::Shelf, 20_768).unwrap();
 }
 
-/// The clock jumped while drives that were well owed answers: one was taken for a third that had failed.
+/// The clock jumped while sound drives had requests in flight: one of them counted as a third failed drive.
 #[test]
-fn a_drive_that_is_well_answers_in_time() {
+fn a_sound_drive_completes_requests_in_time() {
     as_found(World::Shelf, 61_009_239).unwrap();
 }
 
-/// Three drives with wrong pages came back and were counted on; the world took them for lost already.
+/// Three drives with wrong pages came back and were used; the world considered them lost.
 #[test]
-fn drives_that_came_back_are_counted_on() {
+fn drives_that_came_back_are_used() {
     as_found(World::Shelf, 72_002_091).unwrap();
 }
 
@@ -108,9 +108,9 @@ fn a_superblock_survives_two_power_losses() {
     as_found(World::Shelf, 261_001_243).unwrap();
 }
 
-/// A volume was made smaller while it was made smaller still: the one found what it cut off gone, and failed.
+/// Two operations shrank a volume concurrently: one found its blocks already removed, and failed.
 #[test]
-fn volumes_are_resized_by_several_at_once() {
+fn concurrent_resizes_of_a_volume_succeed() {
     as_found(World::DriveFailures, 241_000_082).unwrap();
 }
 
@@ -120,52 +120,52 @@ fn a_copy_reports_any_reason_for_which_it_is_refused() {
     as_found(World::OutOfSpace, 200_000_637).unwrap();
 }
 
-/// A volume was restored to less, to an end within the block that an ORWRITE was at work on: it wrote after the end.
+/// A volume was restored to less, to an end within the block of an ORWRITE in progress, which wrote after the end.
 #[test]
-fn nothing_is_written_after_an_end_that_came_nearer() {
+fn nothing_is_written_after_the_end_of_a_shrunk_volume() {
     as_found(World::OutOfSpace, 266_000_014).unwrap();
 }
 
-/// A segment was taken to be synced as a whole by a sync that began before one of its writes was answered: the drive that
-/// had that write in its cache failed, came back without it, and was believed to have everything.
+/// A segment was taken to be synced as a whole by a sync that began before one of its writes completed: the drive with
+/// that write in its cache failed, came back without it, and counted as complete.
 #[test]
-fn a_sync_covers_what_was_answered_before_it() {
+fn a_sync_covers_writes_that_completed_before_it() {
     as_found(World::Shelf, 98_003_599).unwrap();
 }
 
 /// The background slept while there was durable data to flush; a volume that was being deleted stayed in the list; a
 /// shelf that was formatted without an engine could not be opened; a state of no blocks had a region.
 #[test]
-fn what_the_first_runs_of_the_array_found() {
+fn regressions_of_the_first_runs_of_the_array() {
     for seed in [43, 54, 61, 65, 84, 91] {
         as_found(World::Array, seed).unwrap();
     }
 }
 
-/// What an engine that has stopped holds in memory may be on its drives or not; and a copy needs every disk that it
-/// names, even for no blocks.
+/// Changes in memory of an engine that has stopped may be on its drives or not; and a copy needs every disk that it
+/// refers to, even for zero blocks.
 #[test]
-fn changes_under_way_when_the_array_stops_are_there_or_not() {
+fn changes_in_flight_when_the_array_stops_take_effect_or_not() {
     for seed in [1690, 1691, 1757, 1968, 1999, 50_707] {
         as_found(World::DriveFailures, seed).unwrap();
     }
 }
 
-/// All drives had failed, and writes were refused for want of space instead of with the cause.
+/// All drives had failed, and writes were refused for lack of space instead of with the cause.
 #[test]
-fn without_drives_there_is_no_array_rather_than_no_space() {
+fn without_drives_the_array_reports_no_lack_of_space() {
     as_found(World::DriveFailures, 99_100_162).unwrap();
 }
 
-/// A write of no blocks was answered by a volume that had been made writable, which a power loss undid.
+/// An empty write completed on a volume that had been made writable, which a power loss undid.
 #[test]
-fn a_write_of_nothing_reports_nothing_that_a_power_loss_undoes() {
+fn an_empty_write_depends_on_nothing_that_a_power_loss_undoes() {
     as_found(World::DriveFailures, 99_300_446).unwrap();
 }
 
-/// A copy was refused because of a change of its target that nobody had seen acknowledged, and a power loss undid.
+/// A copy was refused because of an unacknowledged change of its target, which a power loss undid.
 #[test]
-fn a_refusal_reports_nothing_that_a_power_loss_undoes() {
+fn a_refusal_depends_on_nothing_that_a_power_loss_undoes() {
     as_found(World::DriveFailures, 61_001_188).unwrap();
 }
 
@@ -175,15 +175,15 @@ fn a_copy_that_can_be_refused_for_two_reasons_reports_one() {
     as_found(World::BitRot, 700_230).unwrap();
 }
 
-/// A disk that was kept until a time that was over was made writable, and was still said to be kept.
+/// A disk whose retention had ended was made writable, and was still reported as retained.
 #[test]
 fn a_writable_disk_is_not_immutable() {
     as_found(World::Retention, 23).unwrap();
 }
 
-/// A copy was tried again after the disk that was asked for it had been deleted.
+/// A copy was retried after the disk that performed it had been deleted.
 #[test]
-fn an_operation_takes_effect_before_its_disk_goes_or_never() {
+fn an_operation_takes_effect_before_the_deletion_of_its_disk_or_never() {
     as_found(World::Array, 20_778_100_654).unwrap();
 }
 
@@ -193,18 +193,18 @@ fn a_label_always_names_the_journal() {
     as_found(World::DriveFailures, 20_184).unwrap();
 }
 
-/// Two drives of four failed in turn and came back: P of what the place had held before forged pages of now, and where it
-/// had been refused, it was the last to give back older rows.
+/// Two drives of four failed in turn and came back: a stale P produced forged pages, and where it was refused, it was the
+/// only way to reconstruct older rows.
 #[test]
-fn old_parity_gives_back_what_is_right_and_nothing_else() {
+fn stale_parity_reconstructs_only_valid_pages() {
     for seed in [20_557, 20_803] {
         as_found(World::DriveFailures, seed).unwrap();
     }
 }
 
-/// One that was under way at a crash lay on a drive that was not there at the next opening, whose owner wrote none.
+/// A superblock in flight at a crash was on a drive that was missing at the next opening, whose owner wrote none.
 #[test]
-fn a_superblock_that_was_never_answered_does_not_come_back_with_its_drive() {
+fn an_unacknowledged_superblock_does_not_come_back_with_its_drive() {
     for seed in [42_000_390, 42_000_582, 60_000_676, 60_001_120, 60_001_156, 60_002_282] {
         as_found(World::Shelf, seed).unwrap();
     }
@@ -212,20 +212,20 @@ fn a_superblock_that_was_never_answered_does_not_come_back_with_its_drive() {
 
 /// The power failed while the second labels were written, and again while the first ones were: a drive had none left.
 #[test]
-fn the_label_that_is_left_is_not_written_first() {
+fn the_only_valid_label_is_not_written_first() {
     as_found(World::Shelf, 231_001_421).unwrap();
 }
 
-/// A copy of the journal was counted on that no label named yet.
+/// A copy of the journal was relied on before any label named it.
 #[test]
 fn a_copy_of_the_journal_counts_when_labels_name_it() {
     as_found(World::Shelf, 231_003_345).unwrap();
 }
 
-/// A segment was discarded, two of its drives were out, and it counted as gone before the map on the drives said so: a third
-/// was spared, and after a power loss the opening wanted the segment.
+/// A segment was discarded, two of its drives had failed, and it counted as discarded before the map on the drives did:
+/// a third drive was removed, and after a power loss the opening needed the segment.
 #[test]
-fn what_was_discarded_counts_until_that_is_durable() {
+fn a_discarded_segment_counts_until_the_discard_is_durable() {
     as_found(World::Shelf, 264_003_252).unwrap();
 }
 
