@@ -20,13 +20,13 @@ pub struct VolumeState {
     pub geometry: Geometry,
     /// Its map.
     pub tree: Tree,
-    /// How its data are reduced.
+    /// Its data reduction policy.
     pub policy: Policy,
-    /// What the layer above keeps with it.
+    /// State that the layer above saves with it.
     pub saved: Bytes,
-    /// How it began.
+    /// Its origin.
     pub provenance: Provenance,
-    /// It takes no changes.
+    /// True if it is read-only.
     pub read_only: bool,
     /// Retention lock: until this time it can neither be deleted nor changed.
     pub kept_until: u64,
@@ -35,14 +35,14 @@ pub struct VolumeState {
     pub changed: u64,
 }
 
-/// How a volume began.
+/// The origin of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// Time of creation, as the layer above counts time.
     pub created: u64,
     /// The volume whose content it began with, and the first of that line of clones.
     pub from: Option<(DiskId, DiskId)>,
-    /// It is a snapshot.
+    /// True if it is a snapshot.
     pub snapshot: bool,
 }
 
@@ -154,10 +154,10 @@ pub struct Catalog {
     pub records: BTreeMap<String, Bytes>,
     /// The number of the next volume.
     pub next: u32,
-    /// The journal batch of the last change of which volumes there are, their sizes, whether they take changes, and
-    /// how long they are kept: errors report these, so they wait for it. Not on media.
+    /// The journal batch of the last change of the set of volumes, their sizes, access or retention: errors report
+    /// these, so they wait until it is durable. Not on media.
     pub catalog_batch: u64,
-    /// Something changed since the last checkpoint.
+    /// True if anything changed since the last checkpoint.
     pub dirty: bool,
     /// Upper bound of what [`Catalog::encode`] writes.
     bytes: usize,
@@ -263,7 +263,7 @@ impl Catalog {
     fn decode_with_notes(bytes: &[u8], notes: &mut Vec<String>) -> Result<Self, Malformed> {
         let mut take = Take::new(bytes, "catalog");
         let mut catalog = Self::default();
-        let (next, mut homeless) = (take.var()?, Vec::new());
+        let (next, mut renumbered) = (take.var()?, Vec::new());
         if next > u64::from(MAX_VOLUMES) {
             notes.push(format!("catalog: the next volume number {next} is impossible"));
         }
@@ -283,7 +283,7 @@ impl Catalog {
             }
             if u64::from(number) >= next.min(MAX_VOLUMES.into()) || catalog.volumes.contains_key(&number) {
                 catalog.numbers.insert(volume.id, number);
-                homeless.push((number, volume));
+                renumbered.push((number, volume));
             } else {
                 catalog.add(number, volume);
             }
@@ -291,7 +291,7 @@ impl Catalog {
         if next <= u64::from(MAX_VOLUMES) {
             catalog.next = catalog.next.max(next as u32);
         }
-        for (number, volume) in homeless {
+        for (number, volume) in renumbered {
             let other = catalog.next;
             notes.push(format!(
                 "volume {number} in the catalog: its number is taken or impossible: it is {other} now"
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_catalog_comes_back() {
+    fn the_catalog_is_decoded_as_encoded() {
         let mut catalog = Catalog { next: 9, ..Catalog::default() };
         let geometry = Geometry { block_bytes: 512, blocks: 12345 };
         let tree = Tree { root: Entry::page(77), level: 2 };

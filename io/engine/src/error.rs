@@ -1,7 +1,7 @@
-//! Errors from below as errors of the engine.
+//! Conversion of errors of the shelf and of decoders to errors of the engine.
 //!
-//! Each of them stops the engine for good: after a failed write or damaged metadata nothing that it would acknowledge
-//! is certain.
+//! Each of them stops the engine for good: after a failed write or damaged metadata it could not guarantee what it
+//! acknowledges.
 
 use crate::codec::Malformed;
 use block::Error;

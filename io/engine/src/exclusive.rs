@@ -1,6 +1,6 @@
 //! Exclusive space: the space that deleting disks would free, which is everything that nothing else refers to. A walk
-//! from their roots finds it and ends where something is shared with others: a clone with few changes is measured
-//! quickly, a large volume as its maps are large.
+//! from their roots finds it and ends where something is shared with others. So its duration depends on the size of
+//! exclusive maps: it is short for a clone with few changes.
 
 use crate::engine::Engine;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, SlotId};
@@ -14,16 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Exclusive {
     /// Distinct blocks with data.
     pub unique: u64,
-    /// What these take in the log after compression; those on their way to it count whole.
+    /// Their bytes in the log after compression; blocks that are not flushed yet count uncompressed.
     pub physical: u64,
     /// Maps.
     pub metadata: u64,
 }
 
-/// References found so far, of what has more than one.
+/// References found so far, of objects with more than one.
 #[derive(Default)]
 struct Walk {
-    /// Pages that nothing else refers to, still to be looked at.
+    /// Pages that nothing else refers to, still to be visited.
     open: Vec<u64>,
     pages: NumberMap<u64, u64>,
     blocks: NumberMap<u64, u64>,
@@ -38,7 +38,7 @@ fn is_last(count: &mut u64, refs: u64) -> bool {
 }
 
 impl Walk {
-    fn meet_page(&mut self, maps: &Maps, page: u64) {
+    fn count_page(&mut self, maps: &Maps, page: u64) {
         let info = maps.page_index.get(page);
         if info.refs == 1 || is_last(self.pages.entry(page).or_default(), info.refs) {
             self.found.metadata += u64::from(info.location.len);
@@ -46,7 +46,7 @@ impl Walk {
         }
     }
 
-    fn meet_block(&mut self, maps: &Maps, block: BlockId) {
+    fn count_block(&mut self, maps: &Maps, block: BlockId) {
         let Some(frame) = maps.table.get(block.frame).ok().flatten() else { return };
         let refs = frame.refs(block.index);
         if refs == 1 || is_last(self.blocks.entry(block.bits()).or_default(), refs) {
@@ -55,7 +55,7 @@ impl Walk {
         }
     }
 
-    fn meet_slot(&mut self, maps: &Maps, slot: SlotId) {
+    fn count_slot(&mut self, maps: &Maps, slot: SlotId) {
         let Some(found) = maps.slots.get(slot) else { return };
         if is_last(self.slots.entry(slot).or_default(), found.holders) {
             self.found.unique += BLOCK as u64;
@@ -63,7 +63,7 @@ impl Walk {
         }
     }
 
-    /// Looks at the next page.
+    /// Visits the next page.
     fn step(&mut self, maps: &Maps) -> std::result::Result<(), Need> {
         let Some(page) = self.open.last().copied() else { return Ok(()) };
         let info = maps.page_index.get(page);
@@ -75,7 +75,7 @@ impl Walk {
         let node = maps.page(page)?.clone();
         if info.level > 0 {
             self.open.pop();
-            node.iter().filter_map(|entry| entry.as_page()).for_each(|child| self.meet_page(maps, child));
+            node.iter().filter_map(|entry| entry.as_page()).for_each(|child| self.count_page(maps, child));
             return Ok(());
         }
         let resolved = || node.iter().map(|entry: &Entry| maps.resolve(*entry).kind());
@@ -87,8 +87,8 @@ impl Walk {
         self.open.pop();
         for kind in resolved() {
             match kind {
-                Kind::Block(block) => self.meet_block(maps, block),
-                Kind::Slot(slot) => self.meet_slot(maps, slot),
+                Kind::Block(block) => self.count_block(maps, block),
+                Kind::Slot(slot) => self.count_slot(maps, slot),
                 Kind::Unmapped | Kind::Zero => {}
             }
         }
@@ -109,7 +109,7 @@ impl Engine {
             let ids: BTreeSet<DiskId> = ids.iter().copied().collect();
             let found = ids.iter().filter_map(|id| state.volume(state.catalog.number(*id)?).ok());
             let roots: Vec<u64> = found.filter_map(|volume| volume.tree.root.as_page()).collect();
-            roots.into_iter().for_each(|root| walk.meet_page(&state.maps, root));
+            roots.into_iter().for_each(|root| walk.count_page(&state.maps, root));
         }
         while !walk.open.is_empty() {
             let outcome = {

@@ -1,5 +1,5 @@
 //! Objects of the log: a header, then data blocks or metadata. The header identifies the object and has its checksum,
-//! so that a segment can be read without any map, and a read of other bytes is noticed.
+//! so that a segment can be read without any map, and a read of other bytes is detected.
 
 use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
@@ -53,7 +53,7 @@ pub struct Header {
     pub packing: u8,
     /// Which of a frame's blocks are stored, one bit each.
     pub stored: u8,
-    /// Some fingerprints were left out to save time, and may be made later.
+    /// Some fingerprints were skipped to save time, and may be computed later.
     pub skipped: bool,
     /// Bytes after the header.
     pub payload: u32,
@@ -74,7 +74,7 @@ impl Header {
         Ok(Self { kind, packing, stored, skipped, payload: take.u32()?, number: take.u64()?, checksum })
     }
 
-    /// How to compress the frame when it is written again as it was.
+    /// The compression method with which to rewrite the frame unchanged.
     pub fn method(&self) -> Method {
         match self.packing {
             RAW => Method::Raw,
@@ -151,8 +151,8 @@ pub fn payload(object: &Bytes, kind: ObjectKind, number: u64) -> Result<Bytes, M
 /// The fingerprint of a block.
 pub type Fingerprint = [u8; 16];
 
-/// Stands for a fingerprint that was not made: the volume is not deduplicated, or it was left out to save time, as
-/// the frame's header says.
+/// Placeholder of a fingerprint that was not computed: the volume is not deduplicated, or it was skipped to save time
+/// (see [`Header::skipped`]).
 pub const UNKNOWN: Fingerprint = [0; 16];
 
 /// How the blocks of a frame are stored.
@@ -166,7 +166,7 @@ const SKIPPED: u8 = 1;
 /// How a frame is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Not at all.
+    /// Uncompressed.
     Raw,
     /// LZ4.
     Lz4,
@@ -202,7 +202,7 @@ thread_local! {
     static ZSTD_OUT: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
-/// Compresses into a buffer that is smaller than the worst case, so that hopeless compression ends half-way. Returns
+/// Compresses into a buffer that is smaller than the worst case, so that compression of incompressible data ends early. Returns
 /// the packing and the bytes used.
 fn compress(blocks: &[u8], out: &mut [u8], how: Method) -> Option<(u8, usize)> {
     let (packing, done) = match how {
@@ -228,7 +228,7 @@ pub fn compressed_len(blocks: &[u8], how: Compression) -> usize {
         .map_or(blocks.len(), |(_, len)| len)
 }
 
-/// Makes frames. Its buffers are used again for each.
+/// Encodes frames; its buffers are reused.
 pub struct Packer {
     blocks: Vec<u8>,
     out: Box<[u8]>,
@@ -289,8 +289,8 @@ pub struct Decoded {
 impl Decoded {
     /// The bytes of `count` blocks from `index` on; `None` if they are not all stored next to each other.
     pub fn blocks(&self, index: u8, count: usize) -> Option<Bytes> {
-        let wanted = ((1u16 << count) - 1) << index;
-        if count == 0 || wanted & !u16::from(self.stored) != 0 {
+        let mask = ((1u16 << count) - 1) << index;
+        if count == 0 || mask & !u16::from(self.stored) != 0 {
             return None;
         }
         let rank = (self.stored & ((1u16 << index) - 1) as u8).count_ones() as usize;
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_back_compressed_or_raw() {
+    fn frames_are_decoded_compressed_or_raw() {
         use Method::{Deep, Lz4, Raw, Zstd};
         let even = || vec![7; 3 * BLOCK];
         for (blocks, how, smaller) in [
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_byte_is_noticed() {
+    fn every_changed_byte_is_detected() {
         let mut object = pack(1, &[7; BLOCK], &[[1; 16]], Method::Lz4).to_vec();
         for at in 0..object.len() {
             object[at] ^= 1;

@@ -114,7 +114,7 @@ fn zeros_over_a_whole_subtree_take_no_page() {
     assert_eq!(world.maps.tally(tree).mapped, LEAF * LEAF - 1);
     assert_eq!((world.at(tree, 4), world.at(tree, 5)), (Entry::ZERO, Entry::UNMAPPED));
     world.settle();
-    assert_eq!((world.slots(), world.maps.nodes.len()), (0, 3), "the root, and the way to block 5");
+    assert_eq!((world.slots(), world.maps.nodes.len()), (0, 3), "the root, and the path to block 5");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_tree_grows_in_height_with_its_content() {
 }
 
 #[test]
-fn a_page_that_names_a_slot_which_is_gone_can_be_shared_overwritten_and_released() {
+fn a_page_that_refers_to_a_missing_slot_can_be_shared_overwritten_and_released() {
     let mut world = World::new();
     let mut tree = Tree::empty(LEAF);
     let (gone, kept) = (world.write(&mut tree, 3), world.write(&mut tree, 4));

@@ -2,7 +2,7 @@
 
 use crate::tunables::Tunables;
 
-/// What the engine is opened with.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Entropy for the fingerprint key of a shelf that is formatted; not used for one that has an engine already.

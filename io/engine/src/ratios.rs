@@ -1,24 +1,24 @@
-//! Reduction ratios, computed from space figures: the only place that divides one by another. Pure.
+//! Reduction ratios, computed from space figures.
 //!
-//! The API, the metrics, the CLI, the GUI and the reduction report all show what is computed here. The terms are in
+//! The API, the metrics, the CLI, the GUI and the reduction report use these ratios and compute none themselves. The terms are in
 //! `docs/glossary.md`.
 
 use crate::space::SpaceReport;
 
-/// What ratios are computed from, in bytes.
+/// The figures of which ratios are computed, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// Sizes of the volumes, and the logical data of snapshots.
     pub provisioned: u64,
-    /// Logical data: what volumes and snapshots hold, each by itself, without zeros.
+    /// Logical data of volumes and snapshots, each counted separately, without zeros.
     pub logical: u64,
-    /// Distinct data: each block that deduplication, clones and snapshots share counts once.
+    /// Distinct data: each block shared by deduplication, clones and snapshots counts once.
     pub unique: u64,
-    /// What the distinct data take on the drives, after compression.
+    /// Space of the distinct data on the drives, after compression.
     pub physical: u64,
 }
 
-/// How many bytes one byte stands for; `None` while there is nothing to divide by.
+/// Reduction ratios; `None` while the divisor is zero.
 ///
 /// `data = deduplication × compression` and `total = thin_provisioning × data`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Ratios {
 
 impl Amounts {
     /// The ratios. Data of something that was deleted are unique until they have been released, but no longer logical:
-    /// they count as logical until then, so that no ratio falls below what it is for the rest.
+    /// they count as logical until then, so that no ratio falls below that of the remaining data.
     pub fn ratios(self) -> Ratios {
         let logical = self.logical.max(self.unique);
         let provisioned = self.provisioned.max(logical);
@@ -53,7 +53,7 @@ impl Amounts {
 }
 
 impl SpaceReport {
-    /// Logical data: what volumes and snapshots hold, each by itself, without zeros.
+    /// Logical data of volumes and snapshots, each counted separately, without zeros.
     pub fn logical(&self) -> u64 {
         self.mapped.saturating_sub(self.zero) + self.snapshot
     }
@@ -70,8 +70,8 @@ impl SpaceReport {
         self.amounts().ratios()
     }
 
-    /// Without figures that contradict each other. If drives have gone, or file systems below them have filled up,
-    /// the array has less room than it holds: then the space that it uses is its size, and nothing is free.
+    /// Makes the figures consistent. If drives are missing, or file systems below them are full, the array has less space
+    /// than it uses: then the used space is reported as its size, and nothing is free.
     pub(crate) fn consistent(mut self) -> Self {
         let held = self.physical + self.metadata;
         self.total = self.total.max(held);
@@ -87,7 +87,7 @@ mod tests {
 
     /// A volume of 100 blocks was overwritten five times, with a snapshot before each: data that compress to 10:17.
     #[test]
-    fn what_snapshots_alone_hold_counts_on_both_sides() {
+    fn data_of_snapshots_alone_counts_on_both_sides() {
         let space = SpaceReport {
             provisioned: 1000,
             mapped: 100,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_ratio_and_what_is_being_released_lowers_none() {
+    fn an_empty_array_has_no_ratios_and_pending_releases_lower_none() {
         let none = Ratios {
             data: None,
             deduplication: None,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_is_shown_larger_than_the_whole() {
+    fn no_part_exceeds_the_total() {
         let shrunk = SpaceReport {
             physical: 90,
             metadata: 5,

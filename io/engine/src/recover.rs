@@ -1,5 +1,5 @@
-//! Recovery: opens the newest checkpoint and replays the journal from there on with the same [`State::apply`] that
-//! served hosts.
+//! Recovery: opens the newest checkpoint and replays the journal from there with the same [`State::apply`] that applies
+//! changes of hosts.
 
 use crate::background::Worker;
 use crate::catalog::{Catalog, VolumeState};
@@ -31,8 +31,8 @@ use std::sync::Arc;
 const MAX_BATCHES: u64 = 1 << 45;
 
 impl Engine {
-    /// Opens the engine on a shelf, or formats it if the shelf is new. Everything acknowledged is there when this
-    /// returns; it takes as long as the journal is long, whatever is in the log.
+    /// Opens the engine on a shelf, or formats it if the shelf is new. Everything acknowledged is available when
+    /// this returns. The duration depends on the length of the journal, not on the amount of data in the log.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the shelf fails, or its contents are damaged, inconsistent, or of another version.
@@ -43,11 +43,11 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens the engine to check and repair it: inconsistent metadata is left out, and returned as findings. Nobody
-    /// else may use it, and what is left may be less than there was.
+    /// Opens the engine to check and repair it: inconsistent metadata is left out, and returned as findings. The
+    /// engine must have no other users, and may lack data.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the shelf fails, holds nothing, or so little that there is nothing to begin with.
+    /// [`Error::Stopped`] if the shelf fails, is empty, or has no usable root.
     pub async fn open_leniently(
         shelf: Arc<dyn Shelf>,
         options: Options,
@@ -307,7 +307,7 @@ impl Core {
         Ok(root.catalog)
     }
 
-    /// Takes over what a checkpoint counted. Metadata is counted again: all of it is listed.
+    /// Takes over the counters of a checkpoint. Metadata is recounted, because all of it is listed.
     fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Location], findings: &mut Findings) {
         let max = u64::from(self.layout.segment_bytes);
         let (mut live, mut unique_blocks) = (root.segments.clone(), root.unique_blocks);
@@ -423,7 +423,7 @@ impl Core {
         Ok(changed)
     }
 
-    /// Makes sure that new frames get numbers that no frame has, in a page of the frame table that can be read.
+    /// Ensures that new frames get unused numbers, in a page of the frame table that can be read.
     async fn make_room_for_frames(&self, findings: &mut Findings) {
         let next = self.state.read().maps.table.next;
         if let Err(why) = self.try_load(Need::Table(next / FRAMES)).await {
@@ -452,7 +452,7 @@ fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
     }
 }
 
-/// Fails if a record names a slot that somebody holds already, or one that is too old.
+/// Fails if a record refers to a slot that is in use already, or too old.
 fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
     for mutation in record {
         let (first, count) = match mutation {
@@ -493,7 +493,7 @@ fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     maps.table.next = if is_sane { root.next_frame } else { frames + FRAMES };
 }
 
-/// Takes over what waited at the cut, as far as it refers to existing pages and frames.
+/// Takes over work that was pending at the cut, as far as it refers to existing pages and frames.
 fn take_pending(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     let mut known = BTreeSet::new();
     for page in &root.orphans {

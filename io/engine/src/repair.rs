@@ -1,9 +1,9 @@
 //! Repair: brings inconsistent metadata into a state in which the check finds no defect.
 //!
-//! The maps decide. Everything that is counted is counted again from them; blocks that they name and that do not
-//! exist are marked as lost, so that hosts get an error and never zeros or other bytes; what no map names is freed.
-//! Whatever is consistent stays as it is. All of it happens in memory, on an engine that was opened leniently and
-//! that nobody else uses; one checkpoint puts all of it in force on the drives, or nothing.
+//! The maps are authoritative. All counters are recomputed from them. Blocks that they refer to and that do not exist are
+//! marked as lost, so that hosts get an error and never zeros or other bytes; frames that no map refers to are freed.
+//! Consistent metadata is not changed. Repair works in memory, on an engine that was opened leniently and has no other
+//! users; one checkpoint then makes the result durable atomically.
 
 use crate::catalog::VolumeState;
 use crate::check::{Progress, ProgressSink};
@@ -23,22 +23,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Runs of lost blocks that are listed for one volume.
+/// Maximum number of runs of lost blocks that are listed for one volume.
 const MAX_RUNS: usize = 1000;
 
-/// What a repair found and did.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
     /// The defects, a line each, with how each was repaired.
     pub defects: Vec<String>,
-    /// Blocks that can't be read any more.
+    /// Blocks that are lost.
     pub lost: Vec<Loss>,
 }
 
 /// The blocks that a volume or a snapshot has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Which one.
+    /// The volume or snapshot.
     pub disk: DiskId,
     /// It is a snapshot.
     pub snapshot: bool,
@@ -46,7 +46,7 @@ pub struct Loss {
     pub geometry: Geometry,
     /// The blocks that read as errors now, those that were lost before included.
     pub extents: Vec<Extent>,
-    /// There are more of them than are listed.
+    /// True if there are more than are listed.
     pub more: bool,
 }
 
@@ -57,7 +57,7 @@ struct Visited {
     refs: u64,
     tally: Tally,
     names_slots: bool,
-    /// Something below it is lost.
+    /// True if any block below it is lost.
     lossy: bool,
 }
 
@@ -79,7 +79,7 @@ struct ValidTable {
     differs: bool,
 }
 
-/// Where in which volume a page is met first.
+/// Volume and position where a page is visited first.
 #[derive(Clone, Copy)]
 struct At {
     volume: u32,
@@ -88,7 +88,7 @@ struct At {
 }
 
 impl Engine {
-    /// Repairs the state in memory: the engine was opened by [`Engine::open_leniently`] and nobody else uses it.
+    /// Repairs the state in memory: the engine was opened by [`Engine::open_leniently`] and has no other users.
     /// Nothing is written before [`Engine::write_repair`].
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl Core {
         Ok(tables)
     }
 
-    /// Fails if bytes may be wrong only because a drive is out of reach.
+    /// Fails if bytes may be wrong only because a drive is missing.
     async fn ensure_reachable(&self, location: Location) -> Result<()> {
         match self.log.read(location).await {
             Ok(_) | Err(shelf::Error::Corrupt { .. }) => Ok(()),
@@ -233,7 +233,7 @@ impl Core {
         root
     }
 
-    /// Visits a page and everything below it, and marks as lost what it names and does not exist. `None` if the page
+    /// Visits a page and everything below it, and marks blocks as lost that it refers to and that do not exist. `None` if the page
     /// itself can't be used at this level.
     fn repair_page<'a>(
         &'a self,
@@ -273,9 +273,9 @@ impl Core {
                     return Ok(None);
                 }
             }
-            // So that a page below itself is noticed.
+            // Marks the page as visited, so that a cycle is detected.
             walk.pages.insert(page, Visited { level, ..Visited::default() });
-            let (mut right, mut visited) = (*node, Visited { level, refs: 1, ..Visited::default() });
+            let (mut repaired, mut visited) = (*node, Visited { level, refs: 1, ..Visited::default() });
             for (index, entry) in node.iter().enumerate() {
                 let block = if level == 0 { 1 } else { blocks_under(level - 1) };
                 let at = At { block: at.block.saturating_add(index as u64 * block), ..at };
@@ -283,17 +283,17 @@ impl Core {
                     0 => self.repair_entry(walk, page, *entry, at),
                     _ => self.repair_child(walk, page, *entry, at).await?,
                 };
-                right[index] = entry;
+                repaired[index] = entry;
                 visited.tally = visited.tally + below.tally;
                 visited.lossy |= below.lossy;
                 visited.names_slots |= entry.is_slot();
             }
-            if right != *node {
+            if repaired != *node {
                 let maps = &mut self.state.write().maps;
                 maps.nodes.load(page, *node);
                 maps.mark(page);
                 if let Some((body, _)) = maps.nodes.edit(page) {
-                    *body = right;
+                    *body = repaired;
                 }
             }
             visited.refs = walk.pages.get(&page).map_or(1, |own| own.refs + 1);
@@ -302,7 +302,7 @@ impl Core {
         })
     }
 
-    /// Whether a page can be one of this level, by what it names.
+    /// True if the entries of a page fit this level.
     fn fits(&self, walk: &Walk, level: u8, node: &Node) -> bool {
         let page_index = &self.state.read().maps.page_index;
         node.iter().all(|entry| match (entry.kind(), level) {
@@ -365,7 +365,7 @@ impl Core {
         }
     }
 
-    /// Whether a slot exists. A slot that was forgotten and is still in the journal is restored.
+    /// True if a slot exists. A slot that is missing in memory and still in the journal is restored.
     fn has_slot(&self, slot: SlotId, at: At) -> bool {
         let maps = &mut self.state.write().maps;
         if maps.slots.is_held(slot) {
@@ -380,7 +380,7 @@ impl Core {
         true
     }
 
-    /// Corrects references, levels and counts of map pages; pages that nothing names are freed.
+    /// Corrects references, levels and counts of map pages; pages without references are freed.
     fn repair_page_index(&self, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
         let waiting = maps.orphans.len();
@@ -396,14 +396,14 @@ impl Core {
             };
             let Visited { level, refs, tally, .. } = *visited;
             let names_slots = info.names_slots || visited.names_slots && maps.nodes.get(page).is_none();
-            let right = PageInfo { level, refs, tally, names_slots, ..info };
-            if right != info {
+            let repaired = PageInfo { level, refs, tally, names_slots, ..info };
+            if repaired != info {
                 let (was, is) = ((info.refs, info.tally), (refs, tally));
                 defects.push(format!(
                     "map page {page} had {} references and {} at level {}; it has {}, {} at {level}",
                     was.0, was.1, info.level, is.0, is.1
                 ));
-                maps.page_index.edit(page, |info| *info = right);
+                maps.page_index.edit(page, |info| *info = repaired);
             }
         }
         if gone > 0 {
@@ -441,7 +441,7 @@ impl Core {
             *sum = sum.saturating_add(change);
         }
         for (page, ValidTable { page: body, differs }) in tables {
-            let mut right = TablePage::default();
+            let mut repaired = TablePage::default();
             for (index, frame) in body.iter() {
                 let number = page * FRAMES + index;
                 let mut frame = frame.clone();
@@ -458,25 +458,25 @@ impl Core {
                     *refs = counted;
                 }
                 if frame.live() != 0 {
-                    *right.slot(index) = Some(frame);
+                    *repaired.slot(index) = Some(frame);
                 }
             }
             let before = maps.table.pages.get(page).map(|body| (**body).clone());
             let is_same = |one: &TablePage| {
-                one.iter().map(|(index, frame)| (index, frame.location, frame.stored, frame.live())).eq(right
+                one.iter().map(|(index, frame)| (index, frame.location, frame.stored, frame.live())).eq(repaired
                     .iter()
                     .map(|(index, frame)| (index, frame.location, frame.stored, frame.live())))
-                    && one.iter().zip(right.iter()).all(|((_, one), (_, other))| {
+                    && one.iter().zip(repaired.iter()).all(|((_, one), (_, other))| {
                         (0..8).all(|index| one.refs(index) == other.refs(index))
                     })
             };
-            if differs || !before.as_ref().map_or_else(|| is_same(&body) && !right.is_empty(), is_same) {
-                maps.table.replace(page, right);
+            if differs || !before.as_ref().map_or_else(|| is_same(&body) && !repaired.is_empty(), is_same) {
+                maps.table.replace(page, repaired);
             }
         }
     }
 
-    /// Counts live bytes again.
+    /// Recounts live bytes.
     async fn repair_usage(&self, roots: &[Location], walk: &mut Walk) {
         let pages: Vec<(u64, Location)> = {
             let state = self.state.read();

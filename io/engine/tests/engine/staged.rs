@@ -1,4 +1,4 @@
-//! Lists of copies that are not aligned and too much for one change: still one step, whatever happens meanwhile.
+//! Copy lists that are unaligned and too large for one change: they are atomic as well.
 
 use crate::support::{Dice, MemShelf, World, data};
 use block::{CopySegment, Disk, DiskId, Extent, Op, Pending};
@@ -46,7 +46,7 @@ impl Pair {
         self.world.volume(2).execute(Self::list())
     }
 
-    /// What the list makes of the target.
+    /// The contents of the target after the list.
     fn copied(&self, source: &[u8]) -> Vec<u8> {
         let mut out = self.target.clone();
         let bytes = |blocks: std::ops::Range<u64>| blocks.start as usize * 512..blocks.end as usize * 512;
@@ -69,7 +69,7 @@ fn poll(pending: &mut Pending) -> bool {
 }
 
 #[test]
-fn a_list_is_seen_whole_or_not_at_all() {
+fn a_list_takes_effect_atomically() {
     let mut pair = Pair::new(1);
     let (old, new) = (pair.target.clone(), pair.copied(&pair.source));
     pair.world.slow(1);
@@ -83,7 +83,7 @@ fn a_list_is_seen_whole_or_not_at_all() {
             assert!(seen == old || seen == new, "after {steps} steps");
         }
     }
-    assert!(steps > 10, "it took no time");
+    assert!(steps > 10, "it completed immediately");
     assert_eq!(pair.read_target(), new);
     assert_eq!(pair.world.engine.disks().len(), 2);
     pair.world.settle(); // in the middle of a checkpoint its root is not known yet
@@ -91,22 +91,22 @@ fn a_list_is_seen_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_power_loss_leaves_all_of_it_or_nothing() {
+fn a_list_is_atomic_across_a_power_loss() {
     for seed in 0..24 {
         let mut pair = Pair::new(seed);
         let (old, new) = (pair.target.clone(), pair.copied(&pair.source));
         let mut dice = Dice::new(seed);
         pair.world.slow(seed);
         let mut pending = pair.begin();
-        let mut answered = false;
+        let mut completed = false;
         for _ in 0..dice.below(60) * (1 + seed % 8) {
-            answered |= answered || poll(&mut pending);
+            completed |= completed || poll(&mut pending);
             pair.world.turn(1);
         }
         drop(pending);
         let mut pair = Pair { world: pair.world.crash(&mut dice), ..pair };
         let seen = pair.read_target();
-        assert!(seen == new || !answered && seen == old, "seed {seed}");
+        assert!(seen == new || !completed && seen == old, "seed {seed}");
         assert_eq!(pair.world.read(1, 0, LONG + 50), pair.source);
         pair.world.settle();
         pair.world.check();
@@ -115,7 +115,7 @@ fn a_power_loss_leaves_all_of_it_or_nothing() {
 }
 
 #[test]
-fn what_is_copied_was_there_at_one_moment() {
+fn a_copy_has_the_source_of_one_moment() {
     let mut pair = Pair::new(3);
     pair.world.slow(3);
     let mut pending = pair.begin();
