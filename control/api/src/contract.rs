@@ -46,16 +46,16 @@ const VOLATILE_FIELDS: &[&str] = &[
 #[derive(Clone)]
 pub struct Contract {
     context: Context,
-    answers: Arc<Mutex<Answers>>,
+    responses: Arc<Mutex<SavedResponses>>,
     /// Held for writing from the comparison of an ETag until the change.
     changes: Arc<tokio::sync::RwLock<()>>,
 }
 
-/// A saved response, or one in the making by the holder of the lock.
+/// A saved response. While it is `None`, the holder of the lock carries out the request.
 type Slot = Arc<tokio::sync::Mutex<Option<Saved>>>;
 
 #[derive(Default)]
-struct Answers {
+struct SavedResponses {
     slots: HashMap<blake3::Hash, Slot>,
     order: VecDeque<blake3::Hash>,
 }
@@ -71,7 +71,7 @@ struct Saved {
     until: u64,
 }
 
-impl Answers {
+impl SavedResponses {
     fn slot(&mut self, key: blake3::Hash) -> Slot {
         if !self.slots.contains_key(&key) {
             if self.order.len() == MAX_SAVED_RESPONSES {
@@ -100,7 +100,7 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
             if !keyed {
                 return contract.plain(request, next).await.unwrap_or_else(IntoResponse::into_response);
             }
-            // In a task of its own: a sender that hangs up and comes again must find the answer.
+            // In a separate task, so that a client that disconnects and retries finds the response.
             match tokio::spawn(contract.once(request, next)).await {
                 Ok(answer) => answer.unwrap_or_else(IntoResponse::into_response),
                 Err(error) => Problem::internal(format!("the request broke off: {error}")).into_response(),
@@ -111,7 +111,7 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
 }
 
 /// The request with its complete body, within the time-out.
-async fn whole(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
+async fn read_body(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
     let limit = if logs_in(parts.uri.path()) { LOG_IN_BODY_LIMIT } else { BODY_LIMIT };
     let Ok(body) = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await else {
@@ -124,34 +124,34 @@ async fn whole(request: Request) -> Result<(axum::http::request::Parts, Bytes), 
 
 impl Contract {
     pub fn new(context: Context) -> Self {
-        Self { context, answers: Arc::default(), changes: Arc::default() }
+        Self { context, responses: Arc::default(), changes: Arc::default() }
     }
 
     /// A request without either header; it does not run between the comparison and the change of another one.
     async fn plain(self, request: Request, next: Next) -> Result<Response, Problem> {
-        let (parts, body) = whole(request).await?;
+        let (parts, body) = read_body(request).await?;
         let _change = self.changes.read().await;
         Ok(next.run(Request::from_parts(parts, body.into())).await)
     }
 
     async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
-        let (mut parts, body) = whole(request).await?;
-        let wanted = parts.headers.get(IF_MATCH).cloned();
+        let (mut parts, body) = read_body(request).await?;
+        let if_match = parts.headers.get(IF_MATCH).cloned();
         let Some(given) = given_key(&parts)? else {
-            return self.matching(Request::from_parts(parts, body.into()), wanted, next).await;
+            return self.matching(Request::from_parts(parts, body.into()), if_match, next).await;
         };
         // Responses may hold secrets: replaying one requires the same authorization.
         let operator = Operator::from_request_parts(&mut parts, &self.context).await?;
         let key = scope(&operator.caller, &parts, &given);
         let hash = blake3::hash(&body).to_string();
-        let slot = self.answers.lock().unwrap_or_else(PoisonError::into_inner).slot(key);
+        let slot = self.responses.lock().unwrap_or_else(PoisonError::into_inner).slot(key);
         let mut slot = slot.lock().await;
-        if let Some(saved) = slot.take().or_else(|| self.kept(&key)).filter(|it| it.until > self.now()) {
+        if let Some(saved) = slot.take().or_else(|| self.load(&key)).filter(|it| it.until > self.now()) {
             let again = if saved.body == hash { Ok(saved.again()) } else { Err(Problem::reused_key()) };
             *slot = Some(saved);
             return again;
         }
-        let answer = self.matching(Request::from_parts(parts, body.into()), wanted, next).await?;
+        let answer = self.matching(Request::from_parts(parts, body.into()), if_match, next).await?;
         if !answer.status().is_success() {
             return Ok(answer);
         }
@@ -159,7 +159,7 @@ impl Contract {
         let answer = to_bytes(body, usize::MAX).await;
         let answer = answer.map_err(|error| Problem::internal(format!("an answer broke off: {error}")))?;
         *slot = Saved::of(hash, &parts, &answer, self.now() + REPLAY_SECONDS);
-        slot.iter().for_each(|saved| self.keep(&key, saved));
+        slot.iter().for_each(|saved| self.save(&key, saved));
         Ok(Response::from_parts(parts, Body::from(answer)))
     }
 
@@ -167,14 +167,14 @@ impl Contract {
         self.context.array.now()
     }
 
-    /// Saves a response for a replay after a restart. After a crash between the change and this, a repeated request is new.
-    fn keep(&self, key: &blake3::Hash, saved: &Saved) {
+    /// Saves a response for a replay after a restart. After a crash in between, a repeated request is new.
+    fn save(&self, key: &blake3::Hash, saved: &Saved) {
         let text = serde_json::to_string(saved).expect("an answer is JSON");
         self.context.array.sealed_store().store(ExpiringKind::Reply, key.as_bytes(), saved.until, &text);
     }
 
     /// The response saved before a restart.
-    fn kept(&self, key: &blake3::Hash) -> Option<Saved> {
+    fn load(&self, key: &blake3::Hash) -> Option<Saved> {
         serde_json::from_str(&self.context.array.sealed_store().load(ExpiringKind::Reply, key.as_bytes())?)
             .ok()
     }
@@ -183,27 +183,27 @@ impl Contract {
     async fn matching(
         &self,
         request: Request,
-        wanted: Option<HeaderValue>,
+        if_match: Option<HeaderValue>,
         next: Next,
     ) -> Result<Response, Problem> {
-        let Some(wanted) = wanted else {
+        let Some(if_match) = if_match else {
             let _change = self.changes.read().await;
             return Ok(next.run(request).await);
         };
-        let _alone = self.changes.write().await;
-        let mut look = Request::new(Body::empty());
-        *look.uri_mut() = request.uri().path().parse().unwrap_or_default();
+        let _exclusive = self.changes.write().await;
+        let mut get = Request::new(Body::empty());
+        *get.uri_mut() = request.uri().path().parse().unwrap_or_default();
         for name in [AUTHORIZATION, COOKIE] {
-            look.headers_mut().extend(request.headers().get(&name).map(|value| (name, value.clone())));
+            get.headers_mut().extend(request.headers().get(&name).map(|value| (name, value.clone())));
         }
-        look.extensions_mut().extend(request.extensions().clone());
-        let found = tagged(next.clone().run(look).await).await;
+        get.extensions_mut().extend(request.extensions().clone());
+        let found = tagged(next.clone().run(get).await).await;
         if !found.status().is_success() {
             return Ok(found);
         }
         let tag = found.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
-        let wanted = wanted.to_str().unwrap_or_default();
-        let same = wanted.split(',').map(str::trim).any(|it| it == "*" || !tag.is_empty() && it == tag);
+        let if_match = if_match.to_str().unwrap_or_default();
+        let same = if_match.split(',').map(str::trim).any(|it| it == "*" || !tag.is_empty() && it == tag);
         if same { Ok(next.run(request).await) } else { Err(Problem::stale()) }
     }
 }
@@ -228,7 +228,7 @@ impl Saved {
     }
 }
 
-/// Whether the path logs in. Each log-in begins a session of its own, so that an idempotency key has no meaning.
+/// Whether the path logs in. Each log-in begins a new session, so an idempotency key has no meaning.
 fn logs_in(path: &str) -> bool {
     let path = path.strip_prefix("/api/v1/").unwrap_or_default();
     path == "session" || path == "sign-in" || path.starts_with("sign-in/")
@@ -245,8 +245,8 @@ fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, 
 }
 
 /// Scope of an idempotency key: caller, role, method and path. Not the headers with the credentials: a proxy may rewrite
-/// them, a browser sends more cookies, and a new session is still the same user. A token does not get the responses of a
-/// session of its user, nor the other way round.
+/// them, a browser sends more cookies, and a new session is still the same user. The
+/// responses of a session are not replayed to a token of the same user, nor the reverse.
 fn scope(caller: &Caller, parts: &axum::http::request::Parts, key: &HeaderValue) -> blake3::Hash {
     let caller_id = match caller.credential {
         Credential::Machine => "machine".to_owned(),
@@ -286,12 +286,12 @@ async fn tagged(response: Response) -> Response {
 
 /// The ETag of a named object; lists have none.
 fn tag(body: &[u8]) -> Option<String> {
-    let Value::Object(mut thing) = serde_json::from_slice(body).ok()? else { return None };
-    if !thing.contains_key("name") {
+    let Value::Object(mut object) = serde_json::from_slice(body).ok()? else { return None };
+    if !object.contains_key("name") {
         return None;
     }
-    VOLATILE_FIELDS.iter().for_each(|field| drop(thing.remove(*field)));
-    let hash = blake3::hash(Value::Object(thing).to_string().as_bytes());
+    VOLATILE_FIELDS.iter().for_each(|field| drop(object.remove(*field)));
+    let hash = blake3::hash(Value::Object(object).to_string().as_bytes());
     Some(format!("\"{}\"", &hash.to_hex()[..16]))
 }
 
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_tells_what_was_set_and_not_what_moves() {
+    fn a_tag_covers_settings_and_no_volatile_fields() {
         let tags = [r#"{"name":"a","mapped":1}"#, r#"{"mapped":2,"name":"a"}"#, r#"{"name":"b","mapped":1}"#]
             .map(|body| tag(body.as_bytes()));
         assert_eq!(tags[0], tags[1]);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_belongs_to_who_was_let_in_and_not_to_headers() {
+    fn an_idempotency_key_is_scoped_to_the_caller_and_not_to_headers() {
         let parts = |headers: &[(&str, &str)]| {
             let mut request = axum::http::Request::builder().method("POST").uri("/api/v1/tokens");
             for (name, value) in headers {
@@ -322,10 +322,14 @@ mod tests {
         let admin = array::Role::Admin;
         let session = |set| caller(Credential::Session(array::UserId(7), set), admin);
         let scope = |caller: &Caller, headers: &[(&str, &str)]| scope(caller, &parts(headers), &key);
-        let mine = scope(&session(1), &[("cookie", "ashlar-session=a")]);
-        assert_eq!(mine, scope(&session(1), &[("cookie", "theme=dark; ashlar-session=a")]), "another cookie");
+        let original = scope(&session(1), &[("cookie", "ashlar-session=a")]);
         assert_eq!(
-            mine,
+            original,
+            scope(&session(1), &[("cookie", "theme=dark; ashlar-session=a")]),
+            "another cookie"
+        );
+        assert_eq!(
+            original,
             scope(&session(1), &[("cookie", "ashlar-session=b")]),
             "another session of the user"
         );
@@ -336,18 +340,21 @@ mod tests {
             caller(Credential::Guest(array::DirectoryId(7), 1), admin),
             caller(Credential::Machine, admin),
         ] {
-            assert_ne!(mine, scope(&other, &[("cookie", "ashlar-session=a")]), "{other:?}");
+            assert_ne!(original, scope(&other, &[("cookie", "ashlar-session=a")]), "{other:?}");
         }
     }
 
     #[test]
-    fn the_oldest_answers_go_first() {
-        let mut answers = Answers::default();
+    fn the_oldest_responses_are_dropped_first() {
+        let mut responses = SavedResponses::default();
         let key = |number: usize| blake3::hash(&number.to_le_bytes());
-        (0..=MAX_SAVED_RESPONSES).for_each(|number| drop(answers.slot(key(number))));
-        assert_eq!((answers.slots.len(), answers.order.len()), (MAX_SAVED_RESPONSES, MAX_SAVED_RESPONSES));
+        (0..=MAX_SAVED_RESPONSES).for_each(|number| drop(responses.slot(key(number))));
+        assert_eq!(
+            (responses.slots.len(), responses.order.len()),
+            (MAX_SAVED_RESPONSES, MAX_SAVED_RESPONSES)
+        );
         assert!(
-            !answers.slots.contains_key(&key(0)) && answers.slots.contains_key(&key(MAX_SAVED_RESPONSES))
+            !responses.slots.contains_key(&key(0)) && responses.slots.contains_key(&key(MAX_SAVED_RESPONSES))
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Headers that every answer has: what browsers and proxies may not do with it.
+//! Security headers of all responses.
 
 use crate::tls::Peer;
 use axum::extract::{ConnectInfo, Request};
@@ -7,11 +7,11 @@ use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYP
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Browsers that were here over TLS come so for a year.
+/// HTTP Strict Transport Security: browsers that connected over TLS use only TLS for a year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// The middleware around all paths. Responses of the API must not be cached, as they may hold secrets. Files of the
-/// web interface say themselves how long they are good.
+/// web interface set their own cache lifetime.
 pub async fn guard(request: Request, next: Next) -> Response {
     let encrypted =
         request.extensions().get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.encrypted);

@@ -1,8 +1,8 @@
 //! HTTP views of the operator actions, and nothing of their meaning: `/api/v1`, JSON, described by OpenAPI.
 //!
-//! A handler turns an HTTP request into one [`array::Request`] and its answer into a body. Whoever may ask is decided by
-//! the [`auth::Operator`] that every handler takes. Problems are answered as RFC 9457 says, from one table. Paths
-//! outside `/api` are the web interface.
+//! A handler turns an HTTP request into one [`array::Request`] and its answer into a body. Callers are
+//! authenticated by the [`auth::Operator`] that every handler takes. Errors become RFC 9457 problems by one table.
+//! Paths outside `/api` are the web interface.
 
 mod auth;
 mod body;

@@ -75,7 +75,7 @@ pub struct Alerts {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AlertChange {
-    /// `acknowledged`, `open` (withdraws the acknowledgement) or `closed`. A closed alert cannot be reopened; it is raised anew
+    /// `acknowledged`, `open` (withdraws the acknowledgement) or `closed`. A closed alert cannot be reopened; it is raised again
     /// only if the condition clears and recurs, or escalates.
     state: AlertState,
 }

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
-/// Entries of an answer when no limit is asked for, and the most.
-const USUAL: u32 = 100;
-const MOST: u32 = 1000;
+/// Default and maximum number of entries of a response.
+const DEFAULT_LIMIT: u32 = 100;
+const MAX_LIMIT: u32 = 1000;
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
@@ -35,11 +35,11 @@ pub enum Severity {
     Critical,
 }
 
-/// Which events.
+/// Selects events.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct Which {
+struct EventQuery {
     /// Only entries with a smaller id; the last id of a page fetches the next page.
     before: Option<i64>,
     /// Maximum number of entries, 1000 at most; default 100.
@@ -51,11 +51,11 @@ struct Which {
     severity: Severity,
 }
 
-/// Which entries of the audit trail.
+/// Selects entries of the audit log.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-struct WhichAudit {
+struct AuditQuery {
     /// Only entries with a smaller id; the last id of a page fetches the next page.
     before: Option<i64>,
     /// Maximum number of entries, 1000 at most; default 100.
@@ -163,18 +163,18 @@ pub struct AuditTrail {
 }
 
 fn page(before: Option<i64>, limit: Option<u32>) -> Page {
-    Page { before, limit: limit.unwrap_or(USUAL).min(MOST) }
+    Page { before, limit: limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT) }
 }
 
 /// List events, newest first
-#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(Which), responses(
+#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventQuery), responses(
     (status = 200, description = "The events", body = Events),
     Problems,
 ))]
 async fn list_events(
     operator: Operator,
     State(context): State<Context>,
-    Asked(Which { before, limit, severity }): Asked<Which>,
+    Asked(EventQuery { before, limit, severity }): Asked<EventQuery>,
 ) -> Answer<Events> {
     let action = array::ListEvents { page: page(before, limit), least: severity.into() };
     let events = perform(operator, &context, action).await?;
@@ -182,14 +182,14 @@ async fn list_events(
 }
 
 /// List audit log entries, newest first
-#[utoipa::path(get, path = "/api/v1/audit", tag = "events", params(WhichAudit), responses(
+#[utoipa::path(get, path = "/api/v1/audit", tag = "events", params(AuditQuery), responses(
     (status = 200, description = "The audit trail", body = AuditTrail),
     Problems,
 ))]
 async fn list_audit(
     operator: Operator,
     State(context): State<Context>,
-    Asked(WhichAudit { before, limit }): Asked<WhichAudit>,
+    Asked(AuditQuery { before, limit }): Asked<AuditQuery>,
 ) -> Answer<AuditTrail> {
     let trail = perform(operator, &context, array::ListAudit { page: page(before, limit) }).await?;
     Ok(Json(AuditTrail { items: trail.into_iter().map(Into::into).collect() }))
@@ -225,7 +225,7 @@ impl From<array::Event> for Event {
 impl From<array::Audit> for Audit {
     fn from(it: array::Audit) -> Self {
         let array::Attempt { time, user, origin, action, detail } = it.attempt;
-        // Older versions kept the request in another form.
+        // Older versions stored the request in another form.
         let request = array::AuditEntry::read(&detail);
         let detail = request.as_ref().map_or(detail, array::AuditEntry::sentence);
         let array::AuditEntry { verb, noun, object, .. } = request.unwrap_or_default();

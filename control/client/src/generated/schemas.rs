@@ -68,7 +68,7 @@ pub struct Alert {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct AlertChange {
-    /**`acknowledged`, `open` (withdraws the acknowledgement) or `closed`. A closed alert cannot be reopened; it is raised anew
+    /**`acknowledged`, `open` (withdraws the acknowledgement) or `closed`. A closed alert cannot be reopened; it is raised again
 only if the condition clears and recurs, or escalates.*/
     pub state: AlertState,
 }

@@ -82,7 +82,7 @@ pub struct LatencyMap {
     offload: Vec<Option<Vec<u64>>>,
 }
 
-/// Two rows to each doubling.
+/// Bucket boundaries grow by half a power of two.
 fn heat_row(end: u64) -> u64 {
     let power = 1u64 << end.max(2).saturating_sub(1).ilog2();
     if end <= power + power / 2 { power + power / 2 } else { power * 2 }
