@@ -109,7 +109,7 @@ fn of_secrets(sealing: &SealingKey, config: &Config) -> Conditions {
         false => format!(
             "secrets can't be opened: {why}. Not usable: {}; hosts with CHAP among them can't log in. Put the file \
              secrets.key back and start the array again. If it is lost for ever: write 32 random bytes to it, start \
-             the array again, and give each of these secrets anew",
+             the array again, and set each of these secrets again",
             some_of(&shut)
         ),
     });

@@ -209,7 +209,7 @@ impl Array {
         self.bus.log_event(severity, kind, subject, message);
     }
 
-    /// The configuration. Whoever reads it may ask what reads it again: a change that waits does not come between.
+    /// The configuration. Its lock is recursive: a waiting writer does not block a reader that already holds it.
     pub(crate) fn config(&self) -> RwLockReadGuard<'_, Config> {
         self.configuration.read()
     }

@@ -1,21 +1,21 @@
-//! Who makes a request, and the credential that authenticated it.
+//! The caller of a request, and the credential that authenticated it.
 
 use records::{DirectoryId, Role, TokenId, UserId};
 
-/// Who makes a request, and with which credential.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// The user's name, for people to read: nothing is decided by it.
+    /// The user's name, for display only; authorization does not depend on it.
     pub user: String,
-    /// From where: an address, or `local`.
+    /// Origin: an address, or `local`.
     pub origin: String,
-    /// The role when the caller was let in; what counts is the role that the credential has now.
+    /// The role at authentication. Authorization uses the current role of the credential.
     pub role: Role,
-    /// What let the caller in.
+    /// The credential.
     pub credential: Credential,
 }
 
-/// What let a caller in. It is asked again when the action is carried out.
+/// What authenticated a caller. It is checked again when the request is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// The array itself, or the token in the array's folder on its machine.

@@ -1,6 +1,6 @@
 //! The configuration in memory and its records in the engine.
 //!
-//! Changes run one after another: whoever holds [`Configuration::change`] is the one that may write.
+//! Changes run one after another: only the holder of [`Configuration::change`] may write.
 
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl Configuration {
         Self { engine, config: RwLock::new(config), changing: Mutex::default() }
     }
 
-    /// The configuration. Whoever reads it may ask what reads it again: a change that waits does not come between.
+    /// The configuration. Its lock is recursive: a waiting writer does not block a reader that already holds it.
     pub fn read(&self) -> RwLockReadGuard<'_, Config> {
         self.config.read_recursive()
     }

@@ -176,7 +176,7 @@ impl Transaction<'_> {
             None => Ok(()),
         };
         if !examined.users.is_empty() {
-            // Before it is opened: that waits for whoever has it.
+            // Before it is opened, because opening waits for another user of the drive.
             judge(&DriveContents::Blank)?;
         }
         let wanted = path.to_owned();

@@ -1,5 +1,5 @@
 //! The key that locks the drives: its kind, and its rotation while hosts do I/O. Data are not rewritten: their data
-//! key is wrapped anew.
+//! key is rewrapped.
 
 use crate::array::Array;
 use crate::machine::NewKey;

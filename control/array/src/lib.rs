@@ -1,8 +1,8 @@
 //! Operator requests to the array. HTTP, command line, tests and simulation are views of the verbs declared here.
 //!
-//! The configuration lives in the engine's records, so an array comes up from its drives alone. This crate is never on
-//! the path of an I/O: it configures units and their mappings in `scsi` and log-ins in `iscsi`, and steps aside. It
-//! does not know HTTP; its types carry no wire format.
+//! The configuration lives in the engine's records, so an array starts from its drives alone. This crate is never on
+//! the path of an I/O: it configures units and their mappings in `scsi` and log-ins in `iscsi`. It does
+//! not depend on HTTP; its types carry no wire format.
 
 mod access;
 mod alert;

@@ -59,7 +59,7 @@ fn name_in_bin(config: &Config, which: &str) -> String {
 }
 
 impl Transaction<'_> {
-    /// Deletes what no host sees: into the recycle bin, or for good, which only administrators may.
+    /// Deletes what no host sees: into the recycle bin, or permanently, which requires an administrator.
     pub(crate) async fn delete(&mut self, entry: DiskEntry, eradicate: bool) -> Result<()> {
         if eradicate {
             self.array.require(self.caller, Role::Admin)?;

@@ -21,13 +21,13 @@ pub trait Request: Clone + fmt::Debug + Serialize + Send + Sync + 'static {
     /// The result.
     type Answer: fmt::Debug + Send + 'static;
 
-    /// What it is about, for the audit log.
+    /// The object of the request, for the audit log.
     fn object(&self, config: &Config, caller: &Caller) -> Object;
 
-    /// Refuses what a role alone does not decide.
+    /// Checks that go beyond the role.
     ///
     /// # Errors
-    /// When this caller may not do it.
+    /// When the caller is not allowed to make this request.
     fn authorize(&self, _: &Array, _: &Caller) -> Result<()> {
         Ok(())
     }
@@ -66,7 +66,7 @@ macro_rules! verbs {
 }
 pub(crate) use verbs;
 
-/// What a request is about.
+/// The object of a request.
 macro_rules! object {
     ($this:tt, $config:ident) => {{
         let _ = $config;
@@ -98,11 +98,11 @@ macro_rules! declare {
 pub(crate) use declare;
 
 impl Array {
-    /// Carries out a request. A change must be polled to its end: when the caller may go away (an HTTP request), it
-    /// belongs in a task of its own. One dropped half-way is completed or rolled back by the next start.
+    /// Carries out a request. A change must be polled to its end: when the caller may go away (an HTTP request), run it
+    /// in a separate task. A change dropped half-way is completed or rolled back by the next start.
     ///
     /// # Errors
-    /// When the caller may not, or it can't be done.
+    /// When the caller is not allowed to make it, or it fails.
     pub async fn perform<R: Request>(&self, caller: &Caller, request: R) -> Result<R::Answer> {
         self.authorize(caller, &request)?;
         let mut tx = Transaction::new(self, caller);
@@ -117,8 +117,8 @@ impl Array {
             Effect::Change => {
                 let _one_at_a_time = self.configuration.change().await;
                 let entry = self.begin_entry(caller, &request);
-                // Once more: a change before this one may have taken the caller's role away.
-                let outcome = match self.authorize(caller, &request).and_then(|()| self.serves()) {
+                // Checked again, because an earlier change may have revoked the caller's role.
+                let outcome = match self.authorize(caller, &request).and_then(|()| self.check_running()) {
                     Ok(()) => request.run(&mut tx).await,
                     Err(refused) => Err(refused),
                 };
@@ -129,7 +129,7 @@ impl Array {
     }
 
     /// Refuses changes once the engine has stopped.
-    fn serves(&self) -> Result<()> {
+    fn check_running(&self) -> Result<()> {
         match self.parts.engine.stopped() {
             Some(why) => Err(Error::failed("the array stopped to protect data and needs a new start", why)),
             None => Ok(()),

@@ -71,7 +71,7 @@ impl SealingKey {
         };
         opened().ok_or_else(|| {
             Error::precondition(format!(
-                "the secret of {place} was sealed with a key that is not here: give it anew, or bring the file \
+                "the secret of {place} was sealed with a key that is not here: set it again, or bring the file \
                  secrets.key of the folder where it was set"
             ))
         })

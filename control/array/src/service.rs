@@ -1,4 +1,5 @@
-//! Services: each has its own state, is given what it reads, and publishes by the event bus. None knows the array.
+//! Services. Each owns its state, receives its inputs at construction, and publishes events on the event bus. None
+//! depends on the array.
 
 pub(crate) mod accounts;
 pub(crate) mod alerts;

@@ -85,7 +85,7 @@ pub struct ChangeSnapshot {
     pub change: SnapshotChange,
 }
 
-/// Delete a snapshot that no host sees: into the recycle bin, or for good.
+/// Delete a snapshot that no host sees: into the recycle bin, or permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeleteSnapshot {
     /// Its name.

@@ -65,7 +65,7 @@ pub struct ChangeVolume {
     pub change: VolumeChange,
 }
 
-/// Delete a volume that no host sees: into the recycle bin, or for good.
+/// Delete a volume that no host sees: into the recycle bin, or permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeleteVolume {
     /// Its name.

@@ -141,7 +141,7 @@ impl Accounts {
         };
         match verified.id == id && verified.password_set == password_set {
             true => Ok(()),
-            false => Err(Error::forbidden("the password was set anew meanwhile: sign in again")),
+            false => Err(Error::forbidden("the password has been changed: sign in again")),
         }
     }
 

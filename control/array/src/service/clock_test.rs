@@ -33,14 +33,14 @@ fn it_never_runs_faster_than_the_uptime_of_the_machine() {
 }
 
 #[test]
-fn little_by_little_is_a_jump_as_well() {
+fn small_steps_add_up_to_a_jump() {
     let mut clock = Clock::resume(None, &moment(NOW, 1, 0));
     let steps = (1..100).find(|step| clock.look(&moment(NOW + step * 61, 1, *step)));
     assert_eq!(steps, Some(6), "more than 300 seconds apart");
 }
 
 #[test]
-fn a_restart_of_the_process_is_measured() {
+fn a_restart_of_the_process_continues_from_the_uptime() {
     let mut clock = Clock::resume(None, &moment(NOW, 1, 100));
     clock.look(&moment(NOW + 10, 1, 110));
     let stop = moment(NOW + 10, 1, 110);
@@ -53,7 +53,7 @@ fn a_restart_of_the_process_is_measured() {
 }
 
 #[test]
-fn over_a_restart_of_the_machine_the_time_of_day_is_believed_for_a_day_in_all() {
+fn over_reboots_the_time_of_day_is_trusted_for_a_day_in_total() {
     let mut clock = Clock::resume(None, &moment(NOW, 1, 100));
     let mut wall = NOW;
     for boot in 2..6 {
@@ -78,7 +78,7 @@ fn over_a_restart_of_the_machine_the_time_of_day_is_believed_for_a_day_in_all() 
 }
 
 #[test]
-fn a_machine_that_was_taken_back_to_an_earlier_moment_is_another_start() {
+fn a_machine_restored_to_an_earlier_moment_counts_as_a_reboot() {
     let clock = Clock::resume(None, &moment(NOW, 1, 1000));
     let stop = moment(NOW + 5000, 1, 6000);
     let start = moment(NOW + 5600, 1, 2000);
@@ -86,7 +86,7 @@ fn a_machine_that_was_taken_back_to_an_earlier_moment_is_another_start() {
 }
 
 #[test]
-fn what_is_confirmed_is_the_time() {
+fn a_confirmed_time_is_used() {
     let mut clock = Clock::resume(None, &moment(NOW, 1, 0));
     for wall in [NOW + 30 * DAY, NOW - 30 * DAY] {
         let jumped = moment(wall, 1, 10);

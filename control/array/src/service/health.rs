@@ -1,4 +1,4 @@
-//! Drive health (SMART), read from the drives now and then by a background task.
+//! Drive health (SMART), polled by a background task.
 
 use crate::condition::{self, About, Conditions};
 use crate::env::Env;
@@ -10,7 +10,7 @@ use shelf::pool::{DriveState, DriveStatus, Pool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How often each drive is asked, in seconds.
+/// Polling interval of each drive, in seconds.
 const INTERVAL_SECONDS: u64 = 600;
 /// Parts of a hundred of the writes that a drive was made for, with how much it matters when they are used: the first that
 /// holds.
@@ -21,13 +21,13 @@ const WORN: [(u64, Severity); 2] = [(100, Severity::Critical), (90, Severity::Wa
 struct HealthCache {
     /// By the identity of the drive.
     drives: BTreeMap<u128, Health>,
-    /// When they were asked, in seconds since 1970.
+    /// Time of the last poll, in seconds since 1970.
     asked: Option<u64>,
-    /// They are being asked.
+    /// A poll is running.
     asking: bool,
 }
 
-/// Has the drives asked for their health, and remembers what they reported.
+/// Polls the health of the drives and keeps their last reports.
 pub(crate) struct HealthMonitor {
     env: Arc<Env>,
     pool: Arc<dyn Pool>,
@@ -40,12 +40,12 @@ impl HealthMonitor {
         Self { env, pool, machine, cache: Arc::default() }
     }
 
-    /// The health that a drive reported last; empty before it was asked.
+    /// The health that a drive reported last; empty before the first poll.
     pub fn of(&self, drive: u128) -> Health {
         self.cache.lock().drives.get(&drive).cloned().unwrap_or_default()
     }
 
-    /// Has all drives asked when it is time, or one of them never was.
+    /// Starts a poll of all drives when it is due, or when a drive has never been polled.
     pub fn watch(&self) {
         let there =
             self.pool.status().drives.into_iter().filter_map(|drive| Some((drive.drive, drive.name?)));
@@ -61,14 +61,14 @@ impl HealthMonitor {
         tokio::spawn(ask(self.machine.clone(), drives, self.cache.clone()));
     }
 
-    /// Drives that fail, or are worn.
+    /// Drives that are failing or worn.
     pub fn conditions(&self) -> Conditions {
         let drives = self.pool.status().drives;
         of_health(drives.iter().map(|drive| (drive, self.of(drive.drive))))
     }
 }
 
-/// Asks one drive after the other: they share buses.
+/// Polls the drives one after the other, because they share buses.
 async fn ask(machine: Arc<dyn Machine>, drives: Vec<(u128, String)>, cache: Arc<Mutex<HealthCache>>) {
     let mut found = BTreeMap::new();
     for (drive, path) in drives {
@@ -88,7 +88,7 @@ fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Health)>) -> Con
         if health.passed == Some(false) {
             condition::add(&mut found, "drive.failing", Severity::Critical, about, &|| {
                 format!(
-                    "the drive of slot {slot} ({path}) says of itself that it fails, or soon will (SMART): replace it now"
+                    "the drive of slot {slot} ({path}) reports that it is failing, or soon will (SMART): replace it now"
                 )
             });
         }

@@ -149,8 +149,8 @@ impl EventBudget {
 }
 
 impl LoginLog {
-    /// Enters a refused log-in. Where there is no room the oldest goes, of unknown initiators first: whoever makes up
-    /// names does not push out the entries of a host.
+    /// Records a refused log-in. In a full log the oldest entry is dropped, those of unknown initiators first, so that
+    /// invented names do not displace the entries of a host.
     fn enter(&mut self, item: &Item, host: Option<&str>, now: u64) {
         let What::Refused { cause, reason } = &item.what else { return };
         let is_like = |known: &&mut RefusedLogin| {

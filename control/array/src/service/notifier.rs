@@ -1,7 +1,7 @@
 //! Delivery of alerts to notification targets: e-mail, webhook, syslog, SNMP.
 //!
-//! Targets are records. Notifications wait in memory, are sent on threads of their own, and are sent again after a
-//! failure. After a restart only new alerts are sent, not what was waiting.
+//! Targets are configuration records. Notifications are queued in memory, sent on separate threads, and retried after
+//! a failure. The queues are lost in a restart.
 
 use crate::bus::{EventBus, Update};
 use crate::condition::{self, About, Conditions};
@@ -20,22 +20,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 
-/// How often the queues are looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// A target that fails so often one after the other is worth an alert.
-const FAILING: u32 = 3;
+/// Polling interval of the queues.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Consecutive failures of a target that raise an alert.
+const FAILURES_FOR_ALERT: u32 = 3;
 /// Notifications that wait to be sent, by target.
 #[derive(Default)]
 struct Deliveries(Mutex<BTreeMap<TargetId, DeliveryQueue<Notification>>>);
 
 impl Deliveries {
-    /// Queues a notification for the targets that want its severity.
+    /// Queues a notification for the enabled targets whose minimum severity it reaches.
     fn put(&self, config: &Config, notification: &Notification) {
         let mut queues = self.0.lock();
         queues.retain(|id, _| config.targets.get(*id).is_some());
         let severity = notification.alert.condition.severity;
-        let wants = |target: &&TargetEntry| target.enabled && severity >= target.least;
-        for target in config.targets.iter().filter(wants) {
+        let accepts = |target: &&TargetEntry| target.enabled && severity >= target.least;
+        for target in config.targets.iter().filter(accepts) {
             if !queues.entry(target.id).or_default().put(notification.clone()) {
                 tracing::warn!(target = target.name, "a notification is dropped: too many wait");
             }
@@ -69,7 +69,7 @@ impl Deliveries {
 
     /// Whether deliveries to a target fail repeatedly.
     fn is_failing(&self, id: TargetId) -> bool {
-        self.0.lock().get(&id).is_some_and(|queue| queue.tries() >= FAILING)
+        self.0.lock().get(&id).is_some_and(|queue| queue.tries() >= FAILURES_FOR_ALERT)
     }
 
     /// A target with the state of its deliveries.
@@ -99,7 +99,7 @@ pub struct Notifier {
     configuration: Arc<Configuration>,
     sealing: Arc<SealingKey>,
     identity: ArrayIdentity,
-    /// When the array began to serve, in seconds since 1970.
+    /// Start time of the array, in seconds since 1970.
     started: u64,
     deliveries: Deliveries,
 }
@@ -124,16 +124,16 @@ impl Notifier {
         self.deliveries.retry(id);
     }
 
-    /// Drops what waits for a target.
+    /// Drops the queue of a target.
     pub(crate) fn forget(&self, id: TargetId) {
         self.deliveries.forget(id);
     }
 
-    /// Delivers alerts to notification targets. Never ends; belongs in a task of its own.
+    /// Delivers alerts to notification targets. Does not return; run it in a separate task.
     pub async fn deliver(self: Arc<Self>) {
         let mut updates = self.bus.subscribe();
-        let mut look = tokio::time::interval(LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut poll = tokio::time::interval(POLL_INTERVAL);
+        poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 update = updates.recv() => match update {
@@ -147,7 +147,7 @@ impl Notifier {
                     }
                     Err(RecvError::Closed) => return,
                 },
-                _ = look.tick() => {}
+                _ = poll.tick() => {}
             }
             self.send_due();
         }
@@ -159,7 +159,7 @@ impl Notifier {
         Notification { array, serial: self.identity.serial.clone(), uptime, change, alert }
     }
 
-    /// Sends what is due, each on a thread of its own: the other side may take its time.
+    /// Sends what is due, each on a separate thread, because a target may be slow.
     fn send_due(self: &Arc<Self>) {
         let due = self.deliveries.take_due(&self.configuration.read(), self.env.uptime_seconds());
         for (target, notification) in due {
@@ -192,7 +192,7 @@ impl Notifier {
         target.destination.send(secret, notification, self.env.seconds()).map_err(|error| error.to_string())
     }
 
-    /// Sends a notification that says that it is a test, and waits for it.
+    /// Sends a test notification and waits for the result.
     pub(crate) async fn test(&self, name: &str) -> Result<()> {
         let target = self.configuration.read().targets.named(name)?.clone();
         let now = self.env.seconds();
@@ -211,7 +211,7 @@ impl Notifier {
         let (sender, sent) = tokio::sync::oneshot::channel();
         let started = on_thread(move || {
             let outcome = target.destination.send(secret.as_ref().map(Secret::expose), &notification, now);
-            // Whoever asked may be gone.
+            // The requester may have given up.
             let _ = sender.send(outcome);
         });
         started.map_err(|error| Error::failed("a thread can't be started", error))?;
@@ -222,7 +222,7 @@ impl Notifier {
         }
     }
 
-    /// Targets that nothing gets to.
+    /// Targets whose deliveries fail repeatedly.
     pub(crate) fn conditions(&self) -> Conditions {
         let (mut found, config) = (Conditions::default(), self.configuration.read());
         for target in config.targets.iter().filter(|target| target.enabled) {
@@ -230,7 +230,7 @@ impl Notifier {
                 let about = About { noun: TargetEntry::NOUN, name: &target.name, key: &target.place() };
                 condition::add(&mut found, "notification.failing", Severity::Warning, Some(about), &|| {
                     format!(
-                        "nothing gets to the notification target {:?}: test it (ashlar notification test)",
+                        "deliveries to the notification target {:?} fail: test it (ashlar notification test)",
                         target.name
                     )
                 });

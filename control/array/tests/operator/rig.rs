@@ -23,19 +23,19 @@ use std::time::{Duration, UNIX_EPOCH};
 const OLD_KEY: [u8; KEY_BYTES] = [1; KEY_BYTES];
 const NEW_KEY: [u8; KEY_BYTES] = [2; KEY_BYTES];
 
-/// The drives; what is on them outlives the array.
+/// The drives, whose contents outlive the array.
 pub struct Rig {
     drives: Vec<Arc<MemDrive>>,
     random: Arc<AtomicU64>,
     /// Seconds since 1970, as they pass.
     pub clock: Arc<AtomicU64>,
-    /// How far the machine's clock is ahead of that.
+    /// Offset of the machine's clock from it.
     pub skew: Arc<AtomicI64>,
-    /// Which start of the machine it is.
+    /// Number of the machine's boot.
     pub boot: Arc<AtomicU64>,
     history: Arc<Store>,
     pub machine: Arc<Bench>,
-    /// The drives are made encrypted.
+    /// Whether new drives are encrypted.
     encrypted: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Rig {
 pub struct Bench {
     /// By path.
     pub spare: Mutex<BTreeMap<String, Arc<MemDrive>>>,
-    /// What the array said.
+    /// Drive paths that the array saved.
     pub remembered: Mutex<Vec<String>>,
     /// What drives tell of themselves, by path.
     pub health: Mutex<BTreeMap<String, Health>>,
@@ -55,7 +55,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Puts a blank drive there.
+    /// Adds a blank drive at a path.
     pub fn plug(&self, path: &str) -> Arc<MemDrive> {
         let drive = MemDrive::new(path, 16 << 20);
         self.spare.lock().unwrap().insert(path.into(), drive.clone());
@@ -103,7 +103,7 @@ impl Machine for Bench {
     }
 }
 
-/// An array that is up.
+/// A running array.
 pub struct Up {
     pub array: Arc<Array>,
     pub engine: Arc<Engine>,
@@ -130,7 +130,7 @@ impl Rig {
         Self { drives, random, clock, skew, boot, history, machine: Arc::default(), encrypted: false }
     }
 
-    /// With drives that are made encrypted.
+    /// With encrypted drives.
     pub fn encrypted() -> Self {
         Self { encrypted: true, ..Self::new() }
     }
@@ -151,7 +151,7 @@ impl Rig {
         })
     }
 
-    /// Brings the array up with a fuse that does not blow.
+    /// Starts the array without a power loss.
     pub async fn up(&self) -> Up {
         self.up_with_fuse(i64::MAX, false).await.expect("the array comes up")
     }
@@ -161,7 +161,7 @@ impl Rig {
         self.up_on(&self.drives, appends, last_is_written).await
     }
 
-    /// Brings the array up without one of its drives.
+    /// Starts the array without one of its drives.
     pub async fn up_without(&self, drive: usize) -> Up {
         let mut drives = self.drives.clone();
         drives.remove(drive);
@@ -297,7 +297,7 @@ pub struct Step {
     run: Arc<dyn Fn(Arc<Array>, Caller) -> Answered + Send + Sync>,
 }
 
-/// What a request of any verb answers, as text.
+/// The response to a request of any verb, as text.
 type Answered = Pin<Box<dyn Future<Output = Result<String, Error>> + Send>>;
 
 impl Step {
@@ -306,7 +306,7 @@ impl Step {
         (self.run)(up.array.clone(), caller.clone()).await
     }
 
-    /// Carries it out for the usual caller.
+    /// Carries it out for the default caller.
     pub async fn ok(&self, up: &Up) -> String {
         self.perform(up, &ada()).await.unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
@@ -334,7 +334,7 @@ macro_rules! steps {
 }
 pub(crate) use steps;
 
-/// Who asks in tests.
+/// The default caller of tests.
 fn ada() -> Caller {
     let credential = Credential::Machine;
     Caller { user: "ada".into(), origin: "10.0.0.7".into(), role: Role::Admin, credential }
@@ -381,25 +381,25 @@ impl Up {
         }
     }
 
-    /// Stops in good order.
+    /// Shuts down cleanly.
     pub async fn down(self) {
         self.engine.shutdown().await.expect("a last checkpoint");
         self.background.await.expect("the background ends");
     }
 
-    /// Is gone, like a process that was killed.
+    /// Ends like a killed process.
     pub async fn crash(self) {
         self.background.abort();
         let _ = self.background.await;
     }
 }
 
-/// Carries a request out for the usual caller, who is not refused.
+/// Carries out a request of the default caller, which must succeed.
 pub async fn ok<R: Request>(up: &Up, request: R) -> R::Answer {
     up.perform(request.clone()).await.unwrap_or_else(|error| panic!("{request:?}: {error}"))
 }
 
-/// The error with which a request of the usual caller is refused.
+/// The error of a request of the default caller, which must fail.
 pub async fn refused<R: Request>(up: &Up, request: R) -> Error {
     match up.perform(request.clone()).await {
         Ok(answer) => panic!("{request:?}: {answer:?}"),
