@@ -262,7 +262,7 @@ fn read_access(data: &Path) -> Result<(String, String)> {
         serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     let field = |name: &str| {
         access.get(name).and_then(Value::as_str).map(str::to_owned).with_context(|| {
-            format!("{} has no {name:?}; starting ashlard again writes it anew", path.display())
+            format!("{} has no {name:?}; a restart of ashlard writes it again", path.display())
         })
     };
     Ok((field("url")?, field("token")?))

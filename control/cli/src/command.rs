@@ -240,7 +240,7 @@ impl Cli {
         client.only_read();
         loop {
             let shown = self.output.show(&self.noun.clone().run(&client)?)?;
-            print(&if self.output.is_for_people() { format!("{}{shown}", CLEAR) } else { shown });
+            print(&if self.output.is_for_terminal() { format!("{}{shown}", CLEAR) } else { shown });
             std::thread::sleep(Duration::from_secs(pause.max(1)));
         }
     }

@@ -24,7 +24,7 @@ pub enum Format {
 
 impl Format {
     /// Whether it is for a terminal.
-    pub fn is_for_people(self) -> bool {
+    pub fn is_for_terminal(self) -> bool {
         matches!(self, Format::Table | Format::Wide)
     }
 
