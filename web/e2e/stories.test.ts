@@ -17,7 +17,7 @@ test("a user signs in, sees the name, and is asked again when the session is ove
   await expect(who).toBeVisible();
   await expect(page.getByRole("link", { name: "Audit log" })).toHaveCount(0);
 
-  // Another password ends the session; whoever was in comes back to the same page.
+  // Another password ends the session; after a new sign-in the same page is shown.
   await array.ask("PATCH", "users/ada", { password: "a better password" });
   await expect(page.getByText("The session is over")).toBeVisible();
   await expect(page.getByRole("textbox", { name: "User" })).toHaveValue("ada");

@@ -1,4 +1,4 @@
-/** The walk of docs/tour.md, as a new user makes it. `npm run tour` takes its pictures anew. */
+/** The walk of docs/tour.md, as a new user makes it. `npm run tour` takes its pictures. */
 import { mkdirSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { expect, test } from "./array";

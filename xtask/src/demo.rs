@@ -149,7 +149,7 @@ fn walk(array: &mut Array, folder: &Path) -> Result<()> {
     same(&image, &back)?;
     deduplicated(&first, &second)?;
 
-    step("stopping the array in good order, and starting it once more");
+    step("shutting the array down, and starting it again");
     array.stop()?;
     array.restart()?;
     fetch(array, 0, &back)?;

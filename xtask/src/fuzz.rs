@@ -1,6 +1,6 @@
 //! Fuzzing of every parser of outside bytes: the targets of `proof/fuzz` under libFuzzer and the address sanitizer. It is
 //! not part of `test`, where the same targets run over their corpus and variations of it (`proof/fuzz/tests`), since it
-//! compiles everything once more.
+//! compiles everything again.
 //!
 //! The flags are those of `cargo fuzz`, which therefore need not be installed, but for one: a crate is compiled in
 //! several units, as that takes a third of the time.

@@ -110,7 +110,7 @@ fn in_folder(folder: &Path, args: &Args) -> Result<Case> {
         machine.keyboard.write_all(b"end\n").context("a machine's console")?;
     }
     let verified = await_end(machines, "verified")?;
-    eprintln!("killing it again, and booting every clone once more");
+    eprintln!("killing it again, and booting every clone again");
     array.kill()?;
     array.restart()?;
     let machines = boot(&image, &array, count)?;

@@ -140,7 +140,7 @@ pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The key in `secrets.key` that seals secrets on the drives. Created only if nothing is sealed yet: a new key would make
-/// sealed secrets useless for good.
+/// sealed secrets permanently unusable.
 ///
 /// # Errors
 /// Why there is no key.

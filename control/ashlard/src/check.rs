@@ -108,7 +108,7 @@ async fn write(check: &Check, drives: &[Arc<dyn Drive>], planned: Option<&Repair
     Ok(repair)
 }
 
-/// Opens the array anew, as the daemon will, and returns the defects that are left.
+/// Reopens the array, as the daemon will, and returns the remaining defects.
 async fn verify(check: &Check, drives: &[Arc<dyn Drive>]) -> Result<Vec<String>> {
     let (_shelf, engine, mut defects) = open(check, drives.to_vec()).await?;
     defects.extend(engine.check_with_progress(&mut progress()).await?);

@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 4] = ["/usr/sbin/wipefs", "/sbin/wipefs", "/usr/bin/wipef
 /// Time-out, after which it is killed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Examines a path. A path where there is no drive has neither users nor signatures: whoever opens it says why.
+/// Examines a path. A path without a drive has neither users nor signatures; opening it reports why.
 ///
 /// # Errors
 /// When it can't be known what is on a drive, or who uses it, with what to do.

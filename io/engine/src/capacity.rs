@@ -243,7 +243,7 @@ fn live_bytes(state: &State) -> u64 {
     state.maps.usage.physical + state.maps.usage.metadata + renewed_bytes(state)
 }
 
-/// Upper bound of the bytes that mutations add to the metadata of an array for good.
+/// Upper bound of the bytes that mutations add permanently to the metadata of an array.
 fn growth(state: &State, mutations: &[Mutation]) -> u64 {
     let height = |volume: u32| state.volume(volume).map_or(0, |volume| u64::from(volume.tree.level));
     let leaves = |blocks: u64| blocks.div_ceil(FAN as u64) + 1;

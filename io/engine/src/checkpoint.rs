@@ -160,7 +160,7 @@ impl Checkpointer {
     /// flushed.
     async fn load_stale(&mut self) -> block::Result<()> {
         for page in std::mem::take(&mut self.stale) {
-            // A page that can't be read stays as it is: whoever needs it gets an error.
+            // A page that can't be read stays as it is: reading it later returns an error.
             if self.core.load(Need::Map(page)).await.is_ok() {
                 self.core.state.write().maps.mark(page);
             }

@@ -190,7 +190,7 @@ impl Engine {
         self.core.inconsistencies.list()
     }
 
-    /// Why the engine stopped for good, if it did: nothing can be changed any more.
+    /// Why the engine stopped permanently, if it did: all changes are refused.
     pub fn stopped(&self) -> Option<String> {
         self.core.journal.stopped()
     }
@@ -244,7 +244,7 @@ impl Engine {
         *self.core.log_writes.lock()
     }
 
-    /// The background work. Whoever opened the engine drives this future, on a thread of its own if there is one; it ends
+    /// The background work. The opener of the engine polls this future, preferably on a separate thread. It ends
     /// after [`Engine::shutdown`], or when the engine stopped. Only the first call has work to do.
     pub fn background(&self) -> impl Future<Output = ()> + Send + 'static {
         self.background_with_rest(|_| std::future::ready(()))

@@ -1,6 +1,6 @@
 //! Conversion of errors of the shelf and of decoders to errors of the engine.
 //!
-//! Each of them stops the engine for good: after a failed write or damaged metadata it could not guarantee what it
+//! Each of them stops the engine permanently: after a failed write or damaged metadata it could not guarantee what it
 //! acknowledges.
 
 use crate::codec::Malformed;

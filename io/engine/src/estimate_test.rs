@@ -21,7 +21,7 @@ fn zeros_copies_and_text_are_told_apart() {
     estimator.feed(1, 0, &noise(1, 16));
     estimator.feed(1, 100, &vec![0; 8 * BLOCK]);
     estimator.feed(1, 200, &text);
-    // The same once more, on another volume and at another place; and a last block that is not whole.
+    // The same again, on another volume and at another place; and a last block that is not whole.
     estimator.feed(2, 5, &noise(1, 16));
     estimator.feed(2, 90, &[7; 100]);
     let block = BLOCK as u64;

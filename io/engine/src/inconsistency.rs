@@ -1,5 +1,5 @@
-//! Inconsistencies: metadata on media that can't be true although checksums hold. Whoever meets one notes it, leaves
-//! the concerned metadata out, and goes on: an operation that needs it fails, all others are not affected.
+//! Inconsistencies: metadata on media that can't be true although checksums hold. The code that finds one
+//! records it and skips the affected metadata: an operation that needs it fails, all others continue.
 //!
 //! During an opening an inconsistency either can be resolved without loss, or the opening is refused: see
 //! [`Findings`].

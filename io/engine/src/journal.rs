@@ -172,7 +172,7 @@ impl Journal {
         self.state.lock().stopped.clone()
     }
 
-    /// Stops the journal for good: nothing is acknowledged from now on.
+    /// Stops the journal permanently: nothing is acknowledged from now on.
     pub fn stop(&self, why: String) {
         let mut state = self.state.lock();
         tracing::error!("the engine stops: {why}");

@@ -4,7 +4,7 @@
 //! flushes the data of the journal, deduplicated and compressed, to frames of the log, `checkpoint` makes that
 //! durable, and `cleaner` reclaims space. The way up is `read`.
 //!
-//! The engine makes no system call, starts no thread and reads no clock; whoever opens it drives
+//! The engine makes no system call, starts no thread and reads no clock; its opener polls
 //! [`Engine::background`].
 
 mod adaptivity;

@@ -413,7 +413,7 @@ impl Maps {
         }
     }
 
-    /// Replaces flushed slots in a page by their blocks for good, if the page is still as it was when they were
+    /// Replaces flushed slots in a page by their permanent blocks, if the page is still as it was when they were
     /// looked up.
     pub fn settle(&mut self, page: u64, seen: &std::sync::Arc<Node>, resolved: &Node) {
         if !self.nodes.amend(page, seen, *resolved) {

@@ -463,12 +463,12 @@ impl Core {
             }
             let before = maps.table.pages.get(page).map(|body| (**body).clone());
             let is_same = |one: &TablePage| {
-                one.iter().map(|(index, frame)| (index, frame.location, frame.stored, frame.live())).eq(repaired
+                one.iter().map(|(index, frame)| (index, frame.location, frame.stored, frame.live())).eq(
+                    repaired.iter().map(|(index, frame)| (index, frame.location, frame.stored, frame.live())),
+                ) && one
                     .iter()
-                    .map(|(index, frame)| (index, frame.location, frame.stored, frame.live())))
-                    && one.iter().zip(repaired.iter()).all(|((_, one), (_, other))| {
-                        (0..8).all(|index| one.refs(index) == other.refs(index))
-                    })
+                    .zip(repaired.iter())
+                    .all(|((_, one), (_, other))| (0..8).all(|index| one.refs(index) == other.refs(index)))
             };
             if differs || !before.as_ref().map_or_else(|| is_same(&body) && !repaired.is_empty(), is_same) {
                 maps.table.replace(page, repaired);

@@ -197,7 +197,7 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 
 impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
-        // Before the turn is released: whoever gets it finds that nobody writes.
+        // Before the turn is released, so that its next holder finds no writer.
         self.shared.gate.writing.store(false, Ordering::SeqCst);
     }
 }

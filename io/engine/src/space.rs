@@ -100,7 +100,7 @@ impl SegmentCounts {
         self.free.store(free, Ordering::Release);
     }
 
-    /// Drives have room for so many more segments: fewer than are free, if some drives have gone for good.
+    /// Drives have room for so many more segments: fewer than are free, if some drives have failed permanently.
     pub fn set_room(&self, room: u32) {
         let free = self.free.load(Ordering::Acquire);
         self.usable.store(self.total() - free + free.min(room), Ordering::Release);

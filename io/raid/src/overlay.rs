@@ -1,4 +1,4 @@
-//! A copy-on-write drive in memory: opening a shelf over such drives shows what opening it for good would do, and the
+//! A copy-on-write drive in memory: opening a shelf over such drives shows what opening it on the real drives would do, and the
 //! drives stay as they are.
 
 use crate::{ALIGN, AlignedBuf, Done, Drive};

@@ -87,7 +87,7 @@ pub enum Error {
         /// Drive, operation, position and the system's message.
         what: String,
     },
-    /// A newer owner has taken the shelf; this one must stop for good.
+    /// A newer owner has taken the shelf; this one must stop permanently.
     #[error("fenced by epoch {epoch}")]
     Fenced {
         /// The epoch of the newer owner.

@@ -1,8 +1,8 @@
 //! A hypervisor host as storage sees it: virtual machines and the data mover as worlds with outstanding commands, a
 //! scheduler for each disk, paths with queues and links, and the figures that `esxtop` would show.
 //!
-//! The model is pure: time is an argument, chance a seed, and the array whoever takes what [`Host::advance`] sends and
-//! reports it to [`Host::answered`]. Against [`crate::ideal`] it runs in virtual time, against a real array in real time.
+//! The model is pure: time is an argument, chance a seed, and the array is what takes the commands of [`Host::advance`] and
+//! reports them to [`Host::answered`]. Against [`crate::ideal`] it runs in virtual time, against a real array in real time.
 //!
 //! A command's life: a world issues it → it waits in its disk's queue (KAVG, QUED) until the disk has less than its
 //! limit under way (ACTV) → a path is chosen → the link takes it, half a round trip goes by → the array has it → its

@@ -175,7 +175,7 @@ impl Drop for Process {
     }
 }
 
-/// Makes a volume's file anew: nothing in it, and all of it a hole.
+/// Recreates a volume's file, empty and sparse.
 pub(crate) fn blank_file(file: &Path, bytes: u64) -> Result<()> {
     let _ = std::fs::remove_file(file);
     Ok(std::fs::File::create(file)?.set_len(bytes)?)

@@ -209,7 +209,7 @@ impl Drives {
         true
     }
 
-    /// Cuts the power: what is not durable is kept, lost or torn, page by page, and whoever ran is cut off.
+    /// Cuts the power: what is not durable is kept, lost or torn, page by page, and running requests are cut off.
     pub fn crash(&self) {
         let dropped: Vec<_> = {
             let mut state = self.lock();

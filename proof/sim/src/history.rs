@@ -272,7 +272,7 @@ pub struct Known {
 type Profile = (Geometry, bool, u64);
 
 impl Known {
-    /// What a disk says of itself, and until when it is kept.
+    /// Properties of a disk, and until when it is retained.
     pub fn of(disk: &dyn Disk, kept_until: u64) -> Self {
         Self { geometry: disk.geometry(), read_only: disk.is_read_only(), kept_until, state: disk.state() }
     }

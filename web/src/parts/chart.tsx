@@ -54,7 +54,7 @@ export function Chart({ title, times, lines, format, binary = false, height = 20
       made.destroy();
       plot.current = null;
     };
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- made anew only when its shape changes
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- recreated only when its shape changes
   }, [shape]);
   useEffect(() => {
     plot.current?.setData(dataOf({ times, lines }));

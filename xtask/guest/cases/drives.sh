@@ -117,7 +117,7 @@ for second in range(min(answers), max(answers) + 1):
 ' "$began" $EVENTS
 }
 
-# rot N...: flips a bit in one of a hundred pages of drives that were ever written, below whoever reads them.
+# rot N...: flips a bit in one of a hundred pages of drives that were ever written, below the readers.
 rot() {
   python3 - "$sectors" "$@" <<'PY'
 import os, random, sys

@@ -82,7 +82,7 @@ used() {
     btrfs) sync; btrfs filesystem df -b /mnt/btrfs | sed 's/.*used=//' | awk '{ sum += $1 } END { printf "%.0f\n", sum }' ;;
   esac
 }
-# clones FILE: golden images, after the blocks that the loads used, each with a sixty-fourth of its blocks written anew.
+# clones FILE: golden images, after the blocks that the loads used, each with a sixty-fourth of its blocks rewritten.
 clones() {
   local n
   for n in $(seq $CLONES); do
@@ -129,7 +129,7 @@ for round in $(seq $ROUNDS); do
   done
 done
 
-say "$CLONES copies of $((GOLDEN >> 20)) MiB of this system, a sixty-fourth of each written anew"
+say "$CLONES copies of $((GOLDEN >> 20)) MiB of this system, a sixty-fourth of each rewritten"
 declare -A took
 mkdir -p /mnt/btrfs; mkfs.btrfs -q /dev/mapper/btrfs >/dev/null 2>&1; mount -o compress=zstd /dev/mapper/btrfs /mnt/btrfs
 for target in array vdo; do
@@ -157,6 +157,6 @@ row "processor time of a read" µs "$TARGETS" read 4
 row "64 MiB by EXTENDED COPY" ms "array lio vdo" copy 2
 row "64 MiB of zeros by the host's BLKZEROOUT" ms "$TARGETS" zero 2
 ratio() { awk -v a=$((CLONES * GOLDEN)) -v b="${took[$1]}" 'BEGIN { printf "%.2f", a / b }'; }
-figure "$CLONES clones of $((GOLDEN >> 20)) MiB, 1/64 of each written anew: written to stored" ":1" \
+figure "$CLONES clones of $((GOLDEN >> 20)) MiB, 1/64 of each rewritten: written to stored" ":1" \
   "array=$(ratio array)" "vdo=$(ratio vdo)" "btrfs zstd=$(ratio zstd)" "with duperemove=$(ratio btrfs)" "qcow2 zstd=$(ratio qcow2)"
 tell note "dm-vdo's index has 0.25 GB of memory, the array's 64 MiB. duperemove works after the fact, with its own 128 KiB blocks."

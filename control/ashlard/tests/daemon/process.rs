@@ -81,7 +81,7 @@ fn ashlar() -> &'static Path {
     PATH.get_or_init(|| {
         let release = Path::new(ASHLARD).parent().unwrap().ends_with("release");
         let mut build = Command::new(env!("CARGO"));
-        // All of the workspace: with fewer packages their dependencies would be compiled once more, with fewer features.
+        // All of the workspace: with fewer packages their dependencies would be compiled again, with fewer features.
         build.args(["build", "--quiet", "--workspace", "--bins", "--examples"]);
         // The build of `api` looks at it: everything from there on would be compiled for this test alone.
         build.env_remove("CARGO_MANIFEST_DIR");

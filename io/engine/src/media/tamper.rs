@@ -1,6 +1,6 @@
 //! Tampering: makes media inconsistent while their checksums hold, as input of tests and fuzzing of recovery, check
 //! and repair. One object of the newest checkpoint, or one record of the journal, is changed; what refers to it is
-//! written anew, so that nothing else on the shelf differs.
+//! rewritten, so that nothing else on the shelf differs.
 
 use super::fields::{self, Field};
 use crate::entry::BLOCK;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// What was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// Nothing: everything is written anew as it was.
+    /// Nothing: everything is rewritten unchanged.
     Nothing,
     /// The engine's part of the superblock.
     Superblock,

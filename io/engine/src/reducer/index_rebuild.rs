@@ -1,7 +1,7 @@
 //! Index rebuild: warms up the deduplication index after a start.
 //!
 //! The index is in memory alone. While the array is idle, the frames of the log are read, a few at a time, and their
-//! fingerprints are inserted. No I/O waits for it: a copy that the index does not know yet is stored once more.
+//! fingerprints are inserted. No I/O waits for it: a copy that the index does not know yet is stored again.
 
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
@@ -14,7 +14,7 @@ pub struct IndexRebuild {
     /// The next page of the frame table, and the end of the pages.
     next: u64,
     end: u64,
-    /// Frames of the page at hand.
+    /// Frames of the current page.
     frames: Vec<(u64, Frame)>,
 }
 

@@ -66,7 +66,7 @@ fn serve(engine: &Engine, hosts: impl Future<Output = ()>) {
     }
 }
 
-/// Half of the drives fail for good, one after the other, and nobody replaces them.
+/// Half of the drives fail permanently, one after the other, and are not replaced.
 #[test]
 fn what_drives_that_are_left_have_room_for_is_what_can_be_written() {
     const BLOCKS: u64 = 24 << 10;

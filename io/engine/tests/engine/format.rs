@@ -1,6 +1,6 @@
 //! Old media open: a shelf written by each version of the format that is read is kept. Others are refused.
 //!
-//! `WRITE_FIXTURE=1 cargo test -p engine --test format` writes the one of the version at hand.
+//! `WRITE_FIXTURE=1 cargo test -p engine --test format` writes the one of the current version.
 
 use crate::support::{MemShelf, World, data, options};
 use block::{CopySegment, DiskId, Extent, Op};

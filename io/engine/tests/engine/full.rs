@@ -184,7 +184,7 @@ fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     rig.execute(Op::Unmap(vec![Extent { lba: 0, blocks: 64 }])).expect("an unmap");
     rig.execute(Op::Flush).expect("nothing to do");
     assert!(rig.all_is_well());
-    // Whoever starts it anew finds it as full, with everything that was acknowledged.
+    // After a restart it is as full, and has everything that was acknowledged.
     let mut rig = rig.restart();
     rig.turns(50);
     rig.check((64..full).step_by(7));

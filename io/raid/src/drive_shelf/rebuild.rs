@@ -469,7 +469,7 @@ impl DriveShelf {
         outcome
     }
 
-    /// The columns of a stripe with another profile: sectors stay as they are, only parity is computed anew.
+    /// The columns of a stripe with another profile: sectors stay as they are, only parity is recomputed.
     pub(super) fn restripe(&self, columns: &[AlignedBuf], new: &Entry) -> AlignedBuf {
         let chunk = self.plan.chunk_pages(new.profile) as usize * ALIGN;
         let mut stripe = AlignedBuf::zeroed(new.profile.width() * chunk);

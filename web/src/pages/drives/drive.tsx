@@ -4,7 +4,7 @@ import { bytes, count, duration, percent } from "../../format";
 import { Dot } from "../../parts/dot";
 import { stateOf } from "./shelf";
 
-/** What a drive says of itself. */
+/** Self-reported health of a drive. */
 const VERDICTS: Record<Verdict, { color: "teal" | "red" | "gray"; label: string }> = {
   passed: { color: "teal", label: "healthy" },
   failing: { color: "red", label: "failing" },
