@@ -7,11 +7,12 @@ use crate::array::Array;
 use crate::audit::Changes;
 use crate::caller::Caller;
 use crate::configuration::{bytes_of, put_records, stored};
+use crate::policy::policy_of;
 use crate::reconcile::Affected;
 use crate::{Error, Result};
 use block::{DiskId, Geometry};
 use history::Severity;
-use records::{Config, Edit, Record, Stage};
+use records::{Config, Edit, Record, Stage, VolumeEntry};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -44,25 +45,27 @@ impl<'a> Transaction<'a> {
         self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await
     }
 
-    /// Writes edits and creates a volume in one step.
+    /// Writes the record of a volume and creates it with its reduction policy, in one step.
     pub(crate) async fn commit_volume(
         &mut self,
         contents: Contents,
-        edits: Vec<Edit>,
-        id: DiskId,
-    ) -> std::result::Result<Affected, block::Error> {
-        let noted = self.changes.clone();
+        entry: VolumeEntry,
+    ) -> std::result::Result<(), block::Error> {
+        let (noted, id) = (self.changes.clone(), entry.id);
+        let policy = Some(policy_of(&self.array.config(), &entry));
+        let edits = vec![Edit::Put(Record::Volume(entry))];
         let (records, now) = (bytes_of(self.records(&edits)), self.now());
         let engine = &self.array.parts.engine;
         let created = match contents {
-            Contents::Empty(geometry) => engine.create_volume_with(id, geometry, now, &records).await,
-            Contents::Of(source) => engine.clone_volume_with(source, id, now, &records).await,
+            Contents::Empty(geometry) => engine.create_volume_with(id, geometry, policy, now, &records).await,
+            Contents::Of(source) => engine.clone_volume_with(source, id, policy, now, &records).await,
         };
         if let Err(error) = created {
             self.changes = noted;
             return Err(error);
         }
-        Ok(self.apply(edits))
+        self.apply(edits);
+        Ok(())
     }
 
     /// Writes edits and deletes the contents of a volume or snapshot in one step.

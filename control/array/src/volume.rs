@@ -145,11 +145,9 @@ impl Transaction<'_> {
         let (id, created) = (DiskId((self.array.env.random)()), self.now());
         let labels = Labels::default().with(&labels)?;
         let entry = VolumeEntry { labels, ..VolumeEntry::new(id, name, created, Stage::Ready, group) };
-        let affected = self
-            .commit_volume(contents, vec![put(&entry, Stage::Ready)], id)
-            .await
+        let created = self.commit_volume(contents, entry.clone()).await;
+        created
             .map_err(|error| Error::refused(&format!("volume {:?} could not be made", entry.name), error))?;
-        self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await?;
         self.done("volume.created", "volume", &entry.name, "was created");
         self.volume_now(entry.id).map(Ensured::new)
     }

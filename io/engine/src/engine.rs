@@ -2,7 +2,7 @@
 
 use crate::background::Worker;
 use crate::capacity::disk_space;
-use crate::change::Change;
+use crate::change::{Change, Made};
 use crate::core::Core;
 use crate::entry::BLOCK;
 use crate::idle::Rest;
@@ -63,26 +63,30 @@ impl Engine {
 
     /// Creates an empty volume at time `now`; durable when this returns.
     pub async fn create_volume(&self, id: DiskId, geometry: Geometry, now: u64) -> Result<Arc<Volume>> {
-        self.create_volume_with(id, geometry, now, &[]).await
+        self.create_volume_with(id, geometry, None, now, &[]).await
     }
 
-    /// As [`Engine::create_volume`]. `records` are put, or removed if they are `None`, in the same step.
+    /// As [`Engine::create_volume`]. `records` are put, or removed if they are `None`, in the same step. `policy` is set
+    /// in the same journal commit; after a crash the volume may have the default policy.
     pub async fn create_volume_with(
         &self,
         id: DiskId,
         geometry: Geometry,
+        policy: Option<Policy>,
         now: u64,
         records: &[(String, Option<Bytes>)],
     ) -> Result<Arc<Volume>> {
         let mutation = |volume, _| Mutation::Create { volume, id, geometry, created: now };
-        self.add_volumes(&[id], mutation, records).await.map(|mut made| made.remove(0))
+        self.add_volumes(&[id], policy, mutation, records).await.map(|mut made| made.remove(0))
     }
 
     /// Adds volumes and records, all in one step. The mutation of each volume gets its number, and its index in
-    /// `ids`.
+    /// `ids`. The policy is a record of the journal of its own, as no record of older software sets the policy of a
+    /// volume that it creates; no acknowledgement is awaited between them, so they share a batch.
     pub(crate) async fn add_volumes(
         &self,
         ids: &[DiskId],
+        policy: Option<Policy>,
         mutation: impl Fn(u32, usize) -> Mutation,
         records: &[(String, Option<Bytes>)],
     ) -> Result<Vec<Arc<Volume>>> {
@@ -100,7 +104,13 @@ impl Engine {
             match self.core.make_when_possible(&Change { mutations, ..Change::default() }).await {
                 Ok(Some(made)) => {
                     let volumes = numbered().map(|(_, (number, id))| self.register(number, *id)).collect();
-                    self.core.acknowledge(made).await?;
+                    let mut all = vec![made];
+                    for (id, policy) in ids.iter().filter_map(|id| Some((*id, policy?))) {
+                        all.extend(self.make_policy(id, policy).await?);
+                    }
+                    for made in all {
+                        self.core.acknowledge(made).await?;
+                    }
                     return Ok(volumes);
                 }
                 Ok(None) => {}
@@ -125,6 +135,19 @@ impl Engine {
     pub async fn set_policy(&self, id: DiskId, policy: Policy) -> Result<()> {
         let volume = self.there(id).await?.number();
         self.core.change(Change::of(Mutation::SetPolicy { volume, policy })).await
+    }
+
+    /// Sets how the data of a new volume is reduced, to be acknowledged; `None` if it is so already, or the volume was
+    /// deleted meanwhile.
+    async fn make_policy(&self, id: DiskId, policy: Policy) -> Result<Option<Made>> {
+        let number = self.core.state.read().catalog.number(id);
+        match number.filter(|_| self.policy(id) != Some(policy)) {
+            Some(volume) => {
+                let set = Change::of(Mutation::SetPolicy { volume, policy });
+                self.core.make_when_possible(&set).await
+            }
+            None => Ok(None),
+        }
     }
 
     /// How the data of a volume is reduced; `None` if the volume does not exist.

@@ -6,6 +6,7 @@ use crate::capacity::disk_space;
 use crate::catalog::VolumeState;
 use crate::change::Change;
 use crate::engine::Engine;
+use crate::policy::Policy;
 use crate::record::Mutation;
 use crate::space::DiskSpace;
 use crate::volume::Volume;
@@ -98,27 +99,29 @@ impl Engine {
             snapshot: true,
             kept_until: keep_until,
         };
-        self.add_volumes(&ids, mutation, records).await
+        self.add_volumes(&ids, None, mutation, records).await
     }
 
     /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
     /// changes. Durable when this returns.
     pub async fn clone_volume(&self, source: DiskId, id: DiskId, now: u64) -> Result<Arc<Volume>> {
-        self.clone_volume_with(source, id, now, &[]).await
+        self.clone_volume_with(source, id, None, now, &[]).await
     }
 
-    /// As [`Engine::clone_volume`]. `records` are put, or removed if they are `None`, in the same step.
+    /// As [`Engine::clone_volume`]. `records` are put, or removed if they are `None`, in the same step. `policy` is set
+    /// in the same journal commit; after a crash the volume may have the policy of the other disk.
     pub async fn clone_volume_with(
         &self,
         source: DiskId,
         id: DiskId,
+        policy: Option<Policy>,
         now: u64,
         records: &[(String, Option<Bytes>)],
     ) -> Result<Arc<Volume>> {
         let source = self.number(source).await?;
         let mutation =
             |volume, _| Mutation::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
-        self.add_volumes(&[id], mutation, records).await.map(|mut made| made.remove(0))
+        self.add_volumes(&[id], policy, mutation, records).await.map(|mut made| made.remove(0))
     }
 
     /// Restores the content and size of another disk, most often of a snapshot, to a volume. Its identity, its saved

@@ -2,10 +2,11 @@
 
 use crate::rig::{Rig, Step, Up, ok, refused, steps};
 use array::{
-    Caller, ChangeVolume, Chap, CloneVolume, Connection, CreateConnection, CreateHost, CreateSnapshots,
-    CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error, Host, Kind,
-    LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots, ListVolumes, PeerName,
-    RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume, Snapshot, SubjectName, Volume, VolumeChange,
+    Caller, ChangeVolume, Chap, CloneVolume, Connection, CreateConnection, CreateGroup, CreateHost,
+    CreateSnapshots, CreateVolume, DeleteConnection, DeleteHost, DeleteSnapshot, DeleteVolume, Error,
+    GroupChange, Host, Kind, LabelsChange, ListConnections, ListHosts, ListRecycleBin, ListSnapshots,
+    ListVolumes, PeerName, PolicyChange, RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowVolume,
+    Snapshot, SubjectName, Volume, VolumeChange,
 };
 use block::Disk;
 use std::collections::BTreeSet;
@@ -246,14 +247,29 @@ fn script() -> Vec<Step> {
 async fn creating_cloning_and_eradicating_a_volume_is_one_journal_commit_each() {
     let rig = Rig::new();
     rig.up().await.down().await;
-    let up = rig.up_with_fuse(3, false).await.unwrap();
+    let up = rig.up_with_fuse(5, false).await.unwrap();
+    let policy = PolicyChange { dedup: Some(Some(false)), ..PolicyChange::default() };
+    let change = GroupChange { policy, ..GroupChange::default() };
+    ok(&up, CreateGroup { name: "raw".into(), change }).await;
     ok(&up, create("a")).await;
     ok(&up, CloneVolume { source: "a".into(), name: "b".into(), ..CloneVolume::default() }).await;
+    let raw = CloneVolume {
+        source: "a".into(),
+        name: "d".into(),
+        group: Some("raw".into()),
+        ..CloneVolume::default()
+    };
+    ok(&up, raw).await;
     ok(&up, delete("a")).await;
-    assert_eq!(refused(&up, create("c")).await.kind, Kind::Failed, "the fourth commit fails");
+    assert_eq!(refused(&up, create("c")).await.kind, Kind::Failed, "the sixth commit fails");
+    let reduced = |id| up.engine.policy(id).unwrap().dedup;
+    let before: Vec<_> = volumes(&up).await.iter().map(|it| (it.name.clone(), reduced(it.id))).collect();
+    assert_eq!(before, [("b".to_owned(), true), ("d".to_owned(), false)]);
     up.crash().await;
-    let left = volumes(&rig.up().await).await;
-    assert_eq!(left.into_iter().map(|volume| volume.name).collect::<Vec<_>>(), ["b"]);
+    let up = rig.up().await;
+    let left = volumes(&up).await;
+    let reduced = |id| up.engine.policy(id).unwrap().dedup;
+    assert_eq!(left.iter().map(|it| (it.name.clone(), reduced(it.id))).collect::<Vec<_>>(), before);
 }
 
 #[tokio::test]
