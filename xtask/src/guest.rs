@@ -3,7 +3,7 @@
 use crate::conformance::programs;
 use crate::real;
 use crate::setup;
-use crate::shell::{root, target_dir};
+use crate::shell::{exec, root, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives, Programs};
@@ -48,6 +48,8 @@ struct Case {
 enum Home {
     /// On this machine, on files; the guest is a host of it.
     Here,
+    /// The same with a folder of the tree, which is /run/lab/tree in the guest; `$API` and `$TOKEN` are for its clients.
+    HereWith(&'static str),
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
 }
@@ -103,6 +105,7 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
+    Case { name: "proxmox", home: Home::HereWith("integrations/proxmox"), hosts: &[], volumes: &[] },
     Case {
         name: "filesystem",
         home: Home::Here,
@@ -229,7 +232,8 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         std::fs::write(&figures, heading.to_string())?;
     }
     let result = match case.home {
-        Home::Here => run_here(case, programs, &scratch.path().join("array"), &lab),
+        Home::Here => run_here(case, programs, &scratch.path().join("array"), &lab, None),
+        Home::HereWith(tree) => run_here(case, programs, &scratch.path().join("array"), &lab, Some(tree)),
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
     };
     let output = std::fs::read(lab.join("out")).unwrap_or_default();
@@ -246,12 +250,20 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
 }
 
 /// The guest as a host of an array that runs here.
-fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<()> {
+fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path, tree: Option<&str>) -> Result<()> {
     std::fs::create_dir_all(data)?;
     let mut array = Array::start(programs, data, Drives { count: 4, bytes: 2 << 30 }, None)?;
     create_hosts_and_volumes(&array, case)?;
     let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
-    let variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n", array.iqn(), ports[0], ports[1]);
+    let mut variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n", array.iqn(), ports[0], ports[1]);
+    if let Some(tree) = tree {
+        exec(Command::new("cp").arg("-r").arg(root().join(tree)).arg(lab.join("tree")))?;
+        let access: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("api.json"))?)?;
+        let field = |name: &str| access[name].as_str().with_context(|| format!("api.json has no {name}"));
+        // The host's loopback, as the guest sees it.
+        let url = field("url")?.replace("127.0.0.1", "10.0.2.2");
+        variables += &format!("API={url}\nTOKEN={}\n", field("token")?);
+    }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
     let mut guest = start(Kind::Hosts, lab, LIMIT)?;

@@ -13,7 +13,7 @@
 
 All of them may be repeated: creations have ensure semantics on the array, and
 changes address objects by their immutable ids. So a lost connection is
-retried here, and a half-finished operation by whoever asked for it.
+retried here, and a half-finished operation by its caller.
 """
 
 import base64

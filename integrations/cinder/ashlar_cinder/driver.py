@@ -118,8 +118,8 @@ class ISCSIDriver(driver.VolumeDriver):
         verify = get('driver_ssl_cert_path') or True
         if not get('driver_ssl_cert_verify') and verify is True:
             # The option's default is not to verify, but the token would go
-            # to whoever answers: so that has to be said in clear.
-            LOG.warning('driver_ssl_cert_verify is off: whoever answers at '
+            # to any server at the address: so this is logged.
+            LOG.warning('driver_ssl_cert_verify is off: any server at '
                         '%s gets the token; set driver_ssl_cert_path to the '
                         'certificate of the array', address)
             verify = False

@@ -1,7 +1,7 @@
 package Ashlar::Command;
 
 # Host commands with a time limit that holds even if the kernel does not let the command die: a process that waits for a
-# device (state D) can't be killed, and whoever waits for it hangs as well. Such a process is left alone and reaped later.
+# device (state D) can't be killed, and what waits for it hangs as well. Such a process is left alone and reaped later.
 
 use strict;
 use warnings;

@@ -18,6 +18,7 @@ my $LOGIN_SECONDS = 20;
 my $SCAN_SECONDS = 20;
 my $COMMAND_SECONDS = 30;
 my $APPEAR_SECONDS = 30;
+my $SETTLE_SECONDS = 10;
 my $POLL_SECONDS = 0.1;
 # Exit statuses of iscsiadm(8).
 my $ISCSIADM_SESSION_EXISTS = 15;
@@ -141,8 +142,10 @@ sub login {
 # The WWID of a disk as sysfs has it, such as naa.6…; undef if it can't be read.
 sub wwid {
     my ($self, $disk) = @_;
-    my $wwid = $self->file("/sys/block/$disk/device/wwid");
-    return defined $wwid && $wwid ne '' ? lc $wwid : undef;
+    my $wwid = $self->file("/sys/block/$disk/device/wwid") // return undef;
+    # The kernel pads it with null characters.
+    $wwid =~ s/[\s\0]+\z//;
+    return $wwid ne '' ? lc $wwid : undef;
 }
 
 # naa: the identifier without prefix.
@@ -229,6 +232,7 @@ sub scan {
         $self->write_attribute("/sys/block/$disk/device/rescan", '1');
         my $now = $self->wwid($disk) // '';
         return if $now eq $wanted;
+        $self->settle;
         if (my @users = $self->users($disk)) {
             die "$disk at LUN $lun->{lun} still is $now, which is in use (@users): release it first\n";
         }
@@ -364,9 +368,17 @@ sub device_number {
 
 # --- taking a LUN away
 
+# Waits until udev has looked at new devices, which it opens for that.
+sub settle {
+    my ($self) = @_;
+    $self->command('udevadm', 'settle', "--timeout=$SETTLE_SECONDS");
+    return;
+}
+
 # Dies if anything on this node uses the LUN.
 sub refuse_if_used {
     my ($self, $naa, $what) = @_;
+    $self->settle;
     my $map = $self->map_of($naa);
     # The paths below a map have the map as their holder.
     for my $block ($map ? ($map) : $self->paths($naa)) {

@@ -138,7 +138,7 @@ sub drop {
     return;
 }
 
-# Commands so far, and the log begins anew.
+# Commands so far; empties the log.
 sub commands {
     my ($self) = @_;
     my @log = @{ $self->{log} };
@@ -164,7 +164,7 @@ sub run {
     return $self->iscsiadm(@words) if $words[0] eq 'iscsiadm';
     return $self->multipath(@words) if $words[0] =~ /\Amultipathd?\z/;
     return $self->dmsetup(@words) if $words[0] eq 'dmsetup';
-    return answer(0) if $words[0] eq 'blockdev';
+    return answer(0) if $words[0] eq 'blockdev' || $words[0] eq 'udevadm';
     return answer(127, '', "no $words[0] here");
 }
 
@@ -249,7 +249,7 @@ sub make_disk {
 sub fill {
     my ($self, $disk, $volume) = @_;
     (my $naa = $volume->{naa}) =~ s/\Anaa\.//;
-    $self->put("/sys/block/$disk/device/wwid", "naa.$naa\n");
+    $self->put("/sys/block/$disk/device/wwid", "naa.$naa\0\0\0\0\n");
     $self->put("/sys/block/$disk/size", $volume->{size} / 512 . "\n");
     return;
 }
@@ -262,7 +262,7 @@ sub refresh_links {
         my $uuid = $self->get("/sys/block/$disk/dm/uuid");
         my $wwid = $self->get("/sys/block/$disk/device/wwid");
         $want{"dm-uuid-$1"} = 1 if defined $uuid && $uuid =~ /(\S+)/;
-        $want{"wwn-0x$1"} = 1 if defined $wwid && $wwid =~ /naa\.(\S+)/;
+        $want{"wwn-0x$1"} = 1 if defined $wwid && $wwid =~ /naa\.([0-9a-f]+)/;
     }
     for my $there ($self->{initiator}->entries('/dev/disk/by-id')) {
         unlink "$self->{root}/dev/disk/by-id/$there" if !$want{$there};
@@ -281,7 +281,7 @@ sub multipath {
     if ($program eq 'multipathd' && "@rest[0, 1]" eq 'add path') {
         my $disk = $rest[2];
         my $wwid = $self->get("/sys/block/$disk/device/wwid") // return answer(1);
-        $wwid =~ /naa\.(\S+)/ or return answer(1);
+        $wwid =~ /naa\.([0-9a-f]+)/ or return answer(1);
         my $map = $self->{initiator}->map_of($1);
         if (!$map) {
             $map = 'dm-' . $self->{dm}++;
