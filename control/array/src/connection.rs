@@ -105,7 +105,7 @@ impl Transaction<'_> {
         };
         let (noun, name) = self.noun_and_name(entry.volume);
         if let Some(existing) = existing {
-            let name = format!("{name} to {who}");
+            let name = format!("{name} to {}", who.replace('"', ""));
             let same = Existing { noun: "connection", name: &name };
             same.same("lun", lun.is_none_or(|lun| lun == existing.lun))?;
             same.same("min_lun", min_lun.is_none_or(|least| existing.lun >= least))?;

@@ -40,9 +40,7 @@ impl Existing<'_> {
         let Self { noun, name } = self;
         Err(Error::differs(
             field,
-            format!(
-                "{noun} {name:?} exists already, with another {field}: choose another name, or change it"
-            ),
+            format!("{noun} {name:?} exists already, with another {field}: change that one, or name another"),
         ))
     }
 

@@ -22,8 +22,10 @@ pub struct RestoreVolume {
     /// repeated request does not save what was restored.
     pub safety_snapshot: Option<String>,
     /// Refuse it if the volume has snapshots that are newer than the source.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_if_latest: bool,
     /// The volume keeps its size: what the source does not have reads as zeros.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_size: bool,
 }
 

@@ -109,6 +109,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("AuditField", "{field} {before|none} → {after|none}"),
     ("Connection", "{volume} →[ {host}][ group {host_group}] (LUN {lun})"),
     ("Grant", "{group}={role}"),
+    ("Portal", "{address} port {port} (group {group_tag})"),
     ("RefusedLogin", "{last}: {reason}"),
     ("Rule", "{when} ({keep})"),
 ];

@@ -184,7 +184,8 @@ fn small(label: &str) -> String {
 
 /// `block_size` as people read it, without its unit.
 fn label(name: &str) -> String {
-    const ACRONYMS: [(&str, &str); 12] = [
+    const ACRONYMS: [(&str, &str); 13] = [
+        ("api", "API"),
         ("chap", "CHAP"),
         ("id", "ID"),
         ("iops", "IOPS"),

@@ -18,6 +18,19 @@ api.use({
   },
 });
 
+/** The body of the answer to a creation. What exists already with equal content is an answer for programs: a person means another one. */
+export async function created<R extends { data?: unknown; error?: unknown; response: Response }>(call: Promise<R>): Promise<NonNullable<R["data"]>> {
+  let status = 0;
+  const made = await answer(
+    call.then((result) => {
+      status = result.response.status;
+      return result;
+    }),
+  );
+  if (status === 200) throw new Refusal("Conflict", "It exists already: choose another name.", 409, "conflict");
+  return made;
+}
+
 /** The body of an answer; throws a {@link Refusal} when there is none. */
 export async function answer<R extends { data?: unknown; error?: unknown; response: Response }>(
   call: Promise<R>,

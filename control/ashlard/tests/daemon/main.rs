@@ -148,7 +148,7 @@ fn refusals_say_what_to_do_and_end_with_1_and_wrong_usage_with_2() {
     json(data, &format!("host create web1 --iqn {IQN}"));
     json(data, "volume connect db1 --host web1");
     for (words, hint) in [
-        ("volume create db1 --size 1GiB", "exists already"),
+        ("volume create db1 --size 2GiB", "another size"),
         ("volume create a/b --size 1GiB", "letters"),
         ("volume create ü --size 1GiB", "letters"),
         ("volume create db2 --size 1KiB", "1 MiB"),
@@ -158,7 +158,7 @@ fn refusals_say_what_to_do_and_end_with_1_and_wrong_usage_with_2() {
         ("volume show ../array", "no volume"),
         ("volume delete db1", "disconnect"),
         ("volume resize db1 --size 512MiB", "force"),
-        ("volume connect db1 --host web1", "already"),
+        ("volume connect db1 --host web1 --lun 7", "another lun"),
         ("volume connect db1 --host web2", "no host"),
         ("volume connect db1 --host web1 --lun 16384", "16383"),
         ("host delete web1", "disconnect"),

@@ -199,12 +199,13 @@ pub fn restore(client: &Client, volume: &str, source: &str, how: &Restoration) -
     Ok(restored.into())
 }
 
-/// The time as part of a name: `20261121T153000Z`.
+/// The time as part of a name that no other restore has: `20261121T153000Z-123456789`, with nanoseconds.
 fn stamp() -> String {
-    let seconds =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or_default()).unwrap_or_default();
-    time.to_string().chars().filter(|c| !"-:".contains(*c)).collect()
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let time =
+        jiff::Timestamp::from_second(i64::try_from(now.as_secs()).unwrap_or_default()).unwrap_or_default();
+    let time: String = time.to_string().chars().filter(|c| !"-:".contains(*c)).collect();
+    format!("{time}-{:09}", now.subsec_nanos())
 }
 
 /// Where a connection leads.

@@ -2,7 +2,7 @@ import { MultiSelect, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
-import { answer, api } from "../../api/client";
+import { answer, api, created } from "../../api/client";
 import { useChange, volumes } from "../../api/queries";
 import type { SchemaGroup as Group } from "../../api/schema";
 import { exactBytes, parseBytes, plural } from "../../format";
@@ -31,7 +31,7 @@ export function GroupForm({ group, opened, onClose }: Window & { group?: Group }
   const save = useChange({
     run: ({ name, soft, hard }: typeof form.values) => {
       const quotas = { soft_quota: quota(soft), hard_quota: quota(hard) };
-      if (!group) return answer(api.POST("/api/v1/groups", { body: { name, ...quotas } }));
+      if (!group) return created(api.POST("/api/v1/groups", { body: { name, ...quotas } }));
       const renamed = name === group.name ? {} : { name };
       return answer(api.PATCH("/api/v1/groups/{name}", { params: { path: { name: group.name } }, body: { ...renamed, ...quotas } }));
     },

@@ -2,7 +2,7 @@ import { MultiSelect, NumberInput, Select, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
-import { answer, api } from "../../api/client";
+import { answer, api, created } from "../../api/client";
 import { hosts, useChange, volumes } from "../../api/queries";
 import type { SchemaHostGroup as HostGroup } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
@@ -24,7 +24,7 @@ export function HostGroupForm({ group, opened, onClose }: Window & { group?: Hos
   };
   const save = useChange({
     run: (values: typeof form.values) => {
-      if (!group) return answer(api.POST("/api/v1/host-groups", { body: values }));
+      if (!group) return created(api.POST("/api/v1/host-groups", { body: values }));
       const { name, hosts } = values;
       return answer(api.PATCH("/api/v1/host-groups/{name}", { params: { path: { name: group.name } }, body: { hosts, ...(name !== group.name && { name }) } }));
     },

@@ -1,7 +1,7 @@
 import { Code, Fieldset, PasswordInput, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useLocation } from "wouter";
-import { answer, api } from "../../api/client";
+import { answer, api, created } from "../../api/client";
 import { useChange } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
@@ -47,7 +47,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
   });
   const create = useChange({
     run: (values: typeof form.values) =>
-      answer(
+      created(
         api.POST("/api/v1/hosts", {
           body: {
             name: values.name,

@@ -2,7 +2,7 @@ import { Checkbox, Group, NumberInput, Select, Switch, Text, TextInput } from "@
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
-import { answer, api } from "../../api/client";
+import { answer, api, created } from "../../api/client";
 import { groups, snapshots, useChange, volumes } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, plural, utcFromNow } from "../../format";
@@ -43,7 +43,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
     run: async ({ of, suffix, keep, amount, unit }: typeof form.values) => {
       const [kind, name] = of?.split(/:(.*)/, 2) ?? (volume ? ["volume", volume] : ["group", group]);
       const body = { ...(kind === "volume" ? { volume: name } : { group: name }), ...(suffix && { suffix }), ...(keep && { retain_until: fromNow(Number(amount), unit) }) };
-      return (await answer(api.POST("/api/v1/snapshots", { body }))).items;
+      return (await created(api.POST("/api/v1/snapshots", { body }))).items;
     },
     done: (made) => (made.length === 1 ? `Snapshot ${made[0]?.name} is taken.` : `${plural(made.length, "snapshot")} are taken, all of one moment.`),
     then: (made) => {
@@ -94,7 +94,7 @@ export function RestoreVolume({ snapshot, opened, onClose }: Window & { snapshot
   const form = useForm({ initialValues: { save: true } });
   const restore = useChange({
     run: async ({ save }: typeof form.values) => {
-      if (save) await answer(api.POST("/api/v1/snapshots", { body: { volume: source } }));
+      if (save) await created(api.POST("/api/v1/snapshots", { body: { volume: source } }));
       return answer(api.POST("/api/v1/volumes/{name}/restore", { params: { path: { name: source } }, body: { source: snapshot.name } }));
     },
     done: () => `${source} was restored to ${moment(snapshot.created)}.`,
@@ -116,7 +116,7 @@ export function CloneSnapshot({ snapshot, opened, onClose }: Window & { snapshot
   const [, go] = useLocation();
   const form = useForm({ initialValues: { name: `${snapshot.source ?? snapshot.name}-copy` }, validate: { name: nameError } });
   const clone = useChange({
-    run: ({ name }: typeof form.values) => answer(api.POST("/api/v1/volumes", { body: { name, source: snapshot.name } })),
+    run: ({ name }: typeof form.values) => created(api.POST("/api/v1/volumes", { body: { name, source: snapshot.name } })),
     done: (made: Volume) => `Volume ${made.name} is a clone of ${snapshot.name}.`,
     then: (made) => {
       onClose();

@@ -2,7 +2,7 @@ import { Checkbox, NumberInput, SegmentedControl, Select, Switch, Text, TextInpu
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
-import { answer, api } from "../../api/client";
+import { answer, api, created } from "../../api/client";
 import { groups, hostGroups, hosts, useChange } from "../../api/queries";
 import type { SchemaConnection as Connection, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, exactBytes, parseBytes, seer } from "../../format";
@@ -25,7 +25,7 @@ export function CreateVolume({ opened, onClose }: Window) {
   });
   const create = useChange({
     run: async ({ name, size, block, host, group }: typeof form.values) => {
-      const made = await answer(api.POST("/api/v1/volumes", { body: { name, size: parseBytes(size) ?? 0, block_size: Number(block), ...(group && { group }) } }));
+      const made = await created(api.POST("/api/v1/volumes", { body: { name, size: parseBytes(size) ?? 0, block_size: Number(block), ...(group && { group }) } }));
       if (host) await answer(api.POST("/api/v1/connections", { body: { volume: name, host } }));
       return made;
     },
@@ -75,7 +75,7 @@ export function CloneVolume({ volume, opened, onClose }: Window & { volume: Volu
   const [, go] = useLocation();
   const form = useForm({ initialValues: { name: `${volume.name}-clone` }, validate: { name: nameError } });
   const clone = useChange({
-    run: ({ name }: { name: string }) => answer(api.POST("/api/v1/volumes", { body: { name, source: volume.name } })),
+    run: ({ name }: { name: string }) => created(api.POST("/api/v1/volumes", { body: { name, source: volume.name } })),
     done: (made) => `Volume ${made.name} is a clone of ${volume.name}.`,
     then: (made) => {
       onClose();
