@@ -21,6 +21,7 @@ const ALLOWED: &[Edges] = &[
     edges("rig", &["shelf"], &[]),
     edges("media", &["shelf"], &[]),
     edges("raid", &["media", "shelf"], &["rig"]),
+    edges("rados", &["media", "shelf"], &["rig"]),
     edges("engine", &["block", "shelf"], &["raid", "rig"]),
     edges("export", &["block"], &[]),
     edges("scsi", &["block", "export"], &[]),

@@ -1,0 +1,70 @@
+use super::*;
+use media::encryption::DataKey;
+use shelf::pool::KEY_BYTES;
+
+fn keyrings() -> [Keyring; 2] {
+    [Keyring::clear(7), Keyring::new(7, Some(DataKey::new([3; KEY_BYTES])), 11)]
+}
+
+fn stored() -> StoredSuperblock {
+    let layout = Layout {
+        segment_bytes: 8160,
+        stripe_bytes: 4080,
+        segments: 9,
+        journal_bytes: 1 << 20,
+        batch_bytes: 1 << 16,
+        superblock_bytes: 1 << 12,
+    };
+    let term = |epoch, from| Term { epoch, from: JournalPos(from), first_object: [1, 2, 3, epoch] };
+    let superblock = Some(Superblock { journal_from: JournalPos(3), payload: Bytes::from_static(b"root") });
+    let (terms, instance) = (vec![term(2, 1), term(5, 4)], "127.0.0.1:0/77".into());
+    StoredSuperblock { epoch: 5, salt: 11, sequence: 8, layout, terms, instance, superblock }
+}
+
+#[test]
+fn a_superblock_reads_back_and_no_changed_byte_is_believed() {
+    for keyring in keyrings() {
+        let (written, mut bytes) = (stored(), stored().encode(&keyring).to_vec());
+        assert_eq!(StoredSuperblock::decode(&bytes, &keyring), Some(written));
+        let new = StoredSuperblock { superblock: None, ..stored() };
+        assert_eq!(StoredSuperblock::decode(&new.encode(&keyring), &keyring), Some(new));
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            assert_eq!(StoredSuperblock::decode(&bytes, &keyring), None, "byte {at}");
+            bytes[at] ^= 1;
+            assert_eq!(StoredSuperblock::decode(&bytes[..at], &keyring), None, "{at} bytes");
+        }
+        assert_eq!(StoredSuperblock::decode(&bytes, &Keyring::clear(8)), None, "another array");
+    }
+}
+
+#[test]
+fn a_batch_reads_back_and_no_changed_byte_is_believed() {
+    for keyring in keyrings() {
+        let body = [Bytes::from(vec![7; 4096])];
+        let mut bytes =
+            encode_batch((JournalPos(6), JournalPos(4)), b"head", &body, (5, 11), &keyring).to_vec();
+        assert_eq!(bytes.len() as u64, batch_bytes(4, 4096));
+        let (found, len) = decode_batch(&bytes, &keyring).expect("a batch");
+        assert_eq!(
+            (found.epoch, found.batch.pos, found.acknowledged, len),
+            (5, JournalPos(6), JournalPos(4), bytes.len())
+        );
+        assert_eq!((&found.batch.head[..], &found.batch.body[..]), (&b"head"[..], &body[0][..]));
+        for at in (0..HEADER_BYTES + 4 + 4096).step_by(3) {
+            bytes[at] ^= 16;
+            assert!(decode_batch(&bytes, &keyring).is_none(), "byte {at}");
+            bytes[at] ^= 16;
+        }
+        assert!(decode_batch(&bytes[..bytes.len() - 4096], &keyring).is_none(), "its end is missing");
+    }
+}
+
+#[test]
+fn a_superblock_of_a_later_release_is_refused_with_what_to_do() {
+    let mut bytes = stored().encode(&Keyring::clear(7)).to_vec();
+    assert!(StoredSuperblock::refusal(&bytes).is_none());
+    bytes[8] = 9;
+    let refusal = StoredSuperblock::refusal(&bytes).expect("a refusal").to_string();
+    assert!(refusal.contains("version 9") && refusal.contains("use that release"), "{refusal}");
+}

@@ -1,0 +1,338 @@
+//! Segments: stripes, dealt in turn over the parts of a segment.
+//!
+//! Object `seg.<domain>.<segment>.<part>` holds every fourth stripe as pages that verify themselves. It is created by the
+//! first stripe in it, with the generation and the salt that its pages were encoded with. A part has one operation under
+//! way, so creation, writes and removal keep their order. Removal compares owner and generation: a late removal by an
+//! older owner leaves what was written since.
+
+use crate::journal::{OWNER, hex};
+use crate::objects::{Attributes, Name, ObjectError, Objects, Operation, Pool, Step};
+use crate::queue::Queue;
+use bytes::Bytes;
+use media::encryption::Keyring;
+use media::sector::{PAYLOAD, Position, Sectors};
+use parking_lot::Mutex;
+use shelf::{ALIGN, AlignedBuf, Done, Error, Layout, Result, SegmentId, join};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Objects of a segment.
+pub const PARTS: usize = 4;
+
+const GENERATION: &str = "generation";
+const SALT: &str = "salt";
+
+/// Generation and salt of the pages of a part.
+type Written = (u64, u64);
+
+/// The segments of one owner.
+pub struct Segments {
+    objects: Arc<dyn Objects>,
+    domain: u16,
+    epoch: u64,
+    salt: u64,
+    keyring: Arc<Keyring>,
+    sectors: Sectors,
+    layout: Layout,
+    generation: AtomicU64,
+    /// The pool has refused a write for want of space.
+    full: AtomicBool,
+    parts: Mutex<HashMap<(u32, usize), Arc<Part>>>,
+}
+
+#[derive(Default)]
+struct Part {
+    queue: Queue,
+    state: Mutex<PartState>,
+}
+
+#[derive(Default)]
+struct PartState {
+    /// Of this owner, once it has begun the segment.
+    own: Option<u64>,
+    /// What pages were written with, by whoever wrote them.
+    written: Option<Written>,
+    /// The object was created by this owner.
+    created: bool,
+    /// Nothing has existed since the last removal.
+    absent: bool,
+}
+
+impl Segments {
+    /// The segments of an owner. With `empty` no object exists yet.
+    pub fn new(
+        objects: Arc<dyn Objects>,
+        (domain, epoch, salt): (u16, u64, u64),
+        keyring: Arc<Keyring>,
+        layout: Layout,
+    ) -> Self {
+        let sectors = keyring.sectors(salt);
+        let (generation, full, parts) = (AtomicU64::new(1), AtomicBool::new(false), Mutex::default());
+        Self { objects, domain, epoch, salt, keyring, sectors, layout, generation, full, parts }
+    }
+
+    /// Bytes that a segment takes in the pool.
+    pub fn stored_bytes(&self) -> u64 {
+        u64::from(self.layout.segment_bytes) / PAYLOAD as u64 * ALIGN as u64
+    }
+
+    /// True once a write was refused for want of space, until [`Segments::set_full`].
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`Segments::is_full`] returns.
+    pub fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+
+    fn name(&self, segment: u32, part: usize) -> Name {
+        Name { pool: Pool::Data, name: format!("seg.{:04x}.{segment:08x}.{part}", self.domain) }
+    }
+
+    fn part(&self, segment: u32, part: usize) -> Arc<Part> {
+        self.parts.lock().entry((segment, part)).or_default().clone()
+    }
+
+    fn stripe_pages(&self) -> u32 {
+        self.layout.stripe_bytes / PAYLOAD as u32
+    }
+
+    /// Writes whole stripes: see [`shelf::Shelf::write`].
+    pub fn write(self: &Arc<Self>, segment: SegmentId, offset: u32, stripes: &[u8], done: Done<()>) {
+        let each = self.layout.stripe_bytes;
+        let end = u64::from(offset) + stripes.len() as u64;
+        assert!(
+            segment.0 < self.layout.segments
+                && offset.is_multiple_of(each)
+                && stripes.len().is_multiple_of(each as usize)
+                && end <= u64::from(self.layout.segment_bytes),
+            "whole stripes inside of a segment"
+        );
+        let generation = self.begin(segment.0);
+        let mut waiting = Vec::new();
+        for (index, payload) in (offset / each..).zip(stripes.chunks_exact(each as usize)) {
+            let (part, row) = (index as usize % PARTS, u64::from(index) / PARTS as u64);
+            let pages = self.encode(generation, index, payload);
+            let at = row * u64::from(self.stripe_pages()) * ALIGN as u64;
+            let (written, wait) = shelf::wait();
+            let (segments, object) = (self.clone(), self.part(segment.0, part));
+            let of = object.clone();
+            object.queue.push(move || {
+                Box::pin(async move {
+                    let outcome = segments.write_pages((segment.0, part), &of, generation, (at, pages)).await;
+                    written(outcome);
+                })
+            });
+            waiting.push(wait);
+        }
+        shelf::spawn(async move {
+            let outcomes = join(waiting.into_iter()).await;
+            done(outcomes.into_iter().collect());
+        });
+    }
+
+    /// The generation of a segment that this owner writes.
+    fn begin(&self, segment: u32) -> u64 {
+        let parts: Vec<_> = (0..PARTS).map(|part| self.part(segment, part)).collect();
+        if let Some(own) = parts[0].state.lock().own {
+            return own;
+        }
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed);
+        for part in parts {
+            let mut state = part.state.lock();
+            (state.own, state.written) = (Some(generation), Some((generation, self.salt)));
+        }
+        generation
+    }
+
+    fn encode(&self, generation: u64, stripe: u32, payload: &[u8]) -> Bytes {
+        let mut pages = AlignedBuf::zeroed(payload.len() / PAYLOAD * ALIGN);
+        let first = stripe * self.stripe_pages();
+        for ((number, page), payload) in
+            (first..).zip(pages.chunks_exact_mut(ALIGN)).zip(payload.chunks_exact(PAYLOAD))
+        {
+            self.sectors.write(Position { generation, page: number }, payload, page);
+        }
+        let len = pages.len();
+        Arc::new(pages).share(0..len)
+    }
+
+    async fn write_pages(
+        &self,
+        (segment, number): (u32, usize),
+        part: &Part,
+        generation: u64,
+        (at, pages): (u64, Bytes),
+    ) -> Result {
+        let name = self.name(segment, number);
+        loop {
+            let created = part.state.lock().created;
+            let mut steps = match created {
+                true => vec![Step::Equal(OWNER, hex(self.epoch)), Step::Equal(GENERATION, hex(generation))],
+                false => vec![
+                    Step::CreateExclusive,
+                    Step::Set(OWNER, hex(self.epoch)),
+                    Step::Set(GENERATION, hex(generation)),
+                    Step::Set(SALT, hex(self.salt)),
+                ],
+            };
+            steps.push(Step::Write(at, vec![pages.clone()]));
+            // What was promised to hosts is in the journal and must get to its place, and cleaning must get on.
+            let force = self.is_full();
+            match self.objects.operate(&name, Operation { steps, force }).await {
+                Ok(()) => {
+                    let mut state = part.state.lock();
+                    (state.created, state.absent) = (true, false);
+                    return Ok(());
+                }
+                Err(ObjectError::Full) if !force => {
+                    tracing::warn!(object = name.name, "the pool is full; writes that were promised go on");
+                    self.set_full(true);
+                }
+                Err(ObjectError::Exists) if !created => self.remove_older(&name).await?,
+                Err(error) => return Err(self.failure(&name, &error)),
+            }
+        }
+    }
+
+    /// Removes an object that an older owner has left where this one creates its own.
+    async fn remove_older(&self, name: &Name) -> Result {
+        let attributes = match self.objects.attributes(name).await {
+            Ok(attributes) => attributes,
+            Err(ObjectError::Absent) => return Ok(()),
+            Err(error) => return Err(self.failure(name, &error)),
+        };
+        if attributes.get(OWNER).is_some_and(|owner| *owner > hex(self.epoch)) {
+            return Err(Error::Fenced { epoch: self.epoch + 1 });
+        }
+        match self.objects.operate(name, removal(&attributes)).await {
+            Ok(()) | Err(ObjectError::Absent | ObjectError::Guard) => Ok(()),
+            Err(error) => Err(self.failure(name, &error)),
+        }
+    }
+
+    fn failure(&self, name: &Name, error: &ObjectError) -> Error {
+        let what = format!("{}: {error}", name.name);
+        match error {
+            ObjectError::Guard | ObjectError::Absent | ObjectError::Blocklisted => {
+                Error::Fenced { epoch: self.epoch + 1 }
+            }
+            ObjectError::Full => Error::NoSpace { what },
+            ObjectError::Exists | ObjectError::Failed(_) => Error::Drive { what },
+        }
+    }
+
+    /// Frees a segment in the background: see [`shelf::Shelf::discard`].
+    pub fn discard(self: &Arc<Self>, segment: SegmentId) {
+        for number in 0..PARTS {
+            let part = self.part(segment.0, number);
+            if std::mem::take(&mut part.state.lock().own).is_none() && part.state.lock().absent {
+                continue;
+            }
+            part.state.lock().written = None;
+            let (segments, of, name) = (self.clone(), part.clone(), self.name(segment.0, number));
+            part.queue.push(move || {
+                Box::pin(async move {
+                    let removed = segments.remove_older(&name).await;
+                    let mut state = of.state.lock();
+                    (state.created, state.absent) = (false, removed.is_ok());
+                    if let Err(error) = removed {
+                        tracing::warn!(object = name.name, %error, "an unused object was not removed");
+                    }
+                })
+            });
+        }
+    }
+
+    /// Notes which objects exist at an opening: discarding a segment without objects costs nothing.
+    pub fn exist(&self, names: &[String]) {
+        let mut parts = self.parts.lock();
+        for segment in 0..self.layout.segments {
+            for part in 0..PARTS {
+                parts.entry((segment, part)).or_default().state.lock().absent = true;
+            }
+        }
+        let prefix = format!("seg.{:04x}.", self.domain);
+        for name in names.iter().filter_map(|name| name.strip_prefix(&prefix)) {
+            let found = name.split_once('.').and_then(|(segment, part)| {
+                Some((u32::from_str_radix(segment, 16).ok()?, part.parse().ok()?))
+            });
+            if let Some(part) = found.and_then(|found| parts.get(&found)) {
+                part.state.lock().absent = false;
+            }
+        }
+    }
+
+    /// Reads bytes of a segment: see [`shelf::Shelf::read`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when pages are missing or not what was written, [`Error::Drive`] when RADOS fails.
+    pub async fn read(&self, segment: SegmentId, offset: u32, len: u32) -> Result<Bytes> {
+        let each = self.layout.stripe_bytes;
+        let end = offset.checked_add(len).filter(|end| *end <= self.layout.segment_bytes);
+        assert!(end.is_some() && segment.0 < self.layout.segments, "bytes inside of a segment");
+        let (first, last) = (offset / each, (offset + len).div_ceil(each));
+        let stripes = (first..last).map(|stripe| {
+            let from = offset.max(stripe * each) - stripe * each;
+            let to = (offset + len).min((stripe + 1) * each) - stripe * each;
+            self.read_stripe(segment.0, stripe, from..to)
+        });
+        let mut found = join(stripes).await.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(if found.len() == 1 { found.remove(0) } else { found.concat().into() })
+    }
+
+    async fn read_stripe(&self, segment: u32, stripe: u32, range: std::ops::Range<u32>) -> Result<Bytes> {
+        let (number, row) = (stripe as usize % PARTS, u64::from(stripe) / PARTS as u64);
+        let (part, name) = (self.part(segment, number), self.name(segment, number));
+        let pages = range.start / PAYLOAD as u32..range.end.div_ceil(PAYLOAD as u32);
+        let at = (row * u64::from(self.stripe_pages()) + u64::from(pages.start)) * ALIGN as u64;
+        let stored = self.objects.read(&name, at, pages.len() as u64 * ALIGN as u64).await;
+        let stored = stored.map_err(|error| self.unreadable(&name, &error))?;
+        let known = part.state.lock().written;
+        let (generation, salt) = match known {
+            Some(written) => written,
+            None => {
+                let attributes = self.objects.attributes(&name).await;
+                let written = written_of(&attributes.map_err(|error| self.unreadable(&name, &error))?);
+                let what = || format!("{} does not say who wrote it", name.name);
+                let written = written.ok_or_else(|| Error::Corrupt { what: what() })?;
+                part.state.lock().written.get_or_insert(written);
+                written
+            }
+        };
+        let sectors = self.keyring.sectors(salt);
+        let mut payload = vec![0; pages.len() * PAYLOAD];
+        let mut read = stored.chunks_exact(ALIGN);
+        for (page, out) in pages.clone().zip(payload.chunks_exact_mut(PAYLOAD)) {
+            let position = Position { generation, page: stripe * self.stripe_pages() + page };
+            if !read.next().is_some_and(|stored| sectors.read(position, stored, out)) {
+                let what = format!("page {} of {} is not what was written", position.page, name.name);
+                return Err(Error::Corrupt { what });
+            }
+        }
+        let skip = (range.start - pages.start * PAYLOAD as u32) as usize;
+        Ok(Bytes::from(payload).slice(skip..skip + range.len()))
+    }
+
+    fn unreadable(&self, name: &Name, error: &ObjectError) -> Error {
+        match error {
+            ObjectError::Absent => Error::Corrupt { what: format!("{}: {error}", name.name) },
+            error => self.failure(name, error),
+        }
+    }
+}
+
+fn written_of(attributes: &Attributes) -> Option<Written> {
+    let number = |name: &str| u64::from_str_radix(attributes.get(name)?, 16).ok();
+    Some((number(GENERATION)?, number(SALT)?))
+}
+
+/// Removes an object if it is still the one with these attributes.
+fn removal(attributes: &Attributes) -> Operation {
+    let value = |name| attributes.get(name).cloned().unwrap_or_default();
+    let steps =
+        vec![Step::Equal(OWNER, value(OWNER)), Step::Equal(GENERATION, value(GENERATION)), Step::Remove];
+    Operation { steps, force: true }
+}

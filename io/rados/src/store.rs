@@ -1,0 +1,506 @@
+//! The store: one owner of one domain of an array in RADOS.
+
+use crate::journal::{Journal, OWNER, hex, object_name};
+use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step, Usage};
+use crate::queue::Queue;
+use crate::record::{LANES, StoredSuperblock, Term, batch_bytes, encode_batch};
+use crate::segments::{PARTS, Segments};
+use crate::takeover::{LaneObject, Takeover, superblock_name, taken};
+use bytes::Bytes;
+use media::encryption::{DataKey, Keyring};
+use media::sector::PAYLOAD;
+use parking_lot::Mutex;
+use shelf::{
+    ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
+    spawn,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Longest batch, and longest superblock payload, in bytes: each is one operation.
+const BATCH_BYTES: u32 = 1 << 20;
+const SUPERBLOCK_BYTES: u32 = 16 << 20;
+
+/// Share of the pool that is kept for the journal, checkpoints and cleaning, and its least number of segments.
+const RESERVE_PERCENT: u64 = 2;
+const RESERVE_SEGMENTS: u64 = 64;
+
+/// How a new store is made.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatOptions {
+    /// Pages of a stripe. In an erasure-coded pool a stripe is a multiple of the pool's stripe.
+    pub stripe_pages: u32,
+    /// Stripes of a segment, a multiple of four.
+    pub segment_stripes: u32,
+    /// Number of segments.
+    pub segments: u32,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
+    /// Bytes after which an object of the journal is closed.
+    pub journal_object_bytes: u64,
+    /// Segments of the pool that are never used.
+    pub reserve_segments: u64,
+}
+
+impl FormatOptions {
+    /// Stripes of 1 MiB and segments of 16 MiB, so many of them.
+    pub fn new(segments: u32) -> Self {
+        Self {
+            stripe_pages: 256,
+            segment_stripes: 16,
+            segments,
+            journal_bytes: 256 << 20,
+            journal_object_bytes: 32 << 20,
+            reserve_segments: RESERVE_SEGMENTS,
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        assert!(self.segment_stripes.is_multiple_of(PARTS as u32), "stripes are dealt over four parts");
+        let stripe_bytes = self.stripe_pages * PAYLOAD as u32;
+        Layout {
+            segment_bytes: stripe_bytes * self.segment_stripes,
+            stripe_bytes,
+            segments: self.segments,
+            journal_bytes: self.journal_bytes,
+            batch_bytes: BATCH_BYTES.min((self.journal_bytes / 4) as u32),
+            superblock_bytes: SUPERBLOCK_BYTES,
+        }
+    }
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The array.
+    pub array: u128,
+    /// The domain of the array.
+    pub domain: u16,
+    /// The epoch of the new owner; `None` for one more than that of the last.
+    pub epoch: Option<u64>,
+    /// A random number, never used before with the key.
+    pub salt: u64,
+    /// The key of an encrypted array.
+    pub key: Option<DataKey>,
+    /// Bytes after which an object of the journal is closed; zero for the usual.
+    pub journal_object_bytes: u64,
+    /// Segments of the pool that are never used; `None` for the usual.
+    pub reserve_segments: Option<u64>,
+}
+
+/// A store in RADOS, owned by this process until another opens it.
+pub struct Store(Arc<Owner>);
+
+/// What futures that outlive a call share with the store.
+struct Owner {
+    objects: Arc<dyn Objects>,
+    keyring: Arc<Keyring>,
+    domain: u16,
+    epoch: u64,
+    salt: u64,
+    layout: Layout,
+    journal_object_bytes: u64,
+    reserve_segments: u64,
+    /// Set when the journal may be appended to: at a format, else when it has been recovered.
+    journal: Mutex<Option<Arc<Journal>>>,
+    segments: Arc<Segments>,
+    roots: Queue,
+    state: Mutex<State>,
+    room: AtomicU64,
+}
+
+struct State {
+    sequence: u64,
+    superblock: Option<Superblock>,
+    /// Of older owners.
+    terms: Vec<Term>,
+    /// Objects of older owners' journals, each with the number from which on it is not needed.
+    old_objects: Vec<(LaneObject, JournalPos)>,
+    tombstones: Vec<LaneObject>,
+    /// The client that owned the store before, until it is fenced.
+    predecessor: String,
+}
+
+impl State {
+    /// The entry of an older owner once everything before `trimmed` is removed.
+    fn needed_from(&self, term: &Term, trimmed: JournalPos) -> Term {
+        let of = |lane: usize| move |object: &&LaneObject| object.0 == term.epoch && object.1 == lane;
+        let kept = self.old_objects.iter().filter(|(_, end)| *end > trimmed).map(|(object, _)| object);
+        let mut first_object = term.first_object;
+        for (lane, first) in first_object.iter_mut().enumerate() {
+            let needed = kept.clone().chain(&self.tombstones).filter(of(lane)).map(|object| object.2);
+            *first = needed.min().unwrap_or(*first);
+        }
+        Term { first_object, ..*term }
+    }
+}
+
+impl Store {
+    /// Makes a new, empty store and opens it.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when the namespace holds a store already: nothing was written.
+    pub async fn format(
+        objects: Arc<dyn Objects>,
+        options: FormatOptions,
+        open: OpenOptions,
+    ) -> Result<Arc<Self>> {
+        let keyring = Arc::new(Keyring::new(open.array, open.key.clone(), open.salt));
+        let (epoch, layout) = (open.epoch.unwrap_or(1), options.layout());
+        let stored = |sequence| StoredSuperblock {
+            epoch,
+            salt: open.salt,
+            sequence,
+            layout,
+            terms: vec![Term { epoch, from: JournalPos(1), first_object: [0; LANES] }],
+            instance: objects.instance(),
+            superblock: None,
+        };
+        for slot in 0..2 {
+            let name = superblock_name(open.domain, slot);
+            let content = stored(slot).encode(&keyring);
+            let steps = vec![Step::CreateExclusive, Step::Set(OWNER, hex(epoch)), Step::WriteFull(content)];
+            match objects.operate(&name, Operation { steps, force: false }).await {
+                Ok(()) => {}
+                Err(ObjectError::Exists) => {
+                    return Err(Error::Unusable(format!(
+                        "there is an array {:032x} in this pool and namespace already: open it, or use another \
+                         namespace",
+                        open.array
+                    )));
+                }
+                Err(error) => return Err(Error::Drive { what: format!("{}: {error}", name.name) }),
+            }
+        }
+        let open = OpenOptions {
+            journal_object_bytes: options.journal_object_bytes,
+            reserve_segments: Some(options.reserve_segments),
+            ..open
+        };
+        let owner = Owner::new(objects.clone(), keyring.clone(), epoch, &stored(1), &open);
+        owner.segments.exist(&[]);
+        owner.begin_journal(JournalPos(1), VecDeque::new());
+        owner.measure().await;
+        Ok(Arc::new(Self(owner)))
+    }
+
+    /// Opens a store as its new owner. Whoever owned it is refused from now on; its journal is sealed by
+    /// [`Shelf::recover`].
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when there is no such store, or this release can't read it; [`Error::Fenced`] when a newer
+    /// owner was faster; [`Error::Corrupt`] when its superblocks are not whole.
+    pub async fn open(objects: Arc<dyn Objects>, open: OpenOptions) -> Result<Arc<Self>> {
+        let keyring = Arc::new(Keyring::new(open.array, open.key.clone(), open.salt));
+        let mut takeover = Takeover { objects: &objects, domain: open.domain, epoch: 0, keyring: &keyring };
+        let before = takeover.newest_superblock().await?;
+        takeover.epoch = match open.epoch {
+            Some(epoch) => epoch,
+            None => 1 + highest_owner(&objects, open.domain).await?.max(before.epoch),
+        };
+        let newest = takeover.claim().await?;
+        let listed = objects.list(Pool::Data).await;
+        let listed = listed.map_err(|error| Error::Drive { what: format!("listing objects: {error}") })?;
+        let epoch = takeover.epoch;
+        let owner = Owner::new(objects, keyring, epoch, &newest, &open);
+        owner.segments.exist(&listed);
+        owner.measure().await;
+        Ok(Arc::new(Self(owner)))
+    }
+
+    /// Its epoch.
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
+    }
+
+    /// Asks how full the pool is. To be called once a second: [`Shelf::room`] returns what was found.
+    pub async fn measure(&self) {
+        self.0.measure().await;
+    }
+}
+
+impl Owner {
+    fn new(
+        objects: Arc<dyn Objects>,
+        keyring: Arc<Keyring>,
+        epoch: u64,
+        stored: &StoredSuperblock,
+        open: &OpenOptions,
+    ) -> Arc<Self> {
+        let (layout, ids) = (stored.layout, (open.domain, epoch, open.salt));
+        let segments = Segments::new(objects.clone(), ids, keyring.clone(), layout);
+        let usual = FormatOptions::new(0);
+        let state = State {
+            sequence: stored.sequence,
+            superblock: stored.superblock.clone(),
+            terms: stored.terms.clone(),
+            old_objects: Vec::new(),
+            tombstones: Vec::new(),
+            predecessor: stored.instance.clone(),
+        };
+        Arc::new(Self {
+            objects,
+            keyring,
+            domain: open.domain,
+            epoch,
+            salt: open.salt,
+            layout,
+            journal_object_bytes: match open.journal_object_bytes {
+                0 => usual.journal_object_bytes,
+                bytes => bytes,
+            },
+            reserve_segments: open.reserve_segments.unwrap_or(usual.reserve_segments),
+            journal: Mutex::new(None),
+            segments: Arc::new(segments),
+            roots: Queue::default(),
+            state: Mutex::new(state),
+            room: AtomicU64::new(0),
+        })
+    }
+
+    async fn measure(&self) {
+        match self.objects.usage(Pool::Data).await {
+            Ok(Usage { available, stored }) => {
+                let segment = self.segments.stored_bytes();
+                let reserve =
+                    ((available + stored) * RESERVE_PERCENT / 100).max(self.reserve_segments * segment);
+                let room = available.saturating_sub(reserve) / segment;
+                self.room.store(room, Ordering::Relaxed);
+                if room > 0 {
+                    self.segments.set_full(false);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "how full the pool is can't be found out"),
+        }
+    }
+
+    fn begin_journal(&self, next: JournalPos, untrimmed: VecDeque<(JournalPos, u64)>) {
+        let sizes = (self.layout.journal_bytes, self.journal_object_bytes);
+        let journal = Journal::new((self.domain, self.epoch), sizes, next, untrimmed);
+        *self.journal.lock() = Some(Arc::new(journal));
+    }
+
+    fn running_journal(&self) -> Result<Arc<Journal>> {
+        let journal = self.journal.lock().clone();
+        let journal = journal.ok_or_else(|| Error::Unusable("the journal has not been recovered".into()))?;
+        journal.check_running().map(|()| journal)
+    }
+
+    /// Seals and reads what older owners have left, and begins the journal of this one.
+    async fn take_over(&self, from: JournalPos) -> Result<Vec<Batch>> {
+        let (terms, predecessor) = {
+            let state = self.state.lock();
+            (state.terms.clone(), state.predecessor.clone())
+        };
+        let takeover = Takeover {
+            objects: &self.objects,
+            domain: self.domain,
+            epoch: self.epoch,
+            keyring: &self.keyring,
+        };
+        let superblock = self.state.lock().superblock.clone();
+        let trimmed = superblock.map_or(JournalPos(1), |superblock| superblock.journal_from);
+        let sealed = takeover.seal(&terms, trimmed).await?;
+        let own = Term { epoch: self.epoch, from: sealed.next, first_object: [0; LANES] };
+        {
+            let mut state = self.state.lock();
+            // An owner with nothing in the journal needs no entry: its lanes are sealed.
+            state.terms.retain(|term| term.from < sealed.next);
+            (state.old_objects, state.tombstones) = (sealed.objects, sealed.tombstones);
+        }
+        // In both before the first batch of this owner can exist: so every owner with batches is named.
+        for _ in 0..2 {
+            self.store_superblock(None, own).await?;
+        }
+        let fenced = self.fence(&predecessor).await;
+        let mut named = self.state.lock().terms.clone();
+        named.push(own);
+        match takeover.unused(&named, fenced).await {
+            Ok(unused) => self.remove(unused),
+            Err(error) => tracing::warn!(%error, "unused objects of older owners were not found"),
+        }
+        self.begin_journal(sealed.next, taken(&sealed.batches).collect());
+        Ok(sealed.batches.into_iter().filter(|batch| batch.pos >= from).collect())
+    }
+
+    async fn fence(&self, predecessor: &str) -> bool {
+        if predecessor == self.objects.instance() {
+            return false;
+        }
+        match self.objects.fence(predecessor).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(
+                    predecessor,
+                    %error,
+                    "the former owner is not on the blocklist; its objects refuse it, and stay sealed"
+                );
+                false
+            }
+        }
+    }
+
+    /// Writes a superblock with these contents, or with those of before, to the older of both places.
+    async fn store_superblock(&self, superblock: Option<Superblock>, own: Term) -> Result {
+        let (name, content) = {
+            let mut state = self.state.lock();
+            state.sequence += 1;
+            let superblock = superblock.or_else(|| state.superblock.clone());
+            let trimmed = superblock.as_ref().map_or(JournalPos(1), |superblock| superblock.journal_from);
+            let ends = state.terms.iter().skip(1).chain([&own]).map(|next| next.from);
+            let needed = state.terms.iter().zip(ends).filter(|(_, end)| *end > trimmed);
+            let needed = needed.map(|(term, _)| state.needed_from(term, trimmed));
+            let stored = StoredSuperblock {
+                epoch: self.epoch,
+                salt: self.salt,
+                sequence: state.sequence,
+                layout: self.layout,
+                terms: needed.chain([own]).collect(),
+                instance: self.objects.instance(),
+                superblock,
+            };
+            (superblock_name(self.domain, state.sequence), stored.encode(&self.keyring))
+        };
+        let steps = vec![Step::Equal(OWNER, hex(self.epoch)), Step::WriteFull(content)];
+        match self.objects.operate(&name, Operation { steps, force: true }).await {
+            Ok(()) => Ok(()),
+            Err(ObjectError::Guard | ObjectError::Blocklisted) => {
+                let newer = highest_owner(&self.objects, self.domain).await.unwrap_or(self.epoch + 1);
+                Err(Error::Fenced { epoch: newer })
+            }
+            Err(error) => Err(Error::Drive { what: format!("{}: {error}", name.name) }),
+        }
+    }
+
+    async fn replace_superblock(&self, superblock: Superblock) -> Result {
+        let journal = self.running_journal()?;
+        let from = superblock.journal_from;
+        let term = journal.term(from);
+        if let Err(error) = self.store_superblock(Some(superblock.clone()), term).await {
+            journal.stop(error.clone());
+            return Err(error);
+        }
+        let mut unused = journal.trim(from, &term);
+        {
+            let mut state = self.state.lock();
+            state.superblock = Some(superblock);
+            let old = std::mem::take(&mut state.old_objects);
+            let (trimmed, kept) = old.into_iter().partition(|(_, end)| *end <= from);
+            state.old_objects = kept;
+            let trimmed: Vec<_> = trimmed;
+            let name = |((epoch, lane, number), _)| object_name(self.domain, epoch, lane, number);
+            unused.extend(trimmed.into_iter().map(name));
+            let ends: Vec<_> = state.terms.iter().skip(1).map(|next| next.from).collect();
+            let mut ends = ends.into_iter().chain([term.from]);
+            state.terms.retain(|_| ends.next().is_some_and(|end| end > from));
+        }
+        self.remove(unused);
+        Ok(())
+    }
+
+    /// Removes journal objects of this owner's in the background.
+    fn remove(&self, names: Vec<Name>) {
+        let (objects, epoch) = (self.objects.clone(), self.epoch);
+        spawn(async move {
+            for name in names {
+                // Sealed by this owner or written by it; or left by one that ended before it could remove them.
+                let owner = match objects.attributes(&name).await {
+                    Ok(attributes) => attributes.get(OWNER).cloned().unwrap_or_default(),
+                    Err(_) => continue,
+                };
+                if owner > hex(epoch) {
+                    return;
+                }
+                let steps = vec![Step::Equal(OWNER, owner), Step::Remove];
+                if let Err(error) = objects.operate(&name, Operation { steps, force: true }).await {
+                    tracing::warn!(object = name.name, %error, "an unused object was not removed");
+                }
+            }
+        });
+    }
+}
+
+/// The newest owner that a superblock names; zero if there is none.
+async fn highest_owner(objects: &Arc<dyn Objects>, domain: u16) -> Result<u64> {
+    let mut highest = 0;
+    for slot in 0..2 {
+        let name = superblock_name(domain, slot);
+        let attributes = objects.attributes(&name).await;
+        let attributes =
+            attributes.map_err(|error| Error::Drive { what: format!("{}: {error}", name.name) })?;
+        let owner = attributes.get(OWNER).and_then(|owner| u64::from_str_radix(owner, 16).ok());
+        highest = highest.max(owner.unwrap_or(0));
+    }
+    Ok(highest)
+}
+
+impl Shelf for Store {
+    fn layout(&self) -> Layout {
+        self.0.layout
+    }
+
+    fn journal_cost(&self, head: usize, body: usize) -> u64 {
+        batch_bytes(head, body)
+    }
+
+    fn room(&self) -> Room {
+        let room = match self.0.segments.is_full() {
+            true => 0,
+            false => u32::try_from(self.0.room.load(Ordering::Relaxed)).unwrap_or(u32::MAX),
+        };
+        Room { protected: room, any: room }
+    }
+
+    fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {
+        let len = body.iter().map(Bytes::len).sum::<usize>();
+        assert!(head.len() + len <= self.0.layout.batch_bytes as usize, "the batch is within its bound");
+        assert!(body.iter().all(|piece| piece.len().is_multiple_of(ALIGN)), "whole pages");
+        match self.0.running_journal() {
+            Ok(journal) => {
+                let owner = (self.0.epoch, self.0.salt);
+                let encode = |pos, acknowledged| {
+                    encode_batch((pos, acknowledged), &head, &body, owner, &self.0.keyring)
+                };
+                journal.append(&self.0.objects, (head.len(), len), encode, done);
+            }
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn journal_taken(&self, pos: JournalPos) -> u64 {
+        self.0.journal.lock().as_ref().map_or(0, |journal| journal.taken(pos))
+    }
+
+    fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>) {
+        let store = self.0.clone();
+        spawn(async move { done(store.take_over(from).await) });
+    }
+
+    fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>) {
+        self.0.segments.write(segment, offset, &stripes, done);
+    }
+
+    fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
+        let store = self.0.clone();
+        spawn(async move { done(store.segments.read(segment, offset, len).await) });
+    }
+
+    fn sync(&self, done: Done<()>) {
+        // RADOS answers a write when it is durable.
+        done(Ok(()));
+    }
+
+    fn discard(&self, segment: SegmentId) {
+        self.0.segments.discard(segment);
+    }
+
+    fn write_superblock(&self, superblock: Superblock, done: Done<()>) {
+        let store = self.0.clone();
+        self.0.roots.push(move || Box::pin(async move { done(store.replace_superblock(superblock).await) }));
+    }
+
+    fn superblock(&self) -> Option<Superblock> {
+        self.0.state.lock().superblock.clone()
+    }
+}
