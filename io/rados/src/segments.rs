@@ -51,7 +51,7 @@ struct Part {
 struct PartState {
     /// Of this owner, once it has begun the segment.
     own: Option<u64>,
-    /// What pages were written with, by whoever wrote them.
+    /// What the pages were written with, by this owner or an older one.
     written: Option<Written>,
     /// The object was created by this owner.
     created: bool,

@@ -185,7 +185,7 @@ impl Store {
         Ok(Arc::new(Self(owner)))
     }
 
-    /// Opens a store as its new owner. Whoever owned it is refused from now on; its journal is sealed by
+    /// Opens a store as its new owner. Its former owner is refused from now on; the journal is sealed by
     /// [`Shelf::recover`].
     ///
     /// # Errors

@@ -28,7 +28,7 @@ fn poll<T>(wait: &mut Wait<T>) -> Option<Result<T>> {
     }
 }
 
-/// One owner, what it has under way, and what it has told its hosts.
+/// One owner, what it has under way, and what it has acknowledged.
 struct Owner {
     store: Arc<Store>,
     instance: String,
