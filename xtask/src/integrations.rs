@@ -3,6 +3,7 @@
 
 mod ansible;
 mod cinder;
+pub mod go;
 mod proxmox;
 
 use crate::shell::{installed, root, test_binaries};
@@ -15,6 +16,9 @@ use std::path::Path;
 pub struct Args {
     /// Only this part, such as `proxmox`; everything without one
     part: Option<String>,
+    /// Write what is generated: the Go client and the documentation of the Terraform provider
+    #[arg(long)]
+    write: bool,
 }
 
 /// A part of the integrations.
@@ -29,6 +33,8 @@ struct Part {
 }
 
 const PARTS: &[Part] = &[
+    Part { name: "csi", needs: &["go"], long: go::csi, short: go::csi_short },
+    Part { name: "terraform", needs: &["go"], long: go::terraform, short: go::terraform_short },
     Part { name: "proxmox", needs: &["perl", "prove", "qemu-io"], long: proxmox::test, short: proxmox::test },
     Part { name: "cinder", needs: &["python3", "qemu-io"], long: cinder::long, short: cinder::short },
     Part { name: "ansible", needs: &["python3", "git"], long: ansible::long, short: ansible::short },
@@ -36,6 +42,9 @@ const PARTS: &[Part] = &[
 
 /// Tests the parts in full.
 pub fn run(args: &Args) -> Result<()> {
+    if args.write {
+        return go::write();
+    }
     let wanted = |part: &&Part| args.part.as_deref().is_none_or(|name| name == part.name);
     if !PARTS.iter().any(|part| wanted(&part)) {
         let names: Vec<_> = PARTS.iter().map(|part| part.name).collect();

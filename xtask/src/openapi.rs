@@ -1,6 +1,7 @@
-//! What is generated from the code and checked in: the description of the API, its Rust client, and the reference of the
-//! command line.
+//! What is generated from the code and checked in: the description of the API, its Rust and Go clients, and the reference of
+//! the command line.
 
+use crate::integrations::go;
 use crate::shell::{capture, command, root, target_dir, test_binaries};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -31,7 +32,12 @@ pub fn run(args: &Args) -> Result<()> {
         let text = std::fs::read_to_string(folder.join(name))?;
         settle(args.write, &Path::new(CLIENT).join(name).to_string_lossy(), &text)?;
     }
-    settle(args.write, REFERENCE, &program("ashlar", &["manual", "--reference"])?)
+    settle(args.write, REFERENCE, &program("ashlar", &["manual", "--reference"])?)?;
+    // `cargo xtask integrations` compares it.
+    match args.write && go::can_generate() {
+        true => go::generate(),
+        false => Ok(()),
+    }
 }
 
 /// Writes a file, or compares it.

@@ -44,7 +44,7 @@ fn links_lead_somewhere() {
 
 #[test]
 fn files_that_are_named_exist() {
-    let tops = ["io/", "control/", "proof/", "xtask/", "docs/", "openapi/"];
+    let tops = ["io/", "control/", "proof/", "xtask/", "docs/", "openapi/", "integrations/"];
     // The guide shows the files of an example that is not in the tree.
     for (path, text) in pages().into_iter().filter(|(path, _)| !path.ends_with("add-a-noun.md")) {
         // Pieces between backquotes have odd positions, unless a block of code is open.

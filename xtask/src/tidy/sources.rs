@@ -52,6 +52,16 @@ fn files_have_a_maximum_length() {
 }
 
 #[test]
+fn go_files_have_a_maximum_length() {
+    let listed = crate::shell::capture(&mut crate::shell::command("git", &["ls-files", "--", "*.go"]));
+    for name in listed.expect("git lists the files").lines().filter(|name| !name.ends_with(".gen.go")) {
+        let Ok(text) = std::fs::read_to_string(root().join(name)) else { continue };
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{name} has {lines} lines, {LINES_MAX} are enough");
+    }
+}
+
+#[test]
 fn no_code_is_unfinished() {
     let banned = [concat!("to", "do!("), concat!("unimplemen", "ted!("), concat!("db", "g!(")];
     for (path, text) in sources() {

@@ -30,7 +30,8 @@ fn banned(list: &str) -> Vec<Banned<'_>> {
 
 /// Sources and docs in the repository, without generated files.
 fn texts() -> Vec<(PathBuf, String)> {
-    let listed = capture(&mut command("git", &["ls-files", "--", "*.rs", "*.md", "*.ts", "*.tsx", "*.sh"]));
+    let listed =
+        capture(&mut command("git", &["ls-files", "--", "*.rs", "*.go", "*.md", "*.ts", "*.tsx", "*.sh"]));
     let listed = listed.expect("git lists the files");
     let read = |name: &str| Some((PathBuf::from(name), std::fs::read_to_string(root().join(name)).ok()?));
     listed.lines().filter_map(read).collect()

@@ -1,0 +1,2 @@
+# By name or id
+terraform import ashlar_schedule.example nightly
