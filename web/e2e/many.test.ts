@@ -5,7 +5,7 @@ import { expect, test, type RunningArray } from "./array";
 const VOLUMES = 1000;
 const HOSTS = 200;
 
-/** So many at once; the array answers each when it is stored. */
+/** Number of concurrent requests; the array responds to each when it is stored. */
 async function each(count: number, work: (index: number) => Promise<unknown>) {
   const workers = Array.from({ length: 8 }, async (_, first) => {
     for (let index = first; index < count; index += 8) await work(index);

@@ -60,7 +60,7 @@ export function moment(time: string | number, seconds = false): string {
   return (seconds ? SECOND : MOMENT).format(new Date(time));
 }
 
-/** The time so many milliseconds from now, to the second, as the array takes it. */
+/** The time this many milliseconds from now, to the second, as the array takes it. */
 export function utcFromNow(millis: number): string {
   return new Date(Date.now() + millis).toISOString().replace(/\.\d+Z$/, "Z");
 }

@@ -109,7 +109,7 @@ fn certificates_are_judged() {
     assert!(of_certificate(DAY, 2 * DAY)["certificate.expiry"].message.contains("has expired"));
 }
 
-/// Two weeks in which so many bytes were taken each day, of a thousand.
+/// Two weeks in which this many of a thousand bytes were used up each day.
 fn fortnight(per_day: u64) -> Vec<SpacePoint> {
     let point = |day: u64| SpacePoint {
         time: day * DAY,

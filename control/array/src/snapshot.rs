@@ -103,7 +103,7 @@ pub struct CompareSnapshots {
     pub name: String,
     /// Where to begin, in bytes.
     pub from: u64,
-    /// At most so many extents.
+    /// Maximum number of extents.
     pub most: usize,
 }
 

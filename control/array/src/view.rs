@@ -100,7 +100,7 @@ pub struct Schedule {
     pub subject: SubjectName,
     /// When, and how many are kept.
     pub rules: Vec<Rule>,
-    /// Nobody can delete a snapshot before it is so many seconds old.
+    /// Minimum age in seconds at which a snapshot can be deleted.
     pub immutable: u64,
     /// It takes snapshots.
     pub enabled: bool,

@@ -258,7 +258,7 @@ fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
     let candidates = (1..).map(|number: u64| named(path, &format!(".broken-{number}")));
     let mut free = candidates.filter(|base| !ENDS.iter().any(|end| is_there(&named(base, end))));
-    let base = free.next().expect("one of so many names is free");
+    let base = free.next().expect("one of the names is free");
     for end in ENDS.iter().filter(|end| is_there(&named(path, end))) {
         std::fs::rename(named(path, end), named(&base, end))?;
     }

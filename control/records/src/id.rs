@@ -46,7 +46,7 @@ pub trait Identity: Ord + Copy {
     fn from_digits(digits: &str) -> Option<Self>;
 }
 
-/// The text if it has so many digits, as identities are written.
+/// The text if it has the number of digits of an identity.
 pub(crate) fn well_formed(digits: &str, count: usize) -> Option<&str> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     (digits.len() == count && digits.bytes().all(is_digit)).then_some(digits)

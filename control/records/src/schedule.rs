@@ -17,7 +17,7 @@ identities! {
 pub struct Rule {
     /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in UTC.
     pub when: String,
-    /// The newest so many are kept.
+    /// Number of snapshots that are kept, newest first.
     pub keep: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct ScheduleEntry {
     pub subject: Subject,
     /// When, and how many are kept.
     pub rules: Vec<Rule>,
-    /// Nobody can delete a snapshot before it is so many seconds old.
+    /// Minimum age in seconds at which a snapshot can be deleted.
     #[serde(default)]
     pub immutable: u64,
     /// It takes snapshots.

@@ -123,7 +123,7 @@ impl Checkpointer {
         self.core.dirty_bytes() > (limit + self.left_dirty_bytes).min(2 * limit)
     }
 
-    /// Whether a checkpoint would free so many bytes of the journal now, or everything that can be flushed has been.
+    /// Whether a checkpoint would free this many bytes of the journal now, or everything that can be flushed has been.
     /// A checkpoint that frees nothing writes nearly as much as others: while flushing waits for cleaning, it would
     /// fill the segments that cleaning gains.
     fn trims(&self, bytes: u64) -> bool {

@@ -128,7 +128,7 @@ impl Journal {
         (self.tunables.journal_density_max * limit).min(self.tunables.journal_held_max).max(limit)
     }
 
-    /// The part of the ring that corresponds to so many bytes held.
+    /// The part of the ring that corresponds to this many bytes held.
     fn scaled(&self, held: u64) -> u64 {
         (u128::from(held) * u128::from(self.limit()) / u128::from(self.max_held_bytes().max(1))) as u64
     }
@@ -274,7 +274,7 @@ impl Journal {
         self.count(&state);
     }
 
-    /// Whether the batches before this one take at least so many bytes of what is used, or there are no others.
+    /// Whether the batches before this one take at least this many bytes of what is used, or there are no others.
     pub fn has_before(&self, batch: u64, least: u64) -> bool {
         if self.shelf.journal_taken(JournalPos(batch)) >= least {
             return true;

@@ -70,7 +70,7 @@ pub struct SegmentCounts {
 }
 
 impl SegmentCounts {
-    /// So many segments, all in use.
+    /// This many segments, all in use.
     pub fn new(total: u32) -> Self {
         Self { total: total.into(), free: 0.into(), usable: total.into() }
     }
@@ -95,12 +95,12 @@ impl SegmentCounts {
         self.total.store(total, Ordering::Release);
     }
 
-    /// So many segments are free.
+    /// Sets the number of free segments.
     pub fn set_free(&self, free: u32) {
         self.free.store(free, Ordering::Release);
     }
 
-    /// Drives have room for so many more segments: fewer than are free, if some drives have failed permanently.
+    /// Sets the number of segments that fit on the drives: fewer than are free if drives have failed permanently.
     pub fn set_room(&self, room: u32) {
         let free = self.free.load(Ordering::Acquire);
         self.usable.store(self.total() - free + free.min(room), Ordering::Release);

@@ -191,7 +191,7 @@ impl Tunables {
         assert!(self.journal_kept_divisor > 1, "all of the journal is kept for the first writes: {self:?}");
         assert!(
             self.object_part_bytes >= 1024,
-            "the superblock has no room for so many parts of the root: {self:?}"
+            "the superblock has no room for this many parts of the root: {self:?}"
         );
         assert!(self.batch_pieces <= 1000, "a vectored write takes 1024 pieces: {self:?}");
         assert!(self.diff_pages > MAX_LEVEL.into(), "a step of a difference has to reach a leaf: {self:?}");

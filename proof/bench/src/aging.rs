@@ -40,7 +40,7 @@ fn full_shelf() -> Shape {
     Shape { drives: 24, sizes, ..Shape::new(160) }
 }
 
-/// Random overwrites of data that do not reduce, so many times what there is.
+/// Random overwrites of data that do not reduce, in multiples of the existing data.
 fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let mut rig = Rig::new(shape);
     let blocks = rig.engine.space().total / 100 * percent / (BLOCK as u64 + 64);

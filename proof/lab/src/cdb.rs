@@ -158,7 +158,7 @@ mod tests {
         (answer[7], answer[10]) = (9, 2);
         assert_eq!(capacity(&answer), Some((10, 512)));
         answer[..8].fill(0xff);
-        assert_eq!(capacity(&answer), None, "no unit has so many");
+        assert_eq!(capacity(&answer), None, "no unit has this many");
         assert_eq!(capacity(&answer[..11]), None);
     }
 }

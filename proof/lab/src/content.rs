@@ -34,7 +34,7 @@ impl Payload {
         Self { half, random, stamp: noise.bits(), seed: noise }
     }
 
-    /// So many bytes of a content.
+    /// Generates data of a content.
     pub fn make(&mut self, content: &Content, bytes: usize) -> Vec<u8> {
         match content {
             Content::Half | Content::Random => self.unique(content, bytes),

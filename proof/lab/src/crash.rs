@@ -210,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    /// Keeps the queues full until so many operations were answered.
+    /// Keeps the queues full until this many operations were answered.
     fn load(&mut self, sessions: &mut [Session], conditions: Conditions) -> Result<()> {
         let (start, goal) = (Instant::now(), self.report.acknowledged + conditions.answers);
         while self.report.acknowledged < goal && start.elapsed() < LOAD_LIMIT {

@@ -97,7 +97,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The part from so many bytes after its beginning on.
+    /// The part from this offset in bytes.
     pub fn from(&self, offset: u64) -> Self {
         match self {
             Content::Image(at) => Content::Image(at + offset),
@@ -247,7 +247,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with so many disks, on which these worlds begin at time 0.
+    /// A host with this many disks, on which these worlds begin at time 0.
     pub fn new(settings: Settings, disks: usize, worlds: Vec<Box<dyn World>>, seed: u64) -> Self {
         let slot = |world| Slot { world, under_way: 0, wakes: None, stunned: false };
         let mut host = Self {

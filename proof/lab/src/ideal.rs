@@ -1,4 +1,4 @@
-//! An array without faults or surprises, in virtual time: every command takes as long as is said, so many at once. What
+//! An array without faults or surprises, in virtual time: every command takes a fixed time, with a limit on concurrency. What
 //! a host does to it can be calculated, which is how the host model is checked: [`calibrate`].
 
 use crate::host::world::{Access, Job, Mix, Mover, Transfers, World};
@@ -6,7 +6,7 @@ use crate::host::{Content, Host, Kind, Outcome, Policy, Settings, Tag, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An array that serves so many commands at once, each for so long.
+/// An array with a fixed service time and a maximum number of concurrent commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Ideal {
     /// Time of each command.

@@ -23,7 +23,7 @@ const UNMAP_BYTES: u64 = 256 << 20;
 /// A host whose target says nothing for so long gives up.
 const STALL: Duration = Duration::from_secs(60);
 
-/// The names that so many hosts log in with.
+/// The names with which the hosts log in.
 pub fn initiators(hosts: usize) -> Vec<String> {
     (0..hosts).map(|host| format!("{INITIATOR}{host}")).collect()
 }
@@ -59,7 +59,7 @@ pub struct Run {
 }
 
 impl Rig {
-    /// Logs in so many hosts over so many paths each, which are spread over the target's portals.
+    /// Logs in this many hosts over this many paths each, which are spread over the target's portals.
     pub fn login(target: &dyn Target, luns: &[u16], hosts: usize, paths: usize) -> Result<Self> {
         let library = Libiscsi::load()?;
         let mut rig = Self {

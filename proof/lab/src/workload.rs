@@ -201,7 +201,7 @@ pub struct Step {
     /// What the array's operator does when it is prepared; the array that the lab starts has one.
     #[serde(default)]
     pub array: Vec<Order>,
-    /// What he does while it runs, each after so many seconds.
+    /// The operator's actions while it runs, each with its start in seconds.
     #[serde(default)]
     pub during: Vec<(f64, String, String, String)>,
     /// What he does after it, so that it can be run again.

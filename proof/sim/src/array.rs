@@ -600,7 +600,7 @@ impl Run {
     }
 }
 
-/// Waits for so many polls more.
+/// Waits for this many more polls.
 fn polls(mut left: u64) -> impl Future<Output = ()> {
     std::future::poll_fn(move |cx| {
         if left == 0 {

@@ -16,7 +16,7 @@ become() {
     scratched) table="0 $bad linear /dev/vdb $at
 $bad $range error
 $((bad + range)) $((sectors - bad - range)) linear /dev/vdb $((at + bad + range))" ;;
-    # Reads and writes take so many milliseconds more.
+    # Added latency of reads and writes, in milliseconds.
     slow) table="0 $sectors delay /dev/vdb $at $3" ;;
     # Fails for a second in every four.
     unsteady) table="0 $sectors flakey /dev/vdb $at 3 1" ;;

@@ -18,7 +18,7 @@ type Find = Box<dyn Fn(&Conditions, u64) -> Conditions + Send + Sync>;
 
 /// Where conditions are found.
 pub(crate) struct Source {
-    /// It is asked not more often than every so many seconds.
+    /// Minimum polling interval, in seconds.
     interval_seconds: u64,
     find: Find,
     /// What it found last, and when.

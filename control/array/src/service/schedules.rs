@@ -16,7 +16,7 @@ const MAX_KEPT: u32 = 10_000;
 const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
 /// A schedule that was looked after until later than this many seconds from now was so by a clock that was wrong.
 const MAX_AHEAD_SECONDS: u64 = 300;
-/// After a failure a schedule is left alone for so many seconds.
+/// Delay after a failure before a schedule is tried again, in seconds.
 const RETRY_SECONDS: u64 = 60;
 
 /// Words that may stand for a cron expression.
@@ -101,7 +101,7 @@ pub struct ScheduleChange {
     pub name: Option<String>,
     /// When it takes snapshots, and how many it keeps: all rules.
     pub rules: Option<Vec<Rule>>,
-    /// Nobody can delete a snapshot that is taken from now on before it is so many seconds old.
+    /// Minimum age in seconds at which a snapshot taken from now on can be deleted.
     pub immutable: Option<u64>,
     /// Whether it takes snapshots.
     pub enabled: Option<bool>,

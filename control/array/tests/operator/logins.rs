@@ -79,7 +79,7 @@ async fn refusals(up: &Up) -> Vec<(String, Option<String>, String)> {
     events.into_iter().rev().map(of).filter(|(kind, _, _)| about(kind)).collect()
 }
 
-/// Ticks until there are so many events about log-ins: connections tell of their end when they are gone.
+/// Ticks until there are this many events about log-ins, because connections report their end asynchronously.
 async fn told_after(up: &Up, count: usize) -> Vec<(String, Option<String>, String)> {
     loop {
         up.array.tick().await;

@@ -20,7 +20,7 @@ pub fn start(data: &Path, more: &[&str]) -> Result<Daemon, String> {
     start_as(Command::new(ASHLARD), data, more)
 }
 
-/// The same, where it may have so many descriptors.
+/// The same, with a limit on open descriptors.
 pub fn start_within(data: &Path, descriptors: u32) -> Result<Daemon, String> {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\""), ASHLARD]);

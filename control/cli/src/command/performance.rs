@@ -80,7 +80,7 @@ pub struct Object {
     group: Option<String>,
 }
 
-/// The range of time, up to now; by default so many seconds.
+/// The time range up to now, with a default in seconds.
 #[derive(Clone, Args)]
 pub struct Range<const DEFAULT_SECONDS: u64> {
     /// Range up to now, such as 1h or 7d

@@ -39,7 +39,7 @@ fn fill(world: &mut World, id: u128, at: u64, image: &[u8]) {
     world.settle();
 }
 
-/// Blocks that a copy of an image of so many MiB takes, in hundredths of it.
+/// Blocks that a copy of an image of this many MiB takes, in hundredths of it.
 fn copied(mut world: World, mib: usize) -> u64 {
     let image = Dice::new(5).bytes(mib * MIB);
     fill(&mut world, 1, 0, &image);

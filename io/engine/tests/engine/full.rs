@@ -48,7 +48,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Four drives on a file system with so many MiB, and a volume larger than all of it.
+    /// Four drives on a file system with this many MiB, and a volume larger than all of it.
     fn new(mib: i64) -> Self {
         let file_system = FileSystem::new(mib);
         let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), BYTES), &file_system);

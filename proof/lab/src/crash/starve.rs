@@ -12,7 +12,7 @@ pub struct BusyThreads {
 }
 
 impl BusyThreads {
-    /// Starts so many.
+    /// Starts the threads.
     pub fn start(count: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..count).map(|_| {

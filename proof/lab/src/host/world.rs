@@ -95,7 +95,7 @@ impl Mix {
         Self { disk, range, outstanding, accesses, content, pause, due, at, left, under_way, failed }
     }
 
-    /// With so much time between commands, and so many of them altogether.
+    /// With a fixed interval between commands, and a total number of commands.
     pub fn paced(mut self, pause: Time, start: Time, count: Option<u64>) -> Self {
         (self.pause, self.due, self.left) = (pause, start, count);
         self

@@ -78,7 +78,7 @@ pub struct Plan {
     per_second: Option<f64>,
     /// Commands of each; without an end when left out.
     commands: Option<u64>,
-    /// They begin within so many seconds.
+    /// They begin within this many seconds.
     #[serde(default)]
     start_within: f64,
     /// Whether the data mover lets the array do it.
@@ -112,7 +112,7 @@ impl Plan {
         self.host.as_ref().is_none_or(|name| hosts.iter().any(|host| host.name == *name))
     }
 
-    /// The worlds for the `host`th host, on disks of so many MiB.
+    /// The worlds for the `host`th host, on disks of this many MiB.
     pub fn worlds(&self, sizes: &[u64], host: u64, seed: u64) -> Result<Vec<Box<dyn World>>> {
         let mut random = Seed::new(seed.wrapping_add(host << 32));
         let world = |(disk, range)| self.world(disk, range, host, &mut random);

@@ -7,7 +7,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { SeverityDot } from "../events/events";
 
-/** So many of the newest. */
+/** Number of newest events shown. */
 const SHOWN = 6;
 
 export function RecentEvents() {

@@ -221,7 +221,7 @@ impl MemShelf {
         (contents.journal_bytes, contents.next) = (0, from);
     }
 
-    /// From now on so many reads are answered; the next one panics.
+    /// From now on this many reads complete; the next one panics.
     pub fn limit_reads(&self, count: u64) {
         self.contents.lock().reads_left = Some(count);
     }

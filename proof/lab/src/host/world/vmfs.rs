@@ -61,7 +61,7 @@ const CHANGES: u32 = 2;
 const BOOT_READ: u64 = 32 << 10;
 
 impl PowerOn {
-    /// Powers on so many machines by one host. `owner` distinguishes hosts; it is not 0.
+    /// Powers on this many machines by one host. `owner` distinguishes hosts; it is not 0.
     pub fn new(disk: usize, locks: (u64, u64), image: (u64, u64), locking: Locking, machines: u64) -> Self {
         let (stage, owner, rounds) = (Stage::Lock, 1, 10);
         let (lock, round, wait_until) = (0, 0, 0);
@@ -184,7 +184,7 @@ impl World for PowerOn {
     }
 }
 
-/// Space given back as `esxcli storage vmfs unmap -n BLOCKS` does: pass after pass, each locks, allocates so many
+/// Space given back as `esxcli storage vmfs unmap -n BLOCKS` does: pass after pass, each locks, allocates this many
 /// blocks, unmaps them, and frees them again.
 #[derive(Debug)]
 pub struct Reclaim {
@@ -202,7 +202,7 @@ pub struct Reclaim {
 }
 
 impl Reclaim {
-    /// Gives back a part of a disk in passes of so many blocks of 1 MiB; the lock is at byte `lock`.
+    /// Gives back a part of a disk in passes of this many blocks of 1 MiB; the lock is at byte `lock`.
     pub fn new(disk: usize, range: std::ops::Range<u64>, blocks: u64, lock: u64) -> Self {
         let (next, end, stage) = (range.start, range.end, Stage::Lock);
         let blocks = blocks.max(1);
@@ -210,7 +210,7 @@ impl Reclaim {
         Self { disk, next, end, blocks, left: blocks, lock, locking, stage, under_way, failed }
     }
 
-    /// The blocks of a pass that are asked for on a file system of so many free and total bytes: at most 1 % of
+    /// The blocks of a pass that are asked for on a file system of this many free and total bytes: at most 1 % of
     /// what is free, and the default of 200 when it is three quarters full.
     pub fn recommended(asked: u64, free: u64, total: u64) -> u64 {
         match free < total / 4 {
