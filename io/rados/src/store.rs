@@ -44,7 +44,7 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
-    /// Stripes of 1 MiB and segments of 16 MiB, so many of them.
+    /// Stripes of 1 MiB, and this many segments of 16 MiB.
     pub fn new(segments: u32) -> Self {
         Self {
             stripe_pages: 256,
