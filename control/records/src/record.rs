@@ -39,7 +39,7 @@ use crate::table::{Named, Table};
 use crate::{Edit, Error, Result, Topic};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, de, forward_to_deserialize_any};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Key of the identity.
 pub const ARRAY: &str = "array";
@@ -377,21 +377,55 @@ impl Record {
         found.expect("the same macro makes both")
     }
 
-    /// Its value in the place of another one, whose fields that this software does not know stay.
+    /// Its value in the place of another one, whose fields that this software does not know stay, also in nested objects.
     pub fn value_over(&self, before: Option<&[u8]>) -> Vec<u8> {
         let value = self.value();
-        let known = (self.declaration().fields)();
-        let is_unknown = |name: &str| name != "version" && !known.contains(&name);
-        let before = before.and_then(|before| serde_json::from_slice::<Map<String, Value>>(before).ok());
-        let unknown: Vec<_> = before.into_iter().flatten().filter(|(name, _)| is_unknown(name)).collect();
-        match serde_json::from_slice::<Map<String, Value>>(&value) {
-            Ok(mut fields) if !unknown.is_empty() => {
-                fields.extend(unknown);
-                serde_json::to_vec(&fields).unwrap_or(value)
-            }
-            _ => value,
-        }
+        let parsed = |value: &[u8]| serde_json::from_slice::<Value>(value).ok();
+        let merged = before.and_then(|before| {
+            // What this software makes of it: whatever else is in it is unknown.
+            let understood = Record::read(&self.key(), before).ok()??.value();
+            let (known, mut new) = ((self.declaration().fields)(), parsed(&value)?);
+            let mut before = parsed(before)?;
+            // A known field may be left out where it has its default.
+            let is_same = |name: &String| name == "version" || known.contains(&name.as_str());
+            let understood = parsed(&understood)?;
+            before.as_object_mut()?.retain(|name, _| !is_same(name) || understood.get(name).is_some());
+            let changed = keep_unknown(&before, &understood, &mut new);
+            changed.then(|| serde_json::to_vec(&new).ok()).flatten()
+        });
+        merged.unwrap_or(value)
     }
+}
+
+/// Adds to `new` the fields of `before` that are not `understood`; true if there are any. An item of a list is taken for
+/// the item that is understood as it is, or for the one in its place in a list of the same length.
+fn keep_unknown(before: &Value, understood: &Value, new: &mut Value) -> bool {
+    let mut changed = false;
+    match (before, understood, new) {
+        (Value::Object(before), Value::Object(understood), Value::Object(new)) => {
+            for (name, old) in before {
+                match (understood.get(name), new.get_mut(name)) {
+                    (Some(understood), Some(new)) => changed |= keep_unknown(old, understood, new),
+                    (None, None) if !old.is_null() => {
+                        new.insert(name.clone(), old.clone());
+                        changed = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        (Value::Array(before), Value::Array(understood), Value::Array(new)) => {
+            let same_length = understood.len() == new.len();
+            for (place, item) in new.iter_mut().enumerate() {
+                let in_place = same_length.then_some(place);
+                let found = understood.iter().position(|it| it == item).or(in_place);
+                let pair = found.and_then(|at| Some((before.get(at)?, understood.get(at)?)));
+                changed |= pair.is_some_and(|(before, understood)| keep_unknown(before, understood, item));
+            }
+        }
+        _ => {}
+    }
+    changed
 }
 
 #[derive(Serialize, Deserialize)]

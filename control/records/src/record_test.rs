@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use super::*;
+use serde_json::Map;
 use crate::{GroupId, HostGroupId, HostId, Kind, Labels, Limits, Policy, Rule, ScheduleId, Stage, Subject};
 use block::DiskId;
 
@@ -188,6 +189,27 @@ fn unknown_fields_of_newer_software_are_preserved() {
     assert_eq!(fields["nqn"][0], "nqn.2014-08.org.nvmexpress:uuid:1");
     assert!(!fields.contains_key("chap"), "a known field that was removed is not preserved");
     assert!(Record::read(key, &written).unwrap().is_some());
+}
+
+#[test]
+fn nested_fields_of_newer_software_stay_when_a_record_is_written_again() {
+    let newer = br#"{"version":2,"id":"0000000000000001","name":"gold","created":7,"seen":7,
+        "subject":{"volume":"00000000000000000000000000000001"},"immutable":0,"enabled":true,
+        "rules":[{"when":"hourly","keep":24,"zone":"UTC"},{"when":"daily","keep":7,"at":{"hour":3}}]}"#;
+    let key = "schedule/0000000000000001";
+    let Some(Record::Schedule(mut schedule)) = Record::read(key, newer).unwrap() else { panic!() };
+    schedule.rules.remove(0);
+    schedule.enabled = false;
+    let written = Record::Schedule(schedule.clone()).value_over(Some(newer));
+    let fields: Value = serde_json::from_slice(&written).unwrap();
+    let left = serde_json::json!([{ "when": "daily", "keep": 7, "at": { "hour": 3 } }]);
+    assert_eq!((&fields["rules"], &fields["enabled"]), (&left, &Value::Bool(false)));
+    // A rule that is changed is still the rule.
+    schedule.rules[0].keep = 8;
+    let again = Record::Schedule(schedule).value_over(Some(&written));
+    let fields: Value = serde_json::from_slice(&again).unwrap();
+    assert_eq!(fields["rules"][0], serde_json::json!({ "when": "daily", "keep": 8, "at": { "hour": 3 } }));
+    assert!(Record::read(key, &again).unwrap().is_some());
 }
 
 #[test]
