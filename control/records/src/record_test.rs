@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use super::*;
-use serde_json::Map;
 use crate::{GroupId, HostGroupId, HostId, Kind, Labels, Limits, Policy, Rule, ScheduleId, Stage, Subject};
 use block::DiskId;
+use serde_json::Map;
 
 fn volume() -> VolumeEntry {
     let group = Some(GroupId(0x99));

@@ -42,7 +42,7 @@ func Parse(text string) (int64, error) {
 	return bytes.Num().Int64(), nil
 }
 
-// Format returns the shortest text with a binary unit that is exactly so many bytes: `1536GiB`, `1000000B`.
+// Format returns the shortest text with a binary unit that is exactly this many bytes: `1536GiB`, `1000000B`.
 func Format(bytes int64) string {
 	for at, name := range names {
 		factor := int64(1) << (10 * (len(names) - at))

@@ -100,7 +100,7 @@ func (h *Host) awaitPaths(ctx context.Context, device csi.Device, sessions int) 
 	return paths, nil
 }
 
-// awaitSize makes the kernel read a disk's size again until it has at least so many bytes.
+// awaitSize makes the kernel read a disk's size again until it has at least this many bytes.
 func (h *Host) awaitSize(ctx context.Context, path path, bytes int64) error {
 	large, err := h.await(ctx, h.config.Patience, func() (bool, error) {
 		if bytesOf(path.block) >= bytes {

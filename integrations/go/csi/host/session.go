@@ -23,7 +23,7 @@ const (
 
 // Settings of the node records that the driver makes.
 const (
-	// A path that lost its connection reports errors to multipath after so many seconds.
+	// A path that lost its connection reports errors to multipath after this many seconds.
 	timeoutMultipath = "15"
 	// Without multipath, I/O waits through a restart of the array.
 	timeoutSingle = "120"
