@@ -150,7 +150,7 @@ test("the first run leads from the drives to a disk on a host; what the array re
   await page.getByLabel("iSCSI initiator name").fill("iqn.1993-08.org.debian:01:web1");
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("taken");
   await page.getByRole("button", { name: "Create both" }).click();
-  await expect(page.getByRole("alert")).toContainText("choose another name");
+  await expect(page.getByRole("alert")).toContainText("name another");
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("data");
   await page.getByRole("button", { name: "Create both" }).click();
   await expect(page.getByText("Waiting for web1 to log in")).toBeVisible();
