@@ -34,7 +34,7 @@ impl PeerName {
     }
 }
 
-/// CreateConnection a volume or a snapshot with a host or a host group.
+/// Connects a volume or a snapshot to a host or a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CreateConnection {
     /// Name of the volume or snapshot.
@@ -49,7 +49,7 @@ pub struct CreateConnection {
     pub read_only: bool,
 }
 
-/// DeleteConnection a volume or a snapshot from a host or a host group.
+/// Disconnects a volume or a snapshot from a host or a host group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeleteConnection {
     /// Name of the volume or snapshot.

@@ -1589,7 +1589,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/connections (the `ListConnections` operationId).
 	ListConnections(ctx context.Context, params *ListConnectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateConnectionWithBody CreateConnection a volume or snapshot to a host or host group
+	// CreateConnectionWithBody Connect a volume or snapshot to a host or host group
 	//
 	// A connection that exists is returned with status 200 if it has the given fields.
 	//
@@ -1598,7 +1598,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/connections (the `CreateConnection` operationId).
 	CreateConnectionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateConnection CreateConnection a volume or snapshot to a host or host group
+	// CreateConnection Connect a volume or snapshot to a host or host group
 	//
 	// A connection that exists is returned with status 200 if it has the given fields.
 	//
@@ -1607,7 +1607,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/connections (the `CreateConnection` operationId).
 	CreateConnection(ctx context.Context, body CreateConnectionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteHostGroupConnection DeleteConnection a volume from a host group
+	// DeleteHostGroupConnection Disconnect a volume from a host group
 	//
 	// Nothing happens if they are not connected.
 	//
@@ -1619,7 +1619,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/connections/{volume}/host-groups/{host_group} (the `ShowHostGroupConnection` operationId).
 	ShowHostGroupConnection(ctx context.Context, volume string, hostGroup string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteConnection DeleteConnection a volume from a host
+	// DeleteConnection Disconnect a volume from a host
 	//
 	// Nothing happens if they are not connected.
 	//
@@ -1985,7 +1985,7 @@ func (c *Client) ListConnections(ctx context.Context, params *ListConnectionsPar
 	return c.Client.Do(req)
 }
 
-// CreateConnectionWithBody CreateConnection a volume or snapshot to a host or host group
+// CreateConnectionWithBody Connect a volume or snapshot to a host or host group
 //
 // A connection that exists is returned with status 200 if it has the given fields.
 //
@@ -2004,7 +2004,7 @@ func (c *Client) CreateConnectionWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// CreateConnection CreateConnection a volume or snapshot to a host or host group
+// CreateConnection Connect a volume or snapshot to a host or host group
 //
 // A connection that exists is returned with status 200 if it has the given fields.
 //
@@ -2023,7 +2023,7 @@ func (c *Client) CreateConnection(ctx context.Context, body CreateConnectionJSON
 	return c.Client.Do(req)
 }
 
-// DeleteHostGroupConnection DeleteConnection a volume from a host group
+// DeleteHostGroupConnection Disconnect a volume from a host group
 //
 // Nothing happens if they are not connected.
 //
@@ -2055,7 +2055,7 @@ func (c *Client) ShowHostGroupConnection(ctx context.Context, volume string, hos
 	return c.Client.Do(req)
 }
 
-// DeleteConnection DeleteConnection a volume from a host
+// DeleteConnection Disconnect a volume from a host
 //
 // Nothing happens if they are not connected.
 //
@@ -5267,7 +5267,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/connections (the `ListConnections` operationId).
 	ListConnectionsWithResponse(ctx context.Context, params *ListConnectionsParams, reqEditors ...RequestEditorFn) (*ListConnectionsResponse, error)
 
-	// CreateConnectionWithBodyWithResponse CreateConnection a volume or snapshot to a host or host group
+	// CreateConnectionWithBodyWithResponse Connect a volume or snapshot to a host or host group
 	//
 	// A connection that exists is returned with status 200 if it has the given fields.
 	//
@@ -5276,7 +5276,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/connections (the `CreateConnection` operationId).
 	CreateConnectionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateConnectionResponse, error)
 
-	// CreateConnectionWithResponse CreateConnection a volume or snapshot to a host or host group
+	// CreateConnectionWithResponse Connect a volume or snapshot to a host or host group
 	//
 	// A connection that exists is returned with status 200 if it has the given fields.
 	//
@@ -5285,7 +5285,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/connections (the `CreateConnection` operationId).
 	CreateConnectionWithResponse(ctx context.Context, body CreateConnectionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateConnectionResponse, error)
 
-	// DeleteHostGroupConnectionWithResponse DeleteConnection a volume from a host group
+	// DeleteHostGroupConnectionWithResponse Disconnect a volume from a host group
 	//
 	// Nothing happens if they are not connected.
 	//
@@ -5301,7 +5301,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/connections/{volume}/host-groups/{host_group} (the `ShowHostGroupConnection` operationId).
 	ShowHostGroupConnectionWithResponse(ctx context.Context, volume string, hostGroup string, reqEditors ...RequestEditorFn) (*ShowHostGroupConnectionResponse, error)
 
-	// DeleteConnectionWithResponse DeleteConnection a volume from a host
+	// DeleteConnectionWithResponse Disconnect a volume from a host
 	//
 	// Nothing happens if they are not connected.
 	//
@@ -8061,7 +8061,7 @@ func (c *ClientWithResponses) ListConnectionsWithResponse(ctx context.Context, p
 	return ParseListConnectionsResponse(rsp)
 }
 
-// CreateConnectionWithBodyWithResponse CreateConnection a volume or snapshot to a host or host group
+// CreateConnectionWithBodyWithResponse Connect a volume or snapshot to a host or host group
 //
 // A connection that exists is returned with status 200 if it has the given fields.
 //
@@ -8076,7 +8076,7 @@ func (c *ClientWithResponses) CreateConnectionWithBodyWithResponse(ctx context.C
 	return ParseCreateConnectionResponse(rsp)
 }
 
-// CreateConnectionWithResponse CreateConnection a volume or snapshot to a host or host group
+// CreateConnectionWithResponse Connect a volume or snapshot to a host or host group
 //
 // A connection that exists is returned with status 200 if it has the given fields.
 //
@@ -8091,7 +8091,7 @@ func (c *ClientWithResponses) CreateConnectionWithResponse(ctx context.Context, 
 	return ParseCreateConnectionResponse(rsp)
 }
 
-// DeleteHostGroupConnectionWithResponse DeleteConnection a volume from a host group
+// DeleteHostGroupConnectionWithResponse Disconnect a volume from a host group
 //
 // Nothing happens if they are not connected.
 //
@@ -8119,7 +8119,7 @@ func (c *ClientWithResponses) ShowHostGroupConnectionWithResponse(ctx context.Co
 	return ParseShowHostGroupConnectionResponse(rsp)
 }
 
-// DeleteConnectionWithResponse DeleteConnection a volume from a host
+// DeleteConnectionWithResponse Disconnect a volume from a host
 //
 // Nothing happens if they are not connected.
 //

@@ -139,7 +139,7 @@ async fn list_connections(
     list(all.into_iter().map(Connection::from).collect(), part)
 }
 
-/// CreateConnection a volume or snapshot to a host or host group
+/// Connect a volume or snapshot to a host or host group
 ///
 /// A connection that exists is returned with status 200 if it has the given fields.
 #[utoipa::path(post, path = "/api/v1/connections", tag = "connections", request_body = NewConnection, responses(
@@ -200,7 +200,7 @@ async fn show_host_group_connection(
     Ok(Json(Attachment::of(perform(operator, &context, wanted).await?, reached)))
 }
 
-/// DeleteConnection a volume from a host
+/// Disconnect a volume from a host
 ///
 /// Nothing happens if they are not connected.
 #[utoipa::path(delete, path = "/api/v1/connections/{volume}/{host}", tag = "connections",
@@ -217,7 +217,7 @@ async fn delete_connection(
     gone(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
-/// DeleteConnection a volume from a host group
+/// Disconnect a volume from a host group
 ///
 /// Nothing happens if they are not connected.
 #[utoipa::path(delete, path = "/api/v1/connections/{volume}/host-groups/{host_group}", tag = "connections",

@@ -27,7 +27,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum DirectorySettings {
-    /// OpenID CreateConnection (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
+    /// OpenID Connect (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
     /// the provider is `address` followed by `/sign-in`.
     Oidc {
         /// Issuer URL; https, or localhost.

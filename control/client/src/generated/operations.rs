@@ -92,11 +92,11 @@ pub struct ListConnections {
 pub fn list_connections(query: &ListConnections) -> Request<schemas::Connections> {
     Request::new("GET", format!("/api/v1/connections",), "Connections").query(query)
 }
-/// CreateConnection a volume or snapshot to a host or host group
+/// Connect a volume or snapshot to a host or host group
 pub fn create_connection(body: &schemas::NewConnection) -> Request<schemas::Attachment> {
     Request::new("POST", format!("/api/v1/connections",), "Attachment").body(body)
 }
-/// DeleteConnection a volume from a host group
+/// Disconnect a volume from a host group
 pub fn delete_host_group_connection(volume: &str, host_group: &str) -> Request<()> {
     Request::new(
         "DELETE",
@@ -119,7 +119,7 @@ pub fn show_host_group_connection(
         "Attachment",
     )
 }
-/// DeleteConnection a volume from a host
+/// Disconnect a volume from a host
 pub fn delete_connection(volume: &str, host: &str) -> Request<()> {
     Request::new(
         "DELETE",

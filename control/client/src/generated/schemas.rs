@@ -759,7 +759,7 @@ impl ::std::default::Default for DirectoryChange {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(tag = "kind")]
 pub enum DirectorySettings {
-    /**OpenID CreateConnection (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
+    /**OpenID Connect (authorization code flow with PKCE). The secret is the client secret. The redirect URI to register with
 the provider is `address` followed by `/sign-in`.*/
     #[serde(rename = "oidc")]
     Oidc {
