@@ -1,7 +1,7 @@
 //! Operations side by side on a slow shelf, and a power loss at any moment: each operation took effect whole or not at
 //! all, and what was acknowledged did.
 
-use crate::support::{Dice, MemShelf, World, data, options};
+use crate::support::{Dice, MemShelf, World, data, each_seed, options};
 use block::{CopySegment, Disk, DiskId, Extent, Op, Pending};
 use engine::Options;
 use std::task::{Context, Poll, Waker};
@@ -145,15 +145,5 @@ fn race(seed: u64) {
 
 #[test]
 fn operations_side_by_side_are_whole_through_power_losses() {
-    let range = match std::env::var("SEEDS") {
-        Ok(range) => {
-            let (from, to) = range.split_once("..").expect("SEEDS=from..to");
-            from.parse().unwrap()..to.parse().unwrap()
-        }
-        Err(_) => 0..4,
-    };
-    for seed in range {
-        let outcome = std::panic::catch_unwind(|| race(seed));
-        assert!(outcome.is_ok(), "seed {seed}");
-    }
+    each_seed(race);
 }

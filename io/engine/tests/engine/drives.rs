@@ -1,5 +1,6 @@
 //! Drives that fail and come back while hosts write: cleaning reclaims the space that a rebuild takes.
 
+use crate::support::{now, poll};
 use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use engine::{Engine, Options};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
@@ -8,20 +9,9 @@ use shelf::pool::{Consent, PoolStatus};
 use shelf::{Drive, JournalPos, Shelf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 const BLOCK: usize = 4096;
-
-fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn now<F: Future>(future: F) -> F::Output {
-    match poll(pin!(future)) {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => panic!("a drive in memory never waits"),
-    }
-}
 
 /// Bytes that neither repeat nor compress.
 fn random(state: &mut u64) -> u64 {

@@ -1,28 +1,18 @@
 //! Encryption is below the engine: nothing that it writes is on the drives in clear, and it saves as much as ever.
 
+use crate::support::{now, poll};
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options};
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::Drive;
 use shelf::pool::Lock;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 const BLOCK: usize = 4096;
 const TEXT: &[u8] = b"what the host wrote and nobody else may read. ";
-
-fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn now<F: Future>(future: F) -> F::Output {
-    match poll(pin!(future)) {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => panic!("a drive in memory never waits"),
-    }
-}
 
 /// Runs a future that waits for nothing but the engine.
 fn run<F: Future>(engine: &Engine, future: F) -> F::Output {

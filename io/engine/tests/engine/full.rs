@@ -1,6 +1,7 @@
 //! Sparse drives on a file system that fills up: writes that need space are refused, everything else goes on, and writes
 //! succeed again when there is space.
 
+use crate::support::{now, poll};
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
@@ -9,24 +10,13 @@ use shelf::pool::DriveState;
 use shelf::{Drive, Shelf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 const BLOCK: u64 = 4096;
 const BYTES: u64 = 32 << 20;
 /// Polls after which an operation is taken to hang.
 const ROUNDS: u32 = 20_000;
-
-fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn now<F: Future>(future: F) -> F::Output {
-    match poll(pin!(future)) {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => panic!("a drive in memory never waits"),
-    }
-}
 
 /// Bytes that neither repeat nor compress.
 fn content(lba: u64) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Random operations on an engine and on the model, with power losses between them: both always agree, and every
 //! count of the engine is what a recount finds, and deleting a disk frees what was said before.
 
-use crate::support::{Dice, MemShelf, World, options};
+use crate::support::{Dice, MemShelf, World, each_seed, options};
 use block::mem::MemArray;
 use block::{CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Provisioning, Region, Reply};
 use engine::Options;
@@ -367,15 +367,5 @@ fn run(seed: u64, rounds: u64, ops: u64) {
 
 #[test]
 fn engine_and_model_agree_through_power_losses() {
-    let range = match std::env::var("SEEDS") {
-        Ok(range) => {
-            let (from, to) = range.split_once("..").expect("SEEDS=from..to");
-            from.parse().unwrap()..to.parse().unwrap()
-        }
-        Err(_) => 0..4,
-    };
-    for seed in range {
-        let outcome = std::panic::catch_unwind(|| run(seed, 6, 60));
-        assert!(outcome.is_ok(), "seed {seed}");
-    }
+    each_seed(|seed| run(seed, 6, 60));
 }

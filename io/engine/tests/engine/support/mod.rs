@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -520,8 +520,33 @@ pub struct World {
     dice: Dice,
 }
 
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+/// Polls a future once, with a waker that wakes nobody.
+pub fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// The output of a future over drives in memory, which never wait.
+pub fn now<F: Future>(future: F) -> F::Output {
+    match poll(pin!(future)) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("a drive in memory never waits"),
+    }
+}
+
+/// Runs a test with each seed: four, or `SEEDS=from..to` of the environment.
+pub fn each_seed(run: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let range = match std::env::var("SEEDS") {
+        Ok(range) => {
+            let (from, to) = range.split_once("..").expect("SEEDS=from..to");
+            let number = |text: &str| text.parse().expect("SEEDS=from..to");
+            number(from)..number(to)
+        }
+        Err(_) => 0..4,
+    };
+    for seed in range {
+        let outcome = std::panic::catch_unwind(|| run(seed));
+        assert!(outcome.is_ok(), "seed {seed}");
+    }
 }
 
 impl World {
@@ -535,9 +560,7 @@ impl World {
 
     pub fn try_open(shelf: Arc<MemShelf>, options: Options) -> block::Result<Self> {
         let mut opening = Box::pin(Engine::open(shelf.clone(), options));
-        let Poll::Ready(engine) = poll_once(opening.as_mut()) else {
-            panic!("the shelf in memory never waits")
-        };
+        let Poll::Ready(engine) = poll(opening.as_mut()) else { panic!("the shelf in memory never waits") };
         let engine = engine?;
         let background = Some(Box::pin(engine.background()) as Pin<Box<dyn Future<Output = ()>>>);
         Ok(Self { shelf, engine, background, dice: Dice::new(1) })
@@ -546,7 +569,7 @@ impl World {
     /// A world whose background is never left alone for long.
     pub fn open_restless(shelf: Arc<MemShelf>) -> Self {
         let mut opening = Box::pin(Engine::open(shelf.clone(), options()));
-        let Poll::Ready(Ok(engine)) = poll_once(opening.as_mut()) else { panic!("the engine opens") };
+        let Poll::Ready(Ok(engine)) = poll(opening.as_mut()) else { panic!("the engine opens") };
         let rest = |rest| {
             std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
         };
@@ -574,7 +597,7 @@ impl World {
         for _ in 0..times {
             self.shelf.answer(&mut self.dice);
             if let Some(background) = &mut self.background
-                && poll_once(background.as_mut()).is_ready()
+                && poll(background.as_mut()).is_ready()
             {
                 self.background = None;
             }
@@ -585,7 +608,7 @@ impl World {
     pub fn run<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
         for _ in 0..200_000 {
-            if let Poll::Ready(outcome) = poll_once(future.as_mut()) {
+            if let Poll::Ready(outcome) = poll(future.as_mut()) {
                 return outcome;
             }
             self.turn(1);
