@@ -4,7 +4,8 @@
 //! has one operation under way, so its objects never have a gap. A batch is acknowledged when it and all before it are
 //! durable.
 
-use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step};
+use crate::objects::{Name, Objects, Operation, Pool, Step};
+use crate::owned::{OWNER, hex, write_failure};
 use crate::queue::Queue;
 use crate::record::{LANES, Term, batch_bytes};
 use bytes::Bytes;
@@ -12,14 +13,6 @@ use parking_lot::Mutex;
 use shelf::{Done, Error, JournalPos, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-/// The attribute with the epoch of the owner of an object.
-pub const OWNER: &str = "owner";
-
-/// An epoch or another number as text of fixed width, so that the order of texts is that of numbers.
-pub fn hex(number: u64) -> String {
-    format!("{number:016x}")
-}
 
 /// The object of a lane.
 pub fn object_name(domain: u16, epoch: u64, lane: usize, number: u64) -> Name {
@@ -67,6 +60,8 @@ struct State {
     waiting: BTreeMap<JournalPos, (Done<JournalPos>, bool)>,
     /// Batches that are not trimmed, with their bytes.
     untrimmed: VecDeque<(JournalPos, u64)>,
+    /// Their bytes together.
+    untrimmed_bytes: u64,
     lanes: [LaneState; LANES],
     /// The first batch of this owner.
     first: JournalPos,
@@ -92,6 +87,7 @@ impl Journal {
         let state = State {
             next,
             waiting: BTreeMap::new(),
+            untrimmed_bytes: untrimmed.iter().map(|(_, bytes)| bytes).sum(),
             untrimmed,
             lanes: Default::default(),
             first: next,
@@ -118,10 +114,9 @@ impl Journal {
         let refused = {
             let mut state = self.state.lock();
             let bytes = batch_bytes(head, body);
-            let taken: u64 = state.untrimmed.iter().map(|(_, bytes)| bytes).sum();
             match &state.stopped {
                 Some(error) => error.clone(),
-                None if taken + bytes > self.capacity => Error::JournalFull,
+                None if state.untrimmed_bytes + bytes > self.capacity => Error::JournalFull,
                 None => {
                     let lane = self.enqueue(&mut state, bytes, encode, done);
                     drop(state);
@@ -144,6 +139,7 @@ impl Journal {
         let pos = state.next;
         state.next = JournalPos(pos.0 + 1);
         state.untrimmed.push_back((pos, bytes));
+        state.untrimmed_bytes += bytes;
         let acknowledged = state.waiting.keys().next().map_or(pos.0 - 1, |oldest| oldest.0 - 1);
         state.waiting.insert(pos, (done, false));
         let number = (pos.0 % LANES as u64) as usize;
@@ -178,7 +174,8 @@ impl Journal {
         steps.push(Step::Write(offset, vec![record]));
         match objects.operate(&name, Operation { steps, force: true }).await {
             Ok(()) => self.durable(pos),
-            Err(error) => self.stop(append_error(&name, &error, self.epoch)),
+            // Final: another owner may have taken the store, or bytes are lost that were promised.
+            Err(error) => self.stop(write_failure(&name, &error, self.epoch)),
         }
     }
 
@@ -228,9 +225,9 @@ impl Journal {
     /// entry counts, not what the lanes look like now: a lane may have begun another object since.
     pub fn trim(&self, from: JournalPos, term: &Term) -> Vec<Name> {
         let mut state = self.state.lock();
-        while state.untrimmed.front().is_some_and(|(pos, _)| *pos < from) {
-            state.untrimmed.pop_front();
-        }
+        let trimmed = state.untrimmed.iter().take_while(|(pos, _)| *pos < from).count();
+        let bytes: u64 = state.untrimmed.drain(..trimmed).map(|(_, bytes)| bytes).sum();
+        state.untrimmed_bytes -= bytes;
         let mut unused = Vec::new();
         for (number, (lane, first)) in state.lanes.iter_mut().zip(term.first_object).enumerate() {
             let count = lane.objects.iter().take_while(|(object, _)| *object < first).count();
@@ -238,16 +235,5 @@ impl Journal {
             unused.extend(objects.map(|(object, _)| object_name(self.domain, self.epoch, number, object)));
         }
         unused
-    }
-}
-
-/// Every failure of an append is final: another owner may have taken the store, or bytes are lost that were promised.
-fn append_error(name: &Name, error: &ObjectError, epoch: u64) -> Error {
-    match error {
-        ObjectError::Guard | ObjectError::Exists | ObjectError::Absent | ObjectError::Blocklisted => {
-            Error::Fenced { epoch: epoch + 1 }
-        }
-        ObjectError::Full => Error::NoSpace { what: format!("{}: {error}", name.name) },
-        ObjectError::Failed(_) => Error::Drive { what: format!("{}: {error}", name.name) },
     }
 }

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod objects;
 
 mod journal;
+mod owned;
 mod queue;
 mod record;
 mod segments;

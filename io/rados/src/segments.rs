@@ -5,22 +5,21 @@
 //! way, so creation, writes and removal keep their order. Removal compares owner and generation: a late removal by an
 //! older owner leaves what was written since.
 
-use crate::journal::{OWNER, hex};
 use crate::objects::{Attributes, Name, ObjectError, Objects, Operation, Pool, Step};
+use crate::owned::{GENERATION, OWNER, failure, hex, remove, write_failure};
 use crate::queue::Queue;
 use bytes::Bytes;
 use media::encryption::Keyring;
 use media::sector::{PAYLOAD, Position, Sectors};
 use parking_lot::Mutex;
 use shelf::{ALIGN, AlignedBuf, Done, Error, Layout, Result, SegmentId, join};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Objects of a segment.
 pub const PARTS: usize = 4;
 
-const GENERATION: &str = "generation";
 const SALT: &str = "salt";
 
 /// Generation and salt of the pages of a part.
@@ -38,6 +37,9 @@ pub struct Segments {
     generation: AtomicU64,
     /// The pool has refused a write for want of space.
     full: AtomicBool,
+    /// Parts that existed at the opening.
+    found: HashSet<(u32, usize)>,
+    /// Parts that were used since.
     parts: Mutex<HashMap<(u32, usize), Arc<Part>>>,
 }
 
@@ -60,16 +62,23 @@ struct PartState {
 }
 
 impl Segments {
-    /// The segments of an owner. With `empty` no object exists yet.
+    /// The segments of an owner. `names` are the objects that exist: discarding a segment without any costs nothing.
     pub fn new(
         objects: Arc<dyn Objects>,
         (domain, epoch, salt): (u16, u64, u64),
         keyring: Arc<Keyring>,
         layout: Layout,
+        names: &[String],
     ) -> Self {
         let sectors = keyring.sectors(salt);
         let (generation, full, parts) = (AtomicU64::new(1), AtomicBool::new(false), Mutex::default());
-        Self { objects, domain, epoch, salt, keyring, sectors, layout, generation, full, parts }
+        let prefix = format!("seg.{domain:04x}.");
+        let parse = |name: &String| {
+            let (segment, part) = name.strip_prefix(&prefix)?.split_once('.')?;
+            Some((u32::from_str_radix(segment, 16).ok()?, part.parse().ok()?))
+        };
+        let found = names.iter().filter_map(parse).collect();
+        Self { objects, domain, epoch, salt, keyring, sectors, layout, generation, full, found, parts }
     }
 
     /// Bytes that a segment takes in the pool.
@@ -92,7 +101,14 @@ impl Segments {
     }
 
     fn part(&self, segment: u32, part: usize) -> Arc<Part> {
-        self.parts.lock().entry((segment, part)).or_default().clone()
+        let absent = !self.found.contains(&(segment, part));
+        let new = || {
+            Arc::new(Part {
+                state: Mutex::new(PartState { absent, ..PartState::default() }),
+                ..Part::default()
+            })
+        };
+        self.parts.lock().entry((segment, part)).or_insert_with(new).clone()
     }
 
     fn stripe_pages(&self) -> u32 {
@@ -102,14 +118,7 @@ impl Segments {
     /// Writes whole stripes: see [`shelf::Shelf::write`].
     pub fn write(self: &Arc<Self>, segment: SegmentId, offset: u32, stripes: &[u8], done: Done<()>) {
         let each = self.layout.stripe_bytes;
-        let end = u64::from(offset) + stripes.len() as u64;
-        assert!(
-            segment.0 < self.layout.segments
-                && offset.is_multiple_of(each)
-                && stripes.len().is_multiple_of(each as usize)
-                && end <= u64::from(self.layout.segment_bytes),
-            "whole stripes inside of a segment"
-        );
+        self.layout.assert_stripes(segment, offset, stripes.len());
         let generation = self.begin(segment.0);
         let mut waiting = Vec::new();
         for (index, payload) in (offset / each..).zip(stripes.chunks_exact(each as usize)) {
@@ -191,36 +200,9 @@ impl Segments {
                     tracing::warn!(object = name.name, "the pool is full; writes that were promised go on");
                     self.set_full(true);
                 }
-                Err(ObjectError::Exists) if !created => self.remove_older(&name).await?,
-                Err(error) => return Err(self.failure(&name, &error)),
+                Err(ObjectError::Exists) if !created => remove(&*self.objects, &name, self.epoch).await?,
+                Err(error) => return Err(write_failure(&name, &error, self.epoch)),
             }
-        }
-    }
-
-    /// Removes an object that an older owner has left where this one creates its own.
-    async fn remove_older(&self, name: &Name) -> Result {
-        let attributes = match self.objects.attributes(name).await {
-            Ok(attributes) => attributes,
-            Err(ObjectError::Absent) => return Ok(()),
-            Err(error) => return Err(self.failure(name, &error)),
-        };
-        if attributes.get(OWNER).is_some_and(|owner| *owner > hex(self.epoch)) {
-            return Err(Error::Fenced { epoch: self.epoch + 1 });
-        }
-        match self.objects.operate(name, removal(&attributes)).await {
-            Ok(()) | Err(ObjectError::Absent | ObjectError::Guard) => Ok(()),
-            Err(error) => Err(self.failure(name, &error)),
-        }
-    }
-
-    fn failure(&self, name: &Name, error: &ObjectError) -> Error {
-        let what = format!("{}: {error}", name.name);
-        match error {
-            ObjectError::Guard | ObjectError::Absent | ObjectError::Blocklisted => {
-                Error::Fenced { epoch: self.epoch + 1 }
-            }
-            ObjectError::Full => Error::NoSpace { what },
-            ObjectError::Exists | ObjectError::Failed(_) => Error::Drive { what },
         }
     }
 
@@ -235,7 +217,7 @@ impl Segments {
             let (segments, of, name) = (self.clone(), part.clone(), self.name(segment.0, number));
             part.queue.push(move || {
                 Box::pin(async move {
-                    let removed = segments.remove_older(&name).await;
+                    let removed = remove(&*segments.objects, &name, segments.epoch).await;
                     let mut state = of.state.lock();
                     (state.created, state.absent) = (false, removed.is_ok());
                     if let Err(error) = removed {
@@ -243,25 +225,6 @@ impl Segments {
                     }
                 })
             });
-        }
-    }
-
-    /// Notes which objects exist at an opening: discarding a segment without objects costs nothing.
-    pub fn exist(&self, names: &[String]) {
-        let mut parts = self.parts.lock();
-        for segment in 0..self.layout.segments {
-            for part in 0..PARTS {
-                parts.entry((segment, part)).or_default().state.lock().absent = true;
-            }
-        }
-        let prefix = format!("seg.{:04x}.", self.domain);
-        for name in names.iter().filter_map(|name| name.strip_prefix(&prefix)) {
-            let found = name.split_once('.').and_then(|(segment, part)| {
-                Some((u32::from_str_radix(segment, 16).ok()?, part.parse().ok()?))
-            });
-            if let Some(part) = found.and_then(|found| parts.get(&found)) {
-                part.state.lock().absent = false;
-            }
         }
     }
 
@@ -289,13 +252,13 @@ impl Segments {
         let pages = range.start / PAYLOAD as u32..range.end.div_ceil(PAYLOAD as u32);
         let at = (row * u64::from(self.stripe_pages()) + u64::from(pages.start)) * ALIGN as u64;
         let stored = self.objects.read(&name, at, pages.len() as u64 * ALIGN as u64).await;
-        let stored = stored.map_err(|error| self.unreadable(&name, &error))?;
+        let stored = stored.map_err(|error| failure(&name, &error, self.epoch))?;
         let known = part.state.lock().written;
         let (generation, salt) = match known {
             Some(written) => written,
             None => {
                 let attributes = self.objects.attributes(&name).await;
-                let written = written_of(&attributes.map_err(|error| self.unreadable(&name, &error))?);
+                let written = written_of(&attributes.map_err(|error| failure(&name, &error, self.epoch))?);
                 let what = || format!("{} does not say who wrote it", name.name);
                 let written = written.ok_or_else(|| Error::Corrupt { what: what() })?;
                 part.state.lock().written.get_or_insert(written);
@@ -315,24 +278,9 @@ impl Segments {
         let skip = (range.start - pages.start * PAYLOAD as u32) as usize;
         Ok(Bytes::from(payload).slice(skip..skip + range.len()))
     }
-
-    fn unreadable(&self, name: &Name, error: &ObjectError) -> Error {
-        match error {
-            ObjectError::Absent => Error::Corrupt { what: format!("{}: {error}", name.name) },
-            error => self.failure(name, error),
-        }
-    }
 }
 
 fn written_of(attributes: &Attributes) -> Option<Written> {
     let number = |name: &str| u64::from_str_radix(attributes.get(name)?, 16).ok();
     Some((number(GENERATION)?, number(SALT)?))
-}
-
-/// Removes an object if it is still the one with these attributes.
-fn removal(attributes: &Attributes) -> Operation {
-    let value = |name| attributes.get(name).cloned().unwrap_or_default();
-    let steps =
-        vec![Step::Equal(OWNER, value(OWNER)), Step::Equal(GENERATION, value(GENERATION)), Step::Remove];
-    Operation { steps, force: true }
 }

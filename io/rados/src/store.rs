@@ -1,7 +1,8 @@
 //! The store: one owner of one domain of an array in RADOS.
 
-use crate::journal::{Journal, OWNER, hex, object_name};
+use crate::journal::{Journal, object_name};
 use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step, Usage};
+use crate::owned::{self, OWNER, hex};
 use crate::queue::Queue;
 use crate::record::{LANES, StoredSuperblock, Term, batch_bytes, encode_batch};
 use crate::segments::{PARTS, Segments};
@@ -178,8 +179,7 @@ impl Store {
             reserve_segments: Some(options.reserve_segments),
             ..open
         };
-        let owner = Owner::new(objects.clone(), keyring.clone(), epoch, &stored(1), &open);
-        owner.segments.exist(&[]);
+        let owner = Owner::new(objects.clone(), keyring.clone(), epoch, &stored(1), (&open, &[]));
         owner.begin_journal(JournalPos(1), VecDeque::new());
         owner.measure().await;
         Ok(Arc::new(Self(owner)))
@@ -203,8 +203,7 @@ impl Store {
         let listed = objects.list(Pool::Data).await;
         let listed = listed.map_err(|error| Error::Drive { what: format!("listing objects: {error}") })?;
         let epoch = takeover.epoch;
-        let owner = Owner::new(objects, keyring, epoch, &newest, &open);
-        owner.segments.exist(&listed);
+        let owner = Owner::new(objects, keyring, epoch, &newest, (&open, &listed));
         owner.measure().await;
         Ok(Arc::new(Self(owner)))
     }
@@ -226,10 +225,10 @@ impl Owner {
         keyring: Arc<Keyring>,
         epoch: u64,
         stored: &StoredSuperblock,
-        open: &OpenOptions,
+        (open, names): (&OpenOptions, &[String]),
     ) -> Arc<Self> {
         let (layout, ids) = (stored.layout, (open.domain, epoch, open.salt));
-        let segments = Segments::new(objects.clone(), ids, keyring.clone(), layout);
+        let segments = Segments::new(objects.clone(), ids, keyring.clone(), layout, names);
         let usual = FormatOptions::new(0);
         let state = State {
             sequence: stored.sequence,
@@ -289,9 +288,9 @@ impl Owner {
 
     /// Seals and reads what older owners have left, and begins the journal of this one.
     async fn take_over(&self, from: JournalPos) -> Result<Vec<Batch>> {
-        let (terms, predecessor) = {
+        let (terms, predecessor, superblock) = {
             let state = self.state.lock();
-            (state.terms.clone(), state.predecessor.clone())
+            (state.terms.clone(), state.predecessor.clone(), state.superblock.clone())
         };
         let takeover = Takeover {
             objects: &self.objects,
@@ -299,7 +298,6 @@ impl Owner {
             epoch: self.epoch,
             keyring: &self.keyring,
         };
-        let superblock = self.state.lock().superblock.clone();
         let trimmed = superblock.map_or(JournalPos(1), |superblock| superblock.journal_from);
         let sealed = takeover.seal(&terms, trimmed).await?;
         let own = Term { epoch: self.epoch, from: sealed.next, first_object: [0; LANES] };
@@ -399,22 +397,18 @@ impl Owner {
         Ok(())
     }
 
-    /// Removes journal objects of this owner's in the background.
+    /// Removes unused journal objects in the background.
     fn remove(&self, names: Vec<Name>) {
         let (objects, epoch) = (self.objects.clone(), self.epoch);
         spawn(async move {
             for name in names {
-                // Sealed by this owner or written by it; or left by one that ended before it could remove them.
-                let owner = match objects.attributes(&name).await {
-                    Ok(attributes) => attributes.get(OWNER).cloned().unwrap_or_default(),
-                    Err(_) => continue,
-                };
-                if owner > hex(epoch) {
-                    return;
-                }
-                let steps = vec![Step::Equal(OWNER, owner), Step::Remove];
-                if let Err(error) = objects.operate(&name, Operation { steps, force: true }).await {
-                    tracing::warn!(object = name.name, %error, "an unused object was not removed");
+                match owned::remove(&*objects, &name, epoch).await {
+                    Ok(()) => {}
+                    // A newer owner has sealed it, and removes it.
+                    Err(Error::Fenced { .. }) => return,
+                    Err(error) => {
+                        tracing::warn!(object = name.name, %error, "an unused object was not removed")
+                    }
                 }
             }
         });

@@ -1,7 +1,8 @@
 //! What a new owner does before it serves: it claims the superblocks, seals the journals of older owners, and reads them.
 
-use crate::journal::{OWNER, hex, object_name, parse_name};
+use crate::journal::{object_name, parse_name};
 use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step};
+use crate::owned::{OWNER, claim, failure, hex};
 use crate::record::{LANES, StoredSuperblock, Term, batch_bytes, decode_batch};
 use bytes::Bytes;
 use media::encryption::Keyring;
@@ -47,15 +48,6 @@ pub struct Takeover<'a> {
     pub keyring: &'a Keyring,
 }
 
-fn failure(name: &Name, error: &ObjectError, epoch: u64) -> Error {
-    match error {
-        ObjectError::Guard | ObjectError::Blocklisted => Error::Fenced { epoch: epoch + 1 },
-        ObjectError::Full => Error::NoSpace { what: format!("{}: {error}", name.name) },
-        ObjectError::Absent => Error::Corrupt { what: format!("{}: {error}", name.name) },
-        error => Error::Drive { what: format!("{}: {error}", name.name) },
-    }
-}
-
 impl Takeover<'_> {
     /// Makes both superblocks refuse every older owner, and returns the newest.
     ///
@@ -65,9 +57,7 @@ impl Takeover<'_> {
     pub async fn claim(&self) -> Result<StoredSuperblock> {
         for slot in 0..2 {
             let name = superblock_name(self.domain, slot);
-            let owner = hex(self.epoch);
-            let steps = vec![Step::Greater(OWNER, owner.clone()), Step::Set(OWNER, owner)];
-            let claimed = self.objects.operate(&name, Operation { steps, force: true }).await;
+            let claimed = self.objects.operate(&name, claim(self.epoch)).await;
             claimed.map_err(|error| failure(&name, &error, self.epoch))?;
         }
         self.newest_superblock().await
@@ -165,11 +155,10 @@ impl Takeover<'_> {
     /// Makes an object of a lane refuse its owner and returns its content. Where there is none it leaves a tombstone, so
     /// that the owner can't create it, and returns `None`.
     async fn seal_object(&self, epoch: u64, lane: usize, number: u64) -> Result<Option<Bytes>> {
-        let (name, owner) = (object_name(self.domain, epoch, lane, number), hex(self.epoch));
+        let name = object_name(self.domain, epoch, lane, number);
         let failed = |error: ObjectError| failure(&name, &error, self.epoch);
         loop {
-            let steps = vec![Step::Greater(OWNER, owner.clone()), Step::Set(OWNER, owner.clone())];
-            match self.objects.operate(&name, Operation { steps, force: true }).await {
+            match self.objects.operate(&name, claim(self.epoch)).await {
                 Ok(()) => {
                     let bytes = self.objects.read(&name, 0, WHOLE).await.map_err(failed)?;
                     return Ok((!bytes.is_empty()).then_some(bytes));
@@ -179,7 +168,7 @@ impl Takeover<'_> {
             }
             let steps = vec![
                 Step::CreateExclusive,
-                Step::Set(OWNER, owner.clone()),
+                Step::Set(OWNER, hex(self.epoch)),
                 Step::Set(TOMBSTONE, hex(epoch)),
             ];
             match self.objects.operate(&name, Operation { steps, force: true }).await {

@@ -91,14 +91,7 @@ impl Medium {
 
     fn write(&mut self, segment: SegmentId, offset: u32, stripes: &[u8], epoch: u64) {
         let each = self.layout.stripe_bytes;
-        let end = u64::from(offset) + stripes.len() as u64;
-        assert!(
-            segment.0 < self.layout.segments
-                && offset.is_multiple_of(each)
-                && stripes.len().is_multiple_of(each as usize)
-                && end <= u64::from(self.layout.segment_bytes),
-            "whole stripes inside of a segment"
-        );
+        self.layout.assert_stripes(segment, offset, stripes.len());
         for (at, bytes) in (offset..).step_by(each as usize).zip(stripes.chunks_exact(each as usize)) {
             let stripe = Stripe { bytes: bytes.to_vec(), epoch, synced: false };
             let before = self.stripes.insert((segment.0, at), stripe);

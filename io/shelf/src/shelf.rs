@@ -28,6 +28,23 @@ pub struct Layout {
     pub superblock_bytes: u32,
 }
 
+impl Layout {
+    /// Asserts what every [`Shelf::write`] demands: whole stripes, `len` bytes at `offset`, inside of a segment.
+    ///
+    /// # Panics
+    /// When they are not: the caller knows the layout.
+    pub fn assert_stripes(&self, segment: SegmentId, offset: u32, len: usize) {
+        assert!(
+            segment.0 < self.segments
+                && offset.is_multiple_of(self.stripe_bytes)
+                && len.is_multiple_of(self.stripe_bytes as usize)
+                && u64::from(offset) + len as u64 <= u64::from(self.segment_bytes),
+            "whole stripes inside of a segment: {}, {len} bytes at {offset}",
+            segment.0
+        );
+    }
+}
+
 /// A segment of the log, `0..Layout::segments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SegmentId(pub u32);

@@ -35,13 +35,7 @@ impl DriveShelf {
         }
         let len = stripes.len() as u32;
         let layout = self.layout();
-        assert!(
-            offset.is_multiple_of(layout.stripe_bytes)
-                && len.is_multiple_of(layout.stripe_bytes)
-                && u64::from(offset) + u64::from(len) <= u64::from(layout.segment_bytes)
-                && segment < layout.segments,
-            "whole stripes inside of a segment: {segment}, {len} bytes at {offset}"
-        );
+        layout.assert_stripes(shelf::SegmentId(segment), offset, stripes.len());
         let rows = (offset / layout.stripe_bytes, (offset + len) / layout.stripe_bytes);
         let entry = {
             let mut segments = self.segments.lock();
