@@ -46,3 +46,38 @@ attributes:
     support: full
     description: Shows what is different before and after.
 """
+
+    # Of volumes and volume groups.
+    VOLUME_SETTINGS = r"""
+options:
+  limits:
+    description: QoS limits. What is left out is kept; V(-1) is unlimited.
+    type: dict
+    suboptions:
+      iops:
+        description: Commands per second.
+        type: int
+      iops_burst:
+        description: Burst in commands.
+        type: int
+      bandwidth:
+        description: Bytes per second, with or without a unit.
+        type: str
+      bandwidth_burst:
+        description: Burst in bytes, with or without a unit.
+        type: str
+  policy:
+    description: Data reduction settings for new writes. What is left out is kept.
+    type: dict
+    suboptions:
+      dedup:
+        description: Deduplication.
+        type: bool
+      compression:
+        description: Compression level.
+        type: str
+        choices: ["off", fast, high, adaptive]
+      verify:
+        description: Byte-by-byte verification of duplicates with equal fingerprints.
+        type: bool
+"""

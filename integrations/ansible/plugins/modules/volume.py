@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - ashlar.array.array
   - ashlar.array.array.noun
+  - ashlar.array.array.volume_settings
 options:
   name:
     description: Name, or id of an existing volume.
@@ -53,36 +54,6 @@ options:
     description: Eradicate the data of a deleted volume instead of moving it to the recycle bin. Needs the role admin.
     type: bool
     default: false
-  limits:
-    description: QoS limits. What is left out is kept; V(-1) is unlimited.
-    type: dict
-    suboptions:
-      iops:
-        description: Commands per second.
-        type: int
-      iops_burst:
-        description: Burst in commands.
-        type: int
-      bandwidth:
-        description: Bytes per second, with or without a unit.
-        type: str
-      bandwidth_burst:
-        description: Burst in bytes, with or without a unit.
-        type: str
-  policy:
-    description: Data reduction settings for new writes. What is left out is kept.
-    type: dict
-    suboptions:
-      dedup:
-        description: Deduplication.
-        type: bool
-      compression:
-        description: Compression level.
-        type: str
-        choices: ["off", fast, high, adaptive]
-      verify:
-        description: Byte-by-byte verification of duplicates with equal fingerprints.
-        type: bool
   labels:
     description: Labels to set. Other labels are kept.
     type: dict

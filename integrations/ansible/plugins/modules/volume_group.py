@@ -17,6 +17,7 @@ author:
 extends_documentation_fragment:
   - ashlar.array.array
   - ashlar.array.array.noun
+  - ashlar.array.array.volume_settings
 options:
   name:
     description: Name, or id of an existing group.
@@ -28,36 +29,6 @@ options:
   hard_quota:
     description: Mapped bytes above which writes that need new space fail; V(-1) for none.
     type: str
-  limits:
-    description: QoS limits. What is left out is kept; V(-1) is unlimited.
-    type: dict
-    suboptions:
-      iops:
-        description: Commands per second.
-        type: int
-      iops_burst:
-        description: Burst in commands.
-        type: int
-      bandwidth:
-        description: Bytes per second, with or without a unit.
-        type: str
-      bandwidth_burst:
-        description: Burst in bytes, with or without a unit.
-        type: str
-  policy:
-    description: Data reduction settings for new writes. What is left out is kept.
-    type: dict
-    suboptions:
-      dedup:
-        description: Deduplication.
-        type: bool
-      compression:
-        description: Compression level.
-        type: str
-        choices: ["off", fast, high, adaptive]
-      verify:
-        description: Byte-by-byte verification of duplicates with equal fingerprints.
-        type: bool
   labels:
     description: Labels to set. Other labels are kept.
     type: dict
