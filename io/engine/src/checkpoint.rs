@@ -12,6 +12,8 @@
 //!   overwrites. A page that names slots is resolved when it is written, not at the cut: until the last one has been
 //!   written, no slot is forgotten, though hosts have overwritten it, and none is flushed
 //!   ([`crate::slots::Slots::freeze`]).
+//! - A page that names slots and can't be read is not written. The root lists the flushed slots that it names, so that
+//!   it has its data when its drives are back ([`crate::slots::Slots::set_aside`]).
 //! - The frozen table says which blocks exist: a frame that dies meanwhile keeps its entry there, and its segment
 //!   stays until a later checkpoint, whose cut finds nothing live in it. Only this task moves frames, so none moves
 //!   between the cut and the superblock.
@@ -21,17 +23,18 @@
 
 use crate::appender::Appender;
 use crate::core::Core;
-use crate::entry::{Kind, Node, encode_node};
+use crate::entry::{Kind, Node, SlotId, encode_node};
 use crate::error::failed;
 use crate::frame::{self, ObjectKind};
 use crate::map::{Maps, Need};
 use crate::page_index::{CHUNK, PageIndex};
 use crate::pages::NumberMap;
-use crate::root::{Payload, Root, Unflushed, chunks_of};
+use crate::root::{Aside, Payload, Root, Unflushed, chunks_of};
 use crate::space::{Location, Usage};
 use crate::wake::pause;
 use parking_lot::Mutex;
 use shelf::{JournalPos, Superblock, wait};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The state at one moment, as far as it is not in frozen pages.
@@ -139,7 +142,7 @@ impl Checkpointer {
 
     /// Writes a checkpoint; returns the segments that it freed.
     pub async fn write(&mut self, appender: &mut Appender) -> block::Result<Vec<u32>> {
-        self.load_stale().await?;
+        self.load_stale().await;
         appender.begin_checkpoint();
         let mut cut = self.cut();
         self.core.journal.pump();
@@ -158,14 +161,15 @@ impl Checkpointer {
 
     /// After recovery the log has pages that name slots: they are written again, without them if they have been
     /// flushed.
-    async fn load_stale(&mut self) -> block::Result<()> {
+    async fn load_stale(&mut self) {
         for page in std::mem::take(&mut self.stale) {
-            // A page that can't be read stays as it is: reading it later returns an error.
             if self.core.load(Need::Map(page)).await.is_ok() {
                 self.core.state.write().maps.mark(page);
+            } else {
+                // It stays as it is in the log: its drives may be back at the next start, or before.
+                self.stale.push(page);
             }
         }
-        Ok(())
     }
 
     fn cut(&mut self) -> Cut {
@@ -178,6 +182,7 @@ impl Checkpointer {
             bytes
         });
         let maps = &mut state.maps;
+        let aside = set_aside(maps, &mut self.stale);
         let unflushed = maps.slots.waiting().map(|(slot, found)| Unflushed {
             slot,
             holders: found.holders,
@@ -192,6 +197,7 @@ impl Checkpointer {
             orphans: maps.orphans.iter().copied().collect(),
             deferred: deferred.collect(),
             unflushed: unflushed.collect(),
+            aside,
             ..Root::default()
         };
         maps.slots.freeze();
@@ -397,6 +403,40 @@ pub fn page_index(kind: ObjectKind, maps: &mut Maps) -> &mut PageIndex {
         ObjectKind::MapIndex => &mut maps.page_index,
         _ => &mut maps.table.page_index,
     }
+}
+
+/// The flushed slots that map pages name which could not be read, and are not in memory to be written again; `unread` is
+/// reduced to these pages. The slots are set aside: without them nothing would say where the bytes of such pages are
+/// when they can be read again.
+fn set_aside(maps: &mut Maps, unread: &mut Vec<u64>) -> Vec<Aside> {
+    unread.retain(|page| maps.page_index.get(*page).names_slots && !maps.nodes.is_dirty(*page));
+    if unread.is_empty() {
+        return Vec::new();
+    }
+    let mut named: BTreeMap<SlotId, u64> = BTreeMap::new();
+    for (_, node) in maps.nodes.iter().filter(|(page, _)| maps.nodes.is_dirty(*page)) {
+        for entry in node.iter() {
+            if let Kind::Slot(slot) = entry.kind() {
+                *named.entry(slot).or_default() += 1;
+            }
+        }
+    }
+    let in_unread =
+        |slot: SlotId, holders: u64| holders.saturating_sub(named.get(&slot).copied().unwrap_or(0));
+    let aside: Vec<Aside> = maps
+        .slots
+        .iter()
+        .filter_map(|(slot, found)| {
+            Some(Aside { slot, holders: in_unread(slot, found.holders), block: found.flushed? })
+        })
+        .filter(|one| one.holders > 0)
+        .collect();
+    for one in &aside {
+        if let Some(found) = maps.slots.get(one.slot).cloned() {
+            maps.slots.set_aside(one.slot, found);
+        }
+    }
+    aside
 }
 
 type Thawed = (u64, Arc<Node>, Option<Box<Node>>);

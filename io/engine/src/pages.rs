@@ -76,6 +76,11 @@ impl<T: Clone> Pages<T> {
         self.held.len()
     }
 
+    /// Whether the page is in memory and the next freeze takes it.
+    pub fn is_dirty(&self, number: u64) -> bool {
+        self.held.get(&number).is_some_and(|held| held.dirty)
+    }
+
     /// Number of pages that changed since the last freeze, plus those still to be taken of it.
     pub fn dirty(&self) -> usize {
         self.dirty.len() + self.frozen

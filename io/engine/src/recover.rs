@@ -16,7 +16,7 @@ use crate::map::{Maps, Need};
 use crate::options::Options;
 use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
 use crate::record::{self, Mutation, Record};
-use crate::root::{Payload, Root, VERSION};
+use crate::root::{Aside, Payload, Root, VERSION};
 use crate::slots::Slot;
 use crate::space::{Location, Usage};
 use crate::state::{Refusal, State};
@@ -303,6 +303,7 @@ impl Core {
                 ))?,
             }
         }
+        take_aside(maps, &root, payload.replay_from, findings);
         check_roots(&mut state, findings)?;
         Ok(root.catalog)
     }
@@ -515,6 +516,21 @@ fn take_pending(maps: &mut Maps, root: &Root, findings: &mut Findings) {
             continue;
         }
         maps.table.deferred.entry(block.frame / FRAMES).or_default().push((*block, *change));
+    }
+}
+
+/// Takes over flushed slots that the checkpoint could not replace in the map pages that name them.
+fn take_aside(maps: &mut Maps, root: &Root, replay_from: u64, findings: &mut Findings) {
+    for Aside { slot, holders, block } in root.aside.iter().copied() {
+        let exists = maps.table.page_index.get(block.frame / FRAMES).refs > 0;
+        if holders == 0 || !exists || slot.batch >= replay_from || maps.slots.is_held(slot) {
+            findings.note(format_args!(
+                "checkpoint root: {slot} is in {block} with {holders} references, but that does not exist, or {slot} is \
+                 in use already"
+            ));
+            continue;
+        }
+        maps.slots.set_aside(slot, Slot { holders, flushed: Some(block), ..Slot::default() });
     }
 }
 

@@ -355,7 +355,11 @@ impl Core {
                 (Entry::lost(), lost)
             }
             Kind::Slot(slot) => {
-                if self.has_slot(slot, at) {
+                let flushed = self.state.read().maps.slots.get(slot).and_then(|slot| slot.flushed);
+                let stored = |block: BlockId| {
+                    walk.frames.get(&block.frame).is_some_and(|has| has >> block.index & 1 == 1)
+                };
+                if flushed.is_none_or(stored) && self.has_slot(slot, at) {
                     *walk.slots.entry(slot).or_default() += 1;
                     return (entry, kept(false));
                 }

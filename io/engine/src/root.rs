@@ -81,6 +81,17 @@ pub struct Unflushed {
     pub block: u64,
 }
 
+/// A slot that was flushed before the checkpoint was made, and that map pages name which the checkpoint could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// The slot.
+    pub slot: SlotId,
+    /// Entries of these pages that name it.
+    pub holders: u64,
+    /// The block that has its bytes.
+    pub block: BlockId,
+}
+
 /// The root of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root {
@@ -104,6 +115,32 @@ pub struct Root {
     pub deferred: Vec<(BlockId, i64)>,
     /// Slots that wait to be flushed.
     pub unflushed: Vec<Unflushed>,
+    /// Flushed slots that unreadable map pages name. Absent from the bytes if there are none, as in roots that were
+    /// written before there was this list.
+    pub aside: Vec<Aside>,
+}
+
+fn put_slot(out: &mut Vec<u8>, slot: SlotId, holders: u64) {
+    out.var(slot.batch);
+    out.var(u64::from(slot.page));
+    out.var(holders);
+}
+
+fn take_slot(take: &mut Take<'_>) -> Result<(SlotId, u64), Malformed> {
+    let (batch, page, holders) = (take.var()?, take.var()?, take.var()?);
+    take.check(holders <= MAX_REFS)?;
+    Ok((SlotId { batch, page: u16::try_from(page).map_err(|_| take.malformed())? }, holders))
+}
+
+fn put_block(out: &mut Vec<u8>, block: BlockId) {
+    out.var(block.frame);
+    out.u8(block.index);
+}
+
+fn take_block(take: &mut Take<'_>) -> Result<BlockId, Malformed> {
+    let block = BlockId { frame: take.var()?, index: take.u8()? };
+    take.check(usize::from(block.index) < BlockId::PER_FRAME)?;
+    Ok(block)
 }
 
 fn put_chunks(out: &mut Vec<u8>, chunks: &[(u64, Location)]) {
@@ -138,17 +175,21 @@ impl Root {
         self.orphans.iter().for_each(|page| out.var(*page));
         out.var(self.deferred.len() as u64);
         for (block, change) in &self.deferred {
-            out.var(block.frame);
-            out.u8(block.index);
+            put_block(&mut out, *block);
             out.signed(*change);
         }
         out.var(self.unflushed.len() as u64);
         for one in &self.unflushed {
-            out.var(one.slot.batch);
-            out.var(u64::from(one.slot.page));
-            out.var(one.holders);
+            put_slot(&mut out, one.slot, one.holders);
             out.var(u64::from(one.volume));
             out.var(one.block);
+        }
+        if !self.aside.is_empty() {
+            out.var(self.aside.len() as u64);
+            for one in &self.aside {
+                put_slot(&mut out, one.slot, one.holders);
+                put_block(&mut out, one.block);
+            }
         }
         out
     }
@@ -165,8 +206,7 @@ impl Root {
         let orphans = (0..take.count()?).map(|_| take.var()).collect::<Result<_, _>>()?;
         let deferred = (0..take.count()?)
             .map(|_| {
-                let block = BlockId { frame: take.var()?, index: take.u8()? };
-                take.check(usize::from(block.index) < BlockId::PER_FRAME)?;
+                let block = take_block(&mut take)?;
                 let change = take.signed()?;
                 take.check(change.unsigned_abs() <= MAX_REFS)?;
                 Ok((block, change))
@@ -174,11 +214,15 @@ impl Root {
             .collect::<Result<_, Malformed>>()?;
         let unflushed = (0..take.count()?)
             .map(|_| {
-                let (batch, page) = (take.var()?, take.var()?);
-                let slot = SlotId { batch, page: u16::try_from(page).map_err(|_| take.malformed())? };
-                let one = Unflushed { slot, holders: take.var()?, volume: take.var32()?, block: take.var()? };
-                take.check(one.holders <= MAX_REFS)?;
-                Ok(one)
+                let (slot, holders) = take_slot(&mut take)?;
+                Ok(Unflushed { slot, holders, volume: take.var32()?, block: take.var()? })
+            })
+            .collect::<Result<_, Malformed>>()?;
+        let aside = if take.is_empty() { 0 } else { take.count()? };
+        let aside = (0..aside)
+            .map(|_| {
+                let (slot, holders) = take_slot(&mut take)?;
+                Ok(Aside { slot, holders, block: take_block(&mut take)? })
             })
             .collect::<Result<_, Malformed>>()?;
         take.check(take.is_empty())?;
@@ -193,6 +237,7 @@ impl Root {
             orphans,
             deferred,
             unflushed,
+            aside,
         })
     }
 }
@@ -231,8 +276,15 @@ mod tests {
                 volume: 4,
                 block: 1 << 41,
             }],
+            aside: Vec::new(),
         };
+        let short = root.encode();
+        assert_eq!(Root::decode(&short), Ok(root.clone()));
+        let one =
+            Aside { slot: SlotId { batch: 3, page: 1 }, holders: 2, block: BlockId { frame: 8, index: 7 } };
+        let root = Root { aside: vec![one], ..root };
         let bytes = root.encode();
+        assert!(bytes.starts_with(&short));
         assert_eq!(Root::decode(&bytes), Ok(root));
         assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());
     }

@@ -46,6 +46,9 @@ pub struct Slots {
     added: u64,
     /// Slots without references stay.
     frozen: bool,
+    /// Flushed slots that map pages in the log name which could not be read for a checkpoint: see
+    /// [`Slots::set_aside`].
+    aside: BTreeMap<SlotId, Slot>,
     /// Slots that map pages in the log name and that do not exist: see [`Slots::lose`].
     lost: BTreeSet<SlotId>,
 }
@@ -70,6 +73,9 @@ impl Slots {
 
     /// The slot; `None` if nothing refers to it.
     pub fn get(&self, id: SlotId) -> Option<&Slot> {
+        if let Some(slot) = self.aside.get(&id) {
+            return Some(slot);
+        }
         let group = self.groups.get(id.batch.checked_sub(self.first)? as usize)?;
         group.slots.get(usize::from(id.page))
     }
@@ -121,7 +127,24 @@ impl Slots {
         defects
     }
 
+    /// Keeps a flushed slot apart from those of the journal, which has been trimmed or will be: map pages in the log
+    /// name it that can't be read now. They may be readable again at the next start, so checkpoints list it until
+    /// the last of them has been written again.
+    pub fn set_aside(&mut self, id: SlotId, slot: Slot) {
+        assert!(slot.holders > 0 && slot.flushed.is_some(), "{id} has to be in a frame: {slot:?}");
+        if let Some(group) = id.batch.checked_sub(self.first).and_then(|n| self.groups.get_mut(n as usize))
+            && let Some(before) = group.slots.get_mut(usize::from(id.page))
+        {
+            group.held -= usize::from(std::mem::take(before).holders > 0);
+            self.drop_front();
+        }
+        self.aside.insert(id, slot);
+    }
+
     fn edit(&mut self, id: SlotId) -> &mut Slot {
+        if let Some(slot) = self.aside.get_mut(&id) {
+            return slot;
+        }
         let index = id.batch.checked_sub(self.first).expect("a slot that is named exists") as usize;
         &mut self.groups[index].slots[usize::from(id.page)]
     }
@@ -139,6 +162,7 @@ impl Slots {
     /// Ends [`Slots::freeze`]: slots without references go.
     pub fn thaw(&mut self) {
         self.frozen = false;
+        self.aside.retain(|_, slot| slot.holders > 0);
         self.drop_front();
     }
 
@@ -182,6 +206,12 @@ impl Slots {
         if slot.holders == 0 {
             slot.page = Bytes::new();
             self.waiting -= usize::from(flushed.is_none());
+            if self.aside.contains_key(&id) {
+                if !self.frozen {
+                    self.aside.remove(&id);
+                }
+                return flushed;
+            }
             let group = &mut self.groups[(id.batch - self.first) as usize];
             group.held -= 1;
             self.drop_front();
@@ -245,11 +275,16 @@ impl Slots {
 
     /// Every slot that waits, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
-        self.iter().filter(|(_, slot)| slot.is_waiting())
+        self.in_journal().filter(|(_, slot)| slot.is_waiting())
     }
 
     /// Every slot that is referred to.
     pub fn iter(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
+        let aside = self.aside.iter().filter(|(_, slot)| slot.holders > 0).map(|(id, slot)| (*id, slot));
+        aside.chain(self.in_journal())
+    }
+
+    fn in_journal(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
         self.groups.iter().enumerate().flat_map(move |(n, group)| {
             let batch = self.first + n as u64;
             let held = group.slots.iter().enumerate().filter(|(_, slot)| slot.holders > 0);
@@ -297,6 +332,25 @@ mod tests {
         assert_eq!(slots.release(id(1, 0)), Some(block));
         assert_eq!(slots.get(id(1, 0)).and_then(|slot| slot.flushed), Some(block));
         assert!(!slots.is_held(id(1, 0)));
+        slots.thaw();
+        assert!(slots.get(id(1, 0)).is_none());
+    }
+
+    #[test]
+    fn a_slot_set_aside_stays_when_its_batch_has_gone_and_is_not_released_twice() {
+        let mut slots = Slots::default();
+        slots.add(id(1, 0), slot(0));
+        slots.add(id(2, 0), slot(0));
+        slots.hold(id(1, 0), 1);
+        let block = BlockId { frame: 9, index: 1 };
+        slots.flushed(id(1, 0), block);
+        let flushed = slots.get(id(1, 0)).cloned().unwrap();
+        slots.set_aside(id(1, 0), flushed);
+        assert_eq!((slots.first, slots.iter().count(), slots.takes(id(1, 0))), (2, 2, false));
+        assert_eq!(slots.release(id(1, 0)), Some(block));
+        slots.freeze();
+        assert_eq!(slots.release(id(1, 0)), Some(block));
+        assert_eq!(slots.get(id(1, 0)).and_then(|slot| slot.flushed), Some(block));
         slots.thaw();
         assert!(slots.get(id(1, 0)).is_none());
     }

@@ -18,3 +18,4 @@ mod snapshots;
 mod space;
 mod staged;
 mod support;
+mod unreadable;

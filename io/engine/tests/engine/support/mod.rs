@@ -7,7 +7,7 @@ use bytes::Bytes;
 use engine::{Engine, Options, Rest, Tunables, Volume};
 use parking_lot::Mutex;
 use shelf::{AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -58,6 +58,8 @@ struct Contents {
     /// Everything but appends completes later, by [`MemShelf::answer`].
     slow: bool,
     waiting: Vec<Box<dyn FnOnce() + Send>>,
+    /// Segments whose reads fail: see [`MemShelf::hide`].
+    hidden: BTreeSet<u32>,
     /// Reads that may follow: more are taken to go on for ever.
     reads_left: Option<u64>,
     pub segment_writes: u64,
@@ -224,6 +226,11 @@ impl MemShelf {
     /// From now on this many reads complete; the next one panics.
     pub fn limit_reads(&self, count: u64) {
         self.contents.lock().reads_left = Some(count);
+    }
+
+    /// Until the next crash these segments can't be read, as when their drives are away.
+    pub fn hide(&self, segments: impl IntoIterator<Item = u32>) {
+        self.contents.lock().hidden.extend(segments);
     }
 
     /// Every write from now on fails.
@@ -440,6 +447,10 @@ impl Shelf for MemShelf {
         let mut contents = self.contents.lock();
         if let Some(left) = &mut contents.reads_left {
             *left = left.checked_sub(1).expect("reading goes on for ever");
+        }
+        if contents.hidden.contains(&segment.0) {
+            drop(contents);
+            return done(Contents::drive_error());
         }
         let each = self.layout.stripe_bytes;
         let first = offset / each * each;
