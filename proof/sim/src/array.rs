@@ -11,6 +11,7 @@ use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options, Rest};
 use raid::geometry::Geometry as Plan;
 use raid::{DriveShelf, FormatOptions, Opening, Sizes};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -115,6 +116,8 @@ struct Run {
     /// Drives that lose or misdirect writes are this one and those after it.
     first_faulty: u64,
     now: u64,
+    /// Actions whose effect cannot be read before the next start, because drives have failed.
+    unreadable: BTreeSet<ActionId>,
 }
 
 /// Runs the world of this seed.
@@ -141,6 +144,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         saw_no_space: false,
         first_faulty,
         now: 0,
+        unreadable: BTreeSet::new(),
         scenario,
     };
     run.machine.reach = run.scenario.reach;
@@ -197,6 +201,7 @@ impl Run {
         let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
         let mut incarnation = Incarnation { engine, under_way: Vec::new(), fresh: true };
+        self.unreadable.clear();
         if !self.compare(&mut incarnation)? || !self.check(&incarnation)? {
             return Ok(None);
         }
@@ -223,8 +228,12 @@ impl Run {
         if !self.settle(incarnation)? {
             return Ok(false);
         }
-        let known = self.history.disks();
-        let present = present(&incarnation.engine);
+        // What is not explained yet can be there or not.
+        let explained = |id: &DiskId| !self.history.changes_disk(*id);
+        let mut known = self.history.disks();
+        known.retain(|(id, _)| explained(id));
+        let mut present = present(&incarnation.engine);
+        present.retain(|id, _| explained(id));
         let sizes: Vec<_> = present.iter().map(|(id, known)| (*id, known.geometry)).collect();
         if sizes != known {
             return Err(format!("the volumes are {sizes:?} instead of {known:?}"));
@@ -240,7 +249,7 @@ impl Run {
                     let entry = self.history.ask(action);
                     self.history.answer(entry, answer);
                     self.history
-                        .settle(&present)
+                        .settle(&present, &self.unreadable)
                         .map_err(|what| format!("comparing all of disk {}: {what}", id.0))?;
                 }
             }
@@ -292,7 +301,9 @@ impl Run {
 
     /// Explains what has ended; false when the machine has to crash before.
     fn settle(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
-        while let Some((ids, observations)) = self.history.settle(&present(&incarnation.engine))? {
+        'knots: while let Some((ids, observations)) =
+            self.history.settle(&present(&incarnation.engine), &self.unreadable)?
+        {
             if incarnation.engine.stopped().is_some() {
                 // What a stopped engine has in memory may be on the drives or not: it stays tied until the next life.
                 return Ok(true);
@@ -319,8 +330,9 @@ impl Run {
                 if matches!(answer, Err(Error::Stopped(_) | Error::Medium { .. }))
                     && self.scenario.world == World::DriveFailures
                 {
-                    // Nothing can be seen any more: it stays tied until the next life.
-                    return Ok(true);
+                    // Others may still be readable: one knot must not hide them.
+                    self.unreadable.extend(ids);
+                    continue 'knots;
                 }
                 seen.push((id, op, answer));
             }

@@ -47,6 +47,13 @@ struct Touch {
     writes: bool,
 }
 
+impl Touch {
+    /// Whether it may change more of a disk than its blocks.
+    fn changes_disk(&self) -> bool {
+        self.writes && (self.extent.overlaps(&PRESENCE) || self.extent.overlaps(&STATE))
+    }
+}
+
 const EVERYTHING: Extent = Extent { lba: 0, blocks: u64::MAX };
 
 /// Stands for the saved state, after every block.
@@ -390,19 +397,21 @@ impl History {
     }
 
     /// Unties what needs no reading: single actions with an answer. Then names the members of a knot that has to be
-    /// read back, with what to read, if there is one.
+    /// read back, with what to read, if there is one. Knots with a member in `unreadable` are left for the next start.
     ///
     /// # Errors
     /// An answer that the model does not give.
     pub fn settle(
         &mut self,
         present: &Present,
+        unreadable: &BTreeSet<ActionId>,
     ) -> std::result::Result<Option<(Vec<ActionId>, Observations)>, String> {
         let mut next = 0;
         while next < self.entries.len() {
             let knot = self.knot(&self.entries[next].touches.clone());
             let members: Vec<usize> = if knot.is_empty() { vec![next] } else { knot.into_iter().collect() };
-            if members.iter().any(|index| self.entries[*index].ended.is_none()) {
+            let stays = |entry: &Entry| entry.ended.is_none() || unreadable.contains(&entry.id);
+            if members.iter().any(|index| stays(&self.entries[*index])) {
                 next += 1;
                 continue;
             }
@@ -441,9 +450,14 @@ impl History {
 
     /// True when one of these actions makes, ends or resizes a disk, or saves its state.
     pub fn names_disks(&self, ids: &[ActionId]) -> bool {
-        let members = self.entries.iter().filter(|entry| ids.contains(&entry.id));
-        let mut writes = members.flat_map(|entry| &entry.touches).filter(|touch| touch.writes);
-        writes.any(|touch| touch.extent.overlaps(&PRESENCE) || touch.extent.overlaps(&STATE))
+        let mut members = self.entries.iter().filter(|entry| ids.contains(&entry.id));
+        members.any(|entry| entry.touches.iter().any(Touch::changes_disk))
+    }
+
+    /// True when an action that is not explained yet makes, ends or resizes this disk, or saves its state.
+    pub fn changes_disk(&self, id: DiskId) -> bool {
+        let mut touches = self.entries.iter().flat_map(|entry| &entry.touches);
+        touches.any(|touch| touch.id == id && touch.changes_disk())
     }
 
     /// Finds an order of these actions that explains their answers and what was read afterwards, and takes it over.
