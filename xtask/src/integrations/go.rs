@@ -1,5 +1,5 @@
-//! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, and Terraform provider. Go's own tools
-//! build and test it.
+//! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, Terraform provider, and the program for
+//! vSphere. Go's own tools build and test it.
 
 use crate::shell::{capture, command, exec, installed, root, target_dir};
 use crate::test::Tally;
@@ -15,6 +15,8 @@ const CSI: &[&str] =
     &["./array/...", "./size/...", "./rig/...", "./csi/...", "./chart/...", "./cmd/ashlar-csi/..."];
 /// Packages of the Terraform provider.
 const TERRAFORM: &[&str] = &["./terraform/...", "./cmd/terraform-provider-ashlar/..."];
+/// Packages of the program for vSphere.
+const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
 /// The module, and what is generated in it: file, and the package that generates it.
 const MODULE: &str = "integrations/go";
 const GENERATED: &[&str] = &["array/api.gen.go"];
@@ -52,6 +54,12 @@ pub fn terraform(programs: &Path) -> Result<Tally> {
 pub fn terraform_short(programs: &Path) -> Result<Tally> {
     current()?;
     checked(TERRAFORM, programs)
+}
+
+/// The program for vSphere, against a simulated vCenter.
+pub fn vsphere(programs: &Path) -> Result<Tally> {
+    current()?;
+    checked(VSPHERE, programs)
 }
 
 fn checked(packages: &[&str], programs: &Path) -> Result<Tally> {

@@ -1,0 +1,175 @@
+// Package vcenter is the connection to a vCenter: log-in with a pinned certificate, the hosts and datastores of an
+// inventory, and errors of vSphere as sentences that say what to do.
+package vcenter
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/session"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
+)
+
+// Access is where a vCenter is and how a program gets in.
+type Access struct {
+	// Address is a host with an optional port, or a URL; the path /sdk is added.
+	Address string
+	User    string
+	// PasswordFile has the password; nobody but its owner may read it. Password is used if the file is not named.
+	PasswordFile string
+	Password     string
+	// Thumbprint is the SHA-256 of vCenter's certificate in hexadecimal, with or without colons. No other certificate is
+	// accepted then, even one that an authority signed.
+	Thumbprint string
+	// CAFile has certificates in PEM that are trusted besides those of the system. Not used with a thumbprint.
+	CAFile string
+}
+
+// Client is a session with a vCenter.
+type Client struct {
+	*govmomi.Client
+	access Access
+}
+
+// connectTimeout bounds one attempt to connect.
+const connectTimeout = 30 * time.Second
+
+// Connect logs in.
+func Connect(ctx context.Context, access Access) (*Client, error) {
+	address, err := soap.ParseURL(access.Address)
+	if err != nil || address == nil || address.Host == "" {
+		return nil, fmt.Errorf("%q is no address of a vCenter: write it as vcenter.example.com", access.Address)
+	}
+	password, err := access.password()
+	if err != nil {
+		return nil, err
+	}
+	if access.User == "" || password == "" {
+		return nil, errors.New("vCenter needs a user and a password: --user, and --password-file or VSPHERE_PASSWORD")
+	}
+	address.User = nil
+	verify, err := access.verification()
+	if err != nil {
+		return nil, err
+	}
+	transport := soap.NewClient(address, false)
+	transport.Timeout = 0
+	transport.DefaultTransport().TLSClientConfig = verify
+	transport.DefaultTransport().TLSHandshakeTimeout = connectTimeout
+	// govmomi's own dialer accepts what an authority signed before it looks at a thumbprint.
+	transport.DefaultTransport().DialTLSContext = nil
+	vim, err := vim25.NewClient(ctx, transport)
+	if err != nil {
+		return nil, Explain(fmt.Errorf("vCenter %s: %w", address.Host, err))
+	}
+	client := &Client{Client: &govmomi.Client{Client: vim, SessionManager: session.NewManager(vim)}, access: access}
+	if vim.ServiceContent.About.ApiType != "VirtualCenter" {
+		return nil, fmt.Errorf("%s is no vCenter but a single host: give the address of the vCenter that manages it", address.Host)
+	}
+	return client, client.LogIn(ctx)
+}
+
+// LogIn begins a session, also after the previous one has expired.
+func (c *Client) LogIn(ctx context.Context) error {
+	password, err := c.access.password()
+	if err != nil {
+		return err
+	}
+	if err := c.SessionManager.Login(ctx, url.UserPassword(c.access.User, password)); err != nil {
+		return Explain(fmt.Errorf("log-in to vCenter %s as %s: %w", c.URL().Host, c.access.User, err))
+	}
+	return nil
+}
+
+// Close ends the session. A session that has expired is over already.
+func (c *Client) Close() {
+	ctx, stop := context.WithTimeout(context.Background(), connectTimeout)
+	defer stop()
+	_ = c.Logout(ctx)
+}
+
+// publicMode are the permissions that a file with a password must not give.
+const publicMode = 0o077
+
+func (a Access) password() (string, error) {
+	if a.PasswordFile == "" {
+		return a.Password, nil
+	}
+	about, err := os.Stat(a.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("the password of vCenter can't be read: %w", err)
+	}
+	if about.Mode().Perm()&publicMode != 0 {
+		return "", fmt.Errorf("%s can be read by others: `chmod 600` it", a.PasswordFile)
+	}
+	read, err := os.ReadFile(a.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("the password of vCenter can't be read: %w", err)
+	}
+	return strings.TrimRight(string(read), "\r\n"), nil
+}
+
+func (a Access) verification() (*tls.Config, error) {
+	if a.Thumbprint == "" {
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if a.CAFile == "" {
+			return config, nil
+		}
+		pem, err := os.ReadFile(a.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("the certificates to trust can't be read: %w", err)
+		}
+		if config.RootCAs, err = x509.SystemCertPool(); err != nil {
+			config.RootCAs = x509.NewCertPool()
+		}
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate in PEM", a.CAFile)
+		}
+		return config, nil
+	}
+	pinned, err := hex.DecodeString(strings.ReplaceAll(a.Thumbprint, ":", ""))
+	if err != nil || len(pinned) != sha256.Size {
+		return nil, fmt.Errorf("%q is no SHA-256 thumbprint: write 64 hexadecimal digits, with or without colons, as "+
+			"`openssl x509 -noout -fingerprint -sha256` prints them", a.Thumbprint)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		// The thumbprint replaces the chain: VerifyConnection refuses every other certificate.
+		InsecureSkipVerify: true, //nolint:gosec
+		VerifyConnection: func(state tls.ConnectionState) error {
+			shown := sha256.Sum256(state.PeerCertificates[0].Raw)
+			if string(shown[:]) != string(pinned) {
+				return &PinError{Pinned: Colons(pinned), Shown: Colons(shown[:])}
+			}
+			return nil
+		},
+	}, nil
+}
+
+// Colons writes a thumbprint as vSphere does: upper-case hexadecimal bytes with colons.
+func Colons(sum []byte) string {
+	text := make([]string, len(sum))
+	for at, octet := range sum {
+		text[at] = fmt.Sprintf("%02X", octet)
+	}
+	return strings.Join(text, ":")
+}
+
+// PinError reports a certificate that is not the pinned one.
+type PinError struct{ Pinned, Shown string }
+
+func (e *PinError) Error() string {
+	return "the certificate is not the pinned one: its thumbprint is " + e.Shown + ", pinned is " + e.Pinned +
+		"; if it was replaced, pin the new one, otherwise somebody is between here and vCenter"
+}
