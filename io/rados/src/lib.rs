@@ -2,7 +2,7 @@
 //!
 //! This is the implementation of the `shelf` contract for RADOS. Redundancy, rebuild and scrub are Ceph's; checksums,
 //! encryption, the order of batches and fencing are kept here. Its parts: [`objects`] is what is needed of RADOS;
-//! [`memory`] is a model of it for tests; `record` encodes superblocks and batches; `journal` appends batches in lanes,
+//! [`Client`] is a real cluster, by librados in `library`; [`memory`] is a model of it for tests; `record` encodes superblocks and batches; `journal` appends batches in lanes,
 //! `segments` writes and reads stripes; `takeover` makes a new owner of a store that another may still believe to own;
 //! the spine [`Store`] joins them.
 //!
@@ -18,7 +18,9 @@
 pub mod memory;
 pub mod objects;
 
+mod client;
 mod journal;
+mod library;
 mod owned;
 mod queue;
 mod record;
@@ -26,4 +28,5 @@ mod segments;
 mod store;
 mod takeover;
 
+pub use client::{Client, Place};
 pub use store::{FormatOptions, OpenOptions, Store};

@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 type Outcome<T> = Result<T, ObjectError>;
 
+/// That of an erasure-coded pool with two data chunks.
+const ALIGNMENT: u64 = 8192;
+
 /// A cluster with one namespace.
 #[derive(Clone, Default)]
 pub struct Cluster(Arc<Mutex<State>>);
@@ -238,6 +241,14 @@ impl Objects for Client {
             let available = state.capacity.unwrap_or(1 << 40).saturating_sub(stored);
             Ok(Usage { available, stored })
         })
+    }
+
+    fn alignment(&self) -> u64 {
+        ALIGNMENT
+    }
+
+    fn tolerates(&self) -> usize {
+        2
     }
 
     fn instance(&self) -> String {

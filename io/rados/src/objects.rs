@@ -105,6 +105,12 @@ pub trait Objects: Send + Sync {
     /// How full a pool is.
     fn usage(&self, pool: Pool) -> BoxFuture<'static, Result<Usage, ObjectError>>;
 
+    /// Bytes of which every write to the data pool is a multiple, and at which it begins.
+    fn alignment(&self) -> u64;
+
+    /// Failures that both pools survive without losing data, as they are configured.
+    fn tolerates(&self) -> usize;
+
     /// The address of this client in the cluster, by which others can fence it.
     fn instance(&self) -> String;
 

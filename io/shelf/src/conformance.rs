@@ -283,8 +283,9 @@ fn segments(subject: &mut impl Subject) -> Verdict {
     let shelf = subject.format().map_err(failed)?;
     let layout = shelf.layout();
     let last = layout.segment_bytes / layout.stripe_bytes - 1;
-    let stripes = [(0, 0), (1, last), (1, 0)];
-    for at in stripes {
+    let stripes = [(0, 0), (1, 0), (1, last)];
+    // Front to back, with a segment between.
+    for at in [(0, 0)].into_iter().chain((0..=last).map(|index| (1, index))) {
         write(subject, &shelf, at, 1)?;
         expect_stripe(subject, &shelf, at, 1)?;
     }

@@ -174,8 +174,9 @@ pub trait Shelf: Send + Sync {
     fn recover(&self, from: JournalPos, done: Done<Vec<Batch>>);
 
     /// Writes whole stripes of a segment at `offset`, a multiple of `stripe_bytes`. Not durable before a later
-    /// [`Shelf::sync`]. A stripe is written once after [`Shelf::discard`], never twice,
-    /// and a segment that an older owner began is discarded before it is written again.
+    /// [`Shelf::sync`]. Calls for a segment come in the order of the offsets, without gaps, and need not wait for each
+    /// other. A stripe is written once after [`Shelf::discard`], never twice, and a segment that an older owner began is
+    /// discarded before it is written again.
     fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>);
 
     /// Reads `len` bytes of a segment at `offset`, any alignment; returns exactly these bytes. They are

@@ -1,10 +1,11 @@
-//! Objects that are lost, damaged or of somebody else, and pools that are full.
+//! Objects that are lost, damaged or of somebody else, and pools that are full. What needs nothing of the model runs on a
+//! real cluster as well.
 
-use super::{call, format, now, opening, small};
+use super::{Ground, call, format, model, now, opening, small};
 use bytes::Bytes;
 use rados::Store;
 use rados::memory::Cluster;
-use rados::objects::Name;
+use rados::objects::{Name, Operation, Pool, Step};
 use shelf::{AlignedBuf, Error, JournalPos, SegmentId, Shelf, Superblock};
 use std::sync::Arc;
 
@@ -12,20 +13,44 @@ fn append(store: &Store, number: u8) -> shelf::Result<JournalPos> {
     call(|done| store.append(Bytes::from(vec![number; 5000]), Vec::new(), done))
 }
 
-fn objects(cluster: &Cluster, prefix: &str) -> Vec<Name> {
-    cluster.names().into_iter().filter(|name| name.name.starts_with(prefix)).collect()
+fn objects(ground: &Ground, prefix: &str) -> Vec<Name> {
+    let mut found = Vec::new();
+    for pool in [Pool::Meta, Pool::Data] {
+        let names = now(ground().list(pool)).unwrap();
+        let names = names.into_iter().filter(|name| name.starts_with(prefix));
+        found.extend(names.map(|name| Name { pool, name }));
+    }
+    // The pools may be one.
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found.dedup_by(|one, other| one.name == other.name);
+    found
 }
 
-fn recover(cluster: &Cluster) -> shelf::Result<usize> {
-    let store = now(Store::open(cluster.client(), opening(99, false)))?;
+/// Does something to an object that the store would never do.
+fn interfere(ground: &Ground, name: &Name, step: Step) {
+    now(ground().operate(name, Operation { steps: vec![step], force: true })).unwrap();
+}
+
+fn lose(ground: &Ground, name: &Name) {
+    interfere(ground, name, Step::Remove);
+}
+
+fn tamper(ground: &Ground, name: &Name, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = now(ground().read(name, 0, 1 << 20)).unwrap().to_vec();
+    change(&mut bytes);
+    interfere(ground, name, Step::WriteFull(bytes.into()));
+}
+
+fn recover(ground: &Ground) -> shelf::Result<usize> {
+    let store = now(Store::open(ground(), opening(99, false)))?;
     call(|done| store.recover(JournalPos(1), done)).map(|batches| batches.len())
 }
 
-#[test]
-fn a_lost_or_damaged_object_of_the_journal_is_named_and_nothing_is_taken_for_its_end() {
+/// A damaged or lost object of the journal is named, and nothing is taken for its end.
+pub fn journal(fresh: fn() -> Ground) {
     let whole = || {
-        let cluster = Cluster::default();
-        let store = format(&cluster, false);
+        let cluster = fresh();
+        let store = format(cluster(), false);
         (1..=20).for_each(|number| assert_eq!(append(&store, number).unwrap(), JournalPos(number.into())));
         cluster
     };
@@ -35,9 +60,9 @@ fn a_lost_or_damaged_object_of_the_journal_is_named_and_nothing_is_taken_for_its
         for damage in 0..3 {
             let cluster = whole();
             match damage {
-                0 => cluster.lose(name),
-                1 => cluster.tamper(name, |bytes| bytes[300] ^= 1),
-                _ => cluster.tamper(name, |bytes| bytes.truncate(bytes.len() - 4096)),
+                0 => lose(&cluster, name),
+                1 => tamper(&cluster, name, |bytes| bytes[300] ^= 1),
+                _ => tamper(&cluster, name, |bytes| bytes.truncate(bytes.len() - 4096)),
             }
             let outcome = recover(&cluster);
             // Only its own acknowledgement shows that there was a last batch.
@@ -52,34 +77,34 @@ fn a_lost_or_damaged_object_of_the_journal_is_named_and_nothing_is_taken_for_its
     assert_eq!(recover(&whole()), Ok(20));
 }
 
-#[test]
-fn one_superblock_that_is_damaged_costs_nothing_and_two_are_named() {
-    let cluster = Cluster::default();
-    let store = format(&cluster, false);
+/// One superblock that is damaged costs nothing, and two are named.
+pub fn superblocks(fresh: fn() -> Ground) {
+    let cluster = fresh();
+    let store = format(cluster(), false);
     for round in 1..=3 {
         let root = Superblock { journal_from: JournalPos(1), payload: Bytes::from(vec![round; 9]) };
         call(|done| store.write_superblock(root, done)).unwrap();
     }
     let both = objects(&cluster, "super.");
     // The newest was written last, to the place of even numbers.
-    cluster.tamper(&both[1], |bytes| bytes[40] ^= 1);
-    let opened = now(Store::open(cluster.client(), opening(2, false))).unwrap();
+    tamper(&cluster, &both[1], |bytes| bytes[40] ^= 1);
+    let opened = now(Store::open(cluster(), opening(2, false))).unwrap();
     assert_eq!(opened.superblock().unwrap().payload, vec![3; 9]);
-    cluster.tamper(&both[0], |bytes| bytes[40] ^= 1);
-    let refused = now(Store::open(cluster.client(), opening(3, false))).err().unwrap();
+    tamper(&cluster, &both[0], |bytes| bytes[40] ^= 1);
+    let refused = now(Store::open(cluster(), opening(3, false))).err().unwrap();
     assert!(refused.to_string().contains("neither superblock"), "{refused}");
 }
 
-#[test]
-fn a_namespace_with_an_array_is_not_formatted_and_one_without_is_not_opened() {
-    let cluster = Cluster::default();
-    let refused = now(Store::open(cluster.client(), opening(1, false))).err().unwrap();
+/// A namespace with an array is not formatted, and one without is not opened.
+pub fn foreign(fresh: fn() -> Ground) {
+    let cluster = fresh();
+    let refused = now(Store::open(cluster(), opening(1, false))).err().unwrap();
     assert!(refused.to_string().contains("there is no array"), "{refused}");
-    drop(format(&cluster, false));
-    let refused = now(Store::format(cluster.client(), small(), opening(2, false))).err().unwrap();
+    drop(format(cluster(), false));
+    let refused = now(Store::format(cluster(), small(), opening(2, false))).err().unwrap();
     assert!(refused.to_string().contains("already"), "{refused}");
     let foreign = rados::OpenOptions { array: 6, ..opening(3, false) };
-    let refused = now(Store::open(cluster.client(), foreign)).err().unwrap();
+    let refused = now(Store::open(cluster(), foreign)).err().unwrap();
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
     assert_eq!(recover(&cluster), Ok(0), "it is as before");
 }
@@ -93,7 +118,7 @@ fn stripe(store: &Store, byte: u8) -> Arc<AlignedBuf> {
 #[test]
 fn a_full_pool_refuses_room_and_takes_what_was_promised() {
     let cluster = Cluster::default();
-    let store = format(&cluster, false);
+    let store = format(cluster.client(), false);
     cluster.set_capacity(cluster.stored() + 3 * 8192);
     for index in 0..8 {
         let (each, bytes) = (store.layout().stripe_bytes, stripe(&store, index as u8));
@@ -107,22 +132,29 @@ fn a_full_pool_refuses_room_and_takes_what_was_promised() {
     assert!(store.room().any > 1000);
 }
 
-#[test]
-fn a_damaged_page_is_corrupt_and_the_others_are_read() {
-    let cluster = Cluster::default();
-    let store = format(&cluster, false);
+/// A damaged page is corrupt, and the others are read.
+pub fn page(fresh: fn() -> Ground) {
+    let cluster = fresh();
+    let store = format(cluster(), false);
     let each = store.layout().stripe_bytes;
     for index in 0..8 {
         let bytes = stripe(&store, index as u8);
         call(|done| store.write(SegmentId(3), index * each, bytes, done)).unwrap();
     }
     let part = &objects(&cluster, "seg.")[1];
-    cluster.tamper(part, |bytes| bytes[8192 + 7] ^= 1);
+    tamper(&cluster, part, |bytes| bytes[8192 + 7] ^= 1);
     for index in 0..8 {
         let read = call(|done| store.read(SegmentId(3), index * each + 5, 4000, done));
         match index {
             5 => assert!(matches!(read, Err(Error::Corrupt { .. })), "{read:?}"),
             index => assert!(read.unwrap().iter().all(|byte| *byte == index as u8)),
         }
+    }
+}
+
+#[test]
+fn damage_is_named_and_costs_no_more_than_what_it_hit() {
+    for test in [journal, superblocks, foreign, page] {
+        test(model);
     }
 }

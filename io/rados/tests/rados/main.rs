@@ -1,19 +1,20 @@
-//! The store in RADOS through its public interface, over a model of a cluster.
+//! The store in RADOS through its public interface, over a model of a cluster. `cargo xtask rados` runs the tests in `real`
+//! over a cluster of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 mod conformance;
 mod damage;
+mod real;
 mod takeover;
 
 use media::encryption::DataKey;
 use rados::memory::Cluster;
+use rados::objects::Objects;
 use rados::{FormatOptions, OpenOptions, Store};
 use shelf::pool::KEY_BYTES;
 use shelf::{Result, Wait, wait};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 /// Small enough that every limit is met: lanes of several objects, segments of two rows.
 fn small() -> FormatOptions {
@@ -39,15 +40,21 @@ fn opening(salt: u64, encrypted: bool) -> OpenOptions {
     }
 }
 
-fn now<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("a cluster that does not hold operations completes at once"),
-    }
+/// Makes clients of one namespace.
+type Ground = Box<dyn Fn() -> Arc<dyn Objects>>;
+
+/// A namespace of a new model.
+fn model() -> Ground {
+    let cluster = Cluster::default();
+    Box::new(move || cluster.client())
 }
 
-fn format(cluster: &Cluster, encrypted: bool) -> Arc<Store> {
-    now(Store::format(cluster.client(), small(), opening(1, encrypted))).unwrap()
+fn now<T>(future: impl Future<Output = T>) -> T {
+    rig::block_on(future)
+}
+
+fn format(client: Arc<dyn Objects>, encrypted: bool) -> Arc<Store> {
+    now(Store::format(client, small(), opening(1, encrypted))).unwrap()
 }
 
 fn call<T: Send + 'static>(start: impl FnOnce(shelf::Done<T>)) -> Result<T> {

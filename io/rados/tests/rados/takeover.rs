@@ -126,7 +126,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let (mut dice, cluster) = (Dice(seed), Cluster::default());
         let encrypted = dice.below(2) == 1;
-        let owner = Owner::new(format(&cluster, encrypted), "memory/1".into(), 1, 1);
+        let owner = Owner::new(format(cluster.client(), encrypted), "memory/1".into(), 1, 1);
         cluster.set_holding(true);
         let (ghosts, contents) = (Vec::new(), BTreeMap::new());
         Self { seed, dice, cluster, encrypted, owner, ghosts, contents, trimmed: 1, takeovers: 0 }
@@ -223,7 +223,7 @@ fn what_an_owner_acknowledged_is_there_for_the_next_and_an_older_one_acknowledge
 #[test]
 fn a_late_removal_leaves_what_was_written_since() {
     let cluster = Cluster::default();
-    let old = format(&cluster, false);
+    let old = format(cluster.client(), false);
     let write = |store: &Store, byte: u8| {
         let mut stripe = AlignedBuf::zeroed(store.layout().stripe_bytes as usize);
         stripe.fill(byte);
