@@ -821,7 +821,7 @@ type RefusedLogin struct {
 	Address string `json:"address"`
 
 	// Cause Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
-	// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-connections`,
+	// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
 	// `access-changed`, `broken-off` or `protocol-error`.
 	Cause string `json:"cause"`
 

@@ -9,6 +9,7 @@ use crate::budget::{Budget, BudgetShare, LOGIN_MAX_UNSENT_BYTES};
 use crate::chap::Nonce;
 use crate::keys::{DISCOVERY_DATA_BYTES, LOGIN_DATA_BYTES, Offers, Parameters};
 use crate::login::{Login, LoginIdentity, LoginReply, LoginStatus, Refusal};
+use crate::login_throttle::LoginAttempts;
 use crate::memory_admission::Admit;
 use crate::observer::RefusalCause;
 use crate::pdu::incoming::{Incoming, Pdu};
@@ -44,6 +45,8 @@ pub struct ConnectionConfig {
     pub local: SocketAddr,
     /// Randomness for CHAP.
     pub nonce: Nonce,
+    /// Counts failed authentication from the address of the initiator.
+    pub attempts: LoginAttempts,
     /// Finds the connection of a session that an initiator names by its TSIH.
     pub session_exists: SessionLookup,
 }
@@ -113,7 +116,7 @@ pub struct OpenedSession {
 impl Connection {
     /// A connection that expects a login.
     pub fn new(setup: ConnectionConfig) -> Self {
-        let login = Login::new(setup.offers.clone(), setup.portal, setup.nonce);
+        let login = Login::new(setup.offers.clone(), setup.portal, setup.nonce, setup.attempts.clone());
         // The first request replaces it: the initiator chooses where the window begins.
         let window = Window::new(0, setup.limits.commands);
         Self {

@@ -4,11 +4,12 @@
 //! included, are limited in total and by address; the oldest one of the address with the most of them is evicted
 //! first. So hosts can't be locked out by opening connections.
 
+use crate::address::counted_address;
 use crate::portal::Shard;
 use crate::sessions::Control;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
@@ -124,14 +125,6 @@ fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
     // A connection that is already ending frees its slot as well.
     let _gone = oldest.control.send(Control::Evict);
     true
-}
-
-/// The address by which connections are counted: for IPv6 its /64 network, since one host may use all of it.
-fn counted_address(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
-        address => address,
-    }
 }
 
 /// A slot of a connection; freed when it is dropped.

@@ -9,6 +9,7 @@ use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::session::{DeviceServer, SessionLimits};
+use crate::{LoginAttempts, LoginThrottle};
 use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
 use scsi::{
@@ -16,6 +17,7 @@ use scsi::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 pub(crate) const INITIATOR: &str = "iqn.2026-01.test:initiator";
@@ -140,6 +142,26 @@ pub(crate) struct Lab {
     input: Incoming,
 }
 
+/// A clock that stands still until it is advanced.
+#[derive(Default)]
+pub(crate) struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub(crate) fn advance(&self, seconds: u64) {
+        self.0.fetch_add(seconds * 1_000_000_000, Ordering::Relaxed);
+    }
+}
+
+impl scsi::Clock for TestClock {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn sleep_until(&self, _: u64) -> scsi::Sleep {
+        unreachable!("nothing here waits by the clock")
+    }
+}
+
 pub(crate) fn setup(directory: Arc<TargetConfig>) -> ConnectionConfig {
     directory.set_portals(vec![crate::access::Portal { tag: 3, address: "[::1]:3260".parse().unwrap() }]);
     ConnectionConfig {
@@ -151,6 +173,10 @@ pub(crate) fn setup(directory: Arc<TargetConfig>) -> ConnectionConfig {
         portal: 3,
         local: "10.0.0.1:3260".parse().unwrap(),
         nonce: NONCE,
+        attempts: LoginAttempts::new(
+            Arc::new(LoginThrottle::new(Arc::new(TestClock::default()))),
+            "10.0.0.7".parse().unwrap(),
+        ),
         session_exists: Arc::new(|identity| (identity.tsih == 77).then_some(5)),
     }
 }

@@ -4,6 +4,7 @@
 //! crate knows PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
 
 mod access;
+mod address;
 mod budget;
 mod chap;
 mod connection;
@@ -11,6 +12,7 @@ mod connection_limits;
 mod discovery;
 mod keys;
 mod login;
+mod login_throttle;
 mod memory_admission;
 mod observer;
 mod pdu;
@@ -45,6 +47,7 @@ pub use connection::{Connection, ConnectionConfig, OpenedSession, Timeouts};
 pub use connection_limits::ConnectionLimits;
 pub use keys::{Offers, Parameters};
 pub use login::{LoginIdentity, LoginStatus};
+pub use login_throttle::{LoginAttempts, LoginThrottle};
 pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
 pub use portal::{Shard, SystemClock};
 pub use server::{Server, ServerConfig};

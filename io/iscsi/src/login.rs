@@ -4,6 +4,7 @@
 use crate::access::{Access, TargetConfig};
 use crate::chap::{Challenge, ChapError, Nonce};
 use crate::keys::{DISCOVERY_DATA_BYTES, KeyError, Negotiation, Offers, Setting};
+use crate::login_throttle::LoginAttempts;
 use crate::observer::RefusalCause;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, opcode};
@@ -162,6 +163,7 @@ pub(crate) struct Login {
     offers: Offers,
     portal: u16,
     nonce: Nonce,
+    attempts: LoginAttempts,
     stage: Stage,
     /// ISID, TSIH and CID of the first request, which all others must repeat.
     first: Option<([u8; 6], u16, u16)>,
@@ -179,11 +181,12 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    pub(crate) fn new(offers: Offers, portal: u16, nonce: Nonce) -> Self {
+    pub(crate) fn new(offers: Offers, portal: u16, nonce: Nonce, attempts: LoginAttempts) -> Self {
         Self {
             offers,
             portal,
             nonce,
+            attempts,
             stage: Stage::Security,
             first: None,
             text: Vec::new(),
@@ -373,6 +376,11 @@ impl Login {
             let is_none = method == "None";
             self.authentication = if is_none { Authentication::Done } else { Authentication::Chap };
         }
+        let admission = self.identity.as_ref().map_or(0, |identity| identity.admission);
+        let pending = matches!(self.authentication, Authentication::Chap | Authentication::Challenged(_));
+        if pending && !self.attempts.wait(admission).is_zero() {
+            return Err(Refusal::new(LoginStatus::ServiceUnavailable, RefusalCause::TooManyAttempts));
+        }
         match (&self.authentication, &self.access.chap) {
             (Authentication::Chap, Some(_)) if sent.get("CHAP_A").is_some() => {
                 let offered = Challenge::offer(sent, self.nonce);
@@ -382,7 +390,11 @@ impl Login {
             }
             (Authentication::Challenged(challenge), Some(chap)) => {
                 let checked = challenge.check(sent, chap, self.access.mutual.as_ref());
+                if matches!(checked, Err(ChapError::Name | ChapError::Response)) {
+                    self.attempts.failed(admission);
+                }
                 answer.extend(checked.map_err(|error| chap_refusal(error, sent))?);
+                self.attempts.succeeded(admission);
                 self.authentication = Authentication::Done;
             }
             _ => {}

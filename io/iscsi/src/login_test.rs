@@ -1,6 +1,8 @@
 use super::*;
 use crate::access::{Access, Credentials};
-use crate::lab_test::{self, INITIATOR, Lab, NONCE, TARGET, directory, setup, status, value};
+use crate::connection::ConnectionConfig;
+use crate::lab_test::{self, INITIATOR, Lab, NONCE, TARGET, TestClock, directory, setup, status, value};
+use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use std::sync::Arc;
 
 const ME: (&str, &str) = ("InitiatorName", INITIATOR);
@@ -12,6 +14,10 @@ fn fresh() -> Lab {
 }
 
 fn with_chap(mutual: bool) -> Lab {
+    Lab::new(setup(Arc::new(chap_directory(mutual))))
+}
+
+fn chap_directory(mutual: bool) -> TargetConfig {
     let directory = TargetConfig::new(TARGET);
     let credentials =
         |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.to_owned() };
@@ -20,7 +26,7 @@ fn with_chap(mutual: bool) -> Lab {
         mutual: mutual.then(|| credentials("array", "a secret of the array")),
     };
     directory.set_access([(INITIATOR.to_owned(), access)].into());
-    Lab::new(setup(Arc::new(directory)))
+    directory
 }
 
 fn chap_response(secret: &str) -> String {
@@ -270,6 +276,40 @@ fn operators_learn_which_part_of_chap_was_wrong_and_no_secret() {
     assert!(with(&mutual, false).starts_with("mutual-chap-not-configured: "));
     let long = "u".repeat(200);
     assert!(with(&[user(&long), ("CHAP_R", &right)], false).ends_with("u…"), "what is shown is cut");
+}
+
+#[test]
+fn who_guesses_secrets_has_to_wait_even_with_challenges_that_he_has_already() {
+    let directory = Arc::new(chap_directory(false));
+    let clock = Arc::new(TestClock::default());
+    let throttle = Arc::new(LoginThrottle::new(clock.clone()));
+    let at = |address: &str| LoginAttempts::new(throttle.clone(), address.parse().unwrap());
+    let here = ConnectionConfig { attempts: at("10.0.0.7"), ..setup(directory) };
+    let challenged = |setup: &ConnectionConfig| {
+        let mut lab = Lab::new(setup.clone());
+        lab.login(0x00, &[ME, THERE, CHAP]);
+        lab.login(0x00, &[("CHAP_A", "7")]);
+        lab
+    };
+    let respond = |mut lab: Lab, secret: &str| {
+        let response = chap_response(secret);
+        (status(&lab.login(0x83, &[("CHAP_N", "me"), ("CHAP_R", &response)])), lab)
+    };
+    let right = "a secret of the host";
+    let early = challenged(&here);
+    for _ in 0..5 {
+        assert_eq!(respond(challenged(&here), "a guess").0, LoginStatus::AuthenticationFailure as u16);
+    }
+    let (refused, mut lab) = respond(early, right);
+    assert_eq!(refused, LoginStatus::ServiceUnavailable as u16);
+    assert!(cause(&mut lab).1.starts_with("too-many-attempts: "));
+    let mut later = Lab::new(here.clone());
+    assert_eq!(status(&later.login(0x00, &[ME, THERE, CHAP])), LoginStatus::ServiceUnavailable as u16);
+    // Another address of the host is not concerned.
+    let there = ConnectionConfig { attempts: at("10.0.0.8"), ..here.clone() };
+    assert_eq!(respond(challenged(&there), right).0, 0);
+    clock.advance(1);
+    assert_eq!(respond(challenged(&here), right).0, 0);
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub enum RefusalCause {
     WrongChapSecret(String),
     /// It requests mutual CHAP, and no credentials are configured for that.
     MutualChapNotConfigured,
+    /// After several wrong CHAP names or responses it has to wait.
+    TooManyAttempts,
     /// The limit on connections is reached.
     TooManyConnections,
     /// Its access was changed during the login.
@@ -69,6 +71,7 @@ impl RefusalCause {
             RefusalCause::WrongChapUser(_) => "wrong-chap-user",
             RefusalCause::WrongChapSecret(_) => "wrong-chap-secret",
             RefusalCause::MutualChapNotConfigured => "mutual-chap-not-configured",
+            RefusalCause::TooManyAttempts => "too-many-attempts",
             RefusalCause::TooManyConnections => "too-many-connections",
             RefusalCause::AccessChanged => "access-changed",
             RefusalCause::Abandoned(_) => "broken-off",
@@ -91,6 +94,9 @@ impl fmt::Display for RefusalCause {
             RefusalCause::MutualChapNotConfigured => f.write_str(
                 "the initiator asks for mutual CHAP, and the host has no mutual user and secret here",
             ),
+            RefusalCause::TooManyAttempts => {
+                f.write_str("several wrong CHAP log-ins from this address: it has to wait up to a minute")
+            }
             RefusalCause::TooManyConnections => f.write_str("too many connections"),
             RefusalCause::AccessChanged => f.write_str("its access was changed during the login"),
             RefusalCause::Abandoned(why) => write!(f, "the login was abandoned: {}", shown(why)),

@@ -160,7 +160,7 @@ fn start(
         server.notify(|observer| observer.refused(&refused));
         return Err(io::Error::other("too many connections"));
     };
-    let connection = Connection::new(server.setup(tag, local, nonce()?));
+    let connection = Connection::new(server.setup(tag, local, peer, nonce()?));
     // A socket belongs to the runtime that it is used on.
     let stream = stream.into_std()?;
     let server = server.clone();

@@ -7,9 +7,10 @@ use crate::connection::{ConnectionConfig, OpenedSession, Timeouts};
 use crate::connection_limits::ConnectionLimits;
 use crate::keys::Offers;
 use crate::login::{LoginIdentity, LoginStatus};
+use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use crate::observer::LoginObserver;
 use crate::portal::Portals;
-use crate::portal::Shard;
+use crate::portal::{Shard, SystemClock};
 use crate::session::{DeviceServer, SessionLimits};
 use crate::sessions::{Control, Registration, SessionInfo, Sessions};
 use bytes::Bytes;
@@ -69,6 +70,7 @@ pub struct Server {
     budget: Arc<Budget>,
     portals: Mutex<Option<Portals>>,
     observer: RwLock<Option<Arc<dyn LoginObserver>>>,
+    throttle: Arc<LoginThrottle>,
 }
 
 impl DeviceServer for Nexus {
@@ -98,6 +100,7 @@ impl Server {
             budget,
             portals: Mutex::default(),
             observer: RwLock::default(),
+            throttle: Arc::new(LoginThrottle::new(Arc::new(SystemClock::default()))),
         })
     }
 
@@ -163,7 +166,13 @@ impl Server {
     }
 
     /// The configuration of a connection through `portal` to the local address `local`.
-    pub(crate) fn setup(&self, portal: u16, local: SocketAddr, nonce: Nonce) -> ConnectionConfig {
+    pub(crate) fn setup(
+        &self,
+        portal: u16,
+        local: SocketAddr,
+        peer: SocketAddr,
+        nonce: Nonce,
+    ) -> ConnectionConfig {
         let sessions = self.sessions.clone();
         ConnectionConfig {
             directory: self.directory.clone(),
@@ -174,6 +183,7 @@ impl Server {
             portal,
             local,
             nonce,
+            attempts: LoginAttempts::new(self.throttle.clone(), peer.ip()),
             session_exists: Arc::new(move |identity| sessions.connection(identity, portal)),
         }
     }

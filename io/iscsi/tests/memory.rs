@@ -5,8 +5,8 @@
 
 use bytes::{BufMut, Bytes};
 use iscsi::{
-    Access, Budget, Connection, ConnectionConfig, DeviceServer, Nonce, Offers, OpenedSession, SessionLimits,
-    TargetConfig, Timeouts,
+    Access, Budget, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
+    OpenedSession, SessionLimits, SystemClock, TargetConfig, Timeouts,
 };
 use scsi::{Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound};
 use std::process::Command;
@@ -70,6 +70,7 @@ impl Hostile {
     fn connect(budget: &Arc<Budget>, name: &str) -> Self {
         let directory = TargetConfig::new(TARGET);
         directory.set_access([(name.to_owned(), Access::default())].into());
+        let throttle = Arc::new(LoginThrottle::new(Arc::new(SystemClock::default())));
         let connection = Connection::new(ConnectionConfig {
             directory: Arc::new(directory),
             offers: Offers::default(),
@@ -79,6 +80,7 @@ impl Hostile {
             portal: 1,
             local: ([127, 0, 0, 1], 3260).into(),
             nonce: Nonce { id: 1, challenge: [2; 32] },
+            attempts: LoginAttempts::new(throttle, [127, 0, 0, 1].into()),
             session_exists: Arc::new(|_| None),
         });
         Self { connection, discovery: false, cmd_sn: 1 }

@@ -67,7 +67,7 @@ pub struct RefusedLogin {
     /// Portal number, from 1.
     portal: u16,
     /// Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
-    /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-connections`,
+    /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
     /// `access-changed`, `broken-off` or `protocol-error`.
     cause: String,
     /// Human-readable cause.

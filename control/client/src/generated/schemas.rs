@@ -2406,7 +2406,7 @@ pub struct RefusedLogin {
     ///Source address.
     pub address: ::std::string::String,
     /**Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
-`wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-connections`,
+`wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
 `access-changed`, `broken-off` or `protocol-error`.*/
     pub cause: ::std::string::String,
     ///Number of occurrences.

@@ -5,8 +5,8 @@
 
 use bytes::{BufMut, Bytes};
 use iscsi::{
-    Access, Connection, ConnectionConfig, DeviceServer, Nonce, Offers, OpenedSession, SessionLimits,
-    TargetConfig, Timeouts,
+    Access, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
+    OpenedSession, SessionLimits, SystemClock, TargetConfig, Timeouts,
 };
 use scsi::{
     Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound,
@@ -53,6 +53,7 @@ impl DeviceServer for Scripted {
 fn connection() -> Connection {
     let directory = TargetConfig::new(TARGET);
     directory.set_access([(INITIATOR.to_owned(), Access::default())].into());
+    let throttle = Arc::new(LoginThrottle::new(Arc::new(SystemClock::default())));
     Connection::new(ConnectionConfig {
         directory: Arc::new(directory),
         offers: Offers::default(),
@@ -67,6 +68,7 @@ fn connection() -> Connection {
         portal: 1,
         local: ([127, 0, 0, 1], 3260).into(),
         nonce: Nonce { id: 1, challenge: [2; 32] },
+        attempts: LoginAttempts::new(throttle, [127, 0, 0, 1].into()),
         session_exists: Arc::new(|_| None),
     })
 }

@@ -1,0 +1,154 @@
+//! Slows down guessing of CHAP secrets: after some wrong responses an initiator at an address has to wait before it is
+//! authenticated again.
+//!
+//! Failures count for the address and the access table entry together. So nobody can keep a host at another
+//! address from logging in, and new credentials of the host on the array start from zero. A refused initiator gets status 0301
+//! (RFC 7143 clause 11.13.5), after which initiators try again later.
+
+use crate::address::counted_address;
+use parking_lot::Mutex;
+use scsi::Clock;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Wrong responses without a wait.
+const FREE_FAILURES: u32 = 5;
+/// The longest wait, after seven more.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Failures are forgotten after this time without another.
+const MEMORY: Duration = Duration::from_secs(600);
+/// Most entries. Only initiators of the access table make one, at every address from which they fail.
+const MAX_ENTRIES: usize = 1024;
+
+/// An address and the number of an access table entry.
+type Key = (IpAddr, u64);
+
+/// Failures in a row.
+#[derive(Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Duration,
+}
+
+impl Failures {
+    fn wait(&self) -> Duration {
+        match self.count.checked_sub(FREE_FAILURES) {
+            None => Duration::ZERO,
+            Some(more) => Duration::from_secs(1 << more.min(16)).min(MAX_WAIT),
+        }
+    }
+}
+
+/// The failures of all initiators.
+pub struct LoginThrottle {
+    failures: Mutex<BTreeMap<Key, Failures>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl LoginThrottle {
+    /// A throttle that knows of no failures.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { failures: Mutex::default(), clock }
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.clock.now())
+    }
+}
+
+/// The throttle as logins from one address use it.
+#[derive(Clone)]
+pub struct LoginAttempts {
+    throttle: Arc<LoginThrottle>,
+    address: IpAddr,
+}
+
+impl LoginAttempts {
+    /// Logins from this address.
+    pub fn new(throttle: Arc<LoginThrottle>, address: IpAddr) -> Self {
+        Self { throttle, address: counted_address(address) }
+    }
+
+    /// How long the holder of this access table entry has to wait; zero if it may authenticate now.
+    pub(crate) fn wait(&self, admission: u64) -> Duration {
+        let entries = self.throttle.failures.lock();
+        let Some(failures) = entries.get(&(self.address, admission)) else { return Duration::ZERO };
+        (failures.last + failures.wait()).saturating_sub(self.throttle.now())
+    }
+
+    /// Counts a wrong CHAP name or response.
+    pub(crate) fn failed(&self, admission: u64) {
+        let now = self.throttle.now();
+        let mut entries = self.throttle.failures.lock();
+        entries.retain(|_, failures| now.saturating_sub(failures.last) < MEMORY);
+        let entry = entries.entry((self.address, admission)).or_insert(Failures { count: 0, last: now });
+        *entry = Failures { count: entry.count.saturating_add(1), last: now };
+        if entries.len() > MAX_ENTRIES
+            && let Some(oldest) =
+                entries.iter().min_by_key(|(_, failures)| failures.last).map(|(key, _)| *key)
+        {
+            entries.remove(&oldest);
+        }
+    }
+
+    /// Forgets the failures: it has authenticated.
+    pub(crate) fn succeeded(&self, admission: u64) {
+        self.throttle.failures.lock().remove(&(self.address, admission));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab_test::TestClock;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    /// A throttle, and its clock.
+    fn throttle() -> (Arc<LoginThrottle>, Arc<TestClock>) {
+        let clock = Arc::new(TestClock::default());
+        (Arc::new(LoginThrottle::new(clock.clone())), clock)
+    }
+
+    fn at(last: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
+    }
+
+    #[test]
+    fn waits_grow_to_a_minute_and_end_with_success_or_new_credentials() {
+        let (throttle, clock) = throttle();
+        let one = LoginAttempts::new(throttle.clone(), at(1));
+        let other = LoginAttempts::new(throttle, at(2));
+        let mut waits = Vec::new();
+        for _ in 0..13 {
+            one.failed(7);
+            waits.push(one.wait(7).as_secs());
+        }
+        assert_eq!(waits, [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!((one.wait(8), other.wait(7)), (Duration::ZERO, Duration::ZERO));
+        clock.advance(45);
+        assert_eq!(one.wait(7).as_secs(), 15);
+        clock.advance(15);
+        assert_eq!(one.wait(7), Duration::ZERO);
+        one.failed(7);
+        assert_eq!(one.wait(7).as_secs(), 60);
+        one.succeeded(7);
+        one.failed(7);
+        assert_eq!(one.wait(7), Duration::ZERO);
+    }
+
+    #[test]
+    fn failures_are_forgotten_and_bounded_and_one_ipv6_network_is_one_address() {
+        let (throttle, clock) = throttle();
+        let address = |low| IpAddr::V6(Ipv6Addr::from(0x2001_0db8_0000_0001_0000_0000_0000_0000_u128 + low));
+        let attempts = |low| LoginAttempts::new(throttle.clone(), address(low));
+        (0..5).for_each(|low| attempts(low).failed(1));
+        assert_eq!(attempts(9).wait(1).as_secs(), 1);
+        clock.advance(MEMORY.as_secs());
+        attempts(0).failed(1);
+        assert_eq!(attempts(0).wait(1), Duration::ZERO);
+        (0..2 * MAX_ENTRIES as u64).for_each(|admission| attempts(0).failed(admission));
+        assert_eq!(throttle.failures.lock().len(), MAX_ENTRIES);
+    }
+}
