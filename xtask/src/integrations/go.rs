@@ -1,6 +1,7 @@
 //! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, Terraform provider, and the program for
 //! vSphere. Go's own tools build and test it.
 
+use crate::python;
 use crate::shell::{capture, command, exec, installed, root, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result, bail};
@@ -17,6 +18,8 @@ const CSI: &[&str] =
 const TERRAFORM: &[&str] = &["./terraform/...", "./cmd/terraform-provider-ashlar/..."];
 /// Packages of the program for vSphere.
 const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
+/// The package of Python, and its version, that one kind of generated scripts uses.
+const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
 /// The module, and what is generated in it: file, and the package that generates it.
 const MODULE: &str = "integrations/go";
 const GENERATED: &[&str] = &["array/api.gen.go"];
@@ -56,10 +59,21 @@ pub fn terraform_short(programs: &Path) -> Result<Tally> {
     checked(TERRAFORM, programs)
 }
 
-/// The program for vSphere, against a simulated vCenter.
+/// The program for vSphere, against a simulated vCenter, with pyvmomi for the scripts that it writes.
 pub fn vsphere(programs: &Path) -> Result<Tally> {
+    python::environment(PYVMOMI.0, PYVMOMI.1)?;
+    vsphere_short(programs)
+}
+
+/// The same without installing pyvmomi: its script is run only where it was installed before.
+pub fn vsphere_short(programs: &Path) -> Result<Tally> {
     current()?;
-    checked(VSPHERE, programs)
+    exec(go(&["vet"]).args(VSPHERE))?;
+    let mut tests = go(&["test", "-json"]);
+    if let Some(folder) = python::existing(PYVMOMI.0, PYVMOMI.1) {
+        tests.env("PYVMOMI", folder.join("bin/python"));
+    }
+    tested(tests.args(VSPHERE), programs)
 }
 
 fn checked(packages: &[&str], programs: &Path) -> Result<Tally> {

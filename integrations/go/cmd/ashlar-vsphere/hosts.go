@@ -12,6 +12,7 @@ import (
 	"ashlar/integrations/vsphere/esxi"
 	"ashlar/integrations/vsphere/practice"
 	"ashlar/integrations/vsphere/rollout"
+	"ashlar/integrations/vsphere/script"
 	"ashlar/integrations/vsphere/vcenter"
 )
 
@@ -128,4 +129,23 @@ func settings(context.Context, []string) (int, error) {
 		fmt.Fprintln(lines, strings.Join([]string{it.ID, string(it.Scope), it.Default, it.Recommended, string(it.Severity), reboot, it.Why}, "\t"))
 	}
 	return rollout.ExitClean, lines.Flush()
+}
+
+func writeScript(ctx context.Context, words []string) (int, error) {
+	given := newHostOptions("script")
+	language := given.String("language", script.Shell, "esxcli (for the shell of a host), powercli or pyvmomi")
+	named := given.String("settings", "", "only these settings, with commas; default: all that are not optional")
+	if err := given.Parse(words); err != nil {
+		return rollout.ExitFailed, err
+	}
+	with, err := given.change(ctx)
+	if err != nil {
+		return rollout.ExitFailed, err
+	}
+	text, err := script.Write(script.Request{Language: *language, Want: with.Want, Settings: list(*named)})
+	if err != nil {
+		return rollout.ExitFailed, err
+	}
+	fmt.Print(text)
+	return rollout.ExitClean, nil
 }

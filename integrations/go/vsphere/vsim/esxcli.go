@@ -212,7 +212,16 @@ var commands = map[string]command{
 	}, false},
 	"iscsi.adapter.param.set":                {map[string]string{"adapter": "-A --adapter", "key": "-k --key", "value": "-v --value"}, setISCSIParameter, true},
 	"iscsi.adapter.discovery.sendtarget.add": {map[string]string{"adapter": "-A --adapter", "address": "-a --address"}, addSendTarget, true},
-	"storage.vmfs.unmap":                     {map[string]string{"volumelabel": "-l --volume-label", "reclaimunit": "-n --reclaim-unit"}, unmapVmfs, true},
+	"iscsi.adapter.discovery.sendtarget.list": {map[string]string{"adapter": "-A --adapter"}, func(h *Host, _ esx.Values) ([]esx.Values, error) {
+		var rows []esx.Values
+		if h.ISCSI != nil {
+			for _, target := range h.ISCSI.ConfiguredSendTarget {
+				rows = append(rows, row("Sendtarget", fmt.Sprintf("%s:%d", target.Address, target.Port)))
+			}
+		}
+		return rows, nil
+	}, false},
+	"storage.vmfs.unmap": {map[string]string{"volumelabel": "-l --volume-label", "reclaimunit": "-n --reclaim-unit"}, unmapVmfs, true},
 	"storage.core.adapter.rescan": {map[string]string{"all": "-a --all"}, func(h *Host, _ esx.Values) ([]esx.Values, error) {
 		h.rescan()
 		return nil, nil

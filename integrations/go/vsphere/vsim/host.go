@@ -132,7 +132,7 @@ func (h *Host) publish() {
 	for at, driver := range []string{"lpfc", "qlnativefc"} {
 		if _, has := h.Modules[driver]; has {
 			name := fmt.Sprintf("vmhba%d", at+2)
-			info.HostBusAdapter = append(info.HostBusAdapter, &types.HostFibreChannelHba{HostHostBusAdapter: types.HostHostBusAdapter{
+			info.HostBusAdapter = append(info.HostBusAdapter, &types.HostFibreChannelHba{PortType: types.FibreChannelPortTypeUnknown, HostHostBusAdapter: types.HostHostBusAdapter{
 				Key: "key-vim.host.FibreChannelHba-" + name, Device: name, Status: "online", Model: driver, Driver: driver}})
 		}
 	}
