@@ -193,13 +193,13 @@ async fn assemble(
         revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
         ports: args.iscsi.len() as u16,
     };
-    let exports = export::Exports::new(Arc::new(iscsi::SystemClock::default()));
+    let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
     let target = scsi::Target::new(names, exports.clone());
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let connections = limits::connections(args.threads())?;
-    settings.connection_limits = iscsi::ConnectionLimits::new(connections.iscsi);
-    settings.session_bytes = memory::sessions(memory::total());
-    let server = iscsi::Server::new(target.clone(), settings);
+    settings.connection_limits = transport::ConnectionLimits::new(connections.iscsi);
+    let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
+    let server = iscsi::Server::new(target.clone(), settings, budget);
     let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),

@@ -7,11 +7,12 @@ use block::{Data, Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use clap::Parser;
 use export::Exports;
-use iscsi::{Access, Credentials, Server, ServerConfig, SystemClock};
+use iscsi::{Access, Credentials, Server, ServerConfig};
 use scsi::{Target, TargetIdentity};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use transport::SystemClock;
 
 /// Initiators that get in unless others are named: those of libiscsi's programs and of QEMU.
 const INITIATORS: [&str; 6] = [
@@ -137,7 +138,7 @@ fn main() {
     let table: iscsi::AccessTable = known.map(|name| (name, access.clone())).collect();
     table.keys().for_each(|name| exports.set_mappings(name, view.clone()));
 
-    let server = Server::new(target, ServerConfig::new(options.name, options.portals));
+    let server = Server::new(target, ServerConfig::new(options.name, options.portals), Arc::default());
     server.set_access(table);
     let mut shards = Vec::new();
     for _ in 0..options.shards {

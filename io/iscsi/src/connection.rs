@@ -5,12 +5,11 @@
 //! what [`Connection::slices`] returns, and calls [`Connection::tick`] once a second.
 
 use crate::access::TargetConfig;
-use crate::budget::{Budget, BudgetShare, LOGIN_MAX_UNSENT_BYTES};
 use crate::chap::Nonce;
 use crate::keys::{DISCOVERY_DATA_BYTES, LOGIN_DATA_BYTES, Offers, Parameters};
 use crate::login::{Login, LoginIdentity, LoginReply, LoginStatus, Refusal};
 use crate::login_throttle::LoginAttempts;
-use crate::memory_admission::Admit;
+use crate::memory_admission::{Admit, LOGIN_GUARANTEE_BYTES, LOGIN_MAX_UNSENT_BYTES, SESSION_GUARANTEE};
 use crate::observer::RefusalCause;
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
@@ -25,6 +24,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use transport::{Budget, BudgetShare};
 
 /// The configuration of a connection.
 #[derive(Clone)]
@@ -120,7 +120,10 @@ impl Connection {
         // The first request replaces it: the initiator chooses where the window begins.
         let window = Window::new(0, setup.limits.commands);
         Self {
-            wire: Wire::new(LOGIN_DATA_BYTES, BudgetShare::before_login(setup.budget.clone())),
+            wire: Wire::new(
+                LOGIN_DATA_BYTES,
+                BudgetShare::unknown_host(setup.budget.clone(), LOGIN_GUARANTEE_BYTES),
+            ),
             setup,
             stage: Stage::Login(Box::new(login), window),
             blocked: false,
@@ -292,7 +295,7 @@ impl Connection {
             self.wire.incoming.set_max_data(DISCOVERY_DATA_BYTES);
             return Ok(opened);
         };
-        if !self.wire.share.open(&complete.identity.initiator) {
+        if !self.wire.share.open(&complete.identity.initiator, SESSION_GUARANTEE) {
             return Err(LoginStatus::OutOfResources);
         }
         self.wire.incoming.set_max_data(self.setup.offers.max_receive_data as usize);

@@ -1,5 +1,5 @@
-use crate::budget::{Budget, SESSION_TOTAL_GUARANTEE_BYTES};
 use crate::lab_test::*;
+use crate::memory_admission::SESSION_GUARANTEE;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::session::SessionLimits;
 use std::sync::Arc;
@@ -306,7 +306,7 @@ fn what_other_sessions_hold_leaves_each_a_little() {
     let mut setup = setup(directory());
     setup.limits.commands = 64;
     // A pool of 1 MiB.
-    setup.budget = Arc::new(Budget::new(((1 << 20) + 2 * SESSION_TOTAL_GUARANTEE_BYTES) * 8 / 7));
+    setup.budget = Arc::new(transport::Budget::new(((1 << 20) + 2 * SESSION_GUARANTEE.total_bytes) * 8 / 7));
     let mut greedy = Lab::session_with(setup.clone(), &[]);
     let mut modest = Lab::session_with(setup, &[]);
     for lab in [&mut greedy, &mut modest] {

@@ -1,14 +1,11 @@
 //! An iSCSI target (RFC 7143): from bytes on sockets to SCSI commands and back.
 //!
-//! A [`Server`] listens on portals; each connection is a [`Connection`] without sockets, driven by the portal. This
+//! A [`Server`] listens on portals; each connection is a [`Connection`] without sockets, driven by [`transport`]. This
 //! crate knows PDUs, login, sessions and data transfer, but no block lengths and no CDBs.
 
 mod access;
-mod address;
-mod budget;
 mod chap;
 mod connection;
-mod connection_limits;
 mod discovery;
 mod keys;
 mod login;
@@ -22,7 +19,6 @@ mod server;
 mod session;
 mod sessions;
 mod task_management;
-mod tasks;
 mod text;
 mod transfer;
 mod wire;
@@ -41,15 +37,12 @@ mod server_test;
 mod task_management_test;
 
 pub use access::{Access, AccessTable, Credentials, Portal, TargetConfig};
-pub use budget::Budget;
 pub use chap::Nonce;
 pub use connection::{Connection, ConnectionConfig, OpenedSession, Timeouts};
-pub use connection_limits::ConnectionLimits;
 pub use keys::{Offers, Parameters};
 pub use login::{LoginIdentity, LoginStatus};
 pub use login_throttle::{LoginAttempts, LoginThrottle};
 pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
-pub use portal::{Shard, SystemClock};
 pub use server::{Server, ServerConfig};
 pub use session::{DeviceServer, SessionLimits};
 pub use sessions::SessionInfo;

@@ -5,13 +5,13 @@
 //! address from logging in, and new credentials of the host on the array start from zero. A refused initiator gets status 0301
 //! (RFC 7143 clause 11.13.5), after which initiators try again later.
 
-use crate::address::counted_address;
 use parking_lot::Mutex;
 use scsi::Clock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use transport::counted_address;
 
 /// Wrong responses without a wait.
 const FREE_FAILURES: u32 = 5;

@@ -2,13 +2,12 @@
 //!
 //! The charge of a session is the sum of early requests, commands with their data, texts, the arriving PDU, and
 //! unsent responses. It is computed from counters of these parts, and only beyond the session's guarantee does it
-//! draw from the budget of all connections ([`crate::budget`]).
+//! draw from the budget of all connections ([`transport::Budget`]).
 //!
 //! A PDU for which there is no room is not read, nor is anything after it, until responses are sent or commands end. If
 //! that could deadlock, because requested data follows it in the stream, it is refused without its data: a command with
 //! TASK SET FULL.
 
-use crate::budget::SESSION_UNCHARGED_UNSENT_BYTES;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{Header, NO_TAG, opcode};
 use crate::session::{Session, SessionEnd, WRITE, extended_cdb};
@@ -16,6 +15,24 @@ use crate::transfer::Claim;
 use crate::wire::{WindowPosition, Wire};
 use bytes::Bytes;
 use scsi::{Lun, TransferBound};
+use transport::Guarantee;
+
+/// Guarantee of a connection before login and of a discovery session, in bytes: its receive buffer, one text in each
+/// direction, and responses up to [`LOGIN_MAX_UNSENT_BYTES`].
+pub(crate) const LOGIN_GUARANTEE_BYTES: u64 = 128 << 10;
+/// Unsent responses of a connection before login, or of a discovery session, in bytes.
+pub(crate) const LOGIN_MAX_UNSENT_BYTES: u64 = 32 << 10;
+/// Charge of a session that its guarantee covers, in bytes.
+pub(crate) const SESSION_GUARANTEE_BYTES: u64 = 512 << 10;
+/// Unsent responses without data and small pings of a session, which are never charged, in bytes.
+const SESSION_UNCHARGED_UNSENT_BYTES: u64 = 64 << 10;
+/// Guarantee of a session: covered charge, uncharged responses, and receive buffer.
+pub(crate) const SESSION_GUARANTEE: Guarantee = Guarantee {
+    total_bytes: SESSION_GUARANTEE_BYTES
+        + SESSION_UNCHARGED_UNSENT_BYTES
+        + transport::LARGE_BUFFER_BYTES as u64,
+    covered_bytes: SESSION_GUARANTEE_BYTES,
+};
 
 /// Upper bound of the records of one command in bytes.
 const RECORD_BYTES: u64 = 1 << 10;
@@ -233,7 +250,7 @@ impl Session {
 
     /// Unsent responses that are not charged.
     fn free_out_bytes(&self) -> u64 {
-        if self.has_device() { SESSION_UNCHARGED_UNSENT_BYTES } else { crate::budget::LOGIN_MAX_UNSENT_BYTES }
+        if self.has_device() { SESSION_UNCHARGED_UNSENT_BYTES } else { LOGIN_MAX_UNSENT_BYTES }
     }
 
     /// True when nothing is under way whose end would make room.

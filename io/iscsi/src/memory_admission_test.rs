@@ -1,10 +1,11 @@
 //! What connections can make the target hold, by the account of their budget.
 
-use crate::budget::{Budget, LOGIN_GUARANTEE_BYTES, SESSION_GUARANTEE_BYTES, SESSION_TOTAL_GUARANTEE_BYTES};
 use crate::connection::ConnectionConfig;
 use crate::lab_test::*;
+use crate::memory_admission::{LOGIN_GUARANTEE_BYTES, SESSION_GUARANTEE, SESSION_GUARANTEE_BYTES};
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use std::sync::Arc;
+use transport::Budget;
 
 const MIB: usize = 1 << 20;
 const SIMPLE: u8 = FINAL | 1;
@@ -18,7 +19,7 @@ const FIRST_BURST: (&str, &str) = ("FirstBurstLength", "262144");
 /// A set-up whose budget leaves a pool of this many MiB in addition to the guarantees of some sessions.
 fn setup_with(pool_mib: u64, sessions: u64) -> ConnectionConfig {
     let mut setup = setup(directory());
-    let bytes = (pool_mib << 20) + sessions * SESSION_TOTAL_GUARANTEE_BYTES;
+    let bytes = (pool_mib << 20) + sessions * SESSION_GUARANTEE.total_bytes;
     setup.budget = Arc::new(Budget::new(bytes * 8 / 7 + 8));
     setup.limits.commands = 64;
     setup
@@ -187,7 +188,7 @@ fn reads_are_charged_with_what_their_cdb_reads() {
     }
     let begun = lab.executed().len() as u64;
     assert!((8..16).contains(&begun), "{begun} reads of 127.5 KiB in 1.5 MiB");
-    assert!(budget.used() <= SESSION_TOTAL_GUARANTEE_BYTES + (1 << 20));
+    assert!(budget.used() <= SESSION_GUARANTEE.total_bytes + (1 << 20));
 }
 
 #[test]
@@ -377,7 +378,7 @@ fn a_login_holds_no_more_than_its_guarantee() {
 #[test]
 fn a_session_without_room_is_refused_and_may_come_again() {
     let mut setup = setup(directory());
-    setup.budget = Arc::new(Budget::new(2 * SESSION_TOTAL_GUARANTEE_BYTES));
+    setup.budget = Arc::new(Budget::new(2 * SESSION_GUARANTEE.total_bytes));
     let first = Lab::session_with(setup.clone(), &[]);
     let mut second = Lab::session_with(setup.clone(), &[]);
     let mut third = Lab::new(setup.clone());

@@ -1,18 +1,14 @@
 //! The iSCSI target as a whole: its configuration, access table, portals and sessions.
 
-use crate::access::{AccessTable, TargetConfig};
-use crate::budget::Budget;
+use crate::access::{AccessTable, Portal, TargetConfig};
 use crate::chap::Nonce;
 use crate::connection::{ConnectionConfig, OpenedSession, Timeouts};
-use crate::connection_limits::ConnectionLimits;
 use crate::keys::Offers;
 use crate::login::{LoginIdentity, LoginStatus};
 use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use crate::observer::LoginObserver;
-use crate::portal::Portals;
-use crate::portal::{Shard, SystemClock};
 use crate::session::{DeviceServer, SessionLimits};
-use crate::sessions::{Control, Registration, SessionInfo, Sessions};
+use crate::sessions::{Registration, SessionInfo, Sessions};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use scsi::{
@@ -23,6 +19,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
+use transport::{Budget, ConnectionLimits, Control, Portals, Shard, SystemClock};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -37,8 +34,6 @@ pub struct ServerConfig {
     pub offers: Offers,
     /// Bounds on each session.
     pub session: SessionLimits,
-    /// Memory of all connections in bytes: their guarantees, and a shared pool.
-    pub session_bytes: u64,
     /// Time-outs of each connection.
     pub timeouts: Timeouts,
     /// Seconds that initiators get to log out when the server shuts down.
@@ -54,7 +49,6 @@ impl ServerConfig {
             connection_limits: ConnectionLimits::default(),
             offers: Offers::default(),
             session: SessionLimits::default(),
-            session_bytes: 1 << 30,
             timeouts: Timeouts::default(),
             logout_seconds: 3,
         }
@@ -89,9 +83,10 @@ impl DeviceServer for Nexus {
 
 impl Server {
     /// A server that does not listen yet, with an empty access table.
-    pub fn new(target: Arc<Target>, config: ServerConfig) -> Arc<Self> {
+    ///
+    /// `budget` is the memory of all connections: their guarantees, and a shared pool.
+    pub fn new(target: Arc<Target>, config: ServerConfig, budget: Arc<Budget>) -> Arc<Self> {
         let directory = Arc::new(TargetConfig::new(config.target_name.clone()));
-        let budget = Arc::new(Budget::new(config.session_bytes));
         Arc::new(Self {
             target,
             config,
@@ -133,7 +128,11 @@ impl Server {
     /// # Panics
     /// Without a shard, or if it is called a second time.
     pub async fn serve(self: &Arc<Self>, shards: Vec<Shard>) -> io::Result<Vec<SocketAddr>> {
-        let (portals, addresses) = Portals::open(self, shards).await?;
+        let mut portals = Portals::bind(&self.config.portals, shards, self.config.connection_limits).await?;
+        let addresses = portals.addresses().to_vec();
+        let listed = (1..).zip(&addresses).map(|(tag, address)| Portal { tag, address: *address });
+        self.directory.set_portals(listed.collect());
+        portals.serve(self)?;
         let before = self.portals.lock().replace(portals);
         assert!(before.is_none(), "a server serves once");
         Ok(addresses)

@@ -1,12 +1,10 @@
 //! The whole server over loopback sockets, with a SCSI target over disks in memory.
 
 use crate::access::{Access, AccessTable, Credentials};
-use crate::connection_limits::ConnectionLimits;
 use crate::observer::{LoginObserver, RefusedLogin};
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
-use crate::portal::SystemClock;
 use crate::server::{Server, ServerConfig};
 use crate::sessions::SessionInfo;
 use block::mem::MemArray;
@@ -18,6 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use transport::{ConnectionLimits, SystemClock};
 
 const TARGET: &str = "iqn.2026-01.test:target";
 const HOST: &str = "iqn.2026-01.test:host";
@@ -62,7 +61,7 @@ impl World {
         let mut config = ServerConfig::new(TARGET, vec![any, any]);
         config.logout_seconds = 1;
         change(&mut config);
-        let server = Server::new(target, config);
+        let server = Server::new(target, config, Arc::default());
         server.set_access(access());
         let portals = server.serve(vec![shard]).await.unwrap();
         Self { server, portals }

@@ -3,27 +3,26 @@
 //! A session has one connection (MaxConnections=1) and ends with it (ErrorRecoveryLevel=0).
 
 use crate::access::TargetConfig;
-use crate::budget::SESSION_GUARANTEE_BYTES;
 use crate::discovery::{Exchange, TextContext};
 use crate::keys::{Negotiation, Offers};
 use crate::login::LoginIdentity;
-use crate::memory_admission::{Claimed, WAITING_RECORD_BYTES};
+use crate::memory_admission::{Claimed, SESSION_GUARANTEE_BYTES, WAITING_RECORD_BYTES};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, NO_TAG, RejectReason, opcode};
 use crate::response::{Condition, Expectation, send_response, task_set_full};
-use crate::tasks::Tasks;
 use crate::transfer::{PendingCommand, Taken, Transfers};
 use crate::wire::{StatSn, Window, WindowPosition, Wire};
 use bytes::{Bytes, BytesMut};
 use scsi::{
-    Command, Data, Direction, Execution, Lun, ManagementFunction, ManagementResponse, TaskAttribute,
-    TransferBound,
+    Command, Data, Direction, Execution, Lun, ManagementFunction, ManagementResponse, Response,
+    TaskAttribute, TransferBound,
 };
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use transport::Tasks;
 
 /// Immediate commands outstanding in addition to the command window.
 const MAX_IMMEDIATE: u32 = 32;
@@ -98,7 +97,8 @@ pub(crate) struct Session {
     /// CmdSNs of commands that were aborted before they arrived.
     pub(super) aborted_early: BTreeSet<u32>,
     pub(super) transfers: Transfers,
-    pub(super) tasks: Tasks,
+    /// The running tasks, with the logical unit of each.
+    pub(super) tasks: Tasks<(Expectation, Lun), Option<Response>>,
     pub(super) exchange: Exchange,
     /// The claim of the arriving command.
     pub(super) claimed: Claimed,
@@ -338,12 +338,14 @@ impl Session {
         let lun = command.lun;
         match device.execute(command) {
             Execution::Done(response) => self.end(wire, &expectation, response),
-            Execution::Task(running) => self.tasks.insert(expectation, lun, charge, running),
+            Execution::Task(running) => {
+                self.tasks.insert(expectation.itt, (expectation, lun), charge, running)
+            }
         }
     }
 
     /// Ends a command with a response.
-    fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: scsi::Response) {
+    fn end(&mut self, wire: &mut Wire, expectation: &Expectation, response: Response) {
         self.free_window_slot(expectation);
         send_response(wire, &self.window, &self.negotiation.parameters, expectation, response);
     }
@@ -370,7 +372,7 @@ impl Session {
             Poll::Pending if granted => Vec::new(),
             Poll::Pending => return Poll::Pending,
         };
-        for (expectation, response) in ended {
+        for ((expectation, _), response) in ended {
             match response {
                 Some(response) => self.end(wire, &expectation, response),
                 // Aborted by another nexus: nothing is sent.
@@ -458,7 +460,14 @@ impl Session {
 
     /// Aborts all outstanding commands without responses.
     pub(super) fn abort_all_commands(&mut self) {
-        for expectation in self.transfers.remove_lun(None).iter().chain(&self.tasks.remove_lun(None)) {
+        self.remove_commands(None);
+    }
+
+    /// Drops the outstanding commands of a logical unit, or all of them, without responses.
+    pub(super) fn remove_commands(&mut self, lun: Option<Lun>) {
+        let running = self.tasks.remove_where(|(_, of)| lun.is_none_or(|lun| lun == *of));
+        let running = running.iter().map(|(expectation, _)| expectation);
+        for expectation in self.transfers.remove_lun(lun).iter().chain(running) {
             self.free_window_slot(expectation);
         }
     }

@@ -6,17 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
-
-/// Control messages to a connection.
-#[derive(Clone, Debug)]
-pub(crate) enum Control {
-    /// End now, for this reason.
-    Close(&'static str),
-    /// Close at once: the slot is needed, and the connection has not logged in.
-    Evict,
-    /// Request the initiator to log out within this many seconds.
-    RequestLogout(u16),
-}
+use transport::Control;
 
 /// A session, for display.
 #[derive(Clone, Debug)]

@@ -83,9 +83,9 @@ impl Session {
             self.free_window_slot(&expectation);
             return Outcome::Complete;
         }
-        let running = self.tasks.lun(itt) == Some(lun);
+        let running = self.tasks.about(itt).is_some_and(|(_, of)| *of == lun);
         let outcome = self.call(lun, ManagementFunction::AbortTask { tag: u64::from(itt) });
-        if running && let Some(expectation) = self.tasks.remove(itt) {
+        if running && let Some((expectation, _)) = self.tasks.remove(itt) {
             self.free_window_slot(&expectation);
         }
         if running || outcome != Outcome::Complete || before(cmd_sn, self.window.expected()) {
@@ -113,9 +113,7 @@ impl Session {
     fn all_tasks(&mut self, header: &Header, lun: Option<Lun>, function: ManagementFunction) -> Outcome {
         let outcome = self.call(Lun(header.lun()), function);
         if outcome == Outcome::Complete {
-            for expectation in self.transfers.remove_lun(lun).iter().chain(&self.tasks.remove_lun(lun)) {
-                self.free_window_slot(expectation);
-            }
+            self.remove_commands(lun);
             self.void_early(lun, header.cmd_sn());
         }
         outcome

@@ -1,10 +1,10 @@
 //! Sequence numbers of outgoing PDUs: StatSN, and the command window (RFC 7143 4.2.2).
 
-use crate::budget::BudgetShare;
 use crate::pdu::Header;
 use crate::pdu::incoming::Incoming;
 use crate::pdu::outgoing::Outgoing;
 use scsi::Data;
+use transport::BudgetShare;
 
 /// How a PDU uses StatSN.
 #[derive(Clone, Copy, PartialEq, Eq)]

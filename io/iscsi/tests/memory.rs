@@ -5,13 +5,14 @@
 
 use bytes::{BufMut, Bytes};
 use iscsi::{
-    Access, Budget, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
-    OpenedSession, SessionLimits, SystemClock, TargetConfig, Timeouts,
+    Access, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
+    OpenedSession, SessionLimits, TargetConfig, Timeouts,
 };
 use scsi::{Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound};
 use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use transport::{Budget, SystemClock};
 
 const TARGET: &str = "iqn.2026-01.test:target";
 const MIB: u64 = 1 << 20;

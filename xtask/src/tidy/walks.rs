@@ -9,6 +9,7 @@ use crate::shell::root;
 const LAYERS: &[&str] = &[
     "control/ashlard/",
     "control/array/",
+    "io/transport/",
     "io/iscsi/",
     "io/scsi/",
     "io/export/",

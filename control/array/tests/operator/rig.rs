@@ -233,11 +233,14 @@ impl Rig {
             revision: "0".into(),
             ports: 1,
         };
-        let exports = export::Exports::new(Arc::new(iscsi::SystemClock::default()));
+        let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
         let target = scsi::Target::new(names, exports.clone());
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server =
-            iscsi::Server::new(target.clone(), iscsi::ServerConfig::new(identity.target_iqn(), vec![portal]));
+        let server = iscsi::Server::new(
+            target.clone(),
+            iscsi::ServerConfig::new(identity.target_iqn(), vec![portal]),
+            Arc::default(),
+        );
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
         let (skew, boot) = (self.skew.clone(), self.boot.clone());
         let env = Env {

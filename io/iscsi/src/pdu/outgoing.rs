@@ -1,47 +1,16 @@
-//! From PDUs to a queue of bytes that one vectored write empties.
-//!
-//! Headers and short data are copied one after the other into one buffer; long data is queued as it is, shared.
+//! Encoding of PDUs into the send queue of a connection, with digests.
 
 use super::Header;
-use super::incoming::{digest, digest_of_parts};
 use bytes::Bytes;
 use scsi::Data;
 use smallvec::SmallVec;
-use std::collections::VecDeque;
 use std::io::IoSlice;
-
-/// Data up to this many bytes are cheaper to copy than to name in a vectored write.
-const COPIED_BYTES: usize = 512;
-/// With this much unsent, pieces up to [`PINNING_BYTES`] are copied: a piece may keep a much larger buffer
-/// allocated, which an initiator that does not read must not cause.
-const BACKLOG_BYTES: usize = 256 << 10;
-const PINNING_BYTES: usize = 16 << 10;
-/// Pieces given to one vectored write; the system's limit is 1024.
-const MAX_SLICES: usize = 512;
-/// The buffer of headers is moved together when this much of its start has been sent.
-const COMPACT_BYTES: usize = 64 << 10;
-/// Capacity that it may keep while it is empty.
-const KEPT_BYTES: usize = 256 << 10;
-
-enum Chunk {
-    /// Bytes `from..to` of everything that was ever put into `heads`.
-    Head {
-        from: u64,
-        to: u64,
-    },
-    Body(Bytes),
-}
+use transport::{SendQueue, digest, digest_of_parts};
 
 /// The sending half of a connection.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    heads: Vec<u8>,
-    /// Position of `heads[0]` in everything that was ever put into it.
-    heads_at: u64,
-    chunks: VecDeque<Chunk>,
-    queued: usize,
-    /// Bytes sent since the beginning.
-    sent: u64,
+    queue: SendQueue,
     header_digest: bool,
     data_digest: bool,
 }
@@ -54,107 +23,45 @@ impl Outgoing {
 
     /// Bytes that wait to be sent.
     pub(crate) fn len(&self) -> usize {
-        self.queued
+        self.queue.len()
     }
 
     /// Bytes sent since the beginning.
     pub(crate) fn sent(&self) -> u64 {
-        self.sent
+        self.queue.sent()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queued == 0
+        self.queue.is_empty()
     }
 
     /// Queues a PDU; its DataSegmentLength is set here.
     pub(crate) fn push(&mut self, mut header: Header, data: &Data) {
         header.set_data_bytes(data.len());
-        self.copy(&header.0);
+        self.queue.copy(&header.0);
         if self.header_digest {
-            self.copy(&digest(&header.0));
+            self.queue.copy(&digest(&header.0));
         }
         if data.is_empty() {
             return;
         }
         let padding = &[0; 3][..(4 - data.len() % 4) % 4];
-        let copied = if self.queued > BACKLOG_BYTES { PINNING_BYTES } else { COPIED_BYTES };
-        for part in data.parts() {
-            if part.len() <= copied {
-                self.copy(part);
-            } else {
-                self.queued += part.len();
-                self.chunks.push_back(Chunk::Body(part.clone()));
-            }
-        }
-        self.copy(padding);
+        data.parts().for_each(|part: &Bytes| self.queue.push(part));
+        self.queue.copy(padding);
         if self.data_digest {
             let parts = data.parts().map(|part| &part[..]).chain([padding]);
-            self.copy(&digest_of_parts(parts));
-        }
-    }
-
-    fn copy(&mut self, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let from = self.heads_at + self.heads.len() as u64;
-        let end = from + bytes.len() as u64;
-        self.heads.extend_from_slice(bytes);
-        self.queued += bytes.len();
-        match self.chunks.back_mut() {
-            Some(Chunk::Head { to, .. }) if *to == from => *to = end,
-            _ => self.chunks.push_back(Chunk::Head { from, to: end }),
+            self.queue.copy(&digest_of_parts(parts));
         }
     }
 
     /// The first queued bytes, for one vectored write.
     pub(crate) fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]> {
-        let bytes = |chunk| match chunk {
-            &Chunk::Head { from, to } => {
-                &self.heads[(from - self.heads_at) as usize..(to - self.heads_at) as usize]
-            }
-            Chunk::Body(bytes) => bytes,
-        };
-        self.chunks.iter().take(MAX_SLICES).map(|chunk| IoSlice::new(bytes(chunk))).collect()
+        self.queue.slices()
     }
 
     /// Forgets the first `sent` bytes.
-    pub(crate) fn advance(&mut self, mut sent: usize) {
-        self.queued -= sent;
-        self.sent += sent as u64;
-        while sent > 0 {
-            let Some(chunk) = self.chunks.front_mut() else { break };
-            let len = match chunk {
-                Chunk::Head { from, to } => (*to - *from) as usize,
-                Chunk::Body(bytes) => bytes.len(),
-            };
-            if sent < len {
-                match chunk {
-                    Chunk::Head { from, .. } => *from += sent as u64,
-                    Chunk::Body(bytes) => drop(bytes.split_to(sent)),
-                }
-                break;
-            }
-            sent -= len;
-            self.chunks.pop_front();
-        }
-        self.compact();
-    }
-
-    fn compact(&mut self) {
-        let first = self.chunks.iter().find_map(|chunk| match chunk {
-            Chunk::Head { from, .. } => Some(*from),
-            Chunk::Body(_) => None,
-        });
-        let end = self.heads_at + self.heads.len() as u64;
-        let sent = (first.unwrap_or(end) - self.heads_at) as usize;
-        if sent == self.heads.len() || sent >= COMPACT_BYTES {
-            self.heads.drain(..sent);
-            self.heads_at += sent as u64;
-        }
-        if self.heads.is_empty() {
-            self.heads.shrink_to(KEPT_BYTES);
-        }
+    pub(crate) fn advance(&mut self, sent: usize) {
+        self.queue.advance(sent);
     }
 }
 

@@ -41,21 +41,6 @@ fn bytes_do_not_depend_on_how_they_are_sent() {
 }
 
 #[test]
-fn sent_headers_are_dropped() {
-    let mut out = Outgoing::default();
-    for _ in 0..5000 {
-        fill(&mut out);
-        let half = out.len() / 2;
-        out.advance(half);
-        let rest = out.len();
-        if rest > 100_000 {
-            drain(&mut out, 7000);
-        }
-        assert!(out.heads.len() < 300_000);
-    }
-}
-
-#[test]
 fn short_responses_are_coalesced_and_long_data_is_shared() {
     let mut out = Outgoing::default();
     for _ in 0..32 {

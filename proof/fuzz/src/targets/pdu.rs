@@ -6,13 +6,14 @@
 use bytes::{BufMut, Bytes};
 use iscsi::{
     Access, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
-    OpenedSession, SessionLimits, SystemClock, TargetConfig, Timeouts,
+    OpenedSession, SessionLimits, TargetConfig, Timeouts,
 };
 use scsi::{
     Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use transport::SystemClock;
 
 const INITIATOR: &str = "iqn.2026-01.test:initiator";
 const TARGET: &str = "iqn.2026-01.test:target";

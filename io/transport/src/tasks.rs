@@ -1,22 +1,20 @@
-//! The running tasks of a session: polled by the connection's own task, each only after it was woken, and dropped by
-//! tag or by logical unit when they are aborted.
+//! The running commands of a connection: polled by the connection's own task, each only after it was woken, and dropped
+//! when they are aborted.
 
-use crate::response::Expectation;
 use parking_lot::Mutex;
-use scsi::{Lun, Response};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The future in [`scsi::Execution::Task`].
-pub(crate) type Running = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
+/// The future of a command.
+pub type Running<R> = Pin<Box<dyn Future<Output = R> + Send>>;
 
-/// A set of running tasks.
-#[derive(Default)]
-pub(crate) struct Tasks {
-    slots: Vec<Slot>,
+/// A set of running tasks with results `R`. Each has a tag that is unique among them, and `T`, what its owner has to know
+/// of it when it ends.
+pub struct Tasks<T, R> {
+    slots: Vec<Slot<T, R>>,
     free: Vec<usize>,
     by_tag: BTreeMap<u32, usize>,
     shared: Arc<Shared>,
@@ -24,17 +22,24 @@ pub(crate) struct Tasks {
 }
 
 /// A slot for a task. Its waker outlives the task; a late wake-up only causes a spurious poll.
-struct Slot {
+struct Slot<T, R> {
     flag: Arc<Flag>,
     waker: Waker,
-    task: Option<Task>,
+    task: Option<Task<T, R>>,
 }
 
-struct Task {
-    expectation: Expectation,
-    lun: Lun,
+struct Task<T, R> {
+    tag: u32,
+    about: T,
     charge: u64,
-    running: Running,
+    running: Running<R>,
+}
+
+impl<T, R> Default for Tasks<T, R> {
+    fn default() -> Self {
+        let (slots, free, by_tag, shared) = Default::default();
+        Self { slots, free, by_tag, shared, charge: 0 }
+    }
 }
 
 /// The woken slots, and the waker of the connection.
@@ -73,14 +78,14 @@ impl Wake for Flag {
     }
 }
 
-impl Tasks {
+impl<T, R> Tasks<T, R> {
     /// Adds a task, to be polled with the next [`Tasks::poll`]. `charge` is the memory it may take, in bytes.
-    pub(crate) fn insert(&mut self, expectation: Expectation, lun: Lun, charge: u64, running: Running) {
+    pub fn insert(&mut self, tag: u32, about: T, charge: u64, running: Running<R>) {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
-        self.by_tag.insert(expectation.itt, index);
+        self.by_tag.insert(tag, index);
         self.charge += charge;
         let slot = &mut self.slots[index];
-        slot.task = Some(Task { expectation, lun, charge, running });
+        slot.task = Some(Task { tag, about, charge, running });
         slot.flag.wake_by_ref();
     }
 
@@ -92,44 +97,53 @@ impl Tasks {
     }
 
     /// Memory that the tasks may take together, in bytes.
-    pub(crate) fn charge(&self) -> u64 {
+    pub fn charge(&self) -> u64 {
         self.charge
     }
 
-    pub(crate) fn contains(&self, itt: u32) -> bool {
-        !self.by_tag.is_empty() && self.by_tag.contains_key(&itt)
+    /// Number of tasks.
+    pub fn len(&self) -> usize {
+        self.by_tag.len()
     }
 
-    /// The logical unit of the task with this tag.
-    pub(crate) fn lun(&self, itt: u32) -> Option<Lun> {
-        let slot = &self.slots[*self.by_tag.get(&itt)?];
-        slot.task.as_ref().map(|task| task.lun)
+    /// True if there is no task.
+    pub fn is_empty(&self) -> bool {
+        self.by_tag.is_empty()
+    }
+
+    /// True if a task has this tag.
+    pub fn contains(&self, tag: u32) -> bool {
+        !self.by_tag.is_empty() && self.by_tag.contains_key(&tag)
+    }
+
+    /// What is known of the task with this tag.
+    pub fn about(&self, tag: u32) -> Option<&T> {
+        self.slots[*self.by_tag.get(&tag)?].task.as_ref().map(|task| &task.about)
     }
 
     /// Drops the task with this tag, which aborts it.
-    pub(crate) fn remove(&mut self, itt: u32) -> Option<Expectation> {
-        let index = *self.by_tag.get(&itt)?;
+    pub fn remove(&mut self, tag: u32) -> Option<T> {
+        let index = *self.by_tag.get(&tag)?;
         self.take(index)
     }
 
-    /// Drops the tasks of a logical unit, or all of them.
-    pub(crate) fn remove_lun(&mut self, lun: Option<Lun>) -> Vec<Expectation> {
-        let of_lun =
-            |slot: &Slot| slot.task.as_ref().is_some_and(|task| lun.is_none_or(|lun| lun == task.lun));
-        let indices: Vec<usize> = (0..self.slots.len()).filter(|index| of_lun(&self.slots[*index])).collect();
+    /// Drops the tasks that `choose` selects.
+    pub fn remove_where(&mut self, choose: impl Fn(&T) -> bool) -> Vec<T> {
+        let chosen = |slot: &Slot<T, R>| slot.task.as_ref().is_some_and(|task| choose(&task.about));
+        let indices: Vec<usize> = (0..self.slots.len()).filter(|index| chosen(&self.slots[*index])).collect();
         indices.into_iter().filter_map(|index| self.take(index)).collect()
     }
 
-    fn take(&mut self, index: usize) -> Option<Expectation> {
+    fn take(&mut self, index: usize) -> Option<T> {
         let task = self.slots[index].task.take()?;
-        self.by_tag.remove(&task.expectation.itt);
+        self.by_tag.remove(&task.tag);
         self.free.push(index);
         self.charge -= task.charge;
-        Some(task.expectation)
+        Some(task.about)
     }
 
     /// Polls the woken tasks; returns those that ended. Pending if none was woken.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<(Expectation, Option<Response>)>> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<(T, R)>> {
         let woken = {
             let mut shared = self.shared.0.lock();
             if !shared.parent.as_ref().is_some_and(|parent| parent.will_wake(cx.waker())) {
@@ -146,9 +160,9 @@ impl Tasks {
             slot.flag.queued.store(false, Ordering::Release);
             let Some(task) = &mut slot.task else { continue };
             if let Poll::Ready(response) = task.running.as_mut().poll(&mut Context::from_waker(&slot.waker))
-                && let Some(expectation) = self.take(index)
+                && let Some(about) = self.take(index)
             {
-                ended.push((expectation, response));
+                ended.push((about, response));
             }
         }
         Poll::Ready(ended)

@@ -1,18 +1,28 @@
 //! Limits on the number of connections, and which connection is evicted for a new one.
 //!
-//! Sessions of hosts are never evicted. Connections that have not logged in to the target, discovery sessions
+//! Connections of known hosts are never evicted. Those that have not logged in, discovery sessions
 //! included, are limited in total and by address; the oldest one of the address with the most of them is evicted
 //! first. So hosts can't be locked out by opening connections.
 
 use crate::address::counted_address;
-use crate::portal::Shard;
-use crate::sessions::Control;
+use crate::portal::shard::Shard;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
+
+/// Control messages to a connection.
+#[derive(Clone, Debug)]
+pub enum Control {
+    /// End now, for this reason.
+    Close(&'static str),
+    /// Close at once: the slot is needed, and the host of the connection is not known.
+    Evict,
+    /// The server shuts down: ask the host to end within this many seconds.
+    ShutDown(u16),
+}
 
 /// Connections beyond the limit that may be open while evicted ones close.
 const MAX_LEAVING_CONNECTIONS: usize = 32;
@@ -128,7 +138,7 @@ fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
 }
 
 /// A slot of a connection; freed when it is dropped.
-pub(crate) struct ConnectionSlot {
+pub struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
     shard: usize,
@@ -173,7 +183,7 @@ impl ConnectionSlot {
     }
 
     /// Marks the connection as a session of a host.
-    pub(crate) fn set_host(&self) {
+    pub fn set_host(&self) {
         if let Some(open) = self.connections.open.lock().get_mut(&self.id)
             && open.state == ConnectionState::Unauthenticated
         {

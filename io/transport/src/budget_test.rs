@@ -1,5 +1,11 @@
 use super::*;
 
+const LOGIN_GUARANTEE_BYTES: u64 = 128 << 10;
+const SESSION_GUARANTEE_BYTES: u64 = 512 << 10;
+const SESSION_TOTAL_GUARANTEE_BYTES: u64 = 736 << 10;
+const SESSION: Guarantee =
+    Guarantee { total_bytes: SESSION_TOTAL_GUARANTEE_BYTES, covered_bytes: SESSION_GUARANTEE_BYTES };
+
 const MIB: u64 = 1 << 20;
 
 /// A budget whose pool has this many MiB for draws in addition to the shares of [`session`].
@@ -10,8 +16,8 @@ fn budget(mib: u64, sessions: u64) -> Arc<Budget> {
 }
 
 fn session(budget: &Arc<Budget>, initiator: &str) -> BudgetShare {
-    let mut share = BudgetShare::before_login(budget.clone());
-    assert!(share.open(initiator));
+    let mut share = BudgetShare::unknown_host(budget.clone(), LOGIN_GUARANTEE_BYTES);
+    assert!(share.open(initiator, SESSION));
     share
 }
 
@@ -120,12 +126,12 @@ fn there_are_no_more_sessions_than_guarantees() {
     let budget = Arc::new(Budget::new(10 * SESSION_TOTAL_GUARANTEE_BYTES));
     let sessions: Vec<BudgetShare> = (0..9).map(|_| session(&budget, "one")).collect();
     let mut unauthenticated: Vec<BudgetShare> =
-        (0..2).map(|_| BudgetShare::before_login(budget.clone())).collect();
-    assert!(!unauthenticated[0].open("one"));
+        (0..2).map(|_| BudgetShare::unknown_host(budget.clone(), LOGIN_GUARANTEE_BYTES)).collect();
+    assert!(!unauthenticated[0].open("one", SESSION));
     assert!(budget.used() <= 10 * SESSION_TOTAL_GUARANTEE_BYTES);
     assert!(!unauthenticated[1].cover(1), "a connection that has not logged in draws nothing");
     drop(sessions);
-    assert!(unauthenticated[0].open("one"));
+    assert!(unauthenticated[0].open("one", SESSION));
 }
 
 #[test]

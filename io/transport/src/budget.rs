@@ -19,18 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// Guarantee of a connection before login and of a discovery session, in bytes: its receive buffer, one text in each
-/// direction, and responses up to [`LOGIN_MAX_UNSENT_BYTES`].
-pub(crate) const LOGIN_GUARANTEE_BYTES: u64 = 128 << 10;
-/// Unsent responses of a connection before login, or of a discovery session, in bytes.
-pub(crate) const LOGIN_MAX_UNSENT_BYTES: u64 = 32 << 10;
-/// Charge of a session that its guarantee covers, in bytes.
-pub(crate) const SESSION_GUARANTEE_BYTES: u64 = 512 << 10;
-/// Unsent responses without data and small pings of a session, which are never charged, in bytes.
-pub(crate) const SESSION_UNCHARGED_UNSENT_BYTES: u64 = 64 << 10;
-/// Guarantee of a session in bytes: covered charge, uncharged responses, and receive buffer.
-pub(crate) const SESSION_TOTAL_GUARANTEE_BYTES: u64 =
-    SESSION_GUARANTEE_BYTES + SESSION_UNCHARGED_UNSENT_BYTES + crate::pdu::incoming::BUFFER_BYTES as u64;
 /// Draws are multiples of this many bytes.
 const DRAW_STEP_BYTES: u64 = 64 << 10;
 /// Unneeded draws that a session keeps while no draw waits, until the next tick.
@@ -89,7 +77,7 @@ impl Budget {
     }
 
     /// True while a draw waits.
-    pub(crate) fn is_contended(&self) -> bool {
+    pub fn is_contended(&self) -> bool {
         self.contended.load(Ordering::Relaxed)
     }
 
@@ -190,10 +178,20 @@ impl Pool {
 
 /// The draw exceeds the pool even if it is empty, so waiting is useless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExceedsPool;
+pub struct ExceedsPool;
+
+/// The guarantee of a connection of a known host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarantee {
+    /// Everything that the connection may hold without a draw, in bytes: the covered charge, and what is never charged,
+    /// such as its receive buffer.
+    pub total_bytes: u64,
+    /// Charge that is covered without a draw, in bytes.
+    pub covered_bytes: u64,
+}
 
 /// The part of one connection.
-pub(crate) struct BudgetShare {
+pub struct BudgetShare {
     budget: Arc<Budget>,
     initiator: Arc<str>,
     guaranteed: u64,
@@ -205,45 +203,38 @@ pub(crate) struct BudgetShare {
 }
 
 impl BudgetShare {
-    /// The share of a connection that has not logged in.
-    pub(crate) fn before_login(budget: Arc<Budget>) -> Self {
-        budget.pool.lock().guaranteed += LOGIN_GUARANTEE_BYTES;
-        Self {
-            budget,
-            initiator: "".into(),
-            guaranteed: LOGIN_GUARANTEE_BYTES,
-            own: 0,
-            drawn: 0,
-            ticket: None,
-        }
+    /// The share of a connection whose host is not known yet. It can't draw from the pool.
+    pub fn unknown_host(budget: Arc<Budget>, guaranteed_bytes: u64) -> Self {
+        budget.pool.lock().guaranteed += guaranteed_bytes;
+        Self { budget, initiator: "".into(), guaranteed: guaranteed_bytes, own: 0, drawn: 0, ticket: None }
     }
 
-    /// Makes it the share of a session; false if there is no room for another session.
-    pub(crate) fn open(&mut self, initiator: &str) -> bool {
-        let more = SESSION_TOTAL_GUARANTEE_BYTES - self.guaranteed;
+    /// Makes it the share of a host's connection; false if there is no room for another one.
+    pub fn open(&mut self, initiator: &str, guarantee: Guarantee) -> bool {
+        let more = guarantee.total_bytes.saturating_sub(self.guaranteed);
         let mut pool = self.budget.pool.lock();
         if pool.guaranteed + pool.drawn + more > pool.total {
             return false;
         }
         pool.guaranteed += more;
         self.guaranteed += more;
-        self.own = SESSION_GUARANTEE_BYTES;
+        self.own = guarantee.covered_bytes;
         self.initiator = initiator.into();
         true
     }
 
     /// Charge that is covered without a draw, in bytes.
-    pub(crate) fn own(&self) -> u64 {
+    pub fn own(&self) -> u64 {
         self.own
     }
 
     /// True if guarantee and draws cover a total charge.
-    pub(crate) fn covers(&self, bytes: u64) -> bool {
+    pub fn covers(&self, bytes: u64) -> bool {
         bytes <= self.own + self.drawn
     }
 
     /// Draws the missing amount for a total charge, if that is possible at once.
-    pub(crate) fn cover(&mut self, bytes: u64) -> bool {
+    pub fn cover(&mut self, bytes: u64) -> bool {
         if self.covers(bytes) {
             return true;
         }
@@ -263,7 +254,7 @@ impl BudgetShare {
     }
 
     /// Waits for the missing amount for a total charge; [`BudgetShare::poll`] is ready when it is granted.
-    pub(crate) fn wait_for(&mut self, bytes: u64) -> Result<(), ExceedsPool> {
+    pub fn wait_for(&mut self, bytes: u64) -> Result<(), ExceedsPool> {
         if self.ticket.is_some() {
             return Ok(());
         }
@@ -283,12 +274,12 @@ impl BudgetShare {
     }
 
     /// True while a draw waits.
-    pub(crate) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.ticket.is_some()
     }
 
     /// Ready when the awaited draw is granted; else the context is woken then.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(ticket) = self.ticket else { return Poll::Pending };
         let mut pool = self.budget.pool.lock();
         if let Some(waiting) = pool.waiting.get_mut(&ticket)
@@ -305,14 +296,14 @@ impl BudgetShare {
     }
 
     /// Cancels the wait. A draw that was granted meanwhile is kept until [`BudgetShare::settle`].
-    pub(crate) fn stop_waiting(&mut self) {
+    pub fn stop_waiting(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let waiting = self.budget.change(|pool| pool.waiting.remove(&ticket));
         self.drawn += waiting.filter(|waiting| waiting.granted).map_or(0, |waiting| waiting.bytes);
     }
 
     /// Returns draws beyond the current charge to the pool, once they are worth a lock or another draw waits.
-    pub(crate) fn settle(&mut self, bytes: u64) {
+    pub fn settle(&mut self, bytes: u64) {
         if self.drawn == 0 {
             return;
         }
@@ -324,7 +315,7 @@ impl BudgetShare {
     }
 
     /// Returns all draws beyond the current charge.
-    pub(crate) fn settle_all(&mut self, bytes: u64) {
+    pub fn settle_all(&mut self, bytes: u64) {
         let surplus = (self.own + self.drawn).saturating_sub(bytes).min(self.drawn);
         if surplus > 0 {
             self.give_back(surplus);
@@ -338,7 +329,7 @@ impl BudgetShare {
     }
 
     /// True if it holds draws while another draw waits.
-    pub(crate) fn blocks_others(&self) -> bool {
+    pub fn blocks_others(&self) -> bool {
         self.drawn > 0 && self.budget.is_contended()
     }
 }

@@ -1,0 +1,25 @@
+//! What the TCP transports of hosts share: portals and their connections, the memory budget, running commands, and the
+//! buffers of both directions.
+//!
+//! A protocol (`iscsi`, `nvmf`) is a [`Link`] for each connection, a state machine without sockets, and a [`Service`] that
+//! makes them. So connection limits and memory are accounted for in one way, for all protocols together if they share a
+//! [`Budget`].
+
+mod address;
+mod budget;
+mod connection_limits;
+mod digest;
+mod portal;
+mod receive_buffer;
+mod send_queue;
+mod tasks;
+
+pub use address::counted_address;
+pub use budget::{Budget, BudgetShare, ExceedsPool, Guarantee};
+pub use connection_limits::{ConnectionLimits, ConnectionSlot, Control};
+pub use digest::{digest, digest_of_parts};
+pub use portal::shard::Shard;
+pub use portal::{Link, Peer, Portals, Service, SystemClock};
+pub use receive_buffer::{LARGE_BUFFER_BYTES, ReceiveBuffer, SMALL_BUFFER_BYTES};
+pub use send_queue::SendQueue;
+pub use tasks::{Running, Tasks};

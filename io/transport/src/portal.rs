@@ -1,0 +1,364 @@
+//! Sockets and time: the only module of the TCP transports that makes system calls. Listens, assigns connections to
+//! shards, and drives each [`Link`] with bytes and ticks.
+
+pub(crate) mod shard;
+
+use crate::connection_limits::{ConnectionLimits, ConnectionSlot, Connections, Control};
+use bytes::BytesMut;
+use bytes::buf::Limit;
+use shard::Shard;
+use smallvec::SmallVec;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+
+/// One tick of [`Link::tick`].
+const TICK: Duration = Duration::from_secs(1);
+/// How long a connection that ended waits for its peer to receive the last bytes and close.
+const LINGER: Duration = Duration::from_secs(1);
+/// Bytes that are read and discarded meanwhile.
+const LINGER_BYTES: usize = 1 << 20;
+/// Rounds of input, tasks and output before the connection yields to the others of its shard.
+const ROUNDS: usize = 32;
+/// Pause after a failure to accept, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause while evicted connections are still open.
+const CROWDED_PAUSE: Duration = Duration::from_millis(5);
+
+/// The system's clock, with timers of the runtime that polls them.
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl export::Clock for SystemClock {
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn sleep_until(&self, moment: u64) -> export::Sleep {
+        let moment = self.0 + Duration::from_nanos(moment);
+        Box::pin(async move { sleep_until(moment.into()).await })
+    }
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// Number of the portal, from 1.
+    pub portal: u16,
+    /// The host's address.
+    pub peer: SocketAddr,
+    /// The local address.
+    pub local: SocketAddr,
+}
+
+/// A protocol that is served on portals.
+pub trait Service: Send + Sync + 'static {
+    /// Its connections.
+    type Link: Link;
+
+    /// A new connection, with the sender of its control messages.
+    ///
+    /// # Errors
+    /// Why it can't be served.
+    fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<Self::Link>;
+
+    /// A connection was refused because there are too many.
+    fn refused(&self, peer: Peer);
+}
+
+/// The state machine of one connection, without sockets and clocks.
+pub trait Link: Send + 'static {
+    /// Buffer space for the next bytes from the host.
+    fn space(&mut self) -> Limit<&mut BytesMut>;
+    /// True if it can receive more bytes now.
+    fn wants_input(&self) -> bool;
+    /// Bytes were put into [`Link::space`].
+    fn received(&mut self);
+    /// Continues what waited for memory.
+    fn proceed(&mut self);
+    /// Continues commands; returns true if there was something to do. The context is woken when there may be more. A link
+    /// whose host has become known marks its slot.
+    fn poll_tasks(&mut self, slot: &ConnectionSlot, cx: &mut Context<'_>) -> bool;
+    /// True if there are bytes to send.
+    fn wants_output(&self) -> bool;
+    /// The bytes to send next.
+    fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]>;
+    /// The first bytes of [`Link::slices`] were sent.
+    fn sent(&mut self, bytes: usize);
+    /// Called once a second.
+    fn tick(&mut self);
+    /// Ends the connection; queued bytes may still be sent.
+    fn close(&mut self, reason: &'static str);
+    /// The server shuts down within this many seconds.
+    fn shut_down(&mut self, seconds: u16);
+    /// Why it has ended, once it has. Queued bytes are still to be sent.
+    fn ended(&self) -> Option<String>;
+    /// Called last, with the reason of the end. Everything that the connection holds is released when it returns. Returns
+    /// true if the host of the connection was known.
+    fn finish(self, reason: &str) -> bool;
+}
+
+/// The listening portals and their connections.
+pub struct Portals {
+    sockets: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    listeners: Vec<JoinHandle<()>>,
+    connections: Arc<Connections>,
+}
+
+impl Portals {
+    /// Binds every portal. Nothing is accepted before [`Portals::serve`].
+    ///
+    /// # Errors
+    /// The system's error for an address that can't be bound.
+    ///
+    /// # Panics
+    /// Without a shard.
+    pub async fn bind(
+        addresses: &[SocketAddr],
+        shards: Vec<Shard>,
+        limits: ConnectionLimits,
+    ) -> io::Result<Self> {
+        assert!(!shards.is_empty(), "connections need at least one shard");
+        let mut sockets = Vec::new();
+        for address in addresses {
+            sockets.push(TcpListener::bind(address).await?);
+        }
+        let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
+        let connections = Connections::new(shards, limits);
+        Ok(Self { sockets, addresses, listeners: Vec::new(), connections })
+    }
+
+    /// The bound addresses, in the order in which they were given.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Accepts connections. The portal at index *i* has number *i* + 1.
+    ///
+    /// # Errors
+    /// The system's error for a socket that can't be moved to its shard.
+    pub fn serve<S: Service>(&mut self, service: &Arc<S>) -> io::Result<()> {
+        for (index, socket) in self.sockets.drain(..).enumerate() {
+            // On a shard, which runs only connections, so that hosts can connect even if other threads of the process
+            // are blocked. A socket belongs to the runtime that it is used on.
+            let shard = self.connections.shard(index);
+            let socket = socket.into_std()?;
+            let socket = {
+                let _on_shard = shard.enter();
+                TcpListener::from_std(socket)?
+            };
+            let portal = index as u16 + 1;
+            let listener = listen(service.clone(), self.connections.clone(), portal, socket);
+            self.listeners.push(shard.spawn(listener));
+        }
+        Ok(())
+    }
+
+    /// Stops listening, announces the end on every connection, and closes what is left after `seconds`.
+    pub async fn close(self, seconds: u16) {
+        self.listeners.iter().for_each(JoinHandle::abort);
+        for listener in self.listeners {
+            let _aborted = listener.await;
+        }
+        self.connections.broadcast(&Control::ShutDown(seconds));
+        let all_closed = async {
+            while let Some(control) = self.connections.any() {
+                control.closed().await;
+            }
+        };
+        if timeout(Duration::from_secs(seconds.into()), all_closed).await.is_err() {
+            self.connections.broadcast(&Control::Close("shutting down"));
+            while let Some(control) = self.connections.any() {
+                control.closed().await;
+            }
+        }
+    }
+}
+
+/// Accepts connections of one portal.
+async fn listen<S: Service>(
+    service: Arc<S>,
+    connections: Arc<Connections>,
+    portal: u16,
+    socket: TcpListener,
+) {
+    let mut failures = 0_u64;
+    loop {
+        // Evicted connections are still open for a moment.
+        while connections.is_crowded() {
+            sleep(CROWDED_PAUSE).await;
+        }
+        match socket.accept().await {
+            Ok((stream, peer)) => {
+                failures = 0;
+                if let Err(error) = start(&service, &connections, portal, stream, peer) {
+                    tracing::warn!(%peer, %error, "connection not served");
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                if failures.is_power_of_two() {
+                    tracing::warn!(portal, failures, %error, "accepting a connection failed");
+                }
+                // Probably too many open files: evict a connection whose host is not known.
+                connections.evict();
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Moves an accepted connection to its shard.
+fn start<S: Service>(
+    service: &Arc<S>,
+    connections: &Arc<Connections>,
+    portal: u16,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let about = Peer { portal, peer, local: stream.local_addr()? };
+    let (sender, receiver) = unbounded_channel();
+    let Some(slot) = ConnectionSlot::take(connections, sender.clone(), peer.ip()) else {
+        service.refused(about);
+        return Err(io::Error::other("too many connections"));
+    };
+    let link = service.connect(about, sender)?;
+    // A socket belongs to the runtime that it is used on.
+    let stream = stream.into_std()?;
+    let shard = slot.shard();
+    shard.spawn(async move {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%peer, %error, "connection not served"),
+        };
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Driver { link, ticks, receiver, stream, slot, evicted: false }.run().await;
+    });
+    Ok(())
+}
+
+/// Drives a link with the bytes of a socket and with ticks. Its fields are dropped in this order, so that a waiter for
+/// the receiver's close finds everything gone that the link holds.
+struct Driver<L> {
+    link: L,
+    slot: ConnectionSlot,
+    receiver: UnboundedReceiver<Control>,
+    ticks: Interval,
+    stream: TcpStream,
+    /// True if it is evicted: the socket is closed immediately.
+    evicted: bool,
+}
+
+impl<L: Link> Driver<L> {
+    async fn run(mut self) {
+        let lost = poll_fn(|cx| self.poll(cx)).await.err();
+        let reason = lost.map(|error| error.to_string()).or_else(|| self.link.ended()).unwrap_or_default();
+        let Self { link, slot, mut receiver, mut stream, evicted, .. } = self;
+        let is_host = link.finish(&reason);
+        if evicted {
+            return;
+        }
+        // Closing a socket with unread input would reset it and discard what the peer has not read yet.
+        let graceful_close = async {
+            stream.shutdown().await?;
+            tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
+        };
+        if is_host {
+            drop((slot, receiver));
+            let _lost_or_late = timeout(LINGER, graceful_close).await;
+            return;
+        }
+        // A connection whose host is not known keeps its slot until its socket is closed, unless it is evicted
+        // meanwhile.
+        tokio::select! {
+            _lost_or_late = timeout(LINGER, graceful_close) => {}
+            _wanted = receiver.recv() => {}
+        }
+        drop((slot, receiver));
+    }
+
+    /// Runs until the connection has ended and its last bytes are sent, or the socket fails.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        for _ in 0..ROUNDS {
+            let mut progress = self.poll_control(cx);
+            // Input first: an abort that has arrived wins over a response that was not sent.
+            if self.link.wants_input() && self.poll_read(cx)?.is_ready() {
+                progress = true;
+            }
+            progress |= self.link.poll_tasks(&self.slot, cx);
+            while self.link.wants_output() {
+                match self.poll_write(cx)? {
+                    Poll::Ready(()) => progress = true,
+                    Poll::Pending => break,
+                }
+            }
+            let is_over = self.evicted || !self.link.wants_output();
+            if is_over && self.link.ended().is_some() {
+                return Poll::Ready(Ok(()));
+            }
+            if !progress {
+                return Poll::Pending;
+            }
+            // Freed memory may admit PDUs that have arrived.
+            self.link.proceed();
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut space = self.link.space();
+        let bytes = ready!(pin!(self.stream.read_buf(&mut space)).poll(cx))?;
+        if bytes == 0 {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the initiator")));
+        }
+        self.link.received();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let slices = self.link.slices();
+        let bytes = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
+        drop(slices);
+        self.link.sent(bytes);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ticks and messages from outside.
+    fn poll_control(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while self.ticks.poll_tick(cx).is_ready() {
+            self.link.tick();
+            progress = true;
+        }
+        while let Poll::Ready(Some(control)) = self.receiver.poll_recv(cx) {
+            match control {
+                Control::Close(reason) => self.link.close(reason),
+                Control::Evict => {
+                    self.evicted = true;
+                    self.link.close("evicted for another connection because it has not logged in");
+                }
+                Control::ShutDown(seconds) => self.link.shut_down(seconds),
+            }
+            progress = true;
+        }
+        progress
+    }
+}

@@ -1,0 +1,156 @@
+//! The receiving half of a connection: bytes from the socket, and the data of PDUs.
+//!
+//! Bytes are received into one buffer per connection that is never shared, so that the data of a PDU keeps
+//! exactly its own memory allocated. Short data is copied out of it; the rest of long data is received directly into a
+//! buffer of its own.
+
+use bytes::buf::Limit;
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Size of the receive buffer of a connection with I/O in bytes. A batch of 32 writes of 4 KiB fits.
+pub const LARGE_BUFFER_BYTES: usize = 160 << 10;
+/// The same of a connection that is not known yet, or has no I/O.
+pub const SMALL_BUFFER_BYTES: usize = 16 << 10;
+/// If at least this many bytes of data are still to come, they get a buffer of their own.
+const DIRECT_BYTES: usize = 12 << 10;
+
+/// The receive buffer of a connection.
+pub struct ReceiveBuffer {
+    buffer: BytesMut,
+    capacity: usize,
+    /// Bytes at the start of `buffer` that have been consumed.
+    consumed: usize,
+    /// Data that is received into a buffer of its own, and its length.
+    direct: Option<(BytesMut, usize)>,
+}
+
+impl Default for ReceiveBuffer {
+    fn default() -> Self {
+        Self {
+            buffer: BytesMut::with_capacity(SMALL_BUFFER_BYTES),
+            capacity: SMALL_BUFFER_BYTES,
+            consumed: 0,
+            direct: None,
+        }
+    }
+}
+
+impl ReceiveBuffer {
+    /// Takes a buffer of the size for I/O.
+    pub fn enlarge(&mut self) {
+        self.capacity = LARGE_BUFFER_BYTES;
+        self.buffer.reserve(LARGE_BUFFER_BYTES - self.buffer.len());
+    }
+
+    /// Where the next bytes from the peer belong. There is no room only while the buffer is full of bytes that were
+    /// not consumed.
+    pub fn space(&mut self) -> Limit<&mut BytesMut> {
+        if let Some((data, bytes)) = &mut self.direct {
+            let rest = *bytes - data.len();
+            return data.limit(rest);
+        }
+        if self.consumed == self.buffer.len() {
+            self.buffer.clear();
+            self.consumed = 0;
+        } else if self.buffer.len() > self.capacity / 2 {
+            self.buffer.copy_within(self.consumed.., 0);
+            self.buffer.truncate(self.buffer.len() - self.consumed);
+            self.consumed = 0;
+        }
+        let room = self.capacity - self.buffer.len();
+        (&mut self.buffer).limit(room)
+    }
+
+    /// The bytes that have arrived and were not consumed.
+    pub fn arrived(&self) -> &[u8] {
+        &self.buffer[self.consumed..]
+    }
+
+    /// Consumes the first bytes of [`ReceiveBuffer::arrived`].
+    ///
+    /// # Panics
+    /// If fewer have arrived.
+    pub fn consume(&mut self, bytes: usize) {
+        assert!(bytes <= self.arrived().len(), "bytes are consumed once they have arrived");
+        self.consumed += bytes;
+    }
+
+    /// Consumes as many bytes of `left` as have arrived; returns how many are still to come.
+    pub fn discard(&mut self, left: usize) -> usize {
+        let gone = left.min(self.arrived().len());
+        self.consumed += gone;
+        left - gone
+    }
+
+    /// Consumes the next `bytes` bytes once they have arrived. Called again with the same number until then; nothing
+    /// else is consumed meanwhile.
+    pub fn receive(&mut self, bytes: usize) -> Option<Bytes> {
+        if let Some((data, wanted)) = self.direct.take() {
+            assert_eq!(wanted, bytes, "one piece of data is received at a time");
+            if data.len() == wanted {
+                return Some(data.freeze());
+            }
+            self.direct = Some((data, wanted));
+            return None;
+        }
+        let arrived = self.arrived();
+        if let Some(data) = arrived.get(..bytes) {
+            let data = Bytes::copy_from_slice(data);
+            self.consumed += bytes;
+            return Some(data);
+        }
+        if bytes - arrived.len() < DIRECT_BYTES && bytes <= self.capacity {
+            return None;
+        }
+        let mut data = BytesMut::with_capacity(bytes);
+        data.extend_from_slice(arrived);
+        self.consumed = self.buffer.len();
+        self.direct = Some((data, bytes));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts bytes into the buffer as far as there is room; returns how many.
+    fn put(buffer: &mut ReceiveBuffer, bytes: &[u8]) -> usize {
+        let mut space = buffer.space();
+        let count = bytes.len().min(space.remaining_mut());
+        space.put_slice(&bytes[..count]);
+        count
+    }
+
+    #[test]
+    fn data_is_the_same_whether_it_is_copied_or_received_directly() {
+        let stream: Vec<u8> = (0..400_000_u32).map(|index| index as u8).collect();
+        for portion in [1000, 4096, 100_000] {
+            let (mut buffer, mut rest, mut at) = (ReceiveBuffer::default(), &stream[..], 0);
+            for length in [1, 0, 500, 20_000, 3, 200_000, 15_000] {
+                let data = loop {
+                    if let Some(data) = buffer.receive(length) {
+                        break data;
+                    }
+                    let count = put(&mut buffer, &rest[..portion.min(rest.len())]);
+                    assert_ne!(count, 0, "no room for data that is wanted");
+                    rest = &rest[count..];
+                };
+                assert_eq!(data, &stream[at..at + length]);
+                at += length;
+            }
+        }
+    }
+
+    #[test]
+    fn discarded_bytes_take_no_memory() {
+        let mut buffer = ReceiveBuffer::default();
+        let (mut left, mut discarded) = (1 << 20, 0);
+        while left > 0 {
+            discarded += put(&mut buffer, &[7; 4096]);
+            left = buffer.discard(left);
+        }
+        assert_eq!(discarded, 1 << 20);
+        assert_eq!(buffer.buffer.capacity(), SMALL_BUFFER_BYTES);
+    }
+}
