@@ -113,7 +113,7 @@ const (
 
 const (
 	copyWhy  = "The array copies, zeroes and locks by itself. Off, the host does the same through its own ports."
-	queueWhy = "The value concerns every array behind the adapter: change it only if this array is the main one."
+	queueWhy = "The value concerns every array on the adapter: change it only if this array is the main one."
 )
 
 // Table is every setting.

@@ -132,7 +132,7 @@ type Plan struct {
 	DryRun bool
 	// KeepGoing: a host that fails does not keep the next ones from being changed.
 	KeepGoing bool
-	// Progress is told each step; may be nil.
+	// Progress receives each step; may be nil.
 	Progress func(Step)
 }
 

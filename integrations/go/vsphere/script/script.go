@@ -85,7 +85,7 @@ type content struct {
 	Options, ISCSI           []practice.Setting
 	Modules                  []module
 	SATP, VAAI               []option
-	// Has tells which of the settings are wanted, by kind.
+	// Which of the settings are wanted, by kind.
 	Software, Rule, Claim       bool
 	Policy, Switch, Outstanding string
 }

@@ -62,7 +62,7 @@ type quiet struct{}
 
 func (quiet) Write(text []byte) (int, error) { return len(text), nil }
 
-// Start starts a vCenter with a cluster of so many hosts and ends it with the test.
+// Start starts a vCenter with a cluster of this many hosts and ends it with the test.
 func Start(t testing.TB, hosts int) *VCenter {
 	t.Helper()
 	log.SetOutput(quiet{})
