@@ -51,7 +51,7 @@ type VCenter struct {
 	volumes map[string]*volume
 	// denied hosts refuse every change; broken methods fail, with the host they fail on.
 	denied  map[string]bool
-	broken  map[string]string
+	broken  map[string]*breakage
 	expired bool
 	// calls counts methods.
 	calls map[string]int
@@ -77,7 +77,7 @@ func Start(t testing.TB, hosts int) *VCenter {
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256(server.Certificate().Raw)
 	made := &VCenter{Address: server.URL.Host, Thumbprint: hex.EncodeToString(sum[:]), model: model,
-		volumes: map[string]*volume{}, denied: map[string]bool{}, broken: map[string]string{}, calls: map[string]int{},
+		volumes: map[string]*volume{}, denied: map[string]bool{}, broken: map[string]*breakage{}, calls: map[string]int{},
 		Units: func(string) []Unit { return nil }}
 	t.Cleanup(made.close)
 	if err := made.extend(t.Context(), server); err != nil {
@@ -125,8 +125,13 @@ func (v *VCenter) intercept(ctx *simulator.Context, method *simulator.Method) (m
 		v.expired, ctx.Session = false, nil
 	}
 	host := v.owner(method.This)
-	if on, is := v.broken[method.Name]; is && (on == "" || host != nil && host.System.Name == on) {
+	if it := v.broken[method.Name]; it != nil && it.times != 0 && (it.host == "" || host != nil && host.System.Name == it.host) {
+		it.times--
 		return nil, &types.HostConfigFault{}
+	}
+	if store, is := v.model.Map().Get(method.This).(*simulator.Datastore); is && method.Name == "Rename_Task" {
+		// It stands in for the datastore during this call: other code expects the simulator's type.
+		v.model.Map().Put(&renamer{Datastore: store, v: v})
 	}
 	if host != nil && v.denied[host.System.Name] && changes(method) {
 		return nil, &types.NoPermission{Object: &host.System.Self, PrivilegeId: "Host.Config.Storage"}
@@ -161,8 +166,21 @@ func changes(method *simulator.Method) bool {
 // Deny makes a host refuse changes, as for a user without privileges on it.
 func (v *VCenter) Deny(host string, deny bool) { v.locked(func() { v.denied[host] = deny }) }
 
-// Break makes a method fail on a host, or on all if it is empty; Mend ends that.
-func (v *VCenter) Break(method, host string) { v.locked(func() { v.broken[method] = host }) }
+// breakage is a method that fails on a host, or on all if it is empty, this many times; negative: always.
+type breakage struct {
+	host  string
+	times int
+}
+
+// Break makes a method fail on a host, or on all if it is empty, until Mend.
+func (v *VCenter) Break(method, host string) {
+	v.locked(func() { v.broken[method] = &breakage{host, -1} })
+}
+
+// BreakOnce makes the next call of a method fail.
+func (v *VCenter) BreakOnce(method, host string) {
+	v.locked(func() { v.broken[method] = &breakage{host, 1} })
+}
 
 // Mend ends what Break began.
 func (v *VCenter) Mend(method string) { v.locked(func() { delete(v.broken, method) }) }

@@ -3,6 +3,7 @@ package vsim
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/vmware/govmomi/cli/esx"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -169,6 +169,43 @@ func (v *VCenter) Unmapped(name string) []int {
 	return nil
 }
 
+// RemoveDatastore destroys the file system.
+func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, request *types.RemoveDatastore) soap.HasFault {
+	body := &methods.RemoveDatastoreBody{}
+	it := d.byStore(request.Datastore)
+	switch {
+	case it == nil:
+		body.Fault_ = simulator.Fault("", new(types.NotFound))
+	case len(it.store.Vm) > 0:
+		body.Fault_ = simulator.Fault("", &types.ResourceInUse{Type: "Datastore", Name: it.name})
+	default:
+		for _, host := range d.h.v.Hosts {
+			host.datastore.unmount(ctx, it, true)
+		}
+		delete(d.h.v.volumes, it.device)
+		body.Res = new(types.RemoveDatastoreResponse)
+	}
+	return body
+}
+
+// renamer gives datastores the method that the simulator lacks.
+type renamer struct {
+	*simulator.Datastore
+	v *VCenter
+}
+
+func (r *renamer) RenameTask(ctx *simulator.Context, request *types.Rename_Task) soap.HasFault {
+	ctx.Map.Put(r.Datastore)
+	body := simulator.RenameTask(ctx, r.Datastore, request)
+	for _, volume := range r.v.volumes {
+		if volume.store != nil && volume.store.Self == r.Self {
+			volume.name = request.NewName
+			volume.describe()
+		}
+	}
+	return body
+}
+
 func (d *datastoreSystem) byStore(ref types.ManagedObjectReference) *volume {
 	for _, volume := range d.h.v.volumes {
 		if volume.store != nil && volume.store.Self == ref {
@@ -320,4 +357,12 @@ func (v *VCenter) Place(machine *simulator.VirtualMachine, store types.ManagedOb
 	machine.Datastore = []types.ManagedObjectReference{store}
 }
 
-var _ mo.Reference = (*datastoreSystem)(nil)
+// Mounted are the names of the file systems that a host has mounted.
+func (h *Host) Mounted() []string {
+	var names []string
+	for device := range h.mounted {
+		names = append(names, h.v.volumes[device].name)
+	}
+	slices.Sort(names)
+	return names
+}
