@@ -196,9 +196,9 @@ fn add_drives(metrics: &mut Exposition, drives: &[Drive]) {
     let space = values("space_bytes", "Space of each drive by what it is used for");
     let media =
         values("media_bytes", "Bytes read from and written to each drive since the start of the array");
-    let errors = values("errors", "What went wrong on each drive since the start of the array");
-    let slow = values("slow", "Whether the drive takes much longer than the others");
-    let in_use = values("in_use", "Whether the drive is part of the array and there");
+    let errors = values("errors", "Errors of each drive since the start of the array");
+    let slow = values("slow", "Whether the drive is much slower than the others");
+    let online = values("online", "Whether the drive is a member of the array and present");
     let facts = REPORTED.map(|(name, help, fact)| (values(name, help), fact));
     for Drive { status, health, .. } in drives {
         let labels =
@@ -215,8 +215,8 @@ fn add_drives(metrics: &mut Exposition, drives: &[Drive]) {
             set(values, &labels, &[(label, kind)], value as f64);
         }
         set(&slow, &labels, &[], f64::from(status.slow));
-        let there = status.state == DriveState::InUse && status.name.is_some();
-        set(&in_use, &labels, &[], f64::from(there));
+        let is_online = status.state == DriveState::Online && status.name.is_some();
+        set(&online, &labels, &[], f64::from(is_online));
         for (values, fact) in &facts {
             if let Some(value) = fact(health) {
                 set(values, &labels, &[], value);

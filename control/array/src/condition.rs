@@ -74,31 +74,31 @@ pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
         let path = drive.name.as_deref().unwrap_or("no drive");
         let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
         match drive.state {
-            DriveState::Failed => add(&mut found, "drive.out", Severity::Warning, about, &|| {
-                format!("the drive of slot {slot} failed or did not come ({path}): replace it")
+            DriveState::Failed => add(&mut found, "drive.failed", Severity::Warning, about, &|| {
+                format!("the drive of slot {slot} failed or is missing ({path}): replace it")
             }),
-            DriveState::InUse if drive.name.is_none() => {
-                add(&mut found, "drive.out", Severity::Warning, about, &|| {
-                    format!("the drive of slot {slot} is not there: bring it back, or replace it")
+            DriveState::Online if drive.name.is_none() => {
+                add(&mut found, "drive.failed", Severity::Warning, about, &|| {
+                    format!("the drive of slot {slot} is missing: reconnect it, or replace it")
                 });
             }
-            DriveState::Draining => add(&mut found, "drive.leaving", Severity::Info, about, &|| {
-                format!("the drive of slot {slot} ({path}) is being emptied")
+            DriveState::Evacuating => add(&mut found, "drive.evacuating", Severity::Info, about, &|| {
+                format!("the drive of slot {slot} ({path}) is being evacuated")
             }),
-            DriveState::InUse | DriveState::Empty => {}
+            DriveState::Online | DriveState::Empty => {}
         }
         if drive.slow {
             add(&mut found, "drive.slow", Severity::Warning, about, &|| {
                 format!(
-                    "the drive of slot {slot} ({path}) takes much longer than the others, which are read in its place: \
-                     replace it when that does not end by itself"
+                    "the drive of slot {slot} ({path}) is much slower than the others, which are read in its place: \
+                     replace it if that lasts"
                 )
             });
         }
         if drive.bad_pages > 0 && drive.state != DriveState::Failed {
-            add(&mut found, "drive.rotten", Severity::Warning, about, &|| {
+            add(&mut found, "drive.checksum-errors", Severity::Warning, about, &|| {
                 format!(
-                    "the drive of slot {slot} ({path}) gave back what had not been written to it: replace it soon"
+                    "the drive of slot {slot} ({path}) returned data with wrong checksums: replace it soon"
                 )
             });
         }
@@ -107,9 +107,9 @@ pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
         let about = Some(About { noun: "drive", name: path, key: path });
         add(&mut found, "drive.stray", Severity::Warning, about, &|| {
             format!(
-                "{path} was of this array and is no member now: it was replaced, or used without the other drives. \
-                 Nothing of it is read, and what was written to it alone is not in the array: add it as an empty drive \
-                 (ashlar drive add --take-from-array, with the array that it belongs to), or take it away"
+                "{path} was a member of this array and is none now: it was replaced, or used without the other drives. \
+                 It is not read, and what was written to it alone is not in the array: add it as an empty drive \
+                 (ashlar drive add --take-from-array, with the identity of this array), or remove it"
             )
         });
     }
@@ -169,7 +169,7 @@ fn space_below(found: &mut Conditions, status: &PoolStatus) {
 }
 
 fn protection(found: &mut Conditions, status: &PoolStatus) {
-    let stays = |drive: &&DriveStatus| drive.state == DriveState::InUse && drive.name.is_some();
+    let stays = |drive: &&DriveStatus| drive.state == DriveState::Online && drive.name.is_some();
     let staying = status.drives.iter().filter(stays).count();
     let (left, promised) = (status.tolerates, status.failures_to_tolerate);
     let about_left = match left {
@@ -179,7 +179,7 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
     if left < promised {
         add(found, "protection.degraded", Severity::Critical, None, &|| {
             let remedy = match staying.saturating_sub(1) < promised {
-                true => format!("only {staying} drives are in use: add drives"),
+                true => format!("only {staying} drives are online: add drives"),
                 false => "replace what is broken, or wait until everything is placed elsewhere".into(),
             };
             format!("{about_left}; the array promises {promised}: {remedy}")

@@ -64,28 +64,28 @@ fn shelf(states: &[DriveState], tolerates: usize) -> PoolStatus {
 }
 
 #[test]
-fn drives_that_are_out_and_protection_that_is_less_are_found() {
-    use DriveState::{Draining, Failed, InUse};
+fn failed_drives_and_reduced_protection_are_found() {
+    use DriveState::{Evacuating, Failed, Online};
     use Severity::{Critical, Info, Warning};
-    assert!(of_drives(&shelf(&[InUse; 4], 2)).is_empty());
-    let out = of_drives(&shelf(&[InUse, InUse, Failed, InUse], 1));
-    assert_eq!(kinds(&out), [("drive.out", Warning), ("protection.degraded", Critical)]);
-    let worse = of_drives(&shelf(&[InUse, InUse, Failed, Failed], 0));
+    assert!(of_drives(&shelf(&[Online; 4], 2)).is_empty());
+    let out = of_drives(&shelf(&[Online, Online, Failed, Online], 1));
+    assert_eq!(kinds(&out), [("drive.failed", Warning), ("protection.degraded", Critical)]);
+    let worse = of_drives(&shelf(&[Online, Online, Failed, Failed], 0));
     assert_eq!(kinds(&worse)[2], ("protection.degraded", Critical));
-    let leaving =
-        of_drives(&PoolStatus { degraded_segments: 7, ..shelf(&[InUse, InUse, InUse, Draining], 2) });
-    assert_eq!(kinds(&leaving), [("drive.leaving", Info), ("protection.rebuilding", Info)]);
+    let evacuating =
+        of_drives(&PoolStatus { degraded_segments: 7, ..shelf(&[Online, Online, Online, Evacuating], 2) });
+    assert_eq!(kinds(&evacuating), [("drive.evacuating", Info), ("protection.rebuilding", Info)]);
     // Two drives promise a mirror, but not when there were more.
     let two =
-        |failures_to_tolerate| of_drives(&PoolStatus { failures_to_tolerate, ..shelf(&[InUse, InUse], 1) });
+        |failures_to_tolerate| of_drives(&PoolStatus { failures_to_tolerate, ..shelf(&[Online, Online], 1) });
     assert_eq!(kinds(&two(1)), [("protection.low", Info)]);
     assert_eq!(kinds(&two(2)), [("protection.degraded", Critical)]);
-    assert!(two(2)["protection.degraded"].message.contains("only 2 drives are in use: add drives"));
-    let one = of_drives(&shelf(&[InUse, Draining, Draining], 1));
-    assert!(one["protection.degraded"].message.contains("only 1 drives are in use"), "{one:?}");
-    let mut rotten = PoolStatus { lost_pages: 1, ..shelf(&[InUse; 4], 2) };
-    rotten.drives[0].bad_pages = 3;
-    assert_eq!(kinds(&of_drives(&rotten)), [("data.lost", Critical), ("drive.rotten", Warning)]);
+    assert!(two(2)["protection.degraded"].message.contains("only 2 drives are online: add drives"));
+    let one = of_drives(&shelf(&[Online, Evacuating, Evacuating], 1));
+    assert!(one["protection.degraded"].message.contains("only 1 drives are online"), "{one:?}");
+    let mut corrupt = PoolStatus { lost_pages: 1, ..shelf(&[Online; 4], 2) };
+    corrupt.drives[0].bad_pages = 3;
+    assert_eq!(kinds(&of_drives(&corrupt)), [("data.lost", Critical), ("drive.checksum-errors", Warning)]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_trend_that_ends_soon_is_found_and_does_not_flap() {
 
 #[test]
 fn a_slow_drive_is_found_while_it_is() {
-    let mut status = shelf(&[DriveState::InUse; 4], 2);
+    let mut status = shelf(&[DriveState::Online; 4], 2);
     status.drives[2].slow = true;
     let found = of_drives(&status);
     assert_eq!(kinds(&found), [("drive.slow", Severity::Warning)]);
@@ -151,7 +151,7 @@ fn a_slow_drive_is_found_while_it_is() {
 fn a_file_system_that_may_run_out_is_told_of_before_it_does() {
     let below = |free, growth| {
         let file_system = shelf::pool::FileSystem { slots: vec![0, 1], free, total: 1000, growth };
-        PoolStatus { file_systems: vec![file_system], ..shelf(&[DriveState::InUse; 4], 2) }
+        PoolStatus { file_systems: vec![file_system], ..shelf(&[DriveState::Online; 4], 2) }
     };
     assert!(of_drives(&below(500, 500)).is_empty());
     assert_eq!(kinds(&of_drives(&below(500, 501))), [("drive.overcommitted", Severity::Warning)]);
@@ -163,8 +163,10 @@ fn a_file_system_that_may_run_out_is_told_of_before_it_does() {
 
 #[test]
 fn a_former_drive_that_keeps_a_key_is_named() {
-    let found =
-        of_drives(&PoolStatus { unwiped_drives: vec!["slot 2".into()], ..shelf(&[DriveState::InUse; 4], 2) });
+    let found = of_drives(&PoolStatus {
+        unwiped_drives: vec!["slot 2".into()],
+        ..shelf(&[DriveState::Online; 4], 2)
+    });
     assert_eq!(kinds(&found), [("drive.unwiped", Severity::Warning)]);
 }
 
@@ -172,7 +174,7 @@ fn a_former_drive_that_keeps_a_key_is_named() {
 fn a_drive_that_is_no_member_any_more_is_named() {
     let found = of_drives(&PoolStatus {
         former_drives: vec!["/dev/sdx".into()],
-        ..shelf(&[DriveState::InUse; 4], 2)
+        ..shelf(&[DriveState::Online; 4], 2)
     });
     assert_eq!(kinds(&found), [("drive.stray", Severity::Warning)]);
     assert!(found.values().all(|it| it.message.starts_with("/dev/sdx ")));

@@ -207,7 +207,7 @@ impl Transaction<'_> {
         };
         self.empty_drive(&drive, least, warning).await?;
         let job = self.array.jobs.newest(JobKind::Evacuate, Some(drive.slot));
-        job.ok_or_else(|| Error::failed("the drive is being emptied", "and has no job"))
+        job.ok_or_else(|| Error::failed("the drive is being evacuated", "and has no job"))
     }
 
     /// Empties a drive, unless fewer than `least` drives may fail without loss after that.
@@ -219,31 +219,31 @@ impl Transaction<'_> {
     ) -> Result<()> {
         let called = called(drive);
         match drive.state {
-            DriveState::InUse => {}
-            DriveState::Draining => {
-                return Err(Error::conflict(format!("{called} is being emptied already")));
+            DriveState::Online => {}
+            DriveState::Evacuating => {
+                return Err(Error::conflict(format!("{called} is being evacuated already")));
             }
             _ => {
                 return Err(Error::precondition(format!(
-                    "{called} is out: what it held is rebuilt on the others by itself; add a drive when they have no \
-                     room for it"
+                    "{called} has failed: its data are rebuilt on the other drives without an evacuation; add a drive if \
+                     they have no room for it"
                 )));
             }
         }
         let done = self.drives()?.drain(drive.slot, least).await;
-        done.map_err(|error| unusable(&format!("{called} can't be emptied"), error))?;
+        done.map_err(|error| unusable(&format!("{called} can't be evacuated"), error))?;
         self.array.jobs.begin_relocation(JobKind::Evacuate, drive, &self.caller.user);
         self.array.drive_monitor.watch();
         let name = drive.name.clone().unwrap_or_else(|| drive.slot.to_string());
         let accepted =
             accepted.map_or_else(String::new, |it| format!(", and reduced protection was accepted: {it}"));
-        self.done("drive.leaving", "drive", &name, &format!("is being emptied, as asked for{accepted}"));
+        self.done("drive.evacuating", "drive", &name, &format!("is being evacuated, as requested{accepted}"));
         Ok(())
     }
 
     pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<view::Drive> {
         let old = self.array.drive(which)?;
-        // One comes for the one that goes: what can be borne before is enough after that.
+        // A drive was added for the one that is evacuated: protection stays what it was.
         let floor = self.drives()?.min_tolerates_after_drain();
         let slot = self.bring_drive(&new).await?;
         let path = new.path;
@@ -253,8 +253,8 @@ impl Transaction<'_> {
             &path,
             &format!("was added as slot {slot} in place of slot {}", old.slot),
         );
-        // What was on a drive that is out is rebuilt by itself.
-        if old.state == DriveState::InUse
+        // The data of a failed drive are rebuilt without an evacuation.
+        if old.state == DriveState::Online
             && let Err(error) = self.empty_drive(&old, floor, None).await
         {
             let message = format!("{path} is in slot {slot} now, but {error}");
@@ -263,13 +263,18 @@ impl Transaction<'_> {
         self.array.show_drive(&slot.to_string())
     }
 
-    /// Takes an evacuation back.
+    /// Cancels an evacuation.
     pub async fn keep_drive(&mut self, slot: usize) -> Result<()> {
         let drive = self.array.drive(&slot.to_string())?;
         let kept = self.drives()?.cancel_drain(slot).await;
-        kept.map_err(|error| unusable(&format!("{} leaves all the same", called(&drive)), error))?;
+        kept.map_err(|error| unusable(&format!("the evacuation of {} goes on", called(&drive)), error))?;
         let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
-        self.done("drive.kept", "drive", &name, "stays, as asked for");
+        self.done(
+            "drive.evacuation-canceled",
+            "drive",
+            &name,
+            "stays in the array: its evacuation was canceled",
+        );
         self.array.jobs.end_relocation(slot, JobState::Cancelled, None);
         self.array.drive_monitor.watch();
         Ok(())

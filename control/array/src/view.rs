@@ -510,7 +510,7 @@ pub struct RefusedLogin {
 pub enum JobKind {
     /// A drive is emptied, as asked for.
     Evacuate,
-    /// What a drive held that is out is placed on the others.
+    /// The data of a failed drive are rebuilt on the others.
     Rebuild,
     /// Everything in use is read and verified.
     Scrub,

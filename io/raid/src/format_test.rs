@@ -43,7 +43,7 @@ fn label() -> Label {
         geometry: GEOMETRY,
         members: vec![
             Member { drive: 0x10, bytes: 32 << 20, state: DriveState::Failed, last_common_epoch: 2 },
-            Member { drive: 0x11, bytes: 16 << 20, state: DriveState::InUse, last_common_epoch: 0 },
+            Member { drive: 0x11, bytes: 16 << 20, state: DriveState::Online, last_common_epoch: 0 },
         ],
     }
 }

@@ -37,7 +37,7 @@ const MAX_GENERATION: u64 = 1 << 62;
 
 /// Drive states as the table of members encodes them.
 const DRIVE_STATES: [(u8, DriveState); 4] =
-    [(0, DriveState::Empty), (1, DriveState::InUse), (2, DriveState::Draining), (3, DriveState::Failed)];
+    [(0, DriveState::Empty), (1, DriveState::Online), (2, DriveState::Evacuating), (3, DriveState::Failed)];
 
 /// An entry of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -66,7 +66,7 @@ pub trait Drives: Send + Sync {
     fn add<'a>(&'a self, drive: Arc<dyn Drive>, consent: &'a Consent) -> BoxFuture<'a, Result<usize>>;
 
     /// Drains a drive: its data moves to the others, and then it is removed from the store. It is
-    /// [`DriveState::Draining`] until then.
+    /// [`DriveState::Evacuating`] until then.
     ///
     /// # Errors
     /// [`Error::Unusable`](crate::Error::Unusable) when there is no such member, the others lack space, or fewer than
@@ -185,9 +185,9 @@ pub enum DriveState {
     #[default]
     Empty,
     /// A member.
-    InUse,
-    /// A member that is being drained: nothing new is placed on it.
-    Draining,
+    Online,
+    /// A member whose data are moved to the others: nothing new is placed on it.
+    Evacuating,
     /// A member that failed or is missing; its data is being rebuilt on others.
     Failed,
 }

@@ -106,11 +106,11 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 pub enum DriveState {
     /// Member of the array.
-    InUse,
+    Online,
     /// Being evacuated.
-    Leaving,
+    Evacuating,
     /// Failed or absent; its data is rebuilt on the other drives.
-    Out,
+    Failed,
 }
 
 /// Drives.
@@ -325,9 +325,9 @@ impl From<array::Drive> for Drive {
             size: drive.bytes,
             used: drive.used_bytes,
             state: match drive.state {
-                array::DriveState::InUse => DriveState::InUse,
-                array::DriveState::Draining => DriveState::Leaving,
-                array::DriveState::Failed | array::DriveState::Empty => DriveState::Out,
+                array::DriveState::Online => DriveState::Online,
+                array::DriveState::Evacuating => DriveState::Evacuating,
+                array::DriveState::Failed | array::DriveState::Empty => DriveState::Failed,
             },
             journal: drive.journal,
             read_bytes: drive.read_bytes,

@@ -85,11 +85,11 @@ impl DriveMonitor {
         let called = called(drive);
         match (before, drive.state) {
             (_, DriveState::Failed) => {
-                let what = "is out: what it held is rebuilt on the others; replace it";
-                log(Severity::Critical, "drive.out", format!("{called} {what}"));
+                let what = "failed: its data are rebuilt on the other drives; replace it";
+                log(Severity::Critical, "drive.failed", format!("{called} {what}"));
             }
-            (Some(DriveState::Failed), DriveState::InUse) => {
-                log(Severity::Info, "drive.back", format!("{called} is back"));
+            (Some(DriveState::Failed), DriveState::Online) => {
+                log(Severity::Info, "drive.returned", format!("{called} is online again"));
             }
             _ => {}
         }
@@ -97,10 +97,10 @@ impl DriveMonitor {
 
     fn log_removal(&self, slot: usize, state: DriveState, called: &str) {
         let (kind, what) = match state {
-            DriveState::Draining => {
-                ("drive.emptied", "is empty and no part of the array any more: take it away")
+            DriveState::Evacuating => {
+                ("drive.evacuated", "is evacuated and no longer a member of the array: it can be removed")
             }
-            _ => ("drive.gone", "is no part of the array any more: what it held is on the others"),
+            _ => ("drive.removed", "is no longer a member of the array: its data are on the other drives"),
         };
         self.bus.log_event(
             Severity::Info,
@@ -114,13 +114,13 @@ impl DriveMonitor {
         let (repaired, lost) =
             (now.repaired.saturating_sub(before.repaired), now.lost.saturating_sub(before.lost));
         if repaired > 0 {
-            let message = format!("{repaired} pages were not what had been written, and were written again");
+            let message = format!("{repaired} pages had wrong checksums and were repaired");
             self.bus.log_event(Severity::Warning, "drive.pages-repaired", None, message);
         }
         if lost > 0 {
             let message = format!(
-                "{lost} pages can't be given back: hosts get errors where they belong; write there again, or restore \
-                 a snapshot from elsewhere"
+                "{lost} pages can't be reconstructed: hosts get medium errors there; write these blocks again, or restore \
+                 them from a backup"
             );
             self.bus.log_event(Severity::Critical, "drive.pages-lost", None, message);
         }

@@ -30,10 +30,10 @@ fn a_drive_that_fails_or_is_worn_is_found() {
     let worn = |percent| Health { used_percent: Some(percent), ..Health::default() };
     let failing = Health { passed: Some(false), ..Health::default() };
     let key = |kind: &str| format!("{kind}/{:032x}", 3);
-    assert!(found(DriveState::InUse, Health::default()).is_empty(), "what is not known is no alarm");
-    assert!(found(DriveState::InUse, worn(89)).is_empty());
-    assert_eq!(found(DriveState::InUse, worn(90)), [(key("drive.worn"), Severity::Warning)]);
-    assert_eq!(found(DriveState::Draining, worn(100)), [(key("drive.worn"), Severity::Critical)]);
-    assert_eq!(found(DriveState::InUse, failing.clone()), [(key("drive.failing"), Severity::Critical)]);
+    assert!(found(DriveState::Online, Health::default()).is_empty(), "what is not known is no alarm");
+    assert!(found(DriveState::Online, worn(89)).is_empty());
+    assert_eq!(found(DriveState::Online, worn(90)), [(key("drive.worn"), Severity::Warning)]);
+    assert_eq!(found(DriveState::Evacuating, worn(100)), [(key("drive.worn"), Severity::Critical)]);
+    assert_eq!(found(DriveState::Online, failing.clone()), [(key("drive.failing"), Severity::Critical)]);
     assert!(found(DriveState::Failed, failing).is_empty(), "it is known to be out");
 }

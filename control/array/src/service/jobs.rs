@@ -141,7 +141,7 @@ impl Jobs {
                     let message = "the drive failed: what it held is rebuilt";
                     self.end_relocation(slot, JobState::Failed, Some(message));
                 }
-                Some((DriveState::Draining | DriveState::Failed, left)) if left > 0 || evacuation => {
+                Some((DriveState::Evacuating | DriveState::Failed, left)) if left > 0 || evacuation => {
                     let progress = 1.0 - left.min(total) as f64 / total as f64;
                     let kind = if evacuation { JobKind::Evacuate } else { JobKind::Rebuild };
                     // Hundredths are as fine as anybody looks.
@@ -154,7 +154,7 @@ impl Jobs {
         let known: Vec<usize> = self.state.lock().relocations.iter().map(|(slot, _)| *slot).collect();
         for drive in status.drives.iter().filter(|drive| !known.contains(&drive.slot)) {
             match drive.state {
-                DriveState::Draining => self.begin_relocation(JobKind::Evacuate, drive, "array"),
+                DriveState::Evacuating => self.begin_relocation(JobKind::Evacuate, drive, "array"),
                 DriveState::Failed if drive.used_bytes > 0 => {
                     self.begin_relocation(JobKind::Rebuild, drive, "array");
                 }

@@ -87,6 +87,6 @@ async fn drives_that_go_are_told_of_until_they_are_replaced() {
     let up = rig.up_without(1).await;
     let raised = alerts(&up, false).await;
     let kinds: Vec<_> = raised.iter().map(|alert| alert.condition.kind.as_str()).collect();
-    assert!(kinds.contains(&"drive.out") && kinds.contains(&"protection.degraded"), "{kinds:?}");
+    assert!(kinds.contains(&"drive.failed") && kinds.contains(&"protection.degraded"), "{kinds:?}");
     up.down().await;
 }

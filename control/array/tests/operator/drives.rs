@@ -59,7 +59,7 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     rig.machine.plug("/dev/new");
     let new = up.perform(add("/dev/new", false)).await.unwrap();
     let new = new.status;
-    assert_eq!((new.slot, new.name.as_deref(), new.state), (4, Some("/dev/new"), DriveState::InUse));
+    assert_eq!((new.slot, new.name.as_deref(), new.state), (4, Some("/dev/new"), DriveState::Online));
     assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
     assert_eq!(refused(&up, add("/dev/new", true)).await.0, Kind::Conflict);
     assert_eq!(kinds(&up).await, ["drive.added"]);
@@ -148,7 +148,7 @@ async fn settled(rig: &Rig, up: &Up) {
         tokio::task::yield_now().await;
         rig.clock.fetch_add(5, Ordering::SeqCst);
         up.array.tick().await;
-        drives(up).await.iter().any(|drive| drive.state != DriveState::InUse)
+        drives(up).await.iter().any(|drive| drive.state != DriveState::Online)
     } {}
     rig.clock.fetch_add(5, Ordering::SeqCst);
     up.array.tick().await;
@@ -174,7 +174,7 @@ async fn a_drive_is_emptied_as_a_job_and_leaves() {
     let ended = job(&up, ShowJob { id: begun.id.clone() }).await;
     assert_eq!((ended.state, ended.progress, ended.ended), (JobState::Done, 1.0, Some(begun.started)));
     assert!(drives(&up).await.iter().all(|drive| drive.slot != 0));
-    assert_eq!(kinds(&up).await[..2], ["drive.emptied", "drive.leaving"]);
+    assert_eq!(kinds(&up).await[..2], ["drive.evacuated", "drive.evacuating"]);
     assert_eq!(refused(&up, CancelJob { id: begun.id }).await.0, Kind::Precondition);
     assert_eq!(protection(&up).await.shelf.tolerates, 2);
 }
@@ -246,7 +246,7 @@ async fn an_evacuation_goes_on_after_a_restart_and_can_be_cancelled() {
     assert_eq!(cancelled.state, JobState::Cancelled);
     up.shelf.settle().await;
     up.array.tick().await;
-    assert_eq!(drives(&up).await[0].state, DriveState::InUse);
+    assert_eq!(drives(&up).await[0].state, DriveState::Online);
     assert_eq!(jobs(&up).await.len(), 1);
 }
 
@@ -258,7 +258,7 @@ async fn a_drive_is_replaced_by_adding_one_and_emptying_the_other() {
     let replace = ReplaceDrive { which: "2".into(), new: new("/dev/new", false) };
     let new = up.perform(replace).await.unwrap();
     assert_eq!(new.status.slot, 4);
-    assert_eq!(drives(&up).await[2].state, DriveState::Draining);
+    assert_eq!(drives(&up).await[2].state, DriveState::Evacuating);
     up.shelf.settle().await;
     up.array.tick().await;
     assert_eq!(drives(&up).await.iter().map(|drive| drive.slot).collect::<Vec<_>>(), [0, 1, 3, 4]);
@@ -382,7 +382,7 @@ async fn what_a_scrub_found_is_an_alert_until_one_finds_nothing() {
         let alerts = up.perform(ListAlerts).await.unwrap();
         let open = |kind: &str| alerts.iter().any(|it| it.condition.kind == kind && it.closed.is_none());
         assert_eq!(open("scrub.found"), expected, "{alerts:?}");
-        assert!(open("drive.rotten"), "{alerts:?}");
+        assert!(open("drive.checksum-errors"), "{alerts:?}");
     }
     assert!(up.shelf.status().repaired_pages > 0);
 }

@@ -40,7 +40,7 @@ fn drives_are_added_and_evacuated_and_found_after_a_restart() {
         assert!(error.contains(hint), "{words}: {error}");
     }
     let added = json(data, &format!("drive add {new}"));
-    assert_eq!((added["slot"].as_u64(), added["state"].as_str()), (Some(4), Some("in_use")));
+    assert_eq!((added["slot"].as_u64(), added["state"].as_str()), (Some(4), Some("online")));
     assert_eq!(json(data, "drive evacuate 0 --wait")["state"], "done");
     assert_eq!(json(data, "drive list").as_array().unwrap().len(), 4);
     let text = fails(data, &format!("drive add {label}"), 1);

@@ -946,19 +946,19 @@ pub struct Drive {
     PartialOrd
 )]
 pub enum DriveState {
-    #[serde(rename = "in_use")]
-    InUse,
-    #[serde(rename = "leaving")]
-    Leaving,
-    #[serde(rename = "out")]
-    Out,
+    #[serde(rename = "online")]
+    Online,
+    #[serde(rename = "evacuating")]
+    Evacuating,
+    #[serde(rename = "failed")]
+    Failed,
 }
 impl ::std::fmt::Display for DriveState {
     fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
         match *self {
-            Self::InUse => f.write_str("in_use"),
-            Self::Leaving => f.write_str("leaving"),
-            Self::Out => f.write_str("out"),
+            Self::Online => f.write_str("online"),
+            Self::Evacuating => f.write_str("evacuating"),
+            Self::Failed => f.write_str("failed"),
         }
     }
 }
@@ -968,9 +968,9 @@ impl ::std::str::FromStr for DriveState {
         value: &str,
     ) -> ::std::result::Result<Self, self::error::ConversionError> {
         match value {
-            "in_use" => Ok(Self::InUse),
-            "leaving" => Ok(Self::Leaving),
-            "out" => Ok(Self::Out),
+            "online" => Ok(Self::Online),
+            "evacuating" => Ok(Self::Evacuating),
+            "failed" => Ok(Self::Failed),
             _ => Err("invalid value".into()),
         }
     }
@@ -3314,7 +3314,7 @@ impl crate::Choice for DiskKind {
     const CHOICES: &'static [&'static str] = &["volume", "snapshot"];
 }
 impl crate::Choice for DriveState {
-    const CHOICES: &'static [&'static str] = &["in_use", "leaving", "out"];
+    const CHOICES: &'static [&'static str] = &["online", "evacuating", "failed"];
 }
 impl crate::Choice for Encryption {
     const CHOICES: &'static [&'static str] = &["none", "file", "passphrase", "kmip"];

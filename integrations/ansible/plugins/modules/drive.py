@@ -56,14 +56,14 @@ from ansible_collections.ashlar.array.plugins.module_utils.array import Change, 
 def run(module, array):
     params = module.params
     change = Change(module, array, "drives")
-    found = [it for it in array.items("drives") if it["path"] == params["path"] and it["state"] != "out"]
+    found = [it for it in array.items("drives") if it["path"] == params["path"] and it["state"] != "failed"]
     current = found[0] if found else None
     if params["state"] == "absent":
-        if current is None or current["state"] == "leaving":
+        if current is None or current["state"] == "evacuating":
             change.done(False, {}, {}, current)
         if not module.check_mode:
             array.request("POST", "drives/%d/evacuate" % current["slot"])
-        change.done(True, dict(state=current["state"]), dict(state="leaving"), dict(current, state="leaving"))
+        change.done(True, dict(state=current["state"]), dict(state="evacuating"), dict(current, state="evacuating"))
     if current is not None:
         change.done(False, {}, {}, current)
     body = dict(path=params["path"], force=params["force"])

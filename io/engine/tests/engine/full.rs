@@ -121,7 +121,7 @@ impl Rig {
         let status = self.shelf.status();
         self.engine.stopped().is_none()
             && status.tolerates == 2
-            && status.drives.iter().all(|drive| drive.state == DriveState::InUse)
+            && status.drives.iter().all(|drive| drive.state == DriveState::Online)
     }
 }
 

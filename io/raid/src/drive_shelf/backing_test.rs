@@ -63,7 +63,7 @@ fn all_in_use(shelf: &DriveShelf) -> bool {
     let status = shelf.status();
     shelf.check_running().is_ok()
         && status.tolerates == 2
-        && status.drives.iter().all(|drive| drive.state == DriveState::InUse)
+        && status.drives.iter().all(|drive| drive.state == DriveState::Online)
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_journal_that_finds_no_space_stops_the_shelf_and_puts_no_drive_out() {
     let refused = call(|done| shelf.append(Bytes::from_static(b"batch"), Vec::new(), done));
     assert!(matches!(refused, Err(Error::NoSpace { .. })), "{refused:?}");
     assert!(shelf.check_running().is_err());
-    assert!(shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse));
+    assert!(shelf.status().drives.iter().all(|drive| drive.state == DriveState::Online));
     drop(shelf);
     rig.file_system.set_free_pages(taken);
     let shelf = rig.open();

@@ -84,7 +84,7 @@ impl DriveShelf {
         {
             let mut membership = self.membership.lock();
             match membership.members.get_mut(slot) {
-                Some(entry) if entry.state == DriveState::Draining => entry.state = DriveState::InUse,
+                Some(entry) if entry.state == DriveState::Evacuating => entry.state = DriveState::Online,
                 _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being drained"))),
             }
         }
@@ -96,7 +96,7 @@ impl DriveShelf {
     }
 
     /// Drains a drive: its data moves to the others, and then it is no member any more. Its state is
-    /// [`DriveState::Draining`] until then.
+    /// [`DriveState::Evacuating`] until then.
     ///
     /// # Errors
     /// [`Error::Unusable`] when there is no such member, the others lack space for its data and for rebuild, or fewer
@@ -120,8 +120,8 @@ impl DriveShelf {
         }
         let leaves = {
             let mut membership = self.membership.lock();
-            let entry = membership.members.get_mut(slot).filter(|entry| entry.state == DriveState::InUse);
-            entry.map(|entry| entry.state = DriveState::Draining).is_some()
+            let entry = membership.members.get_mut(slot).filter(|entry| entry.state == DriveState::Online);
+            entry.map(|entry| entry.state = DriveState::Evacuating).is_some()
         };
         if !leaves {
             return Err(Error::Unusable(format!(

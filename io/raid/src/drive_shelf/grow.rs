@@ -67,7 +67,7 @@ impl DriveShelf {
         }
         // Identities from formatting are below 2^8, and no two changes have the same generation.
         let id = self.array.wrapping_add(1 + slot as u128 + (u128::from(membership.generation + 1) << 8));
-        let entry = label::Member { drive: id, bytes, state: DriveState::InUse, last_common_epoch: 0 };
+        let entry = label::Member { drive: id, bytes, state: DriveState::Online, last_common_epoch: 0 };
         let member = Some(Member::new(slot, id, bytes, drive));
         let count = membership.members.len().max(slot + 1);
         membership.members.resize(count, label::Member::default());

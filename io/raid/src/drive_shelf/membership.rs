@@ -99,7 +99,7 @@ impl DriveShelf {
             let count = |wanted: &[DriveState]| {
                 membership.members.iter().filter(|member| wanted.contains(&member.state)).count()
             };
-            (count(&[DriveState::InUse, DriveState::Failed]), count(&[DriveState::Failed]))
+            (count(&[DriveState::Online, DriveState::Failed]), count(&[DriveState::Failed]))
         };
         self.segments.lock().set_members(members, out);
     }
@@ -225,7 +225,7 @@ impl DriveShelf {
             }
         }
         self.membership.lock().journal = journal;
-        let in_use = (0..table.len()).filter(|slot| table[*slot].state == DriveState::InUse);
+        let in_use = (0..table.len()).filter(|slot| table[*slot].state == DriveState::Online);
         self.journal.lock().in_use = in_use.fold(0, |set, slot| set | 1 << slot);
         self.update_stripe_candidates();
         for (slot, cause) in &failed {
@@ -265,7 +265,7 @@ impl DriveShelf {
     pub(super) fn journal_copy_candidate(&self) -> Option<usize> {
         let members = self.journal.lock().members;
         let in_use = |slot: &usize| {
-            self.membership.lock().members.get(*slot).is_some_and(|member| member.state == DriveState::InUse)
+            self.membership.lock().members.get(*slot).is_some_and(|member| member.state == DriveState::Online)
         };
         let present = self.present();
         let prompt = present.iter().filter(|member| !member.is_placement_avoided());
@@ -285,6 +285,6 @@ impl DriveShelf {
         let members = self.journal.lock().members;
         let membership = self.membership.lock();
         let state = |slot: usize| membership.members.get(slot).map(|member| member.state);
-        slots(members).filter(|slot| state(*slot) != Some(DriveState::InUse)).collect()
+        slots(members).filter(|slot| state(*slot) != Some(DriveState::Online)).collect()
     }
 }

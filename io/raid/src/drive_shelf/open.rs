@@ -78,7 +78,7 @@ impl DriveShelf {
         let member = |(slot, bytes): (usize, &u64)| label::Member {
             drive: id(slot),
             bytes: *bytes,
-            state: DriveState::InUse,
+            state: DriveState::Online,
             last_common_epoch: 0,
         };
         let table: Vec<_> = sizes.iter().enumerate().map(member).collect();
@@ -224,7 +224,7 @@ impl DriveShelf {
         self.journal.lock().returned = returning;
         for slot in slots(returning).filter(|slot| self.member(*slot).is_some()) {
             let entry = &mut self.membership.lock().members[slot];
-            (entry.state, entry.last_common_epoch) = (DriveState::InUse, 0);
+            (entry.state, entry.last_common_epoch) = (DriveState::Online, 0);
         }
         self.persist_membership().await
     }
@@ -372,7 +372,7 @@ impl DriveShelf {
         };
         let draining: Vec<usize> = {
             let membership = self.membership.lock();
-            let is_draining = |(_, member): &(usize, &label::Member)| member.state == DriveState::Draining;
+            let is_draining = |(_, member): &(usize, &label::Member)| member.state == DriveState::Evacuating;
             membership.members.iter().enumerate().filter(is_draining).map(|(slot, _)| slot).collect()
         };
         let present = self.present();

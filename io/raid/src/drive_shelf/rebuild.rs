@@ -216,7 +216,7 @@ impl DriveShelf {
         let present = self.present();
         let membership = self.membership.lock();
         let stays = |slot: &usize| {
-            membership.members.get(*slot).is_some_and(|member| member.state == DriveState::InUse)
+            membership.members.get(*slot).is_some_and(|member| member.state == DriveState::Online)
         };
         present.iter().map(|member| member.slot).filter(stays).fold(0, |set, slot| set | 1 << slot)
     }
@@ -506,7 +506,7 @@ impl DriveShelf {
         let retired = {
             let mut membership = self.membership.lock();
             let old = membership.members.iter_mut().enumerate().find(|(slot, member)| {
-                matches!(member.state, DriveState::Failed | DriveState::Draining)
+                matches!(member.state, DriveState::Failed | DriveState::Evacuating)
                     && !held.contains(slot)
                     && journal >> slot & 1 == 0
             });

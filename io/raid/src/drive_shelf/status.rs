@@ -45,7 +45,7 @@ impl DriveShelf {
                 bad_pages: count(|counters| &counters.bad_pages),
                 slow: member.is_some_and(|member| !member.is_failed() && member.is_slow()),
                 reduces_to: Some(self.tolerates_without(slot))
-                    .filter(|left| entry.state == DriveState::InUse && *left < floor),
+                    .filter(|left| entry.state == DriveState::Online && *left < floor),
             }
         });
         PoolStatus {

@@ -55,7 +55,7 @@ fn check(shelf: &DriveShelf, segment: u32) {
 }
 
 fn all_in_use(shelf: &DriveShelf) -> bool {
-    shelf.status().drives.iter().all(|drive| drive.state == DriveState::InUse)
+    shelf.status().drives.iter().all(|drive| drive.state == DriveState::Online)
 }
 
 /// Ticks until something holds, for a minute at most.

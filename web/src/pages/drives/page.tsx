@@ -77,7 +77,7 @@ const columns = (choose: (task: Task) => void): Column<Drive>[] => [
           Details
         </Button>
         <May role="admin">
-          {drive.state === "in_use" && (
+          {drive.state === "online" && (
             <Button variant="subtle" color="gray" size="compact-sm" aria-label={`Evacuate the drive in slot ${drive.slot}`} onClick={() => choose({ verb: "evacuate", drive })}>
               Evacuate
             </Button>
