@@ -1,4 +1,4 @@
-//! The door to librados: its functions, loaded when they are needed, behind calls that are safe.
+//! Safe calls of librados, whose functions are loaded when they are first needed.
 //!
 //! Nothing of Ceph is needed to build or to run without it. All `unsafe` code of the crate is here; `client` gives the
 //! results a meaning.
