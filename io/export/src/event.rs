@@ -1,6 +1,9 @@
 //! Events of exported volumes, and the interface through which front ends receive them.
 
+use crate::clock::Sleep;
 use crate::exports::Registry;
+use crate::initiator::NexusName;
+use crate::reservation::Change;
 use block::DiskId;
 
 /// Something that hosts of a volume must be notified of. Each front end encodes it: SCSI as a unit attention.
@@ -23,6 +26,10 @@ pub trait FrontEnd: Send + Sync {
 
     /// QoS limits or quotas changed. `registry` is locked during the call.
     fn limits_changed(&self, registry: &Registry);
+
+    /// `sender` changed the registrations of a volume; the change is in force. The result completes when commands have
+    /// ended that began before and that the reservation refuses now.
+    fn reservations_changed(&self, volume: DiskId, sender: &NexusName, change: &Change) -> Sleep;
 
     /// An event of one volume.
     fn notify(&self, volume: DiskId, event: Event);

@@ -5,9 +5,11 @@
 
 use crate::clock::Clock;
 use crate::event::{Event, FrontEnd};
+use crate::initiator::NexusName;
 use crate::mapping::{Mapping, Mappings};
 use crate::qos::{QosLimits, RateLimiter, unmap_limits};
 use crate::quota::{Quota, QuotaRefusals, Usage};
+use crate::reservation::Change;
 use crate::statistics::{IoCounters, PathId};
 use crate::volume::{Limiters, Volume};
 use block::{Disk, DiskId, Op};
@@ -243,6 +245,17 @@ impl Exports {
         volume.clear_state();
         self.notify(id, Event::StateCleared);
         Ok(true)
+    }
+
+    /// `sender` changed the registrations of a volume, and the change is in force: every front end notifies its hosts.
+    /// Completes when commands have ended that began before and that the reservation refuses now.
+    pub async fn reservations_changed(&self, id: DiskId, sender: &NexusName, change: &Change) {
+        let front_ends = self.registry.lock().front_ends();
+        let ended: Vec<_> =
+            front_ends.iter().map(|front_end| front_end.reservations_changed(id, sender, change)).collect();
+        for ended in ended {
+            ended.await;
+        }
     }
 
     /// Notifies the hosts of a volume of an event. Called once for each event.

@@ -14,6 +14,7 @@ mod qos;
 mod quota;
 pub mod reservation;
 mod state;
+mod state_lock;
 mod statistics;
 mod volume;
 
@@ -23,7 +24,8 @@ pub use exports::{Exports, Registry};
 pub use initiator::{InitiatorPort, MAX_ISCSI_NAME_BYTES, NexusName, iscsi_name};
 pub use mapping::Mapping;
 pub use qos::{Admission, Charges, Cost, MAX_UNMAP_THROTTLE_LEVEL, QosLimits, Rate, RateLimiter};
-pub use quota::{QuotaRefusals, Usage, grant_copy};
+pub use quota::{QuotaRefusals, Usage, copied_by_sharing, grant_copy};
 pub use state::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION, StateError};
+pub use state_lock::StateGuard;
 pub use statistics::{Histogram, IoCounters, Operation, OperationCounts, PathId, Recorder, SizeClass};
 pub use volume::{Limiters, PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume, VolumeState};

@@ -151,6 +151,17 @@ pub async fn grant_copy(segments: &[CopySegment], volumes: &[Arc<Volume>]) -> Re
     Ok(grants)
 }
 
+/// Bytes of a segment that a disk copies by sharing stored data: whole physical blocks whose source and target are aligned
+/// alike.
+pub fn copied_by_sharing(segment: &CopySegment, block_bytes: u32) -> u64 {
+    let granularity = u64::from((PROVISIONING_BLOCK_BYTES / block_bytes).max(1));
+    let (first, end) = (segment.target_lba, segment.target_lba.saturating_add(segment.blocks));
+    let alike = segment.source_lba % granularity == first % granularity;
+    let whole = end / granularity * granularity;
+    let blocks = whole.saturating_sub(first.next_multiple_of(granularity));
+    if alike { blocks * u64::from(block_bytes) } else { 0 }
+}
+
 /// The blocks that an operation leaves mapped, if it maps any.
 fn mapped_by(op: &Op, block_bytes: u32) -> Option<Extent> {
     let run = |lba: u64, bytes: usize| Extent::new(lba, bytes as u64 / u64::from(block_bytes));

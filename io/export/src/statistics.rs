@@ -86,7 +86,8 @@ impl OperationCounts {
         self.latency.count()
     }
 
-    fn add(&mut self, other: &OperationCounts) {
+    /// Adds other counters.
+    pub fn add(&mut self, other: &OperationCounts) {
         self.bytes += other.bytes;
         self.failures += other.failures;
         self.latency.add(&other.latency);

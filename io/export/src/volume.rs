@@ -3,10 +3,11 @@
 //! Everything here is shared by all front ends. A front end adds what its protocol needs for its hosts.
 
 use crate::initiator::NexusName;
-use crate::qos::RateLimiter;
+use crate::qos::{Charges, Cost, RateLimiter};
 use crate::quota::{self, Quota};
 use crate::reservation::Registrations;
 use crate::state::{Record, SavedState, StateError};
+use crate::state_lock::{StateGuard, StateLock};
 use crate::statistics::{IoCounters, PathId, Recorder};
 use block::{Disk, DiskId, Geometry, Op, Pending};
 use bytes::Bytes;
@@ -31,6 +32,7 @@ pub struct Volume {
     quota: Mutex<Option<Arc<Quota>>>,
     limiters: Mutex<Limiters>,
     state: Mutex<VolumeState>,
+    state_lock: StateLock,
     statistics: Mutex<Statistics>,
 }
 
@@ -47,6 +49,16 @@ impl Limiters {
     /// True if nothing is limited.
     pub fn is_empty(&self) -> bool {
         self.limiters.is_empty() && self.unmap.is_none()
+    }
+
+    /// What a command is charged: its cost at every limiter, and the bytes that it unmaps, if it does, at theirs.
+    pub fn charges(&self, cost: Cost, unmapped_bytes: Option<u64>) -> Charges {
+        let mut charges = Charges::new();
+        if let (Some(bytes), Some(limiter)) = (unmapped_bytes, &self.unmap) {
+            charges.push((limiter.clone(), Cost { operations: 0, bytes }));
+        }
+        charges.extend(self.limiters.iter().map(|limiter| (limiter.clone(), cost)));
+        charges
     }
 }
 
@@ -70,6 +82,11 @@ impl VolumeState {
     /// The saved SCSI mode pages; empty if there are none.
     pub fn scsi_mode_pages(&self) -> &Bytes {
         &self.mode_pages
+    }
+
+    /// SCSI mode pages were saved: they are part of every state that is saved later.
+    pub fn set_scsi_mode_pages(&mut self, mode_pages: Vec<u8>) {
+        self.mode_pages = mode_pages.into();
     }
 }
 
@@ -97,6 +114,7 @@ impl Volume {
             quota: Mutex::default(),
             limiters: Mutex::default(),
             state: Mutex::new(state),
+            state_lock: StateLock::default(),
             statistics: Mutex::default(),
         };
         if volume.state().is_fenced() {
@@ -157,7 +175,13 @@ impl Volume {
         *self.limiters.lock() = limiters;
     }
 
-    /// The reservations. A front end that changes them saves first what [`Volume::encode_state`] returns.
+    /// Waits for changes of the state by any front end to end, and keeps others from beginning.
+    pub async fn lock_state(&self) -> StateGuard {
+        self.state_lock.lock().await
+    }
+
+    /// The reservations. A front end that changes them holds [`Volume::lock_state`], and saves first what
+    /// [`Volume::encode_state`] returns.
     pub fn state(&self) -> MutexGuard<'_, VolumeState> {
         self.state.lock()
     }

@@ -9,7 +9,6 @@ mod results;
 pub(crate) use results::Results;
 
 use crate::Status;
-use crate::block_limits::BlockLimits;
 use crate::command::{Completion, Flow, Request};
 use crate::gate::TaskSetEntry;
 use crate::opcode::Effect;
@@ -180,16 +179,11 @@ impl Plan {
         }
     }
 
-    /// Bytes that a disk copies by sharing: whole physical blocks whose source and target are aligned alike.
+    /// Bytes that are copied by sharing.
     fn shared(&self) -> u64 {
         let shared = |segment: &CopySegment| {
             let unit = self.units.iter().find(|unit| unit.id == segment.target)?;
-            let granularity = u64::from(BlockLimits::of(unit.block_bytes).granularity);
-            let (first, end) = (segment.target_lba, segment.target_lba + segment.blocks);
-            let alike = segment.source_lba % granularity == first % granularity;
-            let whole = end / granularity * granularity;
-            let blocks = whole.saturating_sub(first.next_multiple_of(granularity));
-            alike.then(|| blocks * u64::from(unit.block_bytes))
+            Some(export::copied_by_sharing(segment, unit.block_bytes))
         };
         self.segments.iter().filter_map(shared).sum()
     }

@@ -304,9 +304,11 @@ fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result
 async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Completion, Fault> {
     let unit: &Unit = &path.unit;
     if save {
+        let _lock = unit.volume.lock_state().await;
         let registrations = unit.volume.state().registrations.clone();
         let state = unit.volume.encode_state(&registrations, next.saved_bytes())?;
         unit.volume.disk().execute(Op::SaveState(state)).await?;
+        unit.volume.state().set_scsi_mode_pages(next.saved_bytes());
     }
     let mut core = unit.lock();
     let changed = core.pages.current != next.current;

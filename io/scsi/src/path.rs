@@ -9,7 +9,7 @@ use crate::task_set::Class;
 use crate::unit::Unit;
 use crate::{Status, TaskAttribute, block_limits::BlockLimits, cdb::Cdb};
 use block::Data;
-use export::{Admission, Charges, Cost, NexusName, Operation, PathId, Recorder};
+use export::{Admission, Cost, NexusName, Operation, PathId, Recorder};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -143,17 +143,8 @@ impl Path {
             _ => data.len() as u64,
         };
         let cost = Cost { operations: 1, bytes: transferred };
-        let mut charges = Charges::new();
-        {
-            let limiters = self.unit.volume.limiters();
-            if row.unmaps(cdb)
-                && let Some(limiter) = &limiters.unmap
-            {
-                let bytes = row.amount(cdb, data, self.unit.block_bytes).min(bytes(limits.write_same));
-                charges.push((limiter.clone(), Cost { operations: 0, bytes }));
-            }
-            charges.extend(limiters.limiters.iter().map(|limiter| (limiter.clone(), cost)));
-        }
+        let unmapped = || row.amount(cdb, data, self.unit.block_bytes).min(bytes(limits.write_same));
+        let charges = self.unit.volume.limiters().charges(cost, row.unmaps(cdb).then(unmapped));
         // Locks of clustered file systems must not be delayed, and HEAD OF QUEUE goes ahead of everything.
         if row.operation == Operation::CompareAndWrite || attribute == TaskAttribute::HeadOfQueue {
             Admission::count(&charges);

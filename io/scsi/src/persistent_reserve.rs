@@ -5,6 +5,7 @@ use crate::command::{Completion, Flow, Request};
 use crate::path::Path;
 use crate::sense::{Code, Fault};
 use crate::task_set::Class;
+use crate::unit::Core;
 use crate::{InitiatorPort, transport_id};
 use block::Op;
 use export::NexusName;
@@ -193,6 +194,7 @@ impl ServiceAction {
     /// No other task of the unit runs meanwhile, so nothing changes between these steps.
     async fn commit(self) -> Result<Completion, Fault> {
         let unit = &self.path.unit;
+        let _lock = unit.volume.lock_state().await;
         let (change, state) = {
             let core = unit.lock();
             let change = self.evaluate()?;
@@ -205,12 +207,8 @@ impl ServiceAction {
         if let Some(state) = state {
             unit.volume.disk().execute(Op::SaveState(state)).await?;
         }
-        let core = unit.lock();
-        unit.volume.state().registrations = change.next;
-        core.refresh();
-        for (nexus, notice) in &change.notices {
-            core.raise_unit_attention(code(*notice), |path| *path.nexus == *nexus);
-        }
+        unit.volume.state().registrations = change.next.clone();
+        unit.exports.reservations_changed(unit.id, &self.path.nexus, &change).await;
         Ok(Completion::default())
     }
 
@@ -244,6 +242,14 @@ fn fault(refusal: Refusal) -> Fault {
         Refusal::AlreadyRegistered => Fault::list_byte(20),
         Refusal::NothingToMove => Fault::cdb_bit(1, 4),
         Refusal::MoveToSelf => Fault::list_byte(24),
+    }
+}
+
+/// Puts changed registrations in force on every path of a unit, and raises the unit attention conditions of the notices.
+pub(crate) fn apply(core: &Core, change: &Change) {
+    core.refresh();
+    for (nexus, notice) in &change.notices {
+        core.raise_unit_attention(code(*notice), |path| *path.nexus == *nexus);
     }
 }
 

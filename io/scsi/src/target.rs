@@ -3,13 +3,15 @@
 
 use crate::nexus::{Shared, View};
 use crate::path::Path;
-use crate::provisioning;
 use crate::reservation::Reservations;
 use crate::sense::Code;
+use crate::task_set::Class;
 use crate::unit::Unit;
 use crate::{InitiatorPort, Nexus, Status};
+use crate::{persistent_reserve, provisioning};
 use block::DiskId;
-use export::{Clock, Event, Exports, FrontEnd, Mapping, NexusName, Registry};
+use export::reservation::Change;
+use export::{Clock, Event, Exports, FrontEnd, Mapping, NexusName, Registry, Sleep};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -116,7 +118,7 @@ impl State {
             if known.is_some_and(|unit| Arc::ptr_eq(&unit.volume, volume)) {
                 continue;
             }
-            let unit = Unit::new(volume.clone(), target.identity.clone(), target.clock().clone());
+            let unit = Unit::new(volume.clone(), target.identity.clone(), target.exports.clone());
             unit.set_simple_reservations(!without_simple_reservations.contains(&unit.id));
             units.insert(unit.id, unit);
         }
@@ -159,6 +161,23 @@ impl FrontEnd for Target {
 
     fn limits_changed(&self, _: &Registry) {
         self.state.lock().units.values().for_each(|unit| unit.lock().refresh());
+    }
+
+    fn reservations_changed(&self, volume: DiskId, sender: &NexusName, change: &Change) -> Sleep {
+        let Some(unit) = self.unit(volume) else { return Box::pin(std::future::ready(())) };
+        let core = unit.lock();
+        persistent_reserve::apply(&core, change);
+        // A SCSI command changes registrations as the only task of the unit. For others the tasks end that have begun.
+        let path =
+            matches!(sender.initiator, InitiatorPort::Nvme { .. }).then(|| core.paths.first()).flatten();
+        let path = path.cloned();
+        drop(core);
+        Box::pin(async move {
+            if let Some(path) = path {
+                let (entry, _) = path.enter_task_set(Class::Change);
+                std::future::poll_fn(|context| entry.poll_dispatch(context)).await;
+            }
+        })
     }
 
     fn notify(&self, volume: DiskId, event: Event) {

@@ -8,7 +8,7 @@ use crate::sense::Code;
 use crate::target::TargetIdentity;
 use crate::task_set::Queue;
 use block::{DiskId, Geometry};
-use export::{Clock, Volume};
+use export::{Clock, Exports, Volume};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,7 @@ pub(crate) struct Unit {
     pub(crate) id: DiskId,
     pub(crate) block_bytes: u32,
     pub(crate) identity: Arc<TargetIdentity>,
+    pub(crate) exports: Arc<Exports>,
     pub(crate) clock: Arc<dyn Clock>,
     /// True if the unit supports RESERVE and RELEASE.
     pub(crate) simple_reservations: AtomicBool,
@@ -44,7 +45,7 @@ impl Unit {
     pub(crate) fn new(
         volume: Arc<Volume>,
         identity: Arc<TargetIdentity>,
-        clock: Arc<dyn Clock>,
+        exports: Arc<Exports>,
     ) -> Arc<Unit> {
         let saved = volume.state().scsi_mode_pages().clone();
         let pages = Pages::from_saved(&saved).unwrap_or_else(|| {
@@ -55,7 +56,8 @@ impl Unit {
             id: volume.id(),
             block_bytes: volume.block_bytes(),
             identity,
-            clock,
+            clock: exports.clock().clone(),
+            exports,
             simple_reservations: AtomicBool::new(true),
             descriptor_sense: AtomicBool::new(pages.current().descriptor_sense),
             core: Mutex::new(Core {

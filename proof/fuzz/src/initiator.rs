@@ -18,7 +18,7 @@ const BLOCKS: u64 = 1 << 12;
 
 /// A clock that advances by a millisecond with each reading, so that no wait is long.
 #[derive(Default)]
-struct FastClock(AtomicU64);
+pub(crate) struct FastClock(AtomicU64);
 
 impl Clock for FastClock {
     fn now(&self) -> u64 {

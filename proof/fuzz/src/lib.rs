@@ -22,6 +22,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cdb", run: targets::cdb::run, test_inputs: 3000 },
     Target { name: "contradiction", run: targets::contradiction::run, test_inputs: 150 },
     Target { name: "media", run: targets::media::run, test_inputs: 10_000 },
+    Target { name: "nvme", run: targets::nvme::run, test_inputs: 3000 },
     Target { name: "parameter_list", run: targets::parameter_list::run, test_inputs: 3000 },
     Target { name: "pdu", run: targets::pdu::run, test_inputs: 3000 },
     Target { name: "shelf_media", run: targets::shelf_media::run, test_inputs: 10_000 },

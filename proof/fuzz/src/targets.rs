@@ -3,6 +3,7 @@
 pub mod cdb;
 pub mod contradiction;
 pub mod media;
+pub mod nvme;
 pub mod parameter_list;
 pub mod pdu;
 pub mod shelf_media;

@@ -15,6 +15,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("io/engine", 4),
     ("io/export", 2),
     ("io/iscsi", 3),
+    ("io/nvmf", 2),
     ("io/raid", 12),
     ("io/scsi", 28),
     ("io/shelf", 3),

@@ -1,0 +1,106 @@
+//! Admin commands (NVM Express Base 2.0 clause 5): the table, and the way from a command to its handler. Asynchronous Event
+//! Requests and Connect belong to the queue.
+
+use crate::controller::Controller;
+use crate::execute::Execution;
+use crate::fabrics;
+use crate::sqe::{FABRICS, Outcome, Sqe};
+use crate::status::Status;
+use crate::{features, identify, log_pages};
+use std::sync::Arc;
+
+/// Opcode of Asynchronous Event Request.
+pub(crate) const EVENT_REQUEST: u8 = 0x0C;
+
+/// A row of the table of admin commands.
+pub(crate) struct Row {
+    pub(crate) opcode: u8,
+    pub(crate) name: &'static str,
+    /// Clause of Base 2.0.
+    pub(crate) clause: &'static str,
+    /// Discovery controllers have it.
+    pub(crate) discovery: bool,
+    handler: fn(&Arc<Controller>, &Sqe) -> Execution,
+}
+
+/// The admin commands.
+pub(crate) const ROWS: &[Row] = &[
+    Row {
+        opcode: 0x02,
+        name: "Get Log Page",
+        clause: "5.16",
+        discovery: true,
+        handler: |controller, sqe| Execution::Done(log_pages::get(controller, sqe).into()),
+    },
+    Row {
+        opcode: 0x06,
+        name: "Identify",
+        clause: "5.17",
+        discovery: true,
+        handler: |controller, sqe| Execution::Done(identify::identify(controller, sqe).into()),
+    },
+    Row {
+        opcode: 0x08,
+        name: "Abort",
+        clause: "5.1",
+        discovery: false,
+        // Commands end soon by themselves: none is aborted (dword 0, bit 0), which the standard leaves to the controller.
+        handler: |_, _| Execution::Done(Outcome::result(1)),
+    },
+    Row {
+        opcode: 0x09,
+        name: "Set Features",
+        clause: "5.27",
+        discovery: true,
+        handler: |controller, sqe| features::set(controller, sqe),
+    },
+    Row {
+        opcode: 0x0A,
+        name: "Get Features",
+        clause: "5.15",
+        discovery: true,
+        handler: |controller, sqe| Execution::Done(features::get(controller, sqe).into()),
+    },
+    Row {
+        opcode: EVENT_REQUEST,
+        name: "Asynchronous Event Request",
+        clause: "5.2",
+        discovery: true,
+        handler: |_, _| Status::INVALID_OPCODE.into(),
+    },
+    Row {
+        opcode: 0x18,
+        name: "Keep Alive",
+        clause: "5.18",
+        discovery: true,
+        handler: |_, _| Execution::Done(Outcome::success()),
+    },
+    Row {
+        opcode: FABRICS,
+        name: "Fabrics",
+        clause: "6",
+        discovery: true,
+        handler: |controller, sqe| Execution::Done(fabrics::execute(controller, sqe).into()),
+    },
+];
+
+/// The row of an opcode that a controller has.
+pub(crate) fn find(opcode: u8, discovery: bool) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.opcode == opcode && (row.discovery || !discovery))
+}
+
+/// Starts an admin command. Before the host enables the controller there are only the commands of fabrics.
+pub(crate) fn start(controller: &Arc<Controller>, sqe: &Sqe) -> Execution {
+    let Some(row) = find(sqe.opcode(), controller.discovery) else { return Status::INVALID_OPCODE.into() };
+    if row.opcode != FABRICS && !controller.is_ready() {
+        return Status::COMMAND_SEQUENCE_ERROR.into();
+    }
+    let execution = (row.handler)(controller, sqe);
+    if let Execution::Done(Outcome { status, .. }) = &execution
+        && !status.is_success()
+    {
+        let (command, clause) = (row.name, row.clause);
+        tracing::debug!(command, clause, detail = sqe.dword(10), ?status, "refused");
+    }
+    execution
+}

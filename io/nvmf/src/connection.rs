@@ -1,0 +1,390 @@
+//! The state machine of one connection, without sockets and clocks: bytes in, commands to the subsystem, bytes out. The spine
+//! of this crate.
+//!
+//! A connection begins with ICReq and Connect, which makes it a queue. Its owner (the portal, a test) fills
+//! [`Connection::space`], calls [`Connection::received`], polls its tasks, sends what [`Connection::slices`] returns, and
+//! calls [`Connection::tick`] once a second.
+
+use crate::controller::{Controller, Port};
+use crate::fabrics::{self, Connect, Refusal};
+use crate::pdu::incoming::Pdu;
+use crate::pdu::outgoing::Outgoing;
+use crate::pdu::{Digests, FatalError, Header, Termination, kind};
+use crate::queue::{Admit, Queue, QueueEnd, WAITING_RECORD_BYTES, sqe_of};
+use crate::spec::{DISCOVERY_NQN, MAX_ADMIN_ENTRIES, MAX_QUEUE_ENTRIES};
+use crate::sqe::{FABRICS, Outcome, Sqe, completion};
+use crate::status::Status;
+use crate::subsystem::Subsystem;
+use crate::wire::Wire;
+use bytes::BytesMut;
+use bytes::buf::Limit;
+use smallvec::SmallVec;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::UnboundedSender;
+use transport::{Budget, BudgetShare, Control, Guarantee, LARGE_BUFFER_BYTES, SMALL_BUFFER_BYTES};
+
+/// Guarantee of a connection before Connect in bytes: its receive buffer, one capsule, and responses.
+pub(crate) const UNKNOWN_GUARANTEE_BYTES: u64 = 48 << 10;
+/// Charge in bytes that the guarantees of an admin queue and of an I/O queue cover, in addition to waiting commands.
+const ADMIN_COVERED_BYTES: u64 = 64 << 10;
+const IO_COVERED_BYTES: u64 = 384 << 10;
+
+/// Ticks, which are seconds: for Connect, without commands of a discovery controller without a keep alive timer, and for the
+/// host to receive the last bytes.
+const CONNECT_SECONDS: u32 = 30;
+const DISCOVERY_IDLE_SECONDS: u32 = 120;
+const CLOSE_SECONDS: u32 = 15;
+/// Seconds beyond two periods of the keep alive timer.
+const KEEP_ALIVE_GRACE_SECONDS: u32 = 2;
+
+/// Any controller (CNTLID of Connect, Base 6.3).
+const ANY_CONTROLLER: u16 = 0xFFFF;
+
+/// The configuration of a connection.
+#[derive(Clone)]
+pub struct ConnectionConfig {
+    /// The subsystem.
+    pub subsystem: Arc<Subsystem>,
+    /// Memory of all connections together.
+    pub budget: Arc<Budget>,
+    /// Number of the portal, from 1.
+    pub portal: u16,
+    /// The local address.
+    pub local: SocketAddr,
+    /// The host's address.
+    pub peer: SocketAddr,
+    /// Where control messages to the connection are sent.
+    pub control: UnboundedSender<Control>,
+}
+
+/// A connection.
+pub struct Connection {
+    setup: ConnectionConfig,
+    wire: Wire,
+    stage: Stage,
+    /// A PDU has arrived for which there is no room yet.
+    blocked: bool,
+    /// Ticks without a command.
+    idle_ticks: u32,
+}
+
+enum Stage {
+    /// ICReq or Connect is expected.
+    Connecting,
+    Queue(Box<Queue>),
+    Ended(String),
+}
+
+impl Connection {
+    /// A connection that expects ICReq.
+    pub fn new(setup: ConnectionConfig) -> Self {
+        let share = BudgetShare::unknown_host(setup.budget.clone(), UNKNOWN_GUARANTEE_BYTES);
+        Self { setup, wire: Wire::new(share), stage: Stage::Connecting, blocked: false, idle_ticks: 0 }
+    }
+
+    /// Buffer space for the next bytes from the host.
+    pub fn space(&mut self) -> Limit<&mut BytesMut> {
+        self.wire.incoming.space()
+    }
+
+    /// True if it can receive more bytes now.
+    pub fn wants_input(&self) -> bool {
+        !self.blocked && !matches!(self.stage, Stage::Ended(_))
+    }
+
+    /// Bytes were put into [`Connection::space`].
+    pub fn received(&mut self) {
+        self.proceed();
+    }
+
+    /// Continues commands, and processes arrived PDUs as far as there is room for them.
+    pub fn proceed(&mut self) {
+        if let Stage::Queue(queue) = &mut self.stage
+            && let Err(end) = queue.advance(&mut self.wire)
+        {
+            return self.end(end);
+        }
+        self.blocked = false;
+        while self.wants_input() {
+            if let Some(pdu) = self.wire.incoming.body() {
+                if let Err(end) = self.take(pdu) {
+                    self.end(end);
+                }
+                continue;
+            }
+            let header = match self.wire.incoming.head() {
+                Ok(Some(header)) => header.clone(),
+                Ok(None) => return,
+                Err(termination) => return self.end(termination.into()),
+            };
+            match self.admit(&header) {
+                Ok(Admit::Take(charge)) => self.wire.incoming.accept(charge),
+                Ok(Admit::Skip) => self.wire.incoming.skip(),
+                Ok(Admit::Wait) => self.blocked = true,
+                Err(termination) => self.end(termination.into()),
+            }
+        }
+    }
+
+    fn admit(&mut self, header: &Header) -> Result<Admit, Termination> {
+        match &mut self.stage {
+            Stage::Queue(queue) => queue.admit(&mut self.wire, header),
+            Stage::Connecting if header.kind() == kind::H2C_DATA => {
+                let detail = "data before Connect";
+                Err(Termination::other(FatalError::SequenceError, header.bytes(), detail))
+            }
+            Stage::Connecting | Stage::Ended(_) => Ok(Admit::Take(0)),
+        }
+    }
+
+    fn take(&mut self, pdu: Pdu) -> Result<(), QueueEnd> {
+        if pdu.header.kind() == kind::H2C_TERM_REQ {
+            let (error, information) = (pdu.header.u16::<8>(), pdu.header.u32::<10>());
+            self.close(&format!("terminated by the host: error {error:#x}, information {information:#x}"));
+            return Ok(());
+        }
+        match &mut self.stage {
+            Stage::Queue(queue) => queue.receive(&mut self.wire, pdu),
+            Stage::Connecting if pdu.header.kind() == kind::IC_REQ => {
+                self.initialize(&pdu.header).map_err(QueueEnd::from)
+            }
+            Stage::Connecting => self.connect(&pdu),
+            Stage::Ended(_) => Ok(()),
+        }
+    }
+
+    /// ICReq (TCP Transport 1.0 clause 3.6.2.1)
+    fn initialize(&mut self, header: &Header) -> Result<(), Termination> {
+        let [alignment, digests] = header.array::<10, 2>();
+        if header.u16::<8>() != 0 {
+            let mut termination =
+                Termination::other(FatalError::UnsupportedParameter, header.bytes(), "unknown PDU format");
+            termination.information = 8;
+            return Err(termination);
+        }
+        if alignment > 31 {
+            return Err(Termination::field(header.bytes(), 10, "invalid alignment of data"));
+        }
+        let digests = Digests { header: digests & 1 != 0, data: digests & 2 != 0 };
+        self.wire.out.initialize_response(digests);
+        self.wire.incoming.greeted(digests);
+        self.wire.out.greeted(digests, (usize::from(alignment) + 1) * 4);
+        Ok(())
+    }
+
+    /// The first command, which has to be Connect. A refused host may try again.
+    fn connect(&mut self, pdu: &Pdu) -> Result<(), QueueEnd> {
+        let sqe = sqe_of(&pdu.header);
+        let outcome = match () {
+            () if sqe.opcode() != FABRICS || sqe.fabrics_type() != fabrics::CONNECT => {
+                Err(Status::COMMAND_SEQUENCE_ERROR.into())
+            }
+            () if pdu.damaged => Err(Status::TRANSIENT_TRANSPORT_ERROR.into()),
+            () => self.try_connect(&sqe, &pdu.data),
+        };
+        match outcome {
+            Ok(queue) => {
+                let queue = self.stage_queue(queue);
+                queue.0.complete_connect(queue.1, sqe.cid());
+                self.idle_ticks = 0;
+            }
+            Err(refusal) => {
+                tracing::info!(peer = %self.setup.peer, ?refusal, "Connect refused");
+                let outcome = Outcome::from(refusal);
+                self.wire.out.response(&completion(&outcome, 0, 0, sqe.cid()));
+                if self.wire.out.len() as u64 > UNKNOWN_GUARANTEE_BYTES / 4 {
+                    self.close("it does not read its responses");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stage_queue(&mut self, queue: Queue) -> (&mut Queue, &mut Wire) {
+        self.stage = Stage::Queue(Box::new(queue));
+        let Stage::Queue(queue) = &mut self.stage else { unreachable!("it was set just now") };
+        (queue, &mut self.wire)
+    }
+
+    fn try_connect(&mut self, sqe: &Sqe, data: &[u8]) -> Result<Queue, Refusal> {
+        let connect = Connect::parse(sqe, data)?;
+        let subsystem = &self.setup.subsystem;
+        let discovery = connect.subsystem == DISCOVERY_NQN;
+        if !discovery && connect.subsystem != subsystem.identity.nqn {
+            return Err(Refusal::data(256));
+        }
+        if !discovery && subsystem.is_for_discovery(self.setup.portal) {
+            return Err(Refusal::data(256));
+        }
+        let most = if connect.qid == 0 { MAX_ADMIN_ENTRIES } else { MAX_QUEUE_ENTRIES };
+        if connect.entries > most {
+            return Err(Refusal::command(44));
+        }
+        let waiting = u64::from(connect.entries) * WAITING_RECORD_BYTES;
+        let covered = waiting + if connect.qid == 0 { ADMIN_COVERED_BYTES } else { IO_COVERED_BYTES };
+        let buffer = if connect.qid == 0 { SMALL_BUFFER_BYTES } else { LARGE_BUFFER_BYTES };
+        let guarantee = Guarantee {
+            total_bytes: covered + buffer as u64 + UNKNOWN_GUARANTEE_BYTES,
+            covered_bytes: covered,
+        };
+        if !self.wire.share.open(&connect.host, guarantee) {
+            return Err(Status::CONNECT_CONTROLLER_BUSY.into());
+        }
+        let controller = match connect.qid {
+            0 => self.create_controller(&connect, discovery)?,
+            _ => self.join_controller(&connect)?,
+        };
+        if connect.qid > 0 {
+            self.wire.incoming.enlarge();
+        }
+        Ok(Queue::new(controller, connect.qid, connect.entries, connect.flow_control))
+    }
+
+    /// Connect of an admin queue: a new controller.
+    fn create_controller(&self, connect: &Connect, discovery: bool) -> Result<Arc<Controller>, Refusal> {
+        let ConnectionConfig { subsystem, portal, local, peer, control, .. } = &self.setup;
+        if connect.controller != ANY_CONTROLLER {
+            return Err(Refusal::data(16)); // controllers are assigned dynamically
+        }
+        let number = subsystem.identity.first_port + portal - 1;
+        let port = Port { portal: *portal, number, local: *local, peer: *peer };
+        let host = (&*connect.host, connect.host_id);
+        let admin = (connect.keep_alive_ms, control.clone());
+        Ok(subsystem.connect(host, discovery, port, admin)?)
+    }
+
+    /// Connect of an I/O queue: to a controller of the same host.
+    fn join_controller(&self, connect: &Connect) -> Result<Arc<Controller>, Refusal> {
+        let controller = self.setup.subsystem.controller(connect.controller).ok_or(Refusal::data(16))?;
+        if *controller.nqn != *connect.host {
+            return Err(Refusal::data(512));
+        }
+        let same = matches!(&controller.host.initiator,
+            export::InitiatorPort::Nvme { host_id, .. } if *host_id == connect.host_id);
+        if !same {
+            return Err(Refusal::data(0));
+        }
+        controller.add_queue(connect.qid, self.setup.control.clone())?;
+        Ok(controller)
+    }
+
+    /// Sends completions of commands that have ended; pending if there are none. The context is woken when there may be
+    /// some.
+    pub fn poll_tasks(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.stage {
+            Stage::Queue(queue) => queue.poll_tasks(&mut self.wire, cx),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The bytes to send next.
+    pub fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]> {
+        self.wire.out.slices()
+    }
+
+    /// True if there are bytes to send.
+    pub fn wants_output(&self) -> bool {
+        !self.wire.out.is_empty()
+    }
+
+    /// The first `bytes` of [`Connection::slices`] were sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.wire.out.advance(bytes);
+        let held = match &self.stage {
+            Stage::Queue(queue) => queue.held(&self.wire),
+            _ => self.wire.out.len() as u64,
+        };
+        self.wire.share.settle(held);
+    }
+
+    /// Called once a second.
+    pub fn tick(&mut self) {
+        self.idle_ticks += 1;
+        match &mut self.stage {
+            Stage::Connecting if self.idle_ticks >= CONNECT_SECONDS => {
+                self.close("there was no Connect in time");
+            }
+            Stage::Connecting => {}
+            Stage::Queue(queue) => {
+                let held = queue.held(&self.wire);
+                self.wire.share.settle_all(held);
+                if queue.qid > 0 {
+                    return;
+                }
+                let controller = &queue.controller;
+                if controller.take_active() {
+                    self.idle_ticks = 0;
+                }
+                let limit = match (controller.keep_alive_ms(), controller.discovery) {
+                    (0, true) => DISCOVERY_IDLE_SECONDS,
+                    (0, false) => return,
+                    (milliseconds, _) => {
+                        (milliseconds.div_ceil(500)).saturating_add(KEEP_ALIVE_GRACE_SECONDS)
+                    }
+                };
+                if self.idle_ticks >= limit {
+                    self.close("the keep alive timer has expired");
+                }
+            }
+            // The host does not receive the last bytes.
+            Stage::Ended(_) if self.idle_ticks >= CLOSE_SECONDS => {
+                self.wire.out = Outgoing::default();
+                self.wire.share.settle_all(0);
+            }
+            Stage::Ended(_) => {}
+        }
+    }
+
+    /// Ends the connection; commands are dropped, queued bytes may still be sent.
+    pub fn close(&mut self, reason: &str) {
+        if matches!(self.stage, Stage::Ended(_)) {
+            return;
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended(reason.to_owned()));
+        if let Stage::Queue(queue) = stage {
+            match queue.qid {
+                0 => self.setup.subsystem.disconnect(&queue.controller),
+                qid => queue.controller.remove_queue(qid, &self.setup.control),
+            }
+        }
+        self.idle_ticks = 0;
+        self.wire.incoming = Default::default();
+        self.wire.share.stop_waiting();
+        self.wire.share.settle_all(self.wire.out.len() as u64);
+    }
+
+    fn end(&mut self, end: QueueEnd) {
+        match end {
+            QueueEnd::Disconnected => self.close("the host disconnected"),
+            QueueEnd::Terminated(termination) => {
+                self.wire.out.terminate(&termination);
+                self.close(&termination.to_string());
+            }
+        }
+    }
+
+    /// Why it has ended, once it has. Queued bytes are still to be sent.
+    pub fn ended(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Ended(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// The NQN of the host, once it has connected to the subsystem; not for discovery.
+    pub fn host(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Queue(queue) if !queue.controller.discovery => Some(&queue.controller.nqn),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.close("dropped");
+    }
+}

@@ -1,0 +1,251 @@
+//! A controller: what all queues of one host through one portal share (NVM Express Base 2.0 clause 3.1).
+
+use crate::event::Events;
+use crate::path::{Path, View};
+use crate::spec::{
+    CAPABILITIES, FeatureRow, MAX_IO_QUEUES, READY_TIMEOUTS, VERSION, configuration, property,
+};
+use crate::status::Status;
+use crate::subsystem::Subsystem;
+use export::{Clock, Exports, InitiatorPort, NexusName};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc::UnboundedSender;
+use transport::Control;
+
+/// Where a host came in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    /// Number of the portal, from 1.
+    pub(crate) portal: u16,
+    /// Relative identifier of the target port, by which statistics are kept.
+    pub(crate) number: u16,
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
+/// A controller of one host.
+pub(crate) struct Controller {
+    pub(crate) id: u16,
+    /// The host as registrations know it.
+    pub(crate) host: Arc<NexusName>,
+    /// Its NQN.
+    pub(crate) nqn: Arc<str>,
+    pub(crate) subsystem: Arc<Subsystem>,
+    /// It is a discovery controller.
+    pub(crate) discovery: bool,
+    pub(crate) port: Port,
+    pub(crate) events: Events,
+    state: Mutex<State>,
+    view: RwLock<Arc<View>>,
+    /// A command has come since the last tick of the admin queue.
+    active: AtomicBool,
+    admin: UnboundedSender<Control>,
+}
+
+struct State {
+    configuration: u32,
+    status: u32,
+    features: BTreeMap<(u8, u32), u32>,
+    /// The connections of I/O queues, by queue identifier.
+    queues: BTreeMap<u16, UnboundedSender<Control>>,
+    /// I/O queues that the host may connect.
+    granted: u16,
+    keep_alive_ms: u32,
+}
+
+/// What a controller starts with.
+pub(crate) struct Start {
+    pub(crate) id: u16,
+    pub(crate) nqn: Arc<str>,
+    pub(crate) host_id: [u8; 16],
+    pub(crate) discovery: bool,
+    pub(crate) port: Port,
+    pub(crate) keep_alive_ms: u32,
+    pub(crate) admin: UnboundedSender<Control>,
+}
+
+impl Controller {
+    pub(crate) fn new(subsystem: Arc<Subsystem>, start: Start) -> Controller {
+        let Start { id, nqn, host_id, discovery, port, keep_alive_ms, admin } = start;
+        let initiator = InitiatorPort::Nvme { nqn: (*nqn).to_owned(), host_id };
+        Controller {
+            id,
+            // A host is one registrant, whatever ports it comes through.
+            host: Arc::new(NexusName { initiator, target_port: 0 }),
+            nqn,
+            subsystem,
+            discovery,
+            port,
+            events: Events::default(),
+            state: Mutex::new(State {
+                configuration: 0,
+                status: 0,
+                features: BTreeMap::new(),
+                queues: BTreeMap::new(),
+                granted: MAX_IO_QUEUES,
+                keep_alive_ms,
+            }),
+            view: RwLock::default(),
+            active: AtomicBool::new(true),
+            admin,
+        }
+    }
+
+    pub(crate) fn exports(&self) -> &Arc<Exports> {
+        &self.subsystem.exports
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        self.exports().clock()
+    }
+
+    /// The namespace with this identifier, if the host sees it.
+    pub(crate) fn path(&self, nsid: u32) -> Option<Arc<Path>> {
+        self.view.read().get(&nsid).cloned()
+    }
+
+    /// All namespaces that the host sees.
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.read().clone()
+    }
+
+    pub(crate) fn set_view(&self, view: View) {
+        *self.view.write() = Arc::new(view);
+    }
+
+    /// The controller identifier by which a registrant is listed.
+    pub(crate) fn id_of(&self, host: &InitiatorPort) -> u16 {
+        self.subsystem.listed_controller(host)
+    }
+
+    /// A command came by any queue.
+    pub(crate) fn set_active(&self) {
+        self.active.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a command came since the last call.
+    pub(crate) fn take_active(&self) -> bool {
+        self.active.swap(false, Ordering::Relaxed)
+    }
+
+    /// KATO in milliseconds; zero if there is no time-out.
+    pub(crate) fn keep_alive_ms(&self) -> u32 {
+        self.state.lock().keep_alive_ms
+    }
+
+    pub(crate) fn set_keep_alive_ms(&self, milliseconds: u32) {
+        self.state.lock().keep_alive_ms = milliseconds;
+    }
+
+    /// Whether it processes commands other than those of fabrics.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.lock().status & configuration::READY != 0
+    }
+
+    /// Grants I/O queues; returns how many (Base 5.27.1.5). The request counts from zero, and both kinds are paired.
+    pub(crate) fn grant_queues(&self, submission: u16, completion: u16) -> u16 {
+        let granted = submission.min(completion).saturating_add(1).min(MAX_IO_QUEUES);
+        self.state.lock().granted = granted;
+        granted
+    }
+
+    /// I/O queues that the host may connect.
+    pub(crate) fn granted_queues(&self) -> u16 {
+        self.state.lock().granted
+    }
+
+    /// Enters the connection of an I/O queue.
+    pub(crate) fn add_queue(&self, qid: u16, control: UnboundedSender<Control>) -> Result<(), Status> {
+        let mut state = self.state.lock();
+        if state.status & configuration::READY == 0 {
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        if qid == 0 || qid > state.granted {
+            return Err(Status::CONNECT_INVALID_PARAMETERS);
+        }
+        if state.queues.get(&qid).is_some_and(|other| !other.is_closed()) {
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        state.queues.insert(qid, control);
+        Ok(())
+    }
+
+    /// The connection of an I/O queue ended.
+    pub(crate) fn remove_queue(&self, qid: u16, control: &UnboundedSender<Control>) {
+        let mut state = self.state.lock();
+        if state.queues.get(&qid).is_some_and(|known| known.same_channel(control)) {
+            state.queues.remove(&qid);
+        }
+    }
+
+    /// Number of connected I/O queues.
+    pub(crate) fn connected_queues(&self) -> usize {
+        self.state.lock().queues.len()
+    }
+
+    /// Ends the connections of all I/O queues.
+    pub(crate) fn close_queues(&self, reason: &'static str) {
+        for control in std::mem::take(&mut self.state.lock().queues).into_values() {
+            // A connection that is ending does not receive any more.
+            let _gone = control.send(Control::Close(reason));
+        }
+    }
+
+    /// Ends the controller: its admin connection, and with it all others.
+    pub(crate) fn close(&self, reason: &'static str) {
+        let _gone = self.admin.send(Control::Close(reason));
+    }
+
+    /// A property (Base figure 35), and its size in bytes.
+    pub(crate) fn property(&self, offset: u32) -> Option<(u64, usize)> {
+        let state = self.state.lock();
+        Some(match offset {
+            property::CAP => (CAPABILITIES, 8),
+            property::VS => (VERSION.into(), 4),
+            property::CC => (state.configuration.into(), 4),
+            property::CSTS => (state.status.into(), 4),
+            property::NSSR => (0, 4),
+            property::CRTO => (READY_TIMEOUTS.into(), 4),
+            _ => return None,
+        })
+    }
+
+    /// Sets the Controller Configuration: enables, disables or shuts down the controller (Base 3.5 and 3.6).
+    pub(crate) fn configure(&self, new: u32) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.configuration, new);
+        let enabled = new & configuration::ENABLE != 0;
+        if enabled && before & configuration::ENABLE == 0 {
+            let fits = new & (configuration::COMMAND_SET | configuration::PAGE_SIZE) == 0;
+            state.status = if fits { configuration::READY } else { configuration::FATAL };
+        }
+        if new & configuration::SHUTDOWN != 0 && before & configuration::SHUTDOWN == 0 {
+            state.status |= configuration::SHUTDOWN_COMPLETE;
+        }
+        let reset = !enabled && before & configuration::ENABLE != 0;
+        if reset {
+            // A controller reset: features have their defaults again, and I/O queues are gone.
+            state.status = 0;
+            state.features.clear();
+            state.granted = MAX_IO_QUEUES;
+        }
+        drop(state);
+        if reset {
+            self.events.configure(0);
+            self.close_queues("the host resets its controller");
+        }
+    }
+
+    /// The current value of a feature that the controller only keeps.
+    pub(crate) fn feature(&self, row: &FeatureRow, nsid: u32) -> u32 {
+        self.state.lock().features.get(&(row.feature as u8, nsid)).copied().unwrap_or(row.default)
+    }
+
+    pub(crate) fn set_feature(&self, row: &FeatureRow, nsid: u32, value: u32) {
+        self.state.lock().features.insert((row.feature as u8, nsid), value);
+    }
+}

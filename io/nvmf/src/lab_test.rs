@@ -1,0 +1,413 @@
+//! A small initiator for tests: a connection without a socket, as bytes in both directions.
+
+use crate::connection::{Connection, ConnectionConfig};
+use crate::subsystem::{Subsystem, SubsystemIdentity};
+use block::mem::{MemArray, MemDisk};
+use block::{DiskId, Geometry};
+use bytes::BufMut;
+use export::{Clock, Exports, Sleep};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use transport::{Budget, Control};
+
+pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.io.ashlar:test";
+pub(crate) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host-a";
+pub(crate) const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:host-b";
+pub(crate) const STRANGER: &str = "nqn.2014-08.org.nvmexpress:uuid:stranger";
+pub(crate) const BLOCK: usize = 512;
+pub(crate) const BLOCKS: u64 = 1 << 20;
+
+/// A clock that advances with each reading.
+#[derive(Default)]
+struct FastClock(AtomicU64);
+
+impl Clock for FastClock {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(1000, Ordering::Relaxed)
+    }
+
+    fn sleep_until(&self, _: u64) -> Sleep {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// A subsystem over disks in memory: two hosts see disk 1 as namespace 1, the first also disk 2 as namespace 2.
+pub(crate) struct World {
+    pub(crate) exports: Arc<Exports>,
+    pub(crate) subsystem: Arc<Subsystem>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) disks: Vec<MemDisk>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let exports = Exports::new(Arc::new(FastClock::default()));
+        let store = MemArray::new();
+        let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
+        let disks: Vec<MemDisk> = (1..4).map(|id| store.create(DiskId(id), geometry)).collect();
+        disks.iter().for_each(|disk| exports.add_volume(Arc::new(disk.clone())));
+        exports.set_mappings(HOST, BTreeMap::from([(0, DiskId(1)), (1, DiskId(2))]));
+        exports.set_mappings(OTHER, BTreeMap::from([(0, DiskId(1))]));
+        let identity = SubsystemIdentity {
+            nqn: SUBSYSTEM.into(),
+            serial: "0123456789ab".into(),
+            model: "ALL-FLASH ARRAY".into(),
+            revision: "1".into(),
+            first_port: 1,
+        };
+        let subsystem = Subsystem::new(identity, exports.clone());
+        subsystem.set_hosts([HOST, OTHER].map(str::to_owned).into());
+        subsystem.set_portals(vec![([127, 0, 0, 1], 4420).into(), ([127, 0, 0, 1], 8009).into()]);
+        Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks }
+    }
+
+    /// A connection that has sent nothing.
+    pub(crate) fn open(&self) -> Host {
+        let (control, receiver) = unbounded_channel();
+        let connection = Connection::new(ConnectionConfig {
+            subsystem: self.subsystem.clone(),
+            budget: self.budget.clone(),
+            portal: 1,
+            local: ([127, 0, 0, 1], 4420).into(),
+            peer: ([127, 0, 0, 1], 50_000).into(),
+            control,
+        });
+        Host { connection, receiver, digests: (false, false), came: Vec::new(), next_cid: 1 }
+    }
+
+    /// A host with an enabled controller: the admin queue, and one I/O queue.
+    pub(crate) fn connected(&self, nqn: &str) -> (Host, Host) {
+        let mut admin = self.open();
+        admin.initialize((false, false));
+        let id = admin.connect(nqn, SUBSYSTEM, 0, 0xFFFF, 32).unwrap();
+        assert_eq!(admin.run(property_set(0x14, 0x0046_0001)).status, 0);
+        let mut io = self.open();
+        io.initialize((false, false));
+        io.connect(nqn, SUBSYSTEM, 1, id, 128).unwrap();
+        (admin, io)
+    }
+}
+
+/// A command as a host builds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Cmd {
+    pub(crate) bytes: [u8; 64],
+    pub(crate) data: Vec<u8>,
+    pub(crate) in_capsule: bool,
+}
+
+impl Cmd {
+    pub(crate) fn new(opcode: u8, nsid: u32) -> Self {
+        let mut bytes = [0; 64];
+        bytes[0] = opcode;
+        bytes[1] = 0x40;
+        bytes[4..8].copy_from_slice(&nsid.to_le_bytes());
+        Self { bytes, data: Vec::new(), in_capsule: false }
+    }
+
+    pub(crate) fn dword(mut self, index: usize, value: u32) -> Self {
+        self.bytes[4 * index..4 * index + 4].copy_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn run_of(self, lba: u64, blocks: u32) -> Self {
+        self.dword(10, lba as u32).dword(11, (lba >> 32) as u32).dword(12, blocks - 1)
+    }
+
+    /// Data from the host: in the capsule, or by R2T.
+    pub(crate) fn out(mut self, data: Vec<u8>, in_capsule: bool) -> Self {
+        self.bytes[39] = if in_capsule { 0x01 } else { 0x5A };
+        let length = data.len() as u32;
+        (self.data, self.in_capsule) = (data, in_capsule);
+        self.dword(8, length)
+    }
+
+    /// Data for the host.
+    pub(crate) fn wants(mut self, bytes: u32) -> Self {
+        self.bytes[39] = 0x5A;
+        self.dword(8, bytes)
+    }
+
+    pub(crate) fn fuse(mut self, part: u8) -> Self {
+        self.bytes[1] |= part;
+        self
+    }
+
+    pub(crate) fn cid(mut self, cid: u16) -> Self {
+        self.bytes[2..4].copy_from_slice(&cid.to_le_bytes());
+        self
+    }
+}
+
+pub(crate) fn read(nsid: u32, lba: u64, blocks: u32) -> Cmd {
+    Cmd::new(0x02, nsid).run_of(lba, blocks).wants(blocks * BLOCK as u32)
+}
+
+pub(crate) fn write(nsid: u32, lba: u64, data: Vec<u8>, in_capsule: bool) -> Cmd {
+    let blocks = (data.len() / BLOCK) as u32;
+    Cmd::new(0x01, nsid).run_of(lba, blocks).out(data, in_capsule)
+}
+
+pub(crate) fn property_set(offset: u32, value: u32) -> Cmd {
+    Cmd::new(0x7F, 0).dword(11, offset).dword(12, value)
+}
+
+pub(crate) fn property_get(offset: u32, eight: bool) -> Cmd {
+    Cmd::new(0x7F, 4).dword(10, u32::from(eight)).dword(11, offset)
+}
+
+pub(crate) fn identify(cns: u8, nsid: u32) -> Cmd {
+    Cmd::new(0x06, nsid).dword(10, cns.into()).wants(4096)
+}
+
+pub(crate) fn log_page(page: u8, bytes: u32, offset: u64) -> Cmd {
+    let dwords = bytes / 4 - 1;
+    Cmd::new(0x02, u32::MAX).dword(10, u32::from(page) | dwords << 16).dword(12, offset as u32).wants(bytes)
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) cid: u16,
+    /// Status code type and code, without "do not retry": 0x285 is Compare Failure.
+    pub(crate) status: u16,
+    pub(crate) retry: bool,
+    pub(crate) result: u64,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A PDU that came from the controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Came {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) header: Vec<u8>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// The host's side of one connection.
+pub(crate) struct Host {
+    pub(crate) connection: Connection,
+    pub(crate) receiver: UnboundedReceiver<Control>,
+    digests: (bool, bool),
+    /// Bytes that came and are not parsed.
+    came: Vec<u8>,
+    next_cid: u16,
+}
+
+impl Host {
+    /// Puts bytes into the connection, and polls it until nothing happens.
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.connection.wants_input() {
+            let mut space = self.connection.space();
+            let count = bytes.len().min(space.remaining_mut());
+            assert_ne!(count, 0, "no room though it wants input");
+            space.put_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            self.connection.received();
+            self.turn();
+        }
+    }
+
+    /// Polls tasks and takes what is sent.
+    pub(crate) fn turn(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..1000 {
+            while let Ok(Control::Close(reason)) = self.receiver.try_recv() {
+                self.connection.close(reason);
+            }
+            let mut progress = self.connection.poll_tasks(&mut context).is_ready();
+            while self.connection.wants_output() {
+                let part: Vec<u8> =
+                    self.connection.slices().iter().flat_map(|slice| slice.to_vec()).collect();
+                self.connection.sent(part.len());
+                self.came.extend(part);
+                progress = true;
+            }
+            if !progress {
+                return;
+            }
+            self.connection.proceed();
+        }
+        panic!("the connection never rests");
+    }
+
+    /// The next whole PDU that came.
+    pub(crate) fn next(&mut self) -> Option<Came> {
+        let length = u32::from_le_bytes(self.came.get(4..8)?.try_into().unwrap()) as usize;
+        let bytes: Vec<u8> = self.came.drain(..length).collect();
+        let (kind, flags, header, offset) =
+            (bytes[0], bytes[1], usize::from(bytes[2]), usize::from(bytes[3]));
+        if flags & 1 != 0 {
+            assert_eq!(bytes[header..header + 4], transport::digest(&bytes[..header]), "header digest");
+        }
+        let end = length - if flags & 2 != 0 { 4 } else { 0 };
+        let data = match kind {
+            7 => bytes[offset..end].to_vec(),
+            3 => bytes[header..].to_vec(),
+            _ => Vec::new(),
+        };
+        if flags & 2 != 0 {
+            assert_eq!(bytes[end..], transport::digest(&data), "data digest");
+        }
+        Some(Came { kind, flags, header: bytes[..header].to_vec(), data })
+    }
+
+    /// A PDU with the digests of the connection.
+    pub(crate) fn pdu(&self, kind: u8, fields: &[u8], data: &[u8], flags: u8) -> Vec<u8> {
+        let header = 8 + fields.len();
+        let mut out = vec![kind, flags | u8::from(self.digests.0), header as u8, 0, 0, 0, 0, 0];
+        out.extend_from_slice(fields);
+        let offset = header + if self.digests.0 { 4 } else { 0 };
+        let mut length = offset + data.len();
+        if !data.is_empty() {
+            out[3] = offset as u8;
+            if self.digests.1 {
+                out[1] |= 2;
+                length += 4;
+            }
+        }
+        out[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+        if self.digests.0 {
+            let digest = transport::digest(&out);
+            out.extend_from_slice(&digest);
+        }
+        out.extend_from_slice(data);
+        if self.digests.1 && !data.is_empty() {
+            out.extend_from_slice(&transport::digest(data));
+        }
+        out
+    }
+
+    pub(crate) fn initialize(&mut self, digests: (bool, bool)) {
+        let mut fields = [0; 120];
+        fields[3] = u8::from(digests.0) | u8::from(digests.1) << 1;
+        let pdu = self.pdu(0, &fields, &[], 0);
+        self.send(&pdu);
+        let response = self.next().expect("ICResp");
+        assert_eq!((response.kind, response.header[11]), (1, fields[3]));
+        self.digests = digests;
+    }
+
+    /// Sends a capsule, with its data if it has them there; returns its command identifier.
+    pub(crate) fn submit(&mut self, cmd: &Cmd) -> u16 {
+        let mut bytes = cmd.bytes;
+        let mut cid = u16::from_le_bytes([bytes[2], bytes[3]]);
+        if cid == 0 {
+            cid = self.next_cid;
+            self.next_cid = self.next_cid.wrapping_add(1).max(1);
+            bytes[2..4].copy_from_slice(&cid.to_le_bytes());
+        }
+        let pdu = self.pdu(4, &bytes, if cmd.in_capsule { &cmd.data } else { &[] }, 0);
+        self.send(&pdu);
+        cid
+    }
+
+    /// Sends a part of the data of an R2T.
+    pub(crate) fn data(&mut self, r2t: &Came, data: &[u8], offset: u32, last: bool) {
+        let mut fields = r2t.header[8..12].to_vec();
+        fields.extend_from_slice(&offset.to_le_bytes());
+        fields.extend_from_slice(&(data.len() as u32).to_le_bytes());
+        fields.extend_from_slice(&[0; 4]);
+        let pdu = self.pdu(6, &fields, data, if last { 4 } else { 0 });
+        self.send(&pdu);
+    }
+
+    /// Sends a command and waits for its end.
+    pub(crate) fn run(&mut self, cmd: Cmd) -> End {
+        let cid = self.submit(&cmd);
+        let end = self.end(&cmd);
+        assert_eq!(end.cid, cid);
+        end
+    }
+
+    /// The end of the next command; its data are sent when they are requested.
+    pub(crate) fn end(&mut self, cmd: &Cmd) -> End {
+        let mut data = Vec::new();
+        for _ in 0..10_000 {
+            let Some(came) = self.next() else {
+                self.turn();
+                continue;
+            };
+            match came.kind {
+                9 => {
+                    let part = cmd.data.len().div_ceil(2).min(256 << 10);
+                    for (index, piece) in cmd.data.chunks(part).enumerate() {
+                        let offset = index * part;
+                        self.data(&came, piece, offset as u32, offset + piece.len() == cmd.data.len());
+                    }
+                }
+                7 => {
+                    let offset = u32::from_le_bytes(came.header[12..16].try_into().unwrap()) as usize;
+                    assert_eq!(offset, data.len(), "data in order");
+                    data.extend(came.data);
+                    if came.flags & 8 != 0 {
+                        let cid = u16::from_le_bytes([came.header[8], came.header[9]]);
+                        return End { cid, data, ..End::default() };
+                    }
+                }
+                5 => return End { data, ..completion(&came) },
+                other => panic!("PDU type {other}: {came:?}, {:?}", self.connection.ended()),
+            }
+        }
+        panic!("no end of {cmd:?}: {:?}", self.connection.ended());
+    }
+
+    /// The completion that has come, if there is one.
+    pub(crate) fn completion(&mut self) -> Option<End> {
+        self.turn();
+        self.next().map(|came| {
+            assert_eq!(came.kind, 5, "{came:?}");
+            completion(&came)
+        })
+    }
+
+    pub(crate) fn connect(
+        &mut self,
+        nqn: &str,
+        subsystem: &str,
+        qid: u16,
+        controller: u16,
+        entries: u16,
+    ) -> Result<u16, End> {
+        let mut data = vec![0; 1024];
+        data[..16].copy_from_slice(&host_id(nqn));
+        data[16..18].copy_from_slice(&controller.to_le_bytes());
+        data[256..256 + subsystem.len()].copy_from_slice(subsystem.as_bytes());
+        data[512..512 + nqn.len()].copy_from_slice(nqn.as_bytes());
+        let cmd = Cmd::new(0x7F, 1)
+            .dword(10, u32::from(qid) << 16)
+            .dword(11, u32::from(entries - 1))
+            .dword(12, if qid == 0 { 5000 } else { 0 })
+            .out(data, true);
+        let end = self.run(cmd);
+        if end.status == 0 { Ok(end.result as u16) } else { Err(end) }
+    }
+}
+
+/// The host identifier of a host.
+pub(crate) fn host_id(nqn: &str) -> [u8; 16] {
+    let mut id = [0x11; 16];
+    id[15] = nqn.bytes().last().unwrap_or(0);
+    id
+}
+
+fn completion(came: &Came) -> End {
+    let entry = &came.header[8..];
+    let status = u16::from_le_bytes([entry[14], entry[15]]) >> 1;
+    End {
+        cid: u16::from_le_bytes([entry[12], entry[13]]),
+        status: status & 0x7FF,
+        retry: status & 1 << 14 == 0,
+        result: u64::from_le_bytes(entry[..8].try_into().unwrap()),
+        data: Vec::new(),
+    }
+}
+
+/// Hosts by name, for the access list.
+pub(crate) fn hosts(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}

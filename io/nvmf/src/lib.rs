@@ -1,0 +1,48 @@
+//! An NVMe/TCP target (NVM Express Base 2.0, NVM Command Set 1.0, NVMe TCP Transport 1.0): from bytes on sockets to block
+//! operations and back.
+//!
+//! A [`Server`] listens on portals; each connection is a [`Connection`] without sockets, driven by [`transport`], and after its
+//! Connect a queue of a controller of the [`Subsystem`]. Which host sees which volume, limits, reservations and events come from
+//! [`export`].
+
+mod admin;
+mod command;
+mod connection;
+mod controller;
+mod copy;
+mod discovery;
+mod encoding;
+mod event;
+mod execute;
+mod fabrics;
+mod features;
+mod fused;
+mod identify;
+mod log_pages;
+mod path;
+mod pdu;
+mod queue;
+mod read_write;
+mod reservation;
+mod server;
+mod spec;
+mod sqe;
+mod status;
+mod subsystem;
+mod wire;
+
+pub use connection::{Connection, ConnectionConfig};
+pub use server::Server;
+pub use spec::nqn;
+pub use subsystem::{ControllerInfo, Subsystem, SubsystemIdentity};
+
+#[cfg(test)]
+mod connection_test;
+#[cfg(test)]
+mod lab_test;
+#[cfg(test)]
+mod malformed_test;
+#[cfg(test)]
+mod reservation_test;
+#[cfg(test)]
+mod spec_test;

@@ -1,0 +1,148 @@
+//! The NVMe/TCP target as a whole: its configuration, portals and connections.
+
+use crate::connection::{Connection, ConnectionConfig};
+use crate::subsystem::Subsystem;
+use bytes::BytesMut;
+use bytes::buf::Limit;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Context;
+use tokio::sync::mpsc::UnboundedSender;
+use transport::{Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Portals, Service, Shard};
+
+/// A server of NVMe/TCP.
+pub struct Server {
+    subsystem: Arc<Subsystem>,
+    budget: Arc<Budget>,
+    portals: Mutex<Option<Portals>>,
+}
+
+impl Server {
+    /// A server that does not listen yet. `budget` is the memory of all connections.
+    pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self { subsystem, budget, portals: Mutex::default() })
+    }
+
+    /// The subsystem.
+    pub fn subsystem(&self) -> &Arc<Subsystem> {
+        &self.subsystem
+    }
+
+    /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`]. A portal with the port
+    /// 8009 serves discovery only, the others both. Returns the bound addresses in the given order.
+    ///
+    /// # Errors
+    /// The system's error for an address that can't be bound; then nothing is served.
+    ///
+    /// # Panics
+    /// Without a shard, or if it is called a second time.
+    pub async fn serve(
+        self: &Arc<Self>,
+        addresses: &[SocketAddr],
+        shards: Vec<Shard>,
+        limits: ConnectionLimits,
+    ) -> io::Result<Vec<SocketAddr>> {
+        let mut portals = Portals::bind(addresses, shards, limits).await?;
+        let addresses = portals.addresses().to_vec();
+        self.subsystem.set_portals(addresses.clone());
+        portals.serve(self)?;
+        let before = self.portals.lock().replace(portals);
+        assert!(before.is_none(), "a server serves once");
+        Ok(addresses)
+    }
+
+    /// Stops listening and ends all connections. NVMe has no notice of a shutdown: hosts reconnect.
+    pub async fn shutdown(&self) {
+        let portals = self.portals.lock().take();
+        if let Some(portals) = portals {
+            portals.close(0).await;
+        }
+    }
+}
+
+impl Service for Server {
+    type Link = ServerLink;
+
+    fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<ServerLink> {
+        let Peer { portal, peer, local } = peer;
+        let (subsystem, budget) = (self.subsystem.clone(), self.budget.clone());
+        let setup = ConnectionConfig { subsystem, budget, portal, local, peer, control };
+        Ok(ServerLink { connection: Connection::new(setup), peer, host: None })
+    }
+
+    fn refused(&self, peer: Peer) {
+        tracing::warn!(peer = %peer.peer, "too many connections");
+    }
+}
+
+/// A connection of a server.
+pub struct ServerLink {
+    connection: Connection,
+    peer: SocketAddr,
+    /// NQN of the host, once it is known.
+    host: Option<String>,
+}
+
+impl Link for ServerLink {
+    fn space(&mut self) -> Limit<&mut BytesMut> {
+        self.connection.space()
+    }
+
+    fn wants_input(&self) -> bool {
+        self.connection.wants_input()
+    }
+
+    fn received(&mut self) {
+        self.connection.received();
+    }
+
+    fn proceed(&mut self) {
+        self.connection.proceed();
+    }
+
+    fn poll_tasks(&mut self, slot: &ConnectionSlot, cx: &mut Context<'_>) -> bool {
+        if self.host.is_none()
+            && let Some(host) = self.connection.host()
+        {
+            self.host = Some(host.to_owned());
+            slot.set_host();
+        }
+        self.connection.poll_tasks(cx).is_ready()
+    }
+
+    fn wants_output(&self) -> bool {
+        self.connection.wants_output()
+    }
+
+    fn slices(&self) -> SmallVec<[IoSlice<'_>; 96]> {
+        self.connection.slices()
+    }
+
+    fn sent(&mut self, bytes: usize) {
+        self.connection.sent(bytes);
+    }
+
+    fn tick(&mut self) {
+        self.connection.tick();
+    }
+
+    fn close(&mut self, reason: &'static str) {
+        self.connection.close(reason);
+    }
+
+    fn shut_down(&mut self, _: u16) {
+        self.connection.close("shutting down");
+    }
+
+    fn ended(&self) -> Option<String> {
+        self.connection.ended().map(str::to_owned)
+    }
+
+    fn finish(self, reason: &str) -> bool {
+        tracing::info!(peer = %self.peer, host = self.host.as_deref().unwrap_or(""), reason, "connection closed");
+        self.host.is_some()
+    }
+}

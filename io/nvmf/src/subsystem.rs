@@ -1,0 +1,333 @@
+//! The NVM subsystem: a front end of the exported volumes, with the controllers of all hosts, and what each host sees.
+//!
+//! There is one subsystem. A volume that is mapped to a host under number *n* is namespace *n* + 1 of all controllers of that
+//! host, and of no other: namespace identifiers start at one, mappings at zero.
+
+use crate::controller::{Controller, Port, Start};
+use crate::event::{EventKind, ReservationNotice};
+use crate::path::{Path, View};
+use crate::spec::{DISCOVERY_PORT, MAX_NAMESPACES};
+use crate::status::Status;
+use block::DiskId;
+use export::reservation::{Change, Notice};
+use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use tokio::sync::mpsc::UnboundedSender;
+use transport::Control;
+
+/// Controllers of one host that is not known, and of discovery in all.
+const MAX_DISCOVERY_CONTROLLERS: usize = 256;
+/// The controller identifier of a registrant without a controller, or with several (Base figure 414).
+const ANY_CONTROLLER: u16 = 0xFFFF;
+/// The largest controller identifier (Base 3.1.3.3): higher ones have a meaning of their own.
+const MAX_CONTROLLER_ID: u16 = 0xFFEF;
+
+/// Names by which the subsystem identifies itself.
+#[derive(Clone, Debug)]
+pub struct SubsystemIdentity {
+    /// NQN of the subsystem.
+    pub nqn: String,
+    /// Serial number, at most 20 ASCII characters.
+    pub serial: String,
+    /// Model number, at most 40 ASCII characters.
+    pub model: String,
+    /// Firmware revision, at most 8 ASCII characters.
+    pub revision: String,
+    /// Relative identifier of the target port of the first portal; those of other transports are lower.
+    pub first_port: u16,
+}
+
+/// A controller, for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerInfo {
+    /// NQN of the host.
+    pub host: String,
+    /// Controller identifier.
+    pub id: u16,
+    /// Number of the portal, from 1.
+    pub portal: u16,
+    /// Relative identifier of the target port.
+    pub port: u16,
+    /// The host's address.
+    pub peer: SocketAddr,
+    /// Connected I/O queues.
+    pub queues: usize,
+}
+
+/// The NVM subsystem.
+pub struct Subsystem {
+    pub(crate) identity: SubsystemIdentity,
+    pub(crate) exports: Arc<Exports>,
+    state: Mutex<State>,
+}
+
+/// Locked after the registry of the exports, if both are.
+#[derive(Default)]
+struct State {
+    controllers: BTreeMap<u16, Arc<Controller>>,
+    last_id: u16,
+    hosts: BTreeSet<String>,
+    portals: Vec<SocketAddr>,
+    /// GENCTR of the discovery log page.
+    generation: u64,
+    /// Counts changes of the log page of asymmetric access.
+    access_changes: u64,
+}
+
+impl Subsystem {
+    /// A subsystem that no host may connect to yet.
+    pub fn new(identity: SubsystemIdentity, exports: Arc<Exports>) -> Arc<Subsystem> {
+        let subsystem = Arc::new(Subsystem { identity, exports, state: Mutex::default() });
+        let front_end: Weak<Subsystem> = Arc::downgrade(&subsystem);
+        subsystem.exports.add_front_end(front_end);
+        subsystem
+    }
+
+    /// Sets the hosts that may connect, by NQN. Controllers of hosts that were removed end. Discovery controllers are
+    /// notified of what their host sees now.
+    pub fn set_hosts(&self, hosts: BTreeSet<String>) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.hosts, hosts);
+        let changed: BTreeSet<String> = before.symmetric_difference(&state.hosts).cloned().collect();
+        if changed.is_empty() {
+            return;
+        }
+        state.generation += 1;
+        for controller in state.controllers.values().filter(|it| changed.contains(&*it.nqn)) {
+            match controller.discovery {
+                true => controller.events.raise(EventKind::Discovery),
+                false => controller.close("access changed"),
+            }
+        }
+    }
+
+    /// Sets the addresses that hosts connect to.
+    pub(crate) fn set_portals(&self, portals: Vec<SocketAddr>) {
+        let mut state = self.state.lock();
+        state.portals = portals;
+        state.generation += 1;
+    }
+
+    /// The generation of the discovery log page, and the portals for I/O with their numbers; none for a host that may not
+    /// connect.
+    pub(crate) fn discovery(&self, host: &str) -> (u64, Vec<(u16, SocketAddr)>) {
+        let state = self.state.lock();
+        let portals = (1..).zip(state.portals.iter().copied());
+        let for_io = portals.filter(|(_, address)| address.port() != DISCOVERY_PORT);
+        let visible = if state.hosts.contains(host) { for_io.collect() } else { Vec::new() };
+        (state.generation, visible)
+    }
+
+    /// Whether a portal serves discovery only.
+    pub(crate) fn is_for_discovery(&self, portal: u16) -> bool {
+        let index = usize::from(portal).wrapping_sub(1);
+        self.state.lock().portals.get(index).is_some_and(|address| address.port() == DISCOVERY_PORT)
+    }
+
+    /// Creates a controller for a host.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        (nqn, host_id): (&str, [u8; 16]),
+        discovery: bool,
+        port: Port,
+        (keep_alive_ms, admin): (u32, UnboundedSender<Control>),
+    ) -> Result<Arc<Controller>, Status> {
+        let created = self.exports.read(|registry| {
+            let mut state = self.state.lock();
+            if !discovery && !state.hosts.contains(nqn) {
+                return Err(Status::CONNECT_INVALID_HOST);
+            }
+            let discoveries = state.controllers.values().filter(|it| it.discovery).count();
+            if discovery && discoveries >= MAX_DISCOVERY_CONTROLLERS {
+                return Err(Status::CONNECT_CONTROLLER_BUSY);
+            }
+            let id = state.free_id().ok_or(Status::CONNECT_CONTROLLER_BUSY)?;
+            let start = Start { id, nqn: nqn.into(), host_id, discovery, port, keep_alive_ms, admin };
+            let controller = Arc::new(Controller::new(self.clone(), start));
+            if !discovery {
+                rebuild(&controller, registry);
+            }
+            state.controllers.insert(id, controller.clone());
+            Ok(controller)
+        })?;
+        tracing::info!(host = nqn, controller = created.id, discovery, peer = %port.peer, "connected");
+        Ok(created)
+    }
+
+    /// The controller that an I/O queue is to belong to.
+    pub(crate) fn controller(&self, id: u16) -> Option<Arc<Controller>> {
+        self.state.lock().controllers.get(&id).filter(|controller| !controller.discovery).cloned()
+    }
+
+    /// Ends a controller.
+    pub(crate) fn disconnect(&self, controller: &Arc<Controller>) {
+        self.state.lock().controllers.remove(&controller.id);
+        controller.close_queues("the controller has ended");
+        controller.view().values().for_each(|path| path.close());
+        controller.set_view(View::new());
+    }
+
+    /// The controllers of hosts, by identifier; without those of discovery.
+    pub fn controllers(&self) -> Vec<ControllerInfo> {
+        let state = self.state.lock();
+        let info = |controller: &Arc<Controller>| ControllerInfo {
+            host: (*controller.nqn).to_owned(),
+            id: controller.id,
+            portal: controller.port.portal,
+            port: controller.port.number,
+            peer: controller.port.peer,
+            queues: controller.connected_queues(),
+        };
+        state.controllers.values().filter(|controller| !controller.discovery).map(info).collect()
+    }
+
+    /// The identifiers of the controllers of a host, for display to that host.
+    pub(crate) fn controller_ids(&self, nqn: &str) -> Vec<u16> {
+        let state = self.state.lock();
+        let own = state.controllers.values().filter(|it| !it.discovery && *it.nqn == *nqn);
+        own.map(|controller| controller.id).collect()
+    }
+
+    /// The controller identifier by which a registrant is listed.
+    pub(crate) fn listed_controller(&self, host: &InitiatorPort) -> u16 {
+        let state = self.state.lock();
+        let own = state.controllers.values().filter(|it| !it.discovery && it.host.initiator == *host);
+        let mut ids = own.map(|controller| controller.id);
+        match (ids.next(), ids.next()) {
+            (Some(id), None) => id,
+            _ => ANY_CONTROLLER,
+        }
+    }
+
+    /// Changes of the log page of asymmetric access so far.
+    pub(crate) fn access_changes(&self) -> u64 {
+        self.state.lock().access_changes
+    }
+
+    /// Every path to a volume, with its controller.
+    fn paths(&self, volume: DiskId) -> Vec<(Arc<Controller>, Arc<Path>)> {
+        let controllers: Vec<_> = self.state.lock().controllers.values().cloned().collect();
+        let paths = controllers.into_iter().flat_map(|controller| {
+            let view = controller.view();
+            let of = view.values().filter(|path| path.volume.id() == volume).cloned().collect::<Vec<_>>();
+            of.into_iter().map(move |path| (controller.clone(), path))
+        });
+        paths.collect()
+    }
+}
+
+impl State {
+    /// An unused controller identifier. Identifiers are used in turn, so that one is not soon used again.
+    fn free_id(&mut self) -> Option<u16> {
+        let after = self.last_id;
+        let candidates = (1..=MAX_CONTROLLER_ID).map(|step| (after + step - 1) % MAX_CONTROLLER_ID + 1);
+        let id = candidates.into_iter().find(|id| !self.controllers.contains_key(id))?;
+        self.last_id = id;
+        Some(id)
+    }
+}
+
+/// Makes the view of a controller that of its host's mappings; returns the namespaces that appeared or changed, and whether
+/// any appeared.
+fn rebuild(controller: &Controller, registry: &Registry) -> (Vec<u32>, bool) {
+    let old = controller.view();
+    let (mut new, mut changed, mut appeared) = (View::new(), Vec::new(), false);
+    for (number, mapping) in registry.mappings(&controller.nqn).take(MAX_NAMESPACES) {
+        let Some(volume) = registry.volume(mapping.disk) else { continue };
+        let nsid = u32::from(number) + 1;
+        let kept = old.get(&nsid).filter(|path| Arc::ptr_eq(&path.volume, volume)).cloned();
+        if let Some(path) = &kept
+            && path.set_read_only(mapping.read_only)
+        {
+            changed.push(nsid);
+        }
+        let path = kept.unwrap_or_else(|| {
+            appeared = true;
+            changed.push(nsid);
+            let name = (controller.nqn.clone(), controller.port.number);
+            Path::open(nsid, volume.clone(), controller.host.clone(), name, mapping.read_only)
+        });
+        new.insert(nsid, path);
+    }
+    let stays = |nsid: &u32, path: &Arc<Path>| new.get(nsid).is_some_and(|kept| Arc::ptr_eq(kept, path));
+    for (nsid, path) in old.iter().filter(|(nsid, path)| !stays(nsid, path)) {
+        path.close();
+        changed.push(*nsid);
+    }
+    controller.set_view(new);
+    (changed, appeared)
+}
+
+/// The notification of a reservation notice.
+fn notification(notice: Notice) -> ReservationNotice {
+    match notice {
+        Notice::ReservationPreempted => ReservationNotice::ReservationPreempted,
+        Notice::ReservationReleased => ReservationNotice::ReservationReleased,
+        Notice::RegistrationPreempted => ReservationNotice::RegistrationPreempted,
+    }
+}
+
+impl FrontEnd for Subsystem {
+    fn mappings_changed(&self, registry: &Registry) {
+        let mut state = self.state.lock();
+        let controllers: Vec<_> = state.controllers.values().filter(|it| !it.discovery).cloned().collect();
+        for controller in controllers {
+            let (changed, appeared) = rebuild(&controller, registry);
+            if changed.is_empty() {
+                continue;
+            }
+            state.access_changes += 1;
+            controller.events.namespaces_changed(changed);
+            if appeared {
+                // A host uses a namespace only once it knows the state of its group.
+                controller.events.raise(EventKind::Access);
+            }
+        }
+    }
+
+    fn limits_changed(&self, _: &Registry) {
+        let state = self.state.lock();
+        for controller in state.controllers.values() {
+            controller.view().values().for_each(|path| path.refresh());
+        }
+    }
+
+    fn notify(&self, volume: DiskId, event: Event) {
+        for (controller, path) in self.paths(volume) {
+            match event {
+                Event::CapacityChanged | Event::ContentReplaced => {
+                    controller.events.namespaces_changed([path.nsid]);
+                }
+                // Hosts see how full the pool is in the health log page.
+                Event::ThresholdCrossed => {}
+                Event::StateCleared => {
+                    path.refresh();
+                    controller.events.reservation_changed(path.nsid, ReservationNotice::ReservationPreempted);
+                }
+            }
+        }
+    }
+
+    fn reservations_changed(&self, volume: DiskId, _: &NexusName, change: &Change) -> Sleep {
+        let paths = self.paths(volume);
+        for (controller, path) in &paths {
+            path.refresh();
+            let own = change.notices.iter().filter(|(host, _)| *host == *path.host);
+            own.for_each(|(_, notice)| {
+                if !controller.masks_notice(path.nsid, notification(*notice)) {
+                    controller.events.reservation_changed(path.nsid, notification(*notice));
+                }
+            });
+        }
+        // Writes that began under the rights before end first: nothing of a preempted host comes after.
+        Box::pin(async move {
+            for (_, path) in paths.iter().filter(|(_, path)| path.check(crate::path::Access::Write).is_err())
+            {
+                std::future::poll_fn(|cx| path.poll_idle(cx)).await;
+            }
+        })
+    }
+}
