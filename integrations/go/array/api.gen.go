@@ -18,21 +18,42 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AlertState.
+const (
+	Acknowledged AlertState = "acknowledged"
+	Closed       AlertState = "closed"
+	Open         AlertState = "open"
+)
+
+// Valid indicates whether the value is a known member of the AlertState enum.
+func (e AlertState) Valid() bool {
+	switch e {
+	case Acknowledged:
+		return true
+	case Closed:
+		return true
+	case Open:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ArrayHealth.
 const (
-	Critical ArrayHealth = "critical"
-	Ok       ArrayHealth = "ok"
-	Warning  ArrayHealth = "warning"
+	ArrayHealthCritical ArrayHealth = "critical"
+	ArrayHealthOk       ArrayHealth = "ok"
+	ArrayHealthWarning  ArrayHealth = "warning"
 )
 
 // Valid indicates whether the value is a known member of the ArrayHealth enum.
 func (e ArrayHealth) Valid() bool {
 	switch e {
-	case Critical:
+	case ArrayHealthCritical:
 		return true
-	case Ok:
+	case ArrayHealthOk:
 		return true
-	case Warning:
+	case ArrayHealthWarning:
 		return true
 	default:
 		return false
@@ -63,6 +84,66 @@ func (e Compression) Valid() bool {
 	}
 }
 
+// Defines values for Destination0Kind.
+const (
+	Webhook Destination0Kind = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the Destination0Kind enum.
+func (e Destination0Kind) Valid() bool {
+	switch e {
+	case Webhook:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Destination1Kind.
+const (
+	Syslog Destination1Kind = "syslog"
+)
+
+// Valid indicates whether the value is a known member of the Destination1Kind enum.
+func (e Destination1Kind) Valid() bool {
+	switch e {
+	case Syslog:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Destination2Kind.
+const (
+	Email Destination2Kind = "email"
+)
+
+// Valid indicates whether the value is a known member of the Destination2Kind enum.
+func (e Destination2Kind) Valid() bool {
+	switch e {
+	case Email:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Destination3Kind.
+const (
+	Snmp Destination3Kind = "snmp"
+)
+
+// Valid indicates whether the value is a known member of the Destination3Kind enum.
+func (e Destination3Kind) Valid() bool {
+	switch e {
+	case Snmp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DiskKind.
 const (
 	DiskKindSnapshot DiskKind = "snapshot"
@@ -83,22 +164,64 @@ func (e DiskKind) Valid() bool {
 
 // Defines values for Encryption.
 const (
-	File       Encryption = "file"
-	Kmip       Encryption = "kmip"
-	None       Encryption = "none"
-	Passphrase Encryption = "passphrase"
+	EncryptionFile       Encryption = "file"
+	EncryptionKmip       Encryption = "kmip"
+	EncryptionNone       Encryption = "none"
+	EncryptionPassphrase Encryption = "passphrase"
 )
 
 // Valid indicates whether the value is a known member of the Encryption enum.
 func (e Encryption) Valid() bool {
 	switch e {
-	case File:
+	case EncryptionFile:
 		return true
-	case Kmip:
+	case EncryptionKmip:
 		return true
-	case None:
+	case EncryptionNone:
 		return true
-	case Passphrase:
+	case EncryptionPassphrase:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MailProtection.
+const (
+	MailProtectionNone     MailProtection = "none"
+	MailProtectionStarttls MailProtection = "starttls"
+	MailProtectionTLS      MailProtection = "tls"
+)
+
+// Valid indicates whether the value is a known member of the MailProtection enum.
+func (e MailProtection) Valid() bool {
+	switch e {
+	case MailProtectionNone:
+		return true
+	case MailProtectionStarttls:
+		return true
+	case MailProtectionTLS:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Severity.
+const (
+	SeverityCritical Severity = "critical"
+	SeverityInfo     Severity = "info"
+	SeverityWarning  Severity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the Severity enum.
+func (e Severity) Valid() bool {
+	switch e {
+	case SeverityCritical:
+		return true
+	case SeverityInfo:
+		return true
+	case SeverityWarning:
 		return true
 	default:
 		return false
@@ -121,6 +244,54 @@ func (e State) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// Alert An alert. A condition that persists is a single alert.
+type Alert struct {
+	// AcknowledgedBy User who acknowledged it; `null`: nobody.
+	AcknowledgedBy nullable.Nullable[string] `json:"acknowledged_by,omitempty"`
+
+	// Changed Time of the last change.
+	Changed time.Time `json:"changed"`
+
+	// Closed Closing time; `null` while it is open.
+	Closed nullable.Nullable[time.Time] `json:"closed,omitempty"`
+
+	// ID Sequence number.
+	ID int64 `json:"id"`
+
+	// Kind Machine-readable kind, such as `space.threshold`.
+	Kind string `json:"kind"`
+
+	// Message Description of the condition and of the corrective action.
+	Message string `json:"message"`
+
+	// Name Name of the object.
+	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// Noun Kind of object, such as `host`; `null`: the array.
+	Noun nullable.Nullable[string] `json:"noun,omitempty"`
+
+	// Opened Start time.
+	Opened time.Time `json:"opened"`
+
+	// Severity Severity.
+	Severity Severity `json:"severity"`
+
+	// State State.
+	State AlertState `json:"state"`
+}
+
+// AlertState State of an alert.
+type AlertState string
+
+// Alerts Alerts.
+type Alerts struct {
+	// Items Newest first unless `sort` is given.
+	Items []Alert `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
 }
 
 // Array The array as a whole.
@@ -314,6 +485,87 @@ type Connections struct {
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
 }
+
+// Destination Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
+type Destination struct {
+	union json.RawMessage
+}
+
+// Destination0 Webhook: JSON by POST. With a secret, `X-Ashlar-Signature` is `t=<seconds since 1970>,v1=<hex>`, the HMAC-SHA256 of the
+// time, a dot, and the body.
+type Destination0 struct {
+	Ca   nullable.Nullable[string] `json:"ca,omitempty"`
+	Kind Destination0Kind          `json:"kind"`
+
+	// URL URL, http or https.
+	URL string `json:"url"`
+}
+
+// Destination0Kind defines model for Destination.0.Kind.
+type Destination0Kind string
+
+// Destination1 Syslog (RFC 5424) over TCP or TLS, with octet counting.
+type Destination1 struct {
+	Ca nullable.Nullable[string] `json:"ca,omitempty"`
+
+	// Host Host name or address.
+	Host string           `json:"host"`
+	Kind Destination1Kind `json:"kind"`
+
+	// Port Port; usually 6514 with TLS, 601 without.
+	Port int32 `json:"port"`
+
+	// TLS Whether to use TLS.
+	TLS bool `json:"tls"`
+}
+
+// Destination1Kind defines model for Destination.1.Kind.
+type Destination1Kind string
+
+// Destination2 E-mail. The secret is the password of `user`.
+type Destination2 struct {
+	Ca nullable.Nullable[string] `json:"ca,omitempty"`
+
+	// From Sender address.
+	From string `json:"from"`
+
+	// Host Mail server.
+	Host string           `json:"host"`
+	Kind Destination2Kind `json:"kind"`
+
+	// Port Port; usually 587 with STARTTLS, 465 with TLS, 25 without.
+	Port int32 `json:"port"`
+
+	// Protection Transport security.
+	Protection MailProtection `json:"protection"`
+
+	// To Recipient addresses, 32 at most.
+	To []string `json:"to"`
+
+	// User User to log in as; omitted: no log-in.
+	User nullable.Nullable[string] `json:"user,omitempty"`
+}
+
+// Destination2Kind defines model for Destination.2.Kind.
+type Destination2Kind string
+
+// Destination3 SNMP traps as defined in ASHLAR-MIB. With a user: version 3, authenticated by HMAC-SHA-256 and encrypted with
+// AES-128; the secret is the passphrase of both. The engine ID is `80007ed905` followed by the serial number.
+// Without a user: version 2c; the secret is the community, default `public`.
+type Destination3 struct {
+	// Host Host name or address.
+	Host string           `json:"host"`
+	Kind Destination3Kind `json:"kind"`
+
+	// Port Port; usually 162.
+	Port int32 `json:"port"`
+
+	// User SNMPv3 user, 32 bytes at most.
+	User nullable.Nullable[string] `json:"user,omitempty"`
+}
+
+// Destination3Kind defines model for Destination.3.Kind.
+type Destination3Kind string
 
 // Difference A page of differing extents.
 type Difference struct {
@@ -554,6 +806,9 @@ type LimitsChange struct {
 	IopsBurst nullable.Nullable[int64] `json:"iops_burst,omitempty"`
 }
 
+// MailProtection Transport security of a mail server.
+type MailProtection string
+
 // NewConnection A new connection to a host or a host group.
 type NewConnection struct {
 	// Host Host. Not allowed with `host_group`.
@@ -621,6 +876,24 @@ type NewHostGroup struct {
 
 	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
 	Name string `json:"name"`
+}
+
+// NewNotificationTarget A new alert notification target.
+type NewNotificationTarget struct {
+	// Destination Destination.
+	Destination Destination `json:"destination"`
+
+	// Enabled Whether notifications are sent; default true.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+	Name string `json:"name"`
+
+	// Secret Signature key, password, passphrase or community, depending on the destination.
+	Secret nullable.Nullable[string] `json:"secret,omitempty"`
+
+	// Severity Minimum severity of alerts to send; default `warning`.
+	Severity *Severity `json:"severity,omitempty"`
 }
 
 // NewSchedule A new schedule for a `volume` or a `group`.
@@ -692,6 +965,39 @@ type NewVolume struct {
 
 	// Source Volume or snapshot to clone; the clone shares its space.
 	Source nullable.Nullable[string] `json:"source,omitempty"`
+}
+
+// NotificationTarget An alert notification target. Notifications are sent when an alert opens, escalates or closes.
+type NotificationTarget struct {
+	// Created Creation time.
+	Created time.Time `json:"created"`
+
+	// Delivered Time of the last successful delivery since the array started; `null` if there was none.
+	Delivered nullable.Nullable[time.Time] `json:"delivered,omitempty"`
+
+	// Destination Destination.
+	Destination Destination `json:"destination"`
+
+	// Enabled Whether notifications are sent.
+	Enabled bool `json:"enabled"`
+
+	// Failing Reason why the last delivery failed; `null` if it succeeded.
+	Failing nullable.Nullable[string] `json:"failing,omitempty"`
+
+	// HasSecret Whether a secret is set. The secret is never returned.
+	HasSecret bool `json:"has_secret"`
+
+	// Lost Number of notifications dropped because the queue was full.
+	Lost int64 `json:"lost"`
+
+	// Name Name.
+	Name string `json:"name"`
+
+	// Severity Minimum severity of alerts to send.
+	Severity Severity `json:"severity"`
+
+	// Waiting Number of queued notifications.
+	Waiting int `json:"waiting"`
 }
 
 // Overwrite The source of a volume restore.
@@ -922,6 +1228,39 @@ type Schedules struct {
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
 }
+
+// Settings Array settings.
+type Settings struct {
+	// Name Display name of the array.
+	Name string `json:"name"`
+
+	// RecycleBinSeconds Recycle bin retention in seconds.
+	RecycleBinSeconds int64 `json:"recycle_bin_seconds"`
+
+	// ScrubEverySeconds Interval between scrubs in seconds; 0: no scheduled scrubs.
+	ScrubEverySeconds int64 `json:"scrub_every_seconds"`
+
+	// UnmapThrottle UNMAP throttle level: 0 (off) to 9.
+	UnmapThrottle int32 `json:"unmap_throttle"`
+}
+
+// SettingsChange Changes to array settings. Omitted fields keep their values.
+type SettingsChange struct {
+	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// RecycleBinSeconds Recycle bin retention in seconds; a year at most.
+	RecycleBinSeconds nullable.Nullable[int64] `json:"recycle_bin_seconds,omitempty"`
+
+	// ScrubEverySeconds Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
+	ScrubEverySeconds nullable.Nullable[int64] `json:"scrub_every_seconds,omitempty"`
+
+	// UnmapThrottle UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
+	UnmapThrottle nullable.Nullable[int32] `json:"unmap_throttle,omitempty"`
+}
+
+// Severity Severity.
+type Severity string
 
 // Snapshot A snapshot.
 type Snapshot struct {
@@ -1191,6 +1530,26 @@ type Volumes struct {
 	Total int `json:"total"`
 }
 
+// ListAlertsParams defines parameters for ListAlerts.
+type ListAlertsParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
+}
+
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
 	// Limit Maximum number of items; default: all.
@@ -1419,6 +1778,9 @@ type CreateHostJSONRequestBody = NewHost
 // ChangeHostJSONRequestBody defines body for ChangeHost for application/json ContentType.
 type ChangeHostJSONRequestBody = HostChange
 
+// CreateNotificationTargetJSONRequestBody defines body for CreateNotificationTarget for application/json ContentType.
+type CreateNotificationTargetJSONRequestBody = NewNotificationTarget
+
 // RestoreFromRecycleBinJSONRequestBody defines body for RestoreFromRecycleBin for application/json ContentType.
 type RestoreFromRecycleBinJSONRequestBody = Restore
 
@@ -1427,6 +1789,9 @@ type CreateScheduleJSONRequestBody = NewSchedule
 
 // ChangeScheduleJSONRequestBody defines body for ChangeSchedule for application/json ContentType.
 type ChangeScheduleJSONRequestBody = ScheduleChange
+
+// ChangeSettingsJSONRequestBody defines body for ChangeSettings for application/json ContentType.
+type ChangeSettingsJSONRequestBody = SettingsChange
 
 // CreateSnapshotsJSONRequestBody defines body for CreateSnapshots for application/json ContentType.
 type CreateSnapshotsJSONRequestBody = NewSnapshots
@@ -1442,6 +1807,120 @@ type ChangeVolumeJSONRequestBody = VolumeChange
 
 // RestoreVolumeJSONRequestBody defines body for RestoreVolume for application/json ContentType.
 type RestoreVolumeJSONRequestBody = Overwrite
+
+// AsDestination0 returns the union data inside the Destination as a Destination0
+func (t Destination) AsDestination0() (Destination0, error) {
+	var body Destination0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDestination0 overwrites any union data inside the Destination as the provided Destination0
+func (t *Destination) FromDestination0(v Destination0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDestination0 performs a merge with any union data inside the Destination, using the provided Destination0
+func (t *Destination) MergeDestination0(v Destination0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDestination1 returns the union data inside the Destination as a Destination1
+func (t Destination) AsDestination1() (Destination1, error) {
+	var body Destination1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDestination1 overwrites any union data inside the Destination as the provided Destination1
+func (t *Destination) FromDestination1(v Destination1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDestination1 performs a merge with any union data inside the Destination, using the provided Destination1
+func (t *Destination) MergeDestination1(v Destination1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDestination2 returns the union data inside the Destination as a Destination2
+func (t Destination) AsDestination2() (Destination2, error) {
+	var body Destination2
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDestination2 overwrites any union data inside the Destination as the provided Destination2
+func (t *Destination) FromDestination2(v Destination2) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDestination2 performs a merge with any union data inside the Destination, using the provided Destination2
+func (t *Destination) MergeDestination2(v Destination2) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsDestination3 returns the union data inside the Destination as a Destination3
+func (t Destination) AsDestination3() (Destination3, error) {
+	var body Destination3
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromDestination3 overwrites any union data inside the Destination as the provided Destination3
+func (t *Destination) FromDestination3(v Destination3) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeDestination3 performs a merge with any union data inside the Destination, using the provided Destination3
+func (t *Destination) MergeDestination3(v Destination3) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t Destination) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	return b, err
+}
+
+func (t *Destination) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	return err
+}
 
 // AsSnapshot returns the union data inside the Disk as a Snapshot
 func (t Disk) AsSnapshot() (Snapshot, error) {
@@ -1578,6 +2057,13 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// ListAlerts List alerts
+	//
+	// Active alerts: `?filter=state!=closed`.
+	//
+	// Corresponds with GET /api/v1/alerts (the `ListAlerts` operationId).
+	ListAlerts(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ShowArray Get the identity, state, portals and capacity of the array
 	//
@@ -1766,6 +2252,25 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/hosts/{name} (the `ChangeHost` operationId).
 	ChangeHost(ctx context.Context, name string, body ChangeHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateNotificationTargetWithBody Create an alert notification target
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+	CreateNotificationTargetWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNotificationTarget Create an alert notification target
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+	CreateNotificationTarget(ctx context.Context, body CreateNotificationTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteNotificationTarget Delete an alert notification target
+	//
+	// Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
+	DeleteNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRecycleBin List the contents of the recycle bin
 	//
 	// Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -1829,6 +2334,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/schedules/{name} (the `ChangeSchedule` operationId).
 	ChangeSchedule(ctx context.Context, name string, body ChangeScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeSettingsWithBody Change the array settings
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+	ChangeSettingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeSettings Change the array settings
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+	ChangeSettings(ctx context.Context, body ChangeSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSnapshots List snapshots
 	//
@@ -1953,6 +2472,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/volumes/{name}/restore (the `RestoreVolume` operationId).
 	RestoreVolume(ctx context.Context, name string, body RestoreVolumeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListAlerts List alerts
+//
+// Active alerts: `?filter=state!=closed`.
+//
+// Corresponds with GET /api/v1/alerts (the `ListAlerts` operationId).
+func (c *Client) ListAlerts(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ShowArray Get the identity, state, portals and capacity of the array
@@ -2432,6 +2968,55 @@ func (c *Client) ChangeHost(ctx context.Context, name string, body ChangeHostJSO
 	return c.Client.Do(req)
 }
 
+// CreateNotificationTargetWithBody Create an alert notification target
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+func (c *Client) CreateNotificationTargetWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNotificationTargetRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNotificationTarget Create an alert notification target
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+func (c *Client) CreateNotificationTarget(ctx context.Context, body CreateNotificationTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNotificationTargetRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteNotificationTarget Delete an alert notification target
+//
+// Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
+func (c *Client) DeleteNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteNotificationTargetRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRecycleBin List the contents of the recycle bin
 //
 // Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -2586,6 +3171,40 @@ func (c *Client) ChangeScheduleWithBody(ctx context.Context, name string, conten
 // Corresponds with PATCH /api/v1/schedules/{name} (the `ChangeSchedule` operationId).
 func (c *Client) ChangeSchedule(ctx context.Context, name string, body ChangeScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeScheduleRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeSettingsWithBody Change the array settings
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+func (c *Client) ChangeSettingsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeSettingsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeSettings Change the array settings
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+func (c *Client) ChangeSettings(ctx context.Context, body ChangeSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeSettingsRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2898,6 +3517,108 @@ func (c *Client) RestoreVolume(ctx context.Context, name string, body RestoreVol
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAlertsRequest constructs an http.Request for the ListAlerts method
+func NewListAlertsRequest(server string, params *ListAlertsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/alerts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewShowArrayRequest constructs an http.Request for the ShowArray method
@@ -4052,6 +4773,80 @@ func NewChangeHostRequestWithBody(server string, name string, contentType string
 	return req, nil
 }
 
+// NewCreateNotificationTargetRequest calls the generic CreateNotificationTarget builder with application/json body
+func NewCreateNotificationTargetRequest(server string, body CreateNotificationTargetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateNotificationTargetRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateNotificationTargetRequestWithBody constructs an http.Request for the CreateNotificationTarget method, with any body, and a specified content type
+func NewCreateNotificationTargetRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notification-targets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteNotificationTargetRequest constructs an http.Request for the DeleteNotificationTarget method
+func NewDeleteNotificationTargetRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notification-targets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRecycleBinRequest constructs an http.Request for the ListRecycleBin method
 func NewListRecycleBinRequest(server string, params *ListRecycleBinParams) (*http.Request, error) {
 	var err error
@@ -4439,6 +5234,46 @@ func NewChangeScheduleRequestWithBody(server string, name string, contentType st
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/schedules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewChangeSettingsRequest calls the generic ChangeSettings builder with application/json body
+func NewChangeSettingsRequest(server string, body ChangeSettingsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeSettingsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewChangeSettingsRequestWithBody constructs an http.Request for the ChangeSettings method, with any body, and a specified content type
+func NewChangeSettingsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/settings")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5253,6 +6088,15 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAlertsWithResponse List alerts
+	//
+	// Active alerts: `?filter=state!=closed`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/alerts (the `ListAlerts` operationId).
+	ListAlertsWithResponse(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*ListAlertsResponse, error)
+
 	// ShowArrayWithResponse Get the identity, state, portals and capacity of the array
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5470,6 +6314,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/hosts/{name} (the `ChangeHost` operationId).
 	ChangeHostWithResponse(ctx context.Context, name string, body ChangeHostJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeHostResponse, error)
 
+	// CreateNotificationTargetWithBodyWithResponse Create an alert notification target
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+	CreateNotificationTargetWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNotificationTargetResponse, error)
+
+	// CreateNotificationTargetWithResponse Create an alert notification target
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+	CreateNotificationTargetWithResponse(ctx context.Context, body CreateNotificationTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNotificationTargetResponse, error)
+
+	// DeleteNotificationTargetWithResponse Delete an alert notification target
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
+	DeleteNotificationTargetWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*DeleteNotificationTargetResponse, error)
+
 	// ListRecycleBinWithResponse List the contents of the recycle bin
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5541,6 +6406,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/schedules/{name} (the `ChangeSchedule` operationId).
 	ChangeScheduleWithResponse(ctx context.Context, name string, body ChangeScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeScheduleResponse, error)
+
+	// ChangeSettingsWithBodyWithResponse Change the array settings
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+	ChangeSettingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeSettingsResponse, error)
+
+	// ChangeSettingsWithResponse Change the array settings
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+	ChangeSettingsWithResponse(ctx context.Context, body ChangeSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeSettingsResponse, error)
 
 	// ListSnapshotsWithResponse List snapshots
 	//
@@ -5681,6 +6560,68 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/volumes/{name}/restore (the `RestoreVolume` operationId).
 	RestoreVolumeWithResponse(ctx context.Context, name string, body RestoreVolumeJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreVolumeResponse, error)
+}
+
+type ListAlertsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Alerts
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertsResponse) GetJSON200() *Alerts {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListAlertsResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListAlertsResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListAlertsResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ShowArrayResponse struct {
@@ -6914,6 +7855,109 @@ func (r ChangeHostResponse) ContentType() string {
 	return ""
 }
 
+type CreateNotificationTargetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *NotificationTarget
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateNotificationTargetResponse) GetJSON201() *NotificationTarget {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r CreateNotificationTargetResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r CreateNotificationTargetResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateNotificationTargetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateNotificationTargetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateNotificationTargetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateNotificationTargetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteNotificationTargetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r DeleteNotificationTargetResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r DeleteNotificationTargetResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteNotificationTargetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteNotificationTargetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteNotificationTargetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteNotificationTargetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRecycleBinResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7300,6 +8344,61 @@ func (r ChangeScheduleResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ChangeScheduleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeSettingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Settings
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeSettingsResponse) GetJSON200() *Settings {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ChangeSettingsResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ChangeSettingsResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeSettingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeSettingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeSettingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeSettingsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8035,6 +9134,21 @@ func (r RestoreVolumeResponse) ContentType() string {
 	return ""
 }
 
+// ListAlertsWithResponse List alerts
+//
+// Active alerts: `?filter=state!=closed`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/alerts (the `ListAlerts` operationId).
+func (c *ClientWithResponses) ListAlertsWithResponse(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*ListAlertsResponse, error) {
+	rsp, err := c.ListAlerts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertsResponse(rsp)
+}
+
 // ShowArrayWithResponse Get the identity, state, portals and capacity of the array
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8426,6 +9540,45 @@ func (c *ClientWithResponses) ChangeHostWithResponse(ctx context.Context, name s
 	return ParseChangeHostResponse(rsp)
 }
 
+// CreateNotificationTargetWithBodyWithResponse Create an alert notification target
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+func (c *ClientWithResponses) CreateNotificationTargetWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNotificationTargetResponse, error) {
+	rsp, err := c.CreateNotificationTargetWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNotificationTargetResponse(rsp)
+}
+
+// CreateNotificationTargetWithResponse Create an alert notification target
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notification-targets (the `CreateNotificationTarget` operationId).
+func (c *ClientWithResponses) CreateNotificationTargetWithResponse(ctx context.Context, body CreateNotificationTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNotificationTargetResponse, error) {
+	rsp, err := c.CreateNotificationTarget(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNotificationTargetResponse(rsp)
+}
+
+// DeleteNotificationTargetWithResponse Delete an alert notification target
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
+func (c *ClientWithResponses) DeleteNotificationTargetWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*DeleteNotificationTargetResponse, error) {
+	rsp, err := c.DeleteNotificationTarget(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteNotificationTargetResponse(rsp)
+}
+
 // ListRecycleBinWithResponse List the contents of the recycle bin
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8556,6 +9709,32 @@ func (c *ClientWithResponses) ChangeScheduleWithResponse(ctx context.Context, na
 		return nil, err
 	}
 	return ParseChangeScheduleResponse(rsp)
+}
+
+// ChangeSettingsWithBodyWithResponse Change the array settings
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+func (c *ClientWithResponses) ChangeSettingsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeSettingsResponse, error) {
+	rsp, err := c.ChangeSettingsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeSettingsResponse(rsp)
+}
+
+// ChangeSettingsWithResponse Change the array settings
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/settings (the `ChangeSettings` operationId).
+func (c *ClientWithResponses) ChangeSettingsWithResponse(ctx context.Context, body ChangeSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeSettingsResponse, error) {
+	rsp, err := c.ChangeSettings(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeSettingsResponse(rsp)
 }
 
 // ListSnapshotsWithResponse List snapshots
@@ -8804,6 +9983,53 @@ func (c *ClientWithResponses) RestoreVolumeWithResponse(ctx context.Context, nam
 		return nil, err
 	}
 	return ParseRestoreVolumeResponse(rsp)
+}
+
+// ParseListAlertsResponse parses an HTTP response from a ListAlertsWithResponse call
+func ParseListAlertsResponse(rsp *http.Response) (*ListAlertsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest Alerts
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseShowArrayResponse parses an HTTP response from a ShowArrayWithResponse call
@@ -9722,6 +10948,82 @@ func ParseChangeHostResponse(rsp *http.Response) (*ChangeHostResponse, error) {
 	return response, nil
 }
 
+// ParseCreateNotificationTargetResponse parses an HTTP response from a CreateNotificationTargetWithResponse call
+func ParseCreateNotificationTargetResponse(rsp *http.Response) (*CreateNotificationTargetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateNotificationTargetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest NotificationTarget
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteNotificationTargetResponse parses an HTTP response from a DeleteNotificationTargetWithResponse call
+func ParseDeleteNotificationTargetResponse(rsp *http.Response) (*DeleteNotificationTargetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteNotificationTargetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListRecycleBinResponse parses an HTTP response from a ListRecycleBinWithResponse call
 func ParseListRecycleBinResponse(rsp *http.Response) (*ListRecycleBinResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9988,6 +11290,46 @@ func ParseChangeScheduleResponse(rsp *http.Response) (*ChangeScheduleResponse, e
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Schedule
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeSettingsResponse parses an HTTP response from a ChangeSettingsWithResponse call
+func ParseChangeSettingsResponse(rsp *http.Response) (*ChangeSettingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeSettingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Settings
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

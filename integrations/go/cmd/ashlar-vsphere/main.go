@@ -28,6 +28,10 @@ var verbs = []verb{
 	{"apply", "change hosts to the recommended settings; a dry run unless --yes is given", apply},
 	{"datastore", "list, create, grow, delete, clone, resignature or unmap datastores", datastores},
 	{"xcopy", "explain who copies the disks of a virtual machine to a datastore, the array or the host", xcopy},
+	{"watch", "pass alerts of the array on to vCenter as events and alarms", watchAlerts},
+	{"register", "add the extension and the alarms to vCenter, or bring them up to date", register},
+	{"unregister", "remove them again", unregister},
+	{"role", "create the role with the privileges that are needed; `role privileges` lists them", role},
 	{"settings", "list the settings with defaults, recommendations and reasons", settings},
 	{"version", "show the version", version},
 }

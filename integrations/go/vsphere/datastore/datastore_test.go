@@ -17,14 +17,14 @@ import (
 	"ashlar/integrations/rig"
 	"ashlar/integrations/vsphere/job"
 	"ashlar/integrations/vsphere/practice"
-	"ashlar/integrations/vsphere/vcenter"
+	"ashlar/integrations/vsphere/site"
 	"ashlar/integrations/vsphere/vsim"
 )
 
 const gib = int64(1) << 30
 
-// site is a vCenter whose hosts see what a running array connects to them.
-type site struct {
+// fixture is a site whose array can be made to fail.
+type fixture struct {
 	*Manager
 	v       *vsim.VCenter
 	running *rig.Array
@@ -33,22 +33,12 @@ type site struct {
 	times int
 }
 
-func open(t *testing.T) *site {
+func open(t *testing.T) *fixture {
 	t.Helper()
-	running := rig.Start(t)
-	v := vsim.Start(t, 3)
-	made := &site{v: v, running: running}
-	v.Units = func(initiator string) []vsim.Unit { return units(running.API, initiator) }
-	for _, host := range v.Hosts {
-		host.EnableISCSI(true)
-	}
-	client, err := vcenter.Connect(t.Context(), vcenter.Access{Address: v.Address, User: vsim.User, Password: vsim.Password, Thumbprint: v.Thumbprint})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	sender := running.API.Client.Client
-	api := *running.API.Client
+	at := site.Start(t)
+	made := &fixture{v: at.V, running: at.Array}
+	sender := at.Array.API.Client.Client
+	api := *at.Array.API.Client
 	api.Client = doer(func(request *http.Request) (*http.Response, error) {
 		if made.fail != "" && made.times > 0 && strings.Contains(request.Method+" "+request.URL.Path, made.fail) {
 			made.times--
@@ -56,7 +46,7 @@ func open(t *testing.T) *site {
 		}
 		return sender.Do(request)
 	})
-	made.Manager = &Manager{VCenter: client, Array: &array.API{Client: &api, URL: running.API.URL}}
+	made.Manager = &Manager{VCenter: at.Client, Array: &array.API{Client: &api, URL: at.Array.API.URL}}
 	return made
 }
 
@@ -64,38 +54,8 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(request *http.Request) (*http.Response, error) { return d(request) }
 
-// units are what the array shows to an initiator.
-func units(api *array.API, initiator string) []vsim.Unit {
-	ctx := context.Background()
-	host, err := api.HostOf(ctx, initiator)
-	if err != nil || host == nil {
-		return nil
-	}
-	volumes, err := api.AllVolumes(ctx, "")
-	if err != nil {
-		return nil
-	}
-	names := map[string]string{}
-	for _, volume := range volumes {
-		names[volume.ID] = "naa." + NAA(volume.Naa)
-	}
-	var shown []vsim.Unit
-	for _, connection := range host.Connections {
-		for _, volume := range volumes {
-			if volume.ID == connection.VolumeID {
-				source, _ := volume.SourceID.Get()
-				if snapshot, err := array.Decode[array.Snapshot](api.ShowSnapshot(ctx, source)); source != "" && err == nil {
-					source = snapshot.SourceID
-				}
-				shown = append(shown, vsim.Unit{Name: names[volume.ID], Bytes: volume.Size, CopyOf: names[source]})
-			}
-		}
-	}
-	return shown
-}
-
 // traces is everything on both sides that a job could leave.
-func (s *site) traces(t *testing.T) string {
+func (s *fixture) traces(t *testing.T) string {
 	t.Helper()
 	ctx := context.Background()
 	var found []string
@@ -131,14 +91,14 @@ func (s *site) traces(t *testing.T) string {
 	return strings.Join(found, "\n")
 }
 
-func (s *site) create(t *testing.T, name string, bytes int64) {
+func (s *fixture) create(t *testing.T, name string, bytes int64) {
 	t.Helper()
 	if err := s.Create(t.Context(), New{Name: name, Cluster: vsim.Cluster, Bytes: bytes}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s *site) mapped(t *testing.T, name string) Mapped {
+func (s *fixture) mapped(t *testing.T, name string) Mapped {
 	t.Helper()
 	it, err := s.find(t.Context(), name)
 	if err != nil {
@@ -239,7 +199,7 @@ func TestAVolumeThatWasClonedOnTheArrayIsMountedWithANewSignature(t *testing.T) 
 }
 
 // failures are the calls that a job makes, on both sides.
-func (s *site) broken(t *testing.T, where string, do func() error) {
+func (s *fixture) broken(t *testing.T, where string, do func() error) {
 	t.Helper()
 	before := s.traces(t)
 	if method, path, is := strings.Cut(where, " "); is {

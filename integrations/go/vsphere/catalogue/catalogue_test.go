@@ -1,0 +1,62 @@
+package catalogue
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// The sources of the array and its documentation name the kinds of alerts; none may be missing here.
+func TestEveryKindOfAlertHasACategory(t *testing.T) {
+	known := map[string]bool{}
+	for _, kind := range Kinds {
+		if known[kind.Name] || kind.Meaning == "" {
+			t.Errorf("%+v", kind)
+		}
+		known[kind.Name] = true
+		if !slices.ContainsFunc(Categories, func(it struct {
+			Category Category
+			Title    string
+		}) bool {
+			return it.Category == kind.Category
+		}) {
+			t.Errorf("%s has a category without a title", kind.Name)
+		}
+	}
+	documented, err := os.ReadFile("../../../../docs/operating/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| ((?:`[a-z]+\\.[a-z.-]+`(?:, )?)+) \\| [^|]+ \\| (?:critical|warning|info)[^|]*\\|$")
+	name := regexp.MustCompile("`([a-z.-]+)`")
+	count := 0
+	for _, found := range row.FindAllStringSubmatch(string(documented), -1) {
+		for _, kind := range name.FindAllStringSubmatch(found[1], -1) {
+			count++
+			if !known[kind[1]] {
+				t.Errorf("%s is documented and has no category", kind[1])
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("the table of alerts was not found: %d kinds", count)
+	}
+	added := regexp.MustCompile(`add\(\s*(?:&mut )?found,\s*"([a-z.-]+)"`)
+	count = 0
+	for _, file := range []string{"condition.rs", "alert_source.rs"} {
+		source, err := os.ReadFile("../../../../control/array/src/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range added.FindAllStringSubmatch(string(source), -1) {
+			count++
+			if !known[found[1]] {
+				t.Errorf("%s is raised and has no category", found[1])
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("the array's conditions were not found: %d", count)
+	}
+}
