@@ -19,9 +19,12 @@ pub mod memory;
 pub mod objects;
 
 mod client;
+mod contents;
+mod envelope;
 mod journal;
 mod library;
 mod owned;
+mod pool;
 mod queue;
 mod record;
 mod segments;
@@ -29,4 +32,6 @@ mod store;
 mod takeover;
 
 pub use client::{Client, Place};
+pub use contents::{Contents, contents};
+pub use envelope::{read as read_envelope, replace as replace_envelope};
 pub use store::{FormatOptions, OpenOptions, Store};

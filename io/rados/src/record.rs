@@ -124,6 +124,14 @@ impl StoredSuperblock {
         sound.then_some(Self { epoch, salt, sequence, layout, terms, instance, superblock })
     }
 
+    /// The array that a superblock is of; `None` if it is no superblock.
+    pub fn array(bytes: &[u8]) -> Option<u128> {
+        let mut from = Reader(bytes);
+        let is_superblock = from.take() == Some(SUPERBLOCK);
+        from.u32()?;
+        from.u128().filter(|_| is_superblock)
+    }
+
     /// Why a superblock of this array can't be read by this release, and what to do; `None` if the version is not the
     /// reason.
     pub fn refusal(bytes: &[u8]) -> Option<shelf::Error> {

@@ -41,6 +41,8 @@ pub struct Segments {
     found: HashSet<(u32, usize)>,
     /// Parts that were used since.
     parts: Mutex<HashMap<(u32, usize), Arc<Part>>>,
+    /// Parts that exist.
+    stored: AtomicU64,
 }
 
 #[derive(Default)]
@@ -61,6 +63,12 @@ struct PartState {
     absent: bool,
 }
 
+/// Segment and part of an object of this domain.
+pub fn parse_name(name: &str, domain: u16) -> Option<(u32, usize)> {
+    let (segment, part) = name.strip_prefix(&format!("seg.{domain:04x}."))?.split_once('.')?;
+    Some((u32::from_str_radix(segment, 16).ok()?, part.parse().ok()?))
+}
+
 impl Segments {
     /// The segments of an owner. `names` are the objects that exist: discarding a segment without any costs nothing.
     pub fn new(
@@ -72,18 +80,32 @@ impl Segments {
     ) -> Self {
         let sectors = keyring.sectors(salt);
         let (generation, full, parts) = (AtomicU64::new(1), AtomicBool::new(false), Mutex::default());
-        let prefix = format!("seg.{domain:04x}.");
-        let parse = |name: &String| {
-            let (segment, part) = name.strip_prefix(&prefix)?.split_once('.')?;
-            Some((u32::from_str_radix(segment, 16).ok()?, part.parse().ok()?))
-        };
-        let found = names.iter().filter_map(parse).collect();
-        Self { objects, domain, epoch, salt, keyring, sectors, layout, generation, full, found, parts }
+        let found: HashSet<_> = names.iter().filter_map(|name| parse_name(name, domain)).collect();
+        let stored = AtomicU64::new(found.len() as u64);
+        Self {
+            objects,
+            domain,
+            epoch,
+            salt,
+            keyring,
+            sectors,
+            layout,
+            generation,
+            full,
+            found,
+            parts,
+            stored,
+        }
     }
 
     /// Bytes that a segment takes in the pool.
     pub fn stored_bytes(&self) -> u64 {
         u64::from(self.layout.segment_bytes) / PAYLOAD as u64 * ALIGN as u64
+    }
+
+    /// Segments of which something is stored.
+    pub fn used(&self) -> u32 {
+        self.stored.load(Ordering::Relaxed).div_ceil(PARTS as u64) as u32
     }
 
     /// True once a write was refused for want of space, until [`Segments::set_full`].
@@ -118,7 +140,6 @@ impl Segments {
     /// Writes whole stripes: see [`shelf::Shelf::write`].
     pub fn write(self: &Arc<Self>, segment: SegmentId, offset: u32, stripes: &[u8], done: Done<()>) {
         let each = self.layout.stripe_bytes;
-        self.layout.assert_stripes(segment, offset, stripes.len());
         let generation = self.begin(segment.0);
         let mut waiting = Vec::new();
         for (index, payload) in (offset / each..).zip(stripes.chunks_exact(each as usize)) {
@@ -193,7 +214,10 @@ impl Segments {
             match self.objects.operate(&name, Operation { steps, force }).await {
                 Ok(()) => {
                     let mut state = part.state.lock();
-                    (state.created, state.absent) = (true, false);
+                    state.created = true;
+                    if std::mem::take(&mut state.absent) {
+                        self.stored.fetch_add(1, Ordering::Relaxed);
+                    }
                     return Ok(());
                 }
                 Err(ObjectError::Full) if !force => {
@@ -209,6 +233,10 @@ impl Segments {
     /// Frees a segment in the background: see [`shelf::Shelf::discard`].
     pub fn discard(self: &Arc<Self>, segment: SegmentId) {
         for number in 0..PARTS {
+            let key = (segment.0, number);
+            if !self.found.contains(&key) && !self.parts.lock().contains_key(&key) {
+                continue;
+            }
             let part = self.part(segment.0, number);
             if std::mem::take(&mut part.state.lock().own).is_none() && part.state.lock().absent {
                 continue;
@@ -219,7 +247,10 @@ impl Segments {
                 Box::pin(async move {
                     let removed = remove(&*segments.objects, &name, segments.epoch).await;
                     let mut state = of.state.lock();
-                    (state.created, state.absent) = (false, removed.is_ok());
+                    state.created = false;
+                    if removed.is_ok() && !std::mem::replace(&mut state.absent, true) {
+                        segments.stored.fetch_sub(1, Ordering::Relaxed);
+                    }
                     if let Err(error) = removed {
                         tracing::warn!(object = name.name, %error, "an unused object was not removed");
                     }
@@ -235,7 +266,7 @@ impl Segments {
     pub async fn read(&self, segment: SegmentId, offset: u32, len: u32) -> Result<Bytes> {
         let each = self.layout.stripe_bytes;
         let end = offset.checked_add(len).filter(|end| *end <= self.layout.segment_bytes);
-        assert!(end.is_some() && segment.0 < self.layout.segments, "bytes inside of a segment");
+        assert!(end.is_some(), "bytes inside of a segment");
         let (first, last) = (offset / each, (offset + len).div_ceil(each));
         let stripes = (first..last).map(|stripe| {
             let from = offset.max(stripe * each) - stripe * each;

@@ -1,5 +1,7 @@
 //! The store: one owner of one domain of an array in RADOS.
 
+use crate::contents::{Contents, contents};
+use crate::envelope;
 use crate::journal::{Journal, object_name};
 use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step, Usage};
 use crate::owned::{self, OWNER, hex};
@@ -8,16 +10,16 @@ use crate::record::{LANES, StoredSuperblock, Term, batch_bytes, encode_batch};
 use crate::segments::{PARTS, Segments};
 use crate::takeover::{LaneObject, Takeover, superblock_name, taken};
 use bytes::Bytes;
-use media::encryption::{DataKey, Keyring};
+use media::encryption::{DataKey, Envelope, Keyring};
 use media::sector::PAYLOAD;
 use parking_lot::Mutex;
 use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
-    spawn,
+    spawn, wait,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Longest batch, and longest superblock payload, in bytes: each is one operation.
 const BATCH_BYTES: u32 = 1 << 20;
@@ -26,6 +28,18 @@ const SUPERBLOCK_BYTES: u32 = 16 << 20;
 /// Share of the pool that is kept for the journal, checkpoints and cleaning, and its least number of segments.
 const RESERVE_PERCENT: u64 = 2;
 const RESERVE_SEGMENTS: u64 = 64;
+
+/// The array grows when it can have more segments by this part of those that it has.
+const GROWTH_STEP_DIVISOR: u32 = 64;
+
+/// Most segments that a store grows to: every checkpoint lists all of them.
+const MAX_SEGMENTS: u32 = 2 << 20;
+
+/// Bytes of pages in a stripe and in a segment of a new store, and in one of a store that is larger than [`LARGE_STORE_BYTES`].
+const STRIPE_BYTES: u64 = 1 << 20;
+const SEGMENT_BYTES: u64 = 16 << 20;
+const LARGE_SEGMENT_BYTES: u64 = 64 << 20;
+const LARGE_STORE_BYTES: u64 = 8 << 40;
 
 /// How a new store is made.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +59,21 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
+    /// Of a store for a pool that is as full as `usage` says: as many segments as it has space for, and at most
+    /// `capacity` bytes. With stripes of 1 MiB and segments of 16 MiB, or of 64 MiB if it is large.
+    pub fn for_pool(usage: Usage, capacity: Option<u64>) -> Self {
+        let bytes = usage.available.min(capacity.unwrap_or(u64::MAX));
+        let segment = if bytes > LARGE_STORE_BYTES { LARGE_SEGMENT_BYTES } else { SEGMENT_BYTES };
+        let free = free_segments(usage, segment, RESERVE_SEGMENTS);
+        let segments = free.min(bytes / segment).min(u64::from(MAX_SEGMENTS)) as u32;
+        Self { segment_stripes: (segment / STRIPE_BYTES) as u32, ..Self::new(segments) }
+    }
+
     /// Stripes of 1 MiB, and this many segments of 16 MiB.
     pub fn new(segments: u32) -> Self {
         Self {
-            stripe_pages: 256,
-            segment_stripes: 16,
+            stripe_pages: (STRIPE_BYTES / ALIGN as u64) as u32,
+            segment_stripes: (SEGMENT_BYTES / STRIPE_BYTES) as u32,
             segments,
             journal_bytes: 256 << 20,
             journal_object_bytes: 32 << 20,
@@ -82,8 +106,10 @@ pub struct OpenOptions {
     pub epoch: Option<u64>,
     /// A random number, never used before with the key.
     pub salt: u64,
-    /// The key of an encrypted array.
-    pub key: Option<DataKey>,
+    /// The data key of an encrypted array, and the envelope that it was in; a new array stores that.
+    pub key: Option<(DataKey, Envelope)>,
+    /// Segments that the array may grow to as the pool does; zero for those that it was made with.
+    pub max_segments: u32,
     /// Bytes after which an object of the journal is closed; zero for the usual.
     pub journal_object_bytes: u64,
     /// Segments of the pool that are never used; `None` for the usual.
@@ -91,21 +117,31 @@ pub struct OpenOptions {
 }
 
 /// A store in RADOS, owned by this process until another opens it.
-pub struct Store(Arc<Owner>);
+pub struct Store(pub(crate) Arc<Owner>);
 
 /// What futures that outlive a call share with the store.
-struct Owner {
-    objects: Arc<dyn Objects>,
-    keyring: Arc<Keyring>,
+pub(crate) struct Owner {
+    pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) keyring: Arc<Keyring>,
+    /// The wrapped data key of an encrypted array.
+    pub(crate) envelope: Mutex<Option<Envelope>>,
     domain: u16,
     epoch: u64,
     salt: u64,
+    /// Its number of segments is that of the opening.
     layout: Layout,
+    /// The number of segments now.
+    segment_count: AtomicU32,
+    max_segments: u32,
+    /// The pool is being asked how full it is, for [`shelf::pool::Pool::tick`].
+    pub(crate) measuring: AtomicBool,
+    /// When it was asked last, in nanoseconds of that clock.
+    pub(crate) measured_ns: AtomicU64,
     journal_object_bytes: u64,
     reserve_segments: u64,
     /// Set when the journal may be appended to: at a format, else when it has been recovered.
     journal: Mutex<Option<Arc<Journal>>>,
-    segments: Arc<Segments>,
+    pub(crate) segments: Arc<Segments>,
     roots: Queue,
     state: Mutex<State>,
     room: AtomicU64,
@@ -113,6 +149,8 @@ struct Owner {
 
 struct State {
     sequence: u64,
+    /// The number of segments in the next superblock.
+    segment_count: u32,
     superblock: Option<Superblock>,
     /// Of older owners.
     terms: Vec<Term>,
@@ -141,14 +179,20 @@ impl Store {
     /// Makes a new, empty store and opens it.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when the namespace holds a store already: nothing was written.
+    /// [`Error::Unusable`] when the namespace holds a store already, or stripes don't fit the data pool: nothing was
+    /// written.
     pub async fn format(
         objects: Arc<dyn Objects>,
         options: FormatOptions,
         open: OpenOptions,
     ) -> Result<Arc<Self>> {
-        let keyring = Arc::new(Keyring::new(open.array, open.key.clone(), open.salt));
+        let keyring = keyring(&open);
         let (epoch, layout) = (open.epoch.unwrap_or(1), options.layout());
+        check_alignment(&*objects, &layout)?;
+        prepare(&objects, open.domain).await?;
+        if let Some((_, envelope)) = &open.key {
+            envelope::create(&*objects, envelope).await?;
+        }
         let stored = |sequence| StoredSuperblock {
             epoch,
             salt: open.salt,
@@ -192,9 +236,11 @@ impl Store {
     /// [`Error::Unusable`] when there is no such store, or this release can't read it; [`Error::Fenced`] when a newer
     /// owner was faster; [`Error::Corrupt`] when its superblocks are not whole.
     pub async fn open(objects: Arc<dyn Objects>, open: OpenOptions) -> Result<Arc<Self>> {
-        let keyring = Arc::new(Keyring::new(open.array, open.key.clone(), open.salt));
+        let keyring = keyring(&open);
+        envelope::check(&*objects, &keyring).await?;
         let mut takeover = Takeover { objects: &objects, domain: open.domain, epoch: 0, keyring: &keyring };
         let before = takeover.newest_superblock().await?;
+        check_alignment(&*objects, &before.layout)?;
         takeover.epoch = match open.epoch {
             Some(epoch) => epoch,
             None => 1 + highest_owner(&objects, open.domain).await?.max(before.epoch),
@@ -232,6 +278,7 @@ impl Owner {
         let usual = FormatOptions::new(0);
         let state = State {
             sequence: stored.sequence,
+            segment_count: layout.segments,
             superblock: stored.superblock.clone(),
             terms: stored.terms.clone(),
             old_objects: Vec::new(),
@@ -241,10 +288,15 @@ impl Owner {
         Arc::new(Self {
             objects,
             keyring,
+            envelope: Mutex::new(open.key.as_ref().map(|(_, envelope)| envelope.clone())),
             domain: open.domain,
             epoch,
             salt: open.salt,
             layout,
+            segment_count: AtomicU32::new(layout.segments),
+            max_segments: open.max_segments.min(MAX_SEGMENTS),
+            measuring: AtomicBool::new(false),
+            measured_ns: AtomicU64::new(0),
             journal_object_bytes: match open.journal_object_bytes {
                 0 => usual.journal_object_bytes,
                 bytes => bytes,
@@ -258,20 +310,57 @@ impl Owner {
         })
     }
 
-    async fn measure(&self) {
-        match self.objects.usage(Pool::Data).await {
-            Ok(Usage { available, stored }) => {
-                let segment = self.segments.stored_bytes();
-                let reserve =
-                    ((available + stored) * RESERVE_PERCENT / 100).max(self.reserve_segments * segment);
-                let room = available.saturating_sub(reserve) / segment;
-                self.room.store(room, Ordering::Relaxed);
-                if room > 0 {
-                    self.segments.set_full(false);
-                }
+    pub(crate) async fn measure(self: &Arc<Self>) {
+        let usage = match self.objects.usage(Pool::Data).await {
+            Ok(usage) => usage,
+            Err(error) => {
+                tracing::warn!(%error, "how full the pool is can't be found out");
+                return;
             }
-            Err(error) => tracing::warn!(%error, "how full the pool is can't be found out"),
+        };
+        let room = free_segments(usage, self.segments.stored_bytes(), self.reserve_segments);
+        self.room.store(room, Ordering::Relaxed);
+        if room > 0 {
+            self.segments.set_full(false);
         }
+        let possible = u64::from(self.segments.used()) + room;
+        let target = u32::try_from(possible).unwrap_or(u32::MAX).min(self.max_segments);
+        let now = self.segment_count.load(Ordering::Relaxed);
+        // Not for every segment that others free: a superblock is written for it.
+        if target > now.saturating_add(now / GROWTH_STEP_DIVISOR) && self.running_journal().is_ok() {
+            match self.grow(target).await {
+                Ok(()) => tracing::info!(segments = target, "the array has grown with the pool"),
+                Err(error) => tracing::warn!(%error, "the array can't grow with the pool"),
+            }
+        }
+    }
+
+    /// Adds segments, once a superblock has their number.
+    async fn grow(self: &Arc<Self>, segments: u32) -> Result {
+        let (done, grown) = wait();
+        let owner = self.clone();
+        let job = async move {
+            owner.state.lock().segment_count = segments;
+            let stored = match owner.running_journal() {
+                Ok(journal) => {
+                    let superblock = owner.state.lock().superblock.clone();
+                    let from = superblock.map_or(JournalPos(1), |superblock| superblock.journal_from);
+                    let stored = owner.store_superblock(None, journal.term(from)).await;
+                    stored.inspect_err(|error| journal.stop(error.clone()))
+                }
+                Err(error) => Err(error),
+            };
+            if stored.is_ok() {
+                owner.segment_count.store(segments, Ordering::Relaxed);
+            }
+            done(stored);
+        };
+        self.roots.push(move || Box::pin(job));
+        grown.await
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        Layout { segments: self.segment_count.load(Ordering::Relaxed), ..self.layout }
     }
 
     fn begin_journal(&self, next: JournalPos, untrimmed: VecDeque<(JournalPos, u64)>) {
@@ -353,7 +442,7 @@ impl Owner {
                 epoch: self.epoch,
                 salt: self.salt,
                 sequence: state.sequence,
-                layout: self.layout,
+                layout: Layout { segments: state.segment_count, ..self.layout },
                 terms: needed.chain([own]).collect(),
                 instance: self.objects.instance(),
                 superblock,
@@ -415,6 +504,57 @@ impl Owner {
     }
 }
 
+fn keyring(open: &OpenOptions) -> Arc<Keyring> {
+    let key = open.key.as_ref().map(|(key, _)| key.clone());
+    Arc::new(Keyring::new(open.array, key, open.salt))
+}
+
+/// Segments that a pool has space for besides the reserve.
+fn free_segments(usage: Usage, segment_bytes: u64, reserve_segments: u64) -> u64 {
+    let Usage { available, stored } = usage;
+    let reserve = ((available + stored) * RESERVE_PERCENT / 100).max(reserve_segments * segment_bytes);
+    available.saturating_sub(reserve) / segment_bytes
+}
+
+fn check_alignment(objects: &dyn Objects, layout: &Layout) -> Result {
+    let stripe = u64::from(layout.stripe_bytes) / PAYLOAD as u64 * ALIGN as u64;
+    let alignment = objects.alignment();
+    if stripe.is_multiple_of(alignment) {
+        return Ok(());
+    }
+    Err(Error::Unusable(format!(
+        "the data pool takes writes in multiples of {alignment} bytes, and stripes of the array have {stripe}: use an \
+         erasure-coded pool with a number of data chunks that is a power of two"
+    )))
+}
+
+/// Refuses a namespace with anything in it, and removes what a format left that did not end.
+async fn prepare(objects: &Arc<dyn Objects>, domain: u16) -> Result {
+    match contents(&**objects).await? {
+        Contents::Blank => {}
+        Contents::Array { array, .. } => {
+            return Err(Error::Unusable(format!(
+                "there is an array {array:032x} in this pool and namespace already: open it, or use another namespace"
+            )));
+        }
+        Contents::Foreign { object } => {
+            return Err(Error::Unusable(format!(
+                "this pool and namespace hold something that is no array, such as the object {object}: use an empty \
+                 namespace"
+            )));
+        }
+    }
+    for name in [superblock_name(domain, 0), envelope::name()] {
+        let removal = Operation { steps: vec![Step::Remove], force: true };
+        match objects.operate(&name, removal).await {
+            Ok(()) => tracing::warn!(object = name.name, "a format was interrupted here: it is begun anew"),
+            Err(ObjectError::Absent) => {}
+            Err(error) => return Err(Error::Drive { what: format!("{}: {error}", name.name) }),
+        }
+    }
+    Ok(())
+}
+
 /// The newest owner that a superblock names; zero if there is none.
 async fn highest_owner(objects: &Arc<dyn Objects>, domain: u16) -> Result<u64> {
     let mut highest = 0;
@@ -431,7 +571,7 @@ async fn highest_owner(objects: &Arc<dyn Objects>, domain: u16) -> Result<u64> {
 
 impl Shelf for Store {
     fn layout(&self) -> Layout {
-        self.0.layout
+        self.0.layout()
     }
 
     fn journal_cost(&self, head: usize, body: usize) -> u64 {
@@ -472,11 +612,13 @@ impl Shelf for Store {
     }
 
     fn write(&self, segment: SegmentId, offset: u32, stripes: Arc<AlignedBuf>, done: Done<()>) {
+        self.0.layout().assert_stripes(segment, offset, stripes.len());
         self.0.segments.write(segment, offset, &stripes, done);
     }
 
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
         let store = self.0.clone();
+        assert!(segment.0 < store.layout().segments, "a segment of this store");
         spawn(async move { done(store.segments.read(segment, offset, len).await) });
     }
 

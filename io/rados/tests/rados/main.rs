@@ -5,14 +5,15 @@
 
 mod conformance;
 mod damage;
+mod manage;
 mod real;
 mod takeover;
 
-use media::encryption::DataKey;
+use media::encryption::{DataKey, Envelope};
 use rados::memory::Cluster;
 use rados::objects::Objects;
 use rados::{FormatOptions, OpenOptions, Store};
-use shelf::pool::KEY_BYTES;
+use shelf::pool::{KEY_BYTES, Lock};
 use shelf::{Result, Wait, wait};
 use std::sync::Arc;
 
@@ -29,7 +30,11 @@ fn small() -> FormatOptions {
 }
 
 fn opening(salt: u64, encrypted: bool) -> OpenOptions {
-    let key = encrypted.then(|| DataKey::new([7; KEY_BYTES]));
+    let key = encrypted.then(|| {
+        let key = DataKey::new([7; KEY_BYTES]);
+        let envelope = Envelope::wrap(5, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+        (key, envelope)
+    });
     OpenOptions {
         array: 5,
         salt,

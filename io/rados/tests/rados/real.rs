@@ -1,7 +1,7 @@
 //! The same over a real cluster, which `cargo xtask rados` starts: its configuration is `ASHLAR_CEPH_CONF`, with the pools
 //! `meta` (replicated), `erasure` and `small`.
 
-use super::{Ground, call, conformance, damage, now, opening, small};
+use super::{Ground, call, conformance, damage, manage, now, opening, small};
 use bytes::Bytes;
 use rados::objects::{Name, ObjectError, Operation, Pool, Step};
 use rados::{Client, FormatOptions, Place, Store};
@@ -66,6 +66,8 @@ fn real_damage_is_named() {
         test(replicated);
     }
     damage::page(replicated);
+    manage::keys(replicated);
+    manage::namespaces(erasure_coded);
 }
 
 #[test]

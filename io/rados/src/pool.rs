@@ -1,0 +1,81 @@
+//! The management interface of the store: redundancy and scrubs are those of Ceph, so little is left.
+
+use crate::envelope;
+use crate::store::Store;
+use shelf::pool::{BoxFuture, KEY_BYTES, Keys, Lock, Pool, PoolStatus, WrappedKey};
+use shelf::{Error, Result, spawn};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often the pool is asked how full it is.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Pool for Store {
+    fn array(&self) -> u128 {
+        self.0.keyring.array()
+    }
+
+    fn status(&self) -> PoolStatus {
+        let tolerates = self.0.objects.tolerates();
+        PoolStatus {
+            drives: Vec::new(),
+            tolerates,
+            failures_to_tolerate: tolerates,
+            segments: self.0.segments.used(),
+            degraded_segments: 0,
+            rebuilt_segments: 0,
+            repaired_pages: 0,
+            lost_pages: 0,
+            former_drives: Vec::new(),
+            unwiped_drives: Vec::new(),
+            file_systems: Vec::new(),
+            starved: false,
+        }
+    }
+
+    fn tick(&self, now: Duration) {
+        let now = now.as_nanos() as u64;
+        let due = self.0.measured_ns.load(Ordering::Relaxed) + MEASURE_INTERVAL.as_nanos() as u64;
+        if now < due || self.0.measuring.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.0.measured_ns.store(now, Ordering::Relaxed);
+        let owner = self.0.clone();
+        spawn(async move {
+            owner.measure().await;
+            owner.measuring.store(false, Ordering::Relaxed);
+        });
+    }
+
+    fn background(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn keys(&self) -> Option<&dyn Keys> {
+        self.0.keyring.is_sealed().then_some(self)
+    }
+}
+
+impl Keys for Store {
+    fn wrapped(&self) -> Option<Arc<dyn WrappedKey>> {
+        self.0.envelope.lock().clone().map(|envelope| Arc::new(envelope) as Arc<dyn WrappedKey>)
+    }
+
+    fn rewrap<'a>(
+        &'a self,
+        lock: Lock,
+        key: &'a [u8; KEY_BYTES],
+        nonce: [u8; 12],
+    ) -> BoxFuture<'a, Result<Vec<usize>>> {
+        Box::pin(async move {
+            let owner = &self.0;
+            let refused = || Error::Unusable("the array is not encrypted".into());
+            let newest = envelope::read(&*owner.objects, owner.keyring.array()).await?.ok_or_else(refused)?;
+            let changed = owner.keyring.rewrap(&newest, lock, key, nonce).ok_or_else(refused)?;
+            envelope::replace(&*owner.objects, &changed).await?;
+            *owner.envelope.lock() = Some(changed);
+            Ok(Vec::new())
+        })
+    }
+}
