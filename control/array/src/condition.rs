@@ -172,6 +172,18 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
     let stays = |drive: &&DriveStatus| drive.state == DriveState::Online && drive.name.is_some();
     let staying = status.drives.iter().filter(stays).count();
     let (left, promised) = (status.tolerates, status.failures_to_tolerate);
+    if status.drives.is_empty() {
+        // The store is a pool of Ceph, which reports itself what is degraded.
+        if promised < FULL_PROTECTION {
+            add(found, "protection.low", Severity::Info, None, &|| {
+                let survived = if promised == 0 { "no failure" } else { "one failure, not two" };
+                format!(
+                    "the pools of the array survive {survived}: three copies, or two coding chunks, survive two"
+                )
+            });
+        }
+        return;
+    }
     let about_left = match left {
         0 => "one more drive that fails takes data along",
         _ => "one more drive may fail, not two",

@@ -81,6 +81,11 @@ fn failed_drives_and_reduced_protection_are_found() {
     assert_eq!(kinds(&two(1)), [("protection.low", Info)]);
     assert_eq!(kinds(&two(2)), [("protection.degraded", Critical)]);
     assert!(two(2)["protection.degraded"].message.contains("only 2 drives are online: add drives"));
+    let pool = |failures_to_tolerate| {
+        of_drives(&PoolStatus { failures_to_tolerate, ..shelf(&[], failures_to_tolerate) })
+    };
+    assert!(pool(2).is_empty(), "a pool has no drives of the array");
+    assert!(pool(1)["protection.low"].message.contains("the pools of the array survive one failure"));
     let one = of_drives(&shelf(&[Online, Evacuating, Evacuating], 1));
     assert!(one["protection.degraded"].message.contains("only 1 drives are online"), "{one:?}");
     let mut corrupt = PoolStatus { lost_pages: 1, ..shelf(&[Online; 4], 2) };

@@ -29,7 +29,8 @@ const SECRETS_BYTES: usize = 32;
 /// Maximum size of a file in the folder that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Files that show that an array was started in the folder.
-const ARRAY_FILES: [&str; 6] = [ACCESS, SECRETS, "history.db", "tls.pem", "drives.json", "drives.key"];
+const ARRAY_FILES: [&str; 7] =
+    [ACCESS, SECRETS, "history.db", "tls.pem", "drives.json", "drives.key", "rados.json"];
 
 /// Mode bits that let others write, and all mode bits for others.
 const OTHERS_WRITE: u32 = 0o022;

@@ -17,6 +17,8 @@ pub struct Args {
     /// Block device or file of the array; may be given several times [default: files in DIR]
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub drive: Vec<PathBuf>,
+    #[command(flatten)]
+    pub rados: RadosArgs,
     /// Without --drive: number of files to create at the first start
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub drives: u16,
@@ -62,6 +64,31 @@ pub struct Args {
     /// Print the description of the API (OpenAPI 3.1) and do nothing else
     #[arg(long)]
     pub openapi: bool,
+}
+
+/// Where in Ceph the array is; the folder remembers it.
+#[derive(clap::Args, Clone, Default)]
+pub struct RadosArgs {
+    /// Store the array in Ceph instead of on drives: a replicated pool, or one for the journal and another, perhaps
+    /// erasure-coded, for data
+    #[arg(long = "rados", value_name = "POOL[,DATA_POOL]", conflicts_with = "drive")]
+    pub pools: Option<String>,
+    /// Configuration file of the Ceph cluster [default: /etc/ceph/ceph.conf]
+    #[arg(long, value_name = "PATH")]
+    pub ceph_conf: Option<String>,
+    /// User in Ceph, without `client.` [default: ashlar]
+    #[arg(long, value_name = "NAME")]
+    pub ceph_id: Option<String>,
+    /// Namespace of the array in its pools; each array has its own [default: ashlar]
+    #[arg(long, value_name = "NAME", requires = "pools")]
+    pub rados_namespace: Option<String>,
+    /// Open the array with this identity, although this folder is not the one that it was made with. An `ashlard` that
+    /// has it open stops
+    #[arg(long, value_name = "ID", value_parser = identity, requires = "pools")]
+    pub rados_array: Option<u128>,
+    /// Space that the array may take of its pool, before replication; by default it grows with the pool
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub rados_capacity: Option<u64>,
 }
 
 /// Commands besides serving.

@@ -1,17 +1,16 @@
 //! `ashlard check`: verifies everything on the drives of a stopped array without changing it. The array is opened as for
-//! service, with journal replay, but over drives whose writes stay in memory, and contradictions are listed instead of
+//! service, with journal replay, but over drives, or objects in Ceph, whose writes stay in memory, and contradictions are listed instead of
 //! refused.
 //!
 //! `--repair` first does the same and prints the repair; after a confirmation it repeats it on the drives themselves and
 //! writes one checkpoint.
 
 use crate::args::Check;
-use crate::{access, drives, key};
+use crate::backing::Backing;
+use crate::{access, key, stopped};
 use anyhow::{Context, Result, bail, ensure};
 use engine::{Engine, Loss, Options, Progress, Repair};
-use raid::device::{self, Ring};
-use raid::{DriveShelf, Opening, Overlay};
-use shelf::Drive;
+use shelf::pool::Pool;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,16 +34,11 @@ pub async fn run(check: &Check) -> Result<usize> {
 }
 
 async fn look(check: &Check) -> Result<Vec<String>> {
-    let paths = drives::paths(&check.data, &check.drive)?;
-    let ring = Ring::start()?;
-    let mut drives: Vec<Arc<dyn Drive>> = Vec::with_capacity(paths.len());
-    for path in &paths {
-        drives.push(Overlay::new(device::open_read_only(&ring, path)?));
-    }
-    let (shelf, engine, mut defects) = open(check, drives).await?;
+    let backing = stopped::find_read_only(&check.data, &check.drive).await?;
+    let (shelf, engine, mut defects) = open(check, &backing).await?;
     defects.extend(engine.check_with_progress(&mut progress()).await?);
     engine.discard_unused();
-    let report = shelf.scrub().await;
+    let report = shelf.scrub(0, Box::new(|_, _| true)).await;
     if report.errors > 0 {
         let (errors, repaired) = (report.errors, report.repaired);
         defects.push(format!(
@@ -55,14 +49,9 @@ async fn look(check: &Check) -> Result<Vec<String>> {
 }
 
 /// Opens an array in spite of contradictions, and returns them.
-async fn open(
-    check: &Check,
-    drives: Vec<Arc<dyn Drive>>,
-) -> Result<(Arc<DriveShelf>, Arc<Engine>, Vec<String>)> {
-    ensure!(DriveShelf::is_formatted(&drives).await?, "the drives hold no array");
-    let key = key::unlock(&check.key, &check.data, &drives).await?;
-    let salt = u64::from_le_bytes(crate::random()?);
-    let shelf = DriveShelf::open(drives, Opening { salt, key }).await.context("the drives can't be used")?;
+async fn open(check: &Check, backing: &Backing) -> Result<(Arc<dyn Pool>, Arc<Engine>, Vec<String>)> {
+    let key = key::unlock(&check.key, &check.data, backing.envelopes().await?)?;
+    let shelf = backing.open(key).await?;
     // The seed is for drives that hold no engine yet.
     let (engine, found) = Engine::open_leniently(shelf.clone(), Options::new([0; 32]))
         .await
@@ -72,8 +61,8 @@ async fn open(
 
 async fn repair(check: &Check) -> Result<usize> {
     let _lock = access::lock(&check.data)?;
-    let drives = drives::stopped(&check.data, &check.drive)?;
-    let trial: Vec<_> = drives.iter().map(|drive| Overlay::new(drive.clone()) as Arc<dyn Drive>).collect();
+    let backing = stopped::find(&check.data, &check.drive).await?;
+    let trial = backing.trial();
     let planned = write(check, &trial, None).await?;
     let left = verify(check, &trial).await?;
     show(&planned, check.limit)?;
@@ -88,16 +77,16 @@ async fn repair(check: &Check) -> Result<usize> {
     if !check.yes && !is_confirmed()? {
         bail!("nothing was changed");
     }
-    write(check, &drives, Some(&planned)).await?;
-    let left = verify(check, &drives).await?;
+    write(check, &backing, Some(&planned)).await?;
+    let left = verify(check, &backing).await?;
     print_some(&left, check.limit)?;
     writeln!(std::io::stdout().lock(), "repaired: {} defects are left", left.len())?;
     Ok(left.len())
 }
 
 /// Repairs the array on these drives and writes the result; refuses to if that differs from what was planned.
-async fn write(check: &Check, drives: &[Arc<dyn Drive>], planned: Option<&Repair>) -> Result<Repair> {
-    let (_shelf, engine, found) = open(check, drives.to_vec()).await?;
+async fn write(check: &Check, backing: &Backing, planned: Option<&Repair>) -> Result<Repair> {
+    let (_shelf, engine, found) = open(check, backing).await?;
     let repair = engine.repair(found, &mut progress()).await?;
     if planned.is_some_and(|planned| *planned != repair) {
         bail!("the drives changed meanwhile: nothing was written; try again");
@@ -109,8 +98,8 @@ async fn write(check: &Check, drives: &[Arc<dyn Drive>], planned: Option<&Repair
 }
 
 /// Reopens the array, as the daemon will, and returns the remaining defects.
-async fn verify(check: &Check, drives: &[Arc<dyn Drive>]) -> Result<Vec<String>> {
-    let (_shelf, engine, mut defects) = open(check, drives.to_vec()).await?;
+async fn verify(check: &Check, backing: &Backing) -> Result<Vec<String>> {
+    let (_shelf, engine, mut defects) = open(check, backing).await?;
     defects.extend(engine.check_with_progress(&mut progress()).await?);
     Ok(defects)
 }

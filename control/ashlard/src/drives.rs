@@ -68,7 +68,7 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
 
 async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<DriveShelf>> {
     let opened = async {
-        let key = key::unlock(&args.key, args.data(), &drives).await?;
+        let key = key::unlock(&args.key, args.data(), DriveShelf::envelopes(&drives).await?)?;
         let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
         anyhow::Ok(DriveShelf::open(drives.clone(), opening).await?)
     };

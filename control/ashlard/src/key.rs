@@ -2,16 +2,14 @@
 
 use crate::access;
 use crate::args::{KeyArgs, NewKey};
+use crate::backing::Backing;
 use crate::kmip::Server;
 use anyhow::{Context, Result, bail, ensure};
 use argon2::{Algorithm, Argon2, Params, Version};
-use raid::DriveShelf;
 use raid::encryption::{DataKey, Envelope};
-use shelf::Drive;
 use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The key file of an array in its folder, unless another is named.
 const DEFAULT: &str = "drives.key";
@@ -65,7 +63,7 @@ impl KeySource for KeyFile {
             let key: Key = crate::random()?;
             access::write_whole(&self.0, &key)
                 .with_context(|| format!("can't write {}", self.0.display()))?;
-            tracing::warn!(file = %self.0.display(), "a key file was created: without it, nothing on the drives can be read");
+            tracing::warn!(file = %self.0.display(), "a key file was created: without it, nothing of the array can be read");
         }
         Ok(Lock::File)
     }
@@ -180,7 +178,7 @@ pub fn make(args: &KeyArgs, data: &Path, array: u128) -> Result<(DataKey, Envelo
     let source = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(DEFAULT))));
     let key = DataKey::new(crate::random()?);
     let (lock, with) = lock(&*source)?;
-    tracing::info!(key = source.name(), "the drives will be encrypted");
+    tracing::info!(key = source.name(), "the array will be encrypted");
     let envelope = Envelope::wrap(array, &key, lock, &with, crate::random()?);
     Ok((key, envelope))
 }
@@ -191,21 +189,21 @@ fn lock(source: &dyn KeySource) -> Result<(Lock, Key)> {
     Ok((lock, with))
 }
 
-/// The key of these drives, when they are encrypted.
+/// The key of an array that is encrypted, from its envelopes, newest first.
 ///
 /// # Errors
 /// Says what is to be given.
-pub async fn unlock(
+pub fn unlock(
     args: &KeyArgs,
     data: &Path,
-    drives: &[Arc<dyn Drive>],
+    envelopes: Option<Vec<Envelope>>,
 ) -> Result<Option<(DataKey, Envelope)>> {
     let named = args.named()?;
-    let envelopes = match DriveShelf::envelopes(drives).await? {
+    let envelopes = match envelopes {
         Some(envelopes) => envelopes,
         // One in the environment may be meant for another array.
         None if named.is_none() || !args.is_named() => return Ok(None),
-        None => bail!("the drives are not encrypted, and never will be: leave the key out"),
+        None => bail!("the array is not encrypted, and never will be: leave the key out"),
     };
     let sources = match named {
         Some(source) if args.key_file.is_none() => vec![source],
@@ -222,7 +220,7 @@ pub async fn unlock(
         }
     }
     if let Some(name) = tried {
-        bail!("the drives are encrypted, and {name} is not what they were locked with; they are whole");
+        bail!("the array is encrypted, and {name} is not what its key was locked with; the data are whole");
     }
     bail!(match &envelopes[0].lock {
         Lock::Erased => format!(
@@ -231,15 +229,15 @@ pub async fn unlock(
             envelopes[0].array
         ),
         Lock::File => format!(
-            "the drives are encrypted and locked with a key file: give it with --key-file, or put it back at {}",
+            "the array is encrypted and locked with a key file: give it with --key-file, or put it back at {}",
             data.join(DEFAULT).display()
         ),
         Lock::Passphrase { .. } =>
-            "the drives are encrypted and locked with a passphrase: give it with --passphrase-file or in \
+            "the array is encrypted and locked with a passphrase: give it with --passphrase-file or in \
              ASHLAR_PASSPHRASE"
                 .to_owned(),
         Lock::Kmip { id } => format!(
-            "the drives are encrypted and locked with key {id} of a KMIP server: give it with --kmip, --kmip-cert, \
+            "the array is encrypted and locked with key {id} of a KMIP server: give it with --kmip, --kmip-cert, \
              --kmip-key and --kmip-ca"
         ),
     })
@@ -274,7 +272,7 @@ pub fn settle(args: &KeyArgs, data: &Path, wrapped: &dyn WrappedKey) -> Result<(
     }
     let next = next(&path);
     let place = path.display();
-    ensure!(opens(&next), "the key that the drives are locked with is not in {place}: put it there first");
+    ensure!(opens(&next), "the key that the array is locked with is not in {place}: put it there first");
     fs::rename(&next, &path).with_context(|| format!("can't replace {place}"))?;
     tracing::info!(file = %place, "the file has another key");
     Ok(())
@@ -306,11 +304,11 @@ pub fn next_key(
         (Lock::Passphrase { .. }, array::NewKey::Passphrase(words)) => {
             let source = Passphrase(words.expose().to_owned());
             let opens = source.key(now.lock())?.is_some_and(|key| now.opens(&key));
-            ensure!(!opens, "the drives are locked with that passphrase already");
+            ensure!(!opens, "the array is locked with that passphrase already");
             Box::new(source)
         }
         (Lock::Kmip { id }, array::NewKey::Kmip(new)) => {
-            ensure!(id != new, "the drives are locked with key {id} already");
+            ensure!(id != new, "the array is locked with key {id} already");
             let server = args.server()?.context("the array was not started with --kmip")?;
             Box::new(Kmip { server, id: Some(new.clone()) })
         }
@@ -321,7 +319,7 @@ pub fn next_key(
                 Lock::File | Lock::Erased => ("a key file", "give nothing, and it gets a new key"),
             };
             bail!(
-                "the drives are locked with {kind}: {how}; `ashlard key rotate` on the stopped array makes it another \
+                "the array is locked with {kind}: {how}; `ashlard key rotate` on the stopped array makes it another \
                  kind of lock"
             )
         }
@@ -340,8 +338,10 @@ fn next(path: &Path) -> PathBuf {
 }
 
 /// Wraps the data key of a stopped array with another key. What is on the drives stays as it is.
-pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, drives: &[Arc<dyn Drive>]) -> Result<()> {
-    let (key, envelope) = unlock(args, data, drives).await?.context("the drives are not encrypted")?;
+pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing) -> Result<()> {
+    let envelopes = backing.envelopes().await?;
+    let unlocked = unlock(args, data, envelopes.clone())?;
+    let (key, envelope) = unlocked.context("the array is not encrypted")?;
     settle(args, data, &envelope)?;
     let own = data.join(DEFAULT);
     let source: Box<dyn KeySource> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
@@ -357,10 +357,9 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, drives: &[Arc<dyn
     };
     let (lock, with) = lock(&*source)?;
     // Of what a change that was cut short may have left, the newest counts.
-    let newest =
-        DriveShelf::envelopes(drives).await?.and_then(|all| all.into_iter().next()).unwrap_or(envelope);
+    let newest = envelopes.and_then(|all| all.into_iter().next()).unwrap_or(envelope);
     let changed = newest.rewrap(&key, lock, &with, crate::random()?);
-    for slot in DriveShelf::replace_envelope(drives, &changed).await? {
+    for slot in backing.replace_envelope(&changed).await? {
         tracing::warn!(
             slot,
             "this drive was not there: the old key opens it until the array is started with it"
@@ -368,21 +367,21 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, drives: &[Arc<dyn
     }
     match new.is_named() {
         true => {
-            tracing::info!(key = source.name(), "the drives have another key; the old one can be destroyed")
+            tracing::info!(key = source.name(), "the array has another key; the old one can be destroyed")
         }
         false => {
             fs::rename(next(&own), &own).with_context(|| format!("can't replace {}", own.display()))?;
-            tracing::info!(file = %own.display(), "the drives and the folder have another key");
+            tracing::info!(file = %own.display(), "the array and the folder have another key");
         }
     }
     Ok(())
 }
 
-/// Destroys the wrapped keys on all drives, and the key file in the folder. Needs no key.
-pub async fn erase(data: &Path, drives: &[Arc<dyn Drive>]) -> Result<()> {
-    let envelopes = DriveShelf::envelopes(drives).await?;
-    let newest = envelopes.and_then(|all| all.into_iter().next()).context("the drives are not encrypted")?;
-    for slot in DriveShelf::replace_envelope(drives, &newest.erased()).await? {
+/// Destroys the wrapped keys on all drives, or in Ceph, and the key file in the folder. Needs no key.
+pub async fn erase(data: &Path, backing: &Backing) -> Result<()> {
+    let envelopes = backing.envelopes().await?;
+    let newest = envelopes.and_then(|all| all.into_iter().next()).context("the array is not encrypted")?;
+    for slot in backing.replace_envelope(&newest.erased()).await? {
         tracing::error!(
             slot,
             "this drive was not there and keeps its wrapped key: destroy the key that opens it, too"
@@ -391,7 +390,7 @@ pub async fn erase(data: &Path, drives: &[Arc<dyn Drive>]) -> Result<()> {
     for path in defaults(data) {
         fs::remove_file(&path).with_context(|| format!("can't remove {}", path.display()))?;
     }
-    tracing::warn!("the keys are destroyed: nothing on the drives can be read any more");
+    tracing::warn!("the keys are destroyed: nothing of the array can be read any more");
     Ok(())
 }
 

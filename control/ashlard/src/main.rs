@@ -1,11 +1,13 @@
 //! `ashlard`: the array as a process. It only connects the parts: threads, runtimes, sockets, drives, the data folder.
 //!
-//! Order of a start: lock the folder, open the drives (or format blank ones), recover the engine, load the configuration into
+//! Order of a start: lock the folder, open the drives or the array in Ceph (or format blank ones), recover the engine, load the configuration into
 //! the target; only then do the portals and the API listen, so that a host never misses a volume that is not loaded yet.
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
 mod access;
 mod args;
+mod backing;
+mod ceph;
 mod certificate;
 mod check;
 mod drives;
@@ -19,6 +21,7 @@ mod memory;
 mod probe;
 mod reduction;
 mod smart;
+mod stopped;
 mod threads;
 mod web;
 
@@ -33,9 +36,10 @@ use history::Store;
 use log::Log;
 use machine::Machine;
 use mimalloc::MiMalloc;
-use raid::DriveShelf;
 use raid::device::Ring;
+use shelf::pool::Pool;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -85,15 +89,15 @@ async fn format_drives(format: &args::Format) -> Result<()> {
 
 /// Changes or destroys the key of a stopped array.
 async fn change_key(what: &KeyCommand) -> Result<()> {
-    let stopped = match what {
+    let array = match what {
         KeyCommand::Rotate(rotate) => &rotate.stopped,
         KeyCommand::Erase(erase) => &erase.stopped,
     };
-    let _lock = access::lock(&stopped.data)?;
-    let drives = drives::stopped(&stopped.data, &stopped.drive)?;
+    let _lock = access::lock(&array.data)?;
+    let backing = stopped::find(&array.data, &array.drive).await?;
     match what {
-        KeyCommand::Rotate(rotate) => key::rotate(&rotate.key, &rotate.new, &stopped.data, &drives).await,
-        KeyCommand::Erase(_) => key::erase(&stopped.data, &drives).await,
+        KeyCommand::Rotate(rotate) => key::rotate(&rotate.key, &rotate.new, &array.data, &backing).await,
+        KeyCommand::Erase(_) => key::erase(&array.data, &backing).await,
     }
 }
 
@@ -111,8 +115,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     );
     let _lock = access::lock(args.data())?;
     let ring = Ring::start()?;
-    let shelf = drives::open(&ring, args).await?;
-    let layout = shelf::Shelf::layout(&*shelf);
+    let (shelf, given) = open_store(&ring, args).await?;
+    let layout = shelf.layout();
     let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
     let options = args.engine_options(random()?, capacity);
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
@@ -120,8 +124,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let keeper = threads::start_store(shelf.clone())?;
     let shards = threads::Shards::start(args.threads())?;
 
-    let machine =
-        Arc::new(Machine::new(ring, args.data(), drives::given(args)?, keeper.handle(), args.key.clone()));
+    let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
     let array = assemble(args, &shelf, &engine, machine, log).await?;
     let portals = array.server.serve(shards.handles()).await.with_context(|| {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
@@ -168,6 +171,14 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     Ok(())
 }
 
+/// The store, and the drives that it was started with.
+async fn open_store(ring: &Arc<Ring>, args: &Args) -> Result<(Arc<dyn Pool>, Vec<PathBuf>)> {
+    if ceph::is_meant(args)? {
+        return Ok((ceph::open(args).await?, Vec::new()));
+    }
+    Ok((drives::open(ring, args).await?, drives::given(args)?))
+}
+
 /// The parts above the engine.
 struct Assembled {
     identity: ArrayIdentity,
@@ -179,7 +190,7 @@ struct Assembled {
 
 async fn assemble(
     args: &Args,
-    shelf: &Arc<DriveShelf>,
+    shelf: &Arc<dyn Pool>,
     engine: &Arc<Engine>,
     machine: Arc<Machine>,
     log: Log,

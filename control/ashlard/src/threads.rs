@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
-use raid::DriveShelf;
 use raid::device::LocalRing;
+use shelf::pool::Pool;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ pub struct StoreThread {
 }
 
 /// Starts it.
-pub fn start_store(shelf: Arc<DriveShelf>) -> Result<StoreThread> {
+pub fn start_store(shelf: Arc<dyn Pool>) -> Result<StoreThread> {
     let runtime = runtime()?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
@@ -144,7 +144,7 @@ pub fn start_store(shelf: Arc<DriveShelf>) -> Result<StoreThread> {
             tokio::select! {
                 // Ends when the sender is dropped as well.
                 _ = stopped => {}
-                () = shelf.background() => {}
+                () = shelf.clone().background() => {}
                 () = clock => {}
             }
         });

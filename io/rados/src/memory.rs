@@ -32,10 +32,29 @@ struct State {
     capacity: Option<u64>,
 }
 
+/// An object.
 #[derive(Clone, Default)]
-struct Object {
-    bytes: Vec<u8>,
-    attributes: Attributes,
+pub(crate) struct Object {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) attributes: Attributes,
+}
+
+impl Object {
+    /// At most `len` bytes at `offset`.
+    pub(crate) fn read(&self, offset: u64, len: u64) -> Bytes {
+        let end = self.bytes.len();
+        let (from, to) = (end.min(offset as usize), end.min(offset.saturating_add(len) as usize));
+        Bytes::copy_from_slice(&self.bytes[from..to])
+    }
+}
+
+/// Does a compound operation on an object, or on the place where there is none.
+pub(crate) fn change(before: Option<&Object>, steps: &[Step]) -> Outcome<Option<Object>> {
+    let mut after = before.cloned();
+    for step in steps {
+        apply(step, before.is_some(), &mut after)?;
+    }
+    Ok(after)
 }
 
 struct Held {
@@ -132,13 +151,10 @@ impl State {
         if self.fenced.contains(client) {
             return Err(ObjectError::Blocklisted);
         }
-        let before = self.objects.get(name).cloned();
-        let mut after = before.clone();
-        for step in &operation.steps {
-            apply(step, before.is_some(), &mut after)?;
-        }
-        let len = |object: &Option<Object>| object.as_ref().map_or(0, |object| object.bytes.len() as u64);
-        let grown = len(&after).saturating_sub(len(&before));
+        let before = self.objects.get(name);
+        let after = change(before, &operation.steps)?;
+        let len = |object: Option<&Object>| object.map_or(0, |object| object.bytes.len() as u64);
+        let grown = len(after.as_ref()).saturating_sub(len(before));
         if grown > 0 && !operation.force && self.capacity.is_some_and(|most| self.stored() + grown > most) {
             return Err(ObjectError::Full);
         }
@@ -217,12 +233,7 @@ impl Objects for Client {
     }
 
     fn read(&self, name: &Name, offset: u64, len: u64) -> BoxFuture<'static, Outcome<Bytes>> {
-        self.look(|state| {
-            let bytes = &object(state, name)?.bytes;
-            let from = bytes.len().min(offset as usize);
-            let to = bytes.len().min(offset.saturating_add(len) as usize);
-            Ok(Bytes::copy_from_slice(&bytes[from..to]))
-        })
+        self.look(|state| Ok(object(state, name)?.read(offset, len)))
     }
 
     fn attributes(&self, name: &Name) -> BoxFuture<'static, Outcome<Attributes>> {

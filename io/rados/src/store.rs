@@ -81,6 +81,11 @@ impl FormatOptions {
         }
     }
 
+    /// Bytes that a segment takes in the pool, before replication.
+    pub fn segment_bytes(&self) -> u64 {
+        u64::from(self.stripe_pages) * u64::from(self.segment_stripes) * ALIGN as u64
+    }
+
     fn layout(&self) -> Layout {
         assert!(self.segment_stripes.is_multiple_of(PARTS as u32), "stripes are dealt over four parts");
         let stripe_bytes = self.stripe_pages * PAYLOAD as u32;
@@ -108,8 +113,8 @@ pub struct OpenOptions {
     pub salt: u64,
     /// The data key of an encrypted array, and the envelope that it was in; a new array stores that.
     pub key: Option<(DataKey, Envelope)>,
-    /// Segments that the array may grow to as the pool does; zero for those that it was made with.
-    pub max_segments: u32,
+    /// Bytes of the pool that the array may grow to as the pool does; zero for those that it was made with.
+    pub max_bytes: u64,
     /// Bytes after which an object of the journal is closed; zero for the usual.
     pub journal_object_bytes: u64,
     /// Segments of the pool that are never used; `None` for the usual.
@@ -294,7 +299,7 @@ impl Owner {
             salt: open.salt,
             layout,
             segment_count: AtomicU32::new(layout.segments),
-            max_segments: open.max_segments.min(MAX_SEGMENTS),
+            max_segments: (open.max_bytes / segments.stored_bytes()).min(u64::from(MAX_SEGMENTS)) as u32,
             measuring: AtomicBool::new(false),
             measured_ns: AtomicU64::new(0),
             journal_object_bytes: match open.journal_object_bytes {
@@ -377,6 +382,10 @@ impl Owner {
 
     /// Seals and reads what older owners have left, and begins the journal of this one.
     async fn take_over(&self, from: JournalPos) -> Result<Vec<Batch>> {
+        if self.journal.lock().is_some() {
+            // It was just formatted, and has begun already.
+            return Ok(Vec::new());
+        }
         let (terms, predecessor, superblock) = {
             let state = self.state.lock();
             (state.terms.clone(), state.predecessor.clone(), state.superblock.clone())

@@ -150,6 +150,10 @@ fn sizes(subject: &mut impl Subject) -> Verdict {
 
 fn new_store(subject: &mut impl Subject) -> Verdict {
     let shelf = subject.format().map_err(failed)?;
+    let batches = call(subject, |done| shelf.recover(JournalPos(1), done))?;
+    ensure(batches.is_empty(), || format!("{} batches are in its journal", batches.len()))?;
+    append(subject, &shelf, 1).map_err(failed)?;
+    let shelf = subject.format().map_err(failed)?;
     ensure(shelf.superblock().is_none(), || "it has a superblock".into())?;
     ensure(shelf.journal_taken(JournalPos(u64::MAX)) == 0, || "its journal is not empty".into())?;
     let (shelf, batches) = reopen(subject)?;

@@ -44,7 +44,7 @@ const ALLOWED: &[Edges] = &[
     edges("cli", &["client"], &[]),
     edges(
         "ashlard",
-        &["api", "array", "engine", "export", "history", "iscsi", "raid", "scsi", "shelf", "transport"],
+        &["api", "array", "engine", "export", "history", "iscsi", "rados", "raid", "scsi", "shelf", "transport"],
         &["rig"],
     ),
     edges("bench", &["block", "engine", "raid", "rig", "shelf"], &[]),

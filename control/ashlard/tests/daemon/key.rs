@@ -36,7 +36,7 @@ fn drives_are_encrypted_opened_rotated_and_erased() {
     let other = folder.path().join("other.key");
     std::fs::write(&other, [5; 32]).unwrap();
     let said = start(data, &["--key-file", other.to_str().unwrap()]).err().unwrap();
-    assert!(said.contains("not what they were locked with"), "{said}");
+    assert!(said.contains("not what its key was locked with"), "{said}");
     let away = away.to_str().unwrap();
     assert!(check_with(data, &["--key-file", away]).0);
 
@@ -80,7 +80,7 @@ fn the_key_is_changed_while_the_array_runs() {
     assert!(new != std::fs::read(&copy).unwrap() && !next.exists());
     daemon.kill();
     let said = start(data, &["--key-file", copy.to_str().unwrap()]).err().unwrap();
-    assert!(said.contains("not what they were locked with"), "{said}");
+    assert!(said.contains("not what its key was locked with"), "{said}");
 
     // As a kill leaves it that comes before the new file takes the place of the old one.
     std::fs::rename(&own, &next).unwrap();

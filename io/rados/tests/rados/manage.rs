@@ -63,6 +63,35 @@ pub fn namespaces(fresh: fn() -> Ground) {
     assert!(matches!(found, Err(Error::Corrupt { .. })), "{found:?}");
 }
 
+/// Opening an array through an overlay, as a check does, changes nothing of it.
+pub fn overlay(fresh: fn() -> Ground) {
+    let ground = fresh();
+    let store = format(ground(), true);
+    let append = |store: &Store, byte: u8| {
+        let (done, appended) = wait();
+        store.append(vec![byte; 3000].into(), Vec::new(), done);
+        now(appended)
+    };
+    (1..10).for_each(|byte| assert!(append(&store, byte).is_ok()));
+    let overlay = rados::Overlay::new(ground());
+    let looked_at = now(Store::open(overlay.clone(), opening(2, true))).unwrap();
+    let (done, recovered) = wait();
+    looked_at.recover(JournalPos(1), done);
+    assert_eq!(now(recovered).unwrap().len(), 9);
+    append(&looked_at, 10).unwrap();
+    drop(looked_at);
+    let looked_at = now(Store::open(overlay, opening(3, true))).unwrap();
+    let (done, recovered) = wait();
+    looked_at.recover(JournalPos(1), done);
+    assert_eq!(now(recovered).unwrap().len(), 10, "what was written is there for who has the overlay");
+    append(&store, 10).expect("the owner has not noticed anything");
+}
+
+#[test]
+fn a_check_leaves_everything_as_it_is() {
+    overlay(model);
+}
+
 #[test]
 fn keys_are_replaced_as_a_whole() {
     keys(model);
@@ -77,7 +106,7 @@ fn a_namespace_is_examined_before_it_is_used() {
 fn the_array_grows_with_the_pool_up_to_its_bound() {
     let cluster = Cluster::default();
     cluster.set_capacity(10 << 20);
-    let options = OpenOptions { max_segments: 400, ..opening(1, false) };
+    let options = OpenOptions { max_bytes: 400 << 16, ..opening(1, false) };
     let store = now(Store::format(cluster.client(), small(), options.clone())).unwrap();
     store.tick(Duration::from_secs(2));
     let before = store.layout().segments;

@@ -68,6 +68,7 @@ fn real_damage_is_named() {
     damage::page(replicated);
     manage::keys(replicated);
     manage::namespaces(erasure_coded);
+    manage::overlay(replicated);
 }
 
 #[test]

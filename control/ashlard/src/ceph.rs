@@ -1,0 +1,252 @@
+//! An array in Ceph: finding, opening and making it.
+//!
+//! The folder of the array remembers where it is. An array that the folder does not know is opened only if it is named by
+//! its identity: opening it ends the service of who has it open.
+
+use crate::access::{self, read_whole, write_whole};
+use crate::args::{Args, RadosArgs};
+use crate::key;
+use anyhow::{Context, Result, bail, ensure};
+use rados::objects::{Objects, Pool};
+use rados::{Client, Contents, FormatOptions, OpenOptions, Place, Store, contents};
+use raid::encryption::{DataKey, Envelope};
+use serde::{Deserialize, Serialize};
+use shelf::pool::Pool as _;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file in the array's folder that says where in Ceph it is.
+pub const FILE: &str = "rados.json";
+
+/// Where an array is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Remembered {
+    /// Its identity, in hexadecimal.
+    array: String,
+    conf: String,
+    id: String,
+    meta_pool: String,
+    data_pool: String,
+    namespace: String,
+    /// False until it has been made.
+    made: bool,
+}
+
+impl Remembered {
+    fn new(array: u128, place: &Place, made: bool) -> Self {
+        let Place { conf, id, meta, data, namespace } = place.clone();
+        Self { array: format!("{array:032x}"), conf, id, meta_pool: meta, data_pool: data, namespace, made }
+    }
+
+    fn array(&self) -> Result<u128> {
+        u128::from_str_radix(&self.array, 16).with_context(|| format!("{FILE} has no identity of an array"))
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            conf: self.conf.clone(),
+            id: self.id.clone(),
+            meta: self.meta_pool.clone(),
+            data: self.data_pool.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    fn write(&self, data: &Path) -> Result<()> {
+        let path = data.join(FILE);
+        let text = serde_json::to_vec_pretty(self)?;
+        write_whole(&path, &text).with_context(|| format!("can't write {}", path.display()))
+    }
+}
+
+/// What the folder remembers; `None` if its array is not in Ceph.
+fn remembered(data: &Path) -> Result<Option<Remembered>> {
+    let path = data.join(FILE);
+    match read_whole(&path).and_then(|text| Ok(serde_json::from_slice(&text)?)) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
+    }
+}
+
+/// True if the array of this command line is in Ceph.
+///
+/// # Errors
+/// If the folder can't be read.
+pub fn is_meant(args: &Args) -> Result<bool> {
+    Ok(args.rados.pools.is_some() || args.drive.is_empty() && remembered(args.data())?.is_some())
+}
+
+/// The place that the command line names, or the folder where it does not.
+fn place(args: &RadosArgs, before: Option<&Remembered>) -> Result<Place> {
+    let Some(pools) = &args.pools else {
+        let before = before.context("say in which pool the array is: --rados POOL")?;
+        let mut place = before.place();
+        place.conf = args.ceph_conf.clone().unwrap_or(place.conf);
+        place.id = args.ceph_id.clone().unwrap_or(place.id);
+        return Ok(place);
+    };
+    let (meta, data) = pools.split_once(',').unwrap_or((pools, pools));
+    ensure!(
+        !meta.is_empty() && !data.is_empty() && !data.contains(','),
+        "--rados takes one pool, or two: META,DATA"
+    );
+    Ok(Place {
+        conf: args.ceph_conf.clone().unwrap_or_else(|| "/etc/ceph/ceph.conf".into()),
+        id: args.ceph_id.clone().unwrap_or_else(|| "ashlar".into()),
+        meta: meta.into(),
+        data: data.into(),
+        namespace: args.rados_namespace.clone().unwrap_or_else(|| "ashlar".into()),
+    })
+}
+
+/// The objects and the identity of the array of a folder; `None` if it is not in Ceph.
+pub async fn stopped(data: &Path) -> Result<Option<(Arc<dyn Objects>, u128)>> {
+    let Some(found) = remembered(data)? else { return Ok(None) };
+    let client = Client::connect(found.place())?;
+    let array = found.array()?;
+    match contents(&*client).await? {
+        Contents::Array { array: there, .. } if there == array => Ok(Some((client, array))),
+        other => {
+            bail!("the array {array:032x} is not in {} any more: {}", name(&found.place()), describe(&other))
+        }
+    }
+}
+
+fn name(place: &Place) -> String {
+    match place.meta == place.data {
+        true => format!("pool {}, namespace {}", place.meta, place.namespace),
+        false => format!("pools {} and {}, namespace {}", place.meta, place.data, place.namespace),
+    }
+}
+
+fn describe(contents: &Contents) -> String {
+    match contents {
+        Contents::Blank => "the namespace is empty".into(),
+        Contents::Array { array, .. } => format!("array {array:032x} is there"),
+        Contents::Foreign { object } => {
+            format!("there is something that is no array, such as the object {object}")
+        }
+    }
+}
+
+/// Opens the array; at the first start, makes it in an empty namespace. Nothing that is there is ever overwritten.
+pub async fn open(args: &Args) -> Result<Arc<Store>> {
+    let before = remembered(args.data())?;
+    let place = place(&args.rados, before.as_ref())?;
+    if let Some(before) = &before {
+        let there = before.place();
+        ensure!(
+            (&there.meta, &there.data, &there.namespace) == (&place.meta, &place.data, &place.namespace),
+            "the array of the folder {} is in {}, and {} was named: leave --rados out, or give the folder of the other \
+             array",
+            args.data().display(),
+            name(&there),
+            name(&place)
+        );
+    }
+    let client = Client::connect(place.clone())?;
+    let found = contents(&*client).await?;
+    let known = before.as_ref().map(Remembered::array).transpose()?;
+    let (array, made) = decide(args, (&before, known), &found, &place)?;
+    if !made {
+        return make(args, client, array).await;
+    }
+    Remembered::new(array, &place, true).write(args.data())?;
+    let store = open_array(args, client, array).await.context("the array in Ceph can't be opened")?;
+    let settled =
+        store.keys().and_then(|keys| keys.wrapped()).map(|it| key::settle(&args.key, args.data(), &*it));
+    if let Some(Err(error)) = settled {
+        tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
+    }
+    Ok(store)
+}
+
+/// Which array is opened, or made if the second is false.
+fn decide(
+    args: &Args,
+    (before, known): (&Option<Remembered>, Option<u128>),
+    found: &Contents,
+    place: &Place,
+) -> Result<(u128, bool)> {
+    let (data, there) = (args.data().display(), name(place));
+    match found {
+        Contents::Array { array, .. } if known == Some(*array) || args.rados.rados_array == Some(*array) => {
+            Ok((*array, true))
+        }
+        Contents::Array { array, .. } => bail!(
+            "there is an array in {there} that is not the one of the folder {data}. If this process is to serve it, and no \
+             other does, say so: --rados-array {array:032x}. For a new array use another namespace: --rados-namespace NAME"
+        ),
+        Contents::Foreign { .. } => {
+            bail!(
+                "no array is made in {there}: {}. Use another namespace: --rados-namespace NAME",
+                describe(found)
+            )
+        }
+        Contents::Blank => {
+            let unmade = before.as_ref().is_some_and(|before| !before.made);
+            if let (Some(array), false) = (known, unmade) {
+                bail!(
+                    "the array {array:032x} of the folder {data} is not in {there}: the namespace is empty. Check the pool \
+                     and the cluster; no array is made in its place"
+                );
+            }
+            if let Some(array) = args.rados.rados_array {
+                bail!("there is no array {array:032x} in {there}: the namespace is empty");
+            }
+            ensure!(
+                unmade || !access::was_used(args.data()),
+                "the folder {data} is of an array that was started before and is not in Ceph: give another folder for a new \
+                 array"
+            );
+            Ok((known.map_or_else(|| crate::random().map(u128::from_le_bytes), Ok)?, false))
+        }
+    }
+}
+
+/// How the array is opened. Without a bound it grows with the pool.
+fn opening(args: &Args, array: u128, key: Option<(DataKey, Envelope)>) -> Result<OpenOptions> {
+    let salt = u64::from_le_bytes(crate::random()?);
+    let max_bytes = args.rados.rados_capacity.unwrap_or(u64::MAX);
+    Ok(OpenOptions { array, salt, key, max_bytes, ..OpenOptions::default() })
+}
+
+async fn open_array(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {
+    let envelopes = rados::read_envelope(&*client, array).await?.map(|envelope| vec![envelope]);
+    let key = key::unlock(&args.key, args.data(), envelopes)?;
+    Ok(Store::open(client, opening(args, array, key)?).await?)
+}
+
+async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {
+    let place = client.place().clone();
+    let usage = client.usage(Pool::Data).await?;
+    let format = FormatOptions::for_pool(usage, args.rados.rados_capacity);
+    ensure!(
+        format.segments >= MIN_SEGMENTS,
+        "{} has space for {} segments of {} MiB, and an array needs {MIN_SEGMENTS}: give it more space (quota, full OSDs) or \
+         a larger --rados-capacity",
+        name(&place),
+        format.segments,
+        format.segment_bytes() >> 20
+    );
+    tracing::info!(array = format_args!("{array:032x}"), place = name(&place), "formatting");
+    Remembered::new(array, &place, false).write(args.data())?;
+    let key = match args.encrypt {
+        true => Some(key::make(&args.key, args.data(), array)?),
+        false if args.key.is_named() => bail!("a key was given: say --encrypt, too"),
+        false => None,
+    };
+    let opened = Store::format(client, format, opening(args, array, key)?).await;
+    let store = opened.context("no array can be made in Ceph")?;
+    Remembered::new(array, &place, true).write(args.data())?;
+    Ok(store)
+}
+
+/// Fewest segments of an array: with fewer, checkpoints and cleaning have no room.
+const MIN_SEGMENTS: u32 = 32;
+
+#[cfg(test)]
+#[path = "ceph_test.rs"]
+mod tests;
