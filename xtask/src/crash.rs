@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<()> {
     let seed = args.seed.unwrap_or_else(crash::new_seed);
     println!("crash: {} cycles, seed {seed}", args.cycles);
     let start = Instant::now();
-    let report = crash::run(&programs()?, &target_dir(), Options { cycles: args.cycles, seed })?;
+    let report = crash::run(&programs()?, &target_dir(), Options::new(args.cycles, seed))?;
     println!(
         "{} kills in {} s ({} with starved processors, {} of an idle array): {} operations acknowledged, {} \
          unanswered, {} snapshot commands, {} blocks compared; 0 lost, 0 torn; slowest start {} ms",

@@ -13,6 +13,7 @@ mod integrations;
 mod openapi;
 mod parity;
 mod python;
+mod rados;
 mod real;
 mod running;
 mod schemathesis;
@@ -52,6 +53,8 @@ enum Verb {
     /// Workloads that arrays are judged by, through the model of a hypervisor host
     #[command(subcommand)]
     Lab(Lab),
+    /// Arrays in a real Ceph cluster, made for the run: the store through librados, kills, a full cluster
+    Rados(rados::Args),
     /// Seeded worlds of crashing drives around the real engine
     Sim(sim::Args),
     /// Rules that the compiler can't hold: edges, file lengths, walks, dependencies, licences
@@ -111,6 +114,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Lab(Lab::Run(args)) => real::run(args),
         Verb::Lab(Lab::Calibrate) => lab::command::calibrate(),
         Verb::Lab(Lab::List) => lab::command::list(),
+        Verb::Rados(args) => rados::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),

@@ -5,7 +5,8 @@
 
 use crate::shell::{cargo, command, exec, target_dir};
 use crate::{
-    conformance, crash, dashboard, demo, guest, integrations, openapi, parity, schemathesis, setup, sim, web,
+    conformance, crash, dashboard, demo, guest, integrations, openapi, parity, rados, schemathesis, setup,
+    sim, web,
 };
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,7 @@ const PHASES: &[Phase] = &[
             Step { name: "pages", run: web::pages },
             Step { name: "demo", run: || one(demo::check()) },
             Step { name: "crash", run: || one(crash::short()) },
+            Step { name: "rados", run: rados::short },
         ],
         beside: &[
             Step { name: "guest", run: guest::short },

@@ -29,6 +29,11 @@ pub struct Drives {
 }
 
 impl Drives {
+    /// Arguments of `ashlard`.
+    pub fn arguments(&self) -> Vec<String> {
+        ["--drives".into(), self.count.to_string(), "--drive-size".into(), self.bytes.to_string()].into()
+    }
+
     /// Makes the files in an array's folder before it starts, with every block written.
     ///
     /// # Errors
@@ -53,7 +58,8 @@ impl Drives {
 pub struct Array {
     programs: Programs,
     folder: PathBuf,
-    drives: Drives,
+    /// Arguments that say what it is stored on.
+    store: Vec<String>,
     portals: [SocketAddr; 2],
     api: SocketAddr,
     core: Option<usize>,
@@ -109,12 +115,25 @@ impl Array {
     /// An array with two portals whose drives are files in `folder`, started, pinned to a processor when `core`
     /// says so.
     pub fn start(programs: &Programs, folder: &Path, drives: Drives, core: Option<usize>) -> Result<Self> {
+        Self::start_on(programs, folder, drives.arguments(), core)
+    }
+
+    /// The same, stored on what these arguments of `ashlard` say.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start_on(
+        programs: &Programs,
+        folder: &Path,
+        store: Vec<String>,
+        core: Option<usize>,
+    ) -> Result<Self> {
         let [a, b, api] = free_addresses()?;
         let (programs, folder) = (programs.clone(), folder.to_path_buf());
         let mut array = Self {
             programs,
             folder,
-            drives,
+            store,
             portals: [a, b],
             api,
             core,
@@ -166,8 +185,7 @@ impl Array {
         let [a, b] = self.portals;
         let mut command = pinned(&self.programs.ashlard, self.core);
         command.arg("--data").arg(&self.folder);
-        command.args(["--drives", &self.drives.count.to_string()]);
-        command.args(["--drive-size", &self.drives.bytes.to_string()]);
+        command.args(&self.store);
         command.args(["--iscsi", &format!("{a},{b}"), "--api", &self.api.to_string()]);
         Process::start(command.stdout(log.try_clone()?).stderr(log))
     }

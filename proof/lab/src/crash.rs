@@ -29,10 +29,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How long and from which seed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Kills.
     pub cycles: u64,
+    /// Arguments of `ashlard` that say what the array is stored on.
+    pub store: Vec<String>,
     /// Determines what is sent and when the kill comes, as far as the array's answers allow.
     pub seed: u64,
 }
@@ -78,7 +80,7 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// Runs the cycles in a folder below `parent`; the first fault ends them with the folder kept.
 pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Report> {
     let mut scratch = Scratch::new(parent, "crash")?;
-    let result = World::new(programs, scratch.path(), options).and_then(|mut world| {
+    let result = World::new(programs, scratch.path(), &options).and_then(|mut world| {
         for cycle in 0..options.cycles {
             world.cycle(cycle).with_context(|| format!("cycle {cycle} of seed {}", options.seed))?;
         }
@@ -155,10 +157,17 @@ impl std::fmt::Display for Event {
     }
 }
 
+impl Options {
+    /// Kills of an array on file-backed drives.
+    pub fn new(cycles: u64, seed: u64) -> Self {
+        Self { cycles, store: Drives { count: 4, bytes: 1 << 30 }.arguments(), seed }
+    }
+}
+
 impl World {
-    fn new(programs: &Programs, folder: &Path, options: Options) -> Result<Self> {
+    fn new(programs: &Programs, folder: &Path, options: &Options) -> Result<Self> {
         let library = Libiscsi::load()?;
-        let mut array = Array::start(programs, folder, Drives { count: 4, bytes: 1 << 30 }, None)?;
+        let mut array = Array::start_on(programs, folder, options.store.clone(), None)?;
         let luns = array.fresh(&SHAPES, &[INITIATOR])?;
         let mut session = login(&library, &array, 0)?;
         let units = luns.iter().zip(SHAPES).map(|(lun, shape)| unit(&mut session, *lun, shape));

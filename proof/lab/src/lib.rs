@@ -3,6 +3,7 @@
 pub mod array;
 pub mod bench;
 pub mod cdb;
+pub mod ceph;
 pub mod command;
 pub mod compare;
 pub mod content;
@@ -10,6 +11,7 @@ pub mod crash;
 pub mod figures;
 pub mod foreign;
 pub mod front;
+pub mod full;
 pub mod host;
 pub mod ideal;
 pub mod initiator;
