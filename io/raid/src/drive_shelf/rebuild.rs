@@ -49,7 +49,7 @@ struct State {
     /// Bytes written since the last latency sample, and the latency without rebuild.
     spent: u64,
     calm: u64,
-    throttled: Option<Done<()>>,
+    throttled: Vec<Done<()>>,
     copying: bool,
     copied: Vec<Done<()>>,
 }
@@ -110,11 +110,15 @@ impl Background {
                 state.budget = (state.budget + earned as i64).min(rate as i64 / 10);
             }
             state.clock = Some((now, foreground));
-            if state.budget > 0 { state.throttled.take() } else { None }
+            if state.budget > 0 { std::mem::take(&mut state.throttled) } else { Vec::new() }
         };
-        if let Some(throttled) = throttled {
-            throttled(Ok(()));
-        }
+        throttled.into_iter().for_each(|done| done(Ok(())));
+    }
+
+    /// What waits for the rate goes on: somebody waits for it.
+    pub fn hurry(&self) {
+        let throttled = std::mem::take(&mut self.0.lock().throttled);
+        throttled.into_iter().for_each(|done| done(Ok(())));
     }
 
     /// Takes the median latency of the drives, in µs, from which the rebuild rate follows.
@@ -130,19 +134,18 @@ impl Background {
         state.lost = RATE_STEPS - kept.clamp(1, RATE_STEPS);
     }
 
-    /// Waits until this many bytes may be written. Without a clock there is no limit.
-    pub async fn throttle(&self, bytes: u64) {
-        let (done, throttled) = wait();
-        {
-            let mut state = self.0.lock();
-            state.budget -= bytes as i64;
-            state.spent += bytes;
-            if state.clock.is_none() || state.budget > 0 {
-                return;
-            }
-            state.throttled = Some(done);
+    /// Charges bytes to the rate; returns what to wait for before more are read or written. Without a clock there is no
+    /// limit.
+    fn charge(&self, bytes: u64) -> Option<Wait<()>> {
+        let mut state = self.0.lock();
+        state.budget -= bytes as i64;
+        state.spent += bytes;
+        if state.clock.is_none() || state.budget > 0 {
+            return None;
         }
-        let _ = throttled.await;
+        let (done, throttled) = wait();
+        state.throttled.push(done);
+        Some(throttled)
     }
 
     /// Waits while a copy of the journal is being made.
@@ -246,19 +249,46 @@ impl DriveShelf {
         worst
     }
 
-    /// Holds writes and discards of a segment back and waits for those in flight.
+    /// Holds writes and discards of a segment back and waits for those in flight. If something else holds them back
+    /// already, it waits for its end first.
     async fn close_gate(&self, segment: u32) {
-        let (done, drained) = wait();
-        {
-            let mut segments = self.segments.lock();
-            let found = &mut segments.list[segment as usize];
-            found.gate = Some(Vec::new());
-            if found.in_flight == 0 {
+        loop {
+            let (done, ready) = wait();
+            let was_open = {
+                let mut segments = self.segments.lock();
+                let found = &mut segments.list[segment as usize];
+                match &mut found.gate {
+                    Some(gate) => {
+                        gate.push(Box::new(|_| done(Ok(()))));
+                        false
+                    }
+                    None => {
+                        found.gate = Some(Vec::new());
+                        if found.in_flight == 0 {
+                            return;
+                        }
+                        found.drained = Some(done);
+                        true
+                    }
+                }
+            };
+            let _ = ready.await;
+            if was_open {
                 return;
             }
-            found.drained = Some(done);
         }
-        let _ = drained.await;
+    }
+
+    /// Keeps background work on a segment to its rate, of which it has just used this many bytes. There is no limit while
+    /// something waits for the segment: hosts would wait for the rate. What is used then is made up for later.
+    pub(super) async fn throttle(&self, segment: u32, bytes: u64) {
+        let Some(throttled) = self.background.charge(bytes) else { return };
+        let is_awaited =
+            self.segments.lock().list[segment as usize].gate.as_ref().is_some_and(|gate| !gate.is_empty());
+        if is_awaited {
+            self.background.hurry();
+        }
+        let _ = throttled.await;
     }
 
     fn open_gate(&self, segment: u32) {
@@ -310,7 +340,7 @@ impl DriveShelf {
             self.give_wanted(&new, &wanted);
             return Ok(false);
         }
-        let copied = self.copy_rows(&old, &new, &wanted, rows).await;
+        let copied = self.copy_rows(segment, (&old, &new), &wanted, rows).await;
         let kept = match copied.and_then(|()| self.install(segment, &old, &new, &wanted, rows)) {
             Ok(kept) => kept,
             Err(cause) => {
@@ -415,7 +445,13 @@ impl DriveShelf {
     }
 
     /// Copies the rows of a segment to the wanted columns of its new place and syncs them.
-    async fn copy_rows(&self, old: &Entry, new: &Entry, wanted: &[bool], rows: u32) -> Result {
+    async fn copy_rows(
+        &self,
+        segment: u32,
+        (old, new): (&Entry, &Entry),
+        wanted: &[bool],
+        rows: u32,
+    ) -> Result {
         let chunk = self.plan.chunk_pages(old.profile);
         for row in 0..rows {
             let found = self
@@ -432,7 +468,7 @@ impl DriveShelf {
                 tracing::error!(pages = found.lost.len(), "pages can't be reconstructed");
             }
             let stripe = Arc::new(self.restripe(&found.data, new));
-            self.background.throttle(stripe.len() as u64).await;
+            self.throttle(segment, stripe.len() as u64).await;
             let size = self.plan.chunk_pages(new.profile) as usize * ALIGN;
             let (mut waits, mut gone) = (Vec::new(), None);
             for part in 0..new.profile.width() {

@@ -4,6 +4,8 @@ use crate::{AlignedBuf, Drive, FormatOptions, JournalPos, MemDrive, SegmentId, S
 use bytes::Bytes;
 use rig::drive::{Intercepted, Request};
 use std::collections::BTreeSet;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 struct Rig {
     drives: Vec<Arc<dyn Drive>>,
@@ -137,7 +139,7 @@ fn a_place_whose_drive_goes_at_the_last_moment_is_not_taken() {
     let old = shelf.segments.lock().list[0].entry.clone().unwrap();
     let lost: Vec<usize> = old.lost(shelf.in_use_drives()).collect();
     let Ok(Some((new, wanted))) = shelf.new_place(0, &old, &lost) else { panic!("there is room") };
-    now(shelf.copy_rows(&old, &new, &wanted, 1)).unwrap();
+    now(shelf.copy_rows(0, (&old, &new), &wanted, 1)).unwrap();
     let target =
         new.columns.iter().zip(&wanted).find_map(|(column, wanted)| column.filter(|_| *wanted)).unwrap();
     shelf.fail_drive(usize::from(target.slot), &Error::Drive { what: "as the test says".into() });
@@ -149,6 +151,40 @@ fn a_place_whose_drive_goes_at_the_last_moment_is_not_taken() {
         entry.columns.iter().flatten().all(|column| column.stale || there >> column.slot & 1 == 1),
         "{entry:?}"
     );
+}
+
+/// A checkpoint wrote to a segment that a scrub held back for as long as the rate of the background asked for.
+#[test]
+fn a_write_does_not_wait_for_the_rate_of_the_scrub_that_reads_its_segment() {
+    let rig = Rig::new(5);
+    now(rig.write(0, 0)).unwrap();
+    let mut scrub = pin!(rig.shelf.scrub());
+    let mut poll = || scrub.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending() && poll().is_pending(), "nothing but the clock lets it go on");
+    let written = rig.write(0, 1);
+    let Poll::Ready(report) = poll() else { panic!("it waits for the rate, and the write for it") };
+    now(written).unwrap();
+    assert_eq!((report.segments, report.errors), (1, 0));
+    assert!(pin!(rig.shelf.scrub()).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+/// The second one that held back a segment forgot the writes that waited for the first.
+#[test]
+fn a_write_waits_for_everything_that_holds_its_segment_back() {
+    let mut rig = Rig::new(5);
+    now(rig.write(0, 0)).unwrap();
+    let poll = |scrub: Pin<&mut dyn Future<Output = _>>| {
+        scrub.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    };
+    let shelf = rig.shelf.clone();
+    let (mut one, mut other) = (pin!(shelf.scrub()), pin!(shelf.scrub()));
+    assert!(!poll(one.as_mut()));
+    let written = rig.write(0, 1);
+    assert!(!poll(other.as_mut()));
+    assert!(poll(one.as_mut()) && !poll(other.as_mut()));
+    now(written).unwrap();
+    rig.pass(Duration::from_secs(1));
+    assert!(poll(other.as_mut()));
 }
 
 /// A crash brings back what was discarded since the map was written last, and an opening wants it to be readable.

@@ -86,7 +86,7 @@ impl DriveShelf {
             self.counters.lost.fetch_add(found.lost.len() as u64, Ordering::Relaxed);
             report.repaired += self.repair(&entry, &found).await;
             let bytes: usize = found.data.iter().map(|column| column.len()).sum();
-            self.background.throttle(UNHURRIED * bytes as u64).await;
+            self.throttle(segment, UNHURRIED * bytes as u64).await;
         }
     }
 }

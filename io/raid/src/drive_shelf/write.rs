@@ -41,7 +41,9 @@ impl DriveShelf {
             let mut segments = self.segments.lock();
             let found = &mut segments.list[segment as usize];
             if let Some(gate) = &mut found.gate {
-                return gate.push(Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done)));
+                gate.push(Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done)));
+                drop(segments);
+                return self.background.hurry();
             }
             if let Some(allocating) = &mut found.allocating {
                 return allocating
@@ -220,7 +222,9 @@ impl DriveShelf {
             let mut segments = self.segments.lock();
             assert!((segment as usize) < segments.list.len(), "segment {segment} exists");
             if let Some(gate) = &mut segments.list[segment as usize].gate {
-                return gate.push(Box::new(move |shelf| shelf.discard_segment(segment)));
+                gate.push(Box::new(move |shelf| shelf.discard_segment(segment)));
+                drop(segments);
+                return self.background.hurry();
             }
             let runs = segments.free(segment);
             segments.discarding += u32::from(!runs.is_empty());
