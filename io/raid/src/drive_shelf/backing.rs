@@ -91,6 +91,10 @@ impl DriveShelf {
     /// # Errors
     /// Only [`Error::NoSpace`].
     pub(super) async fn allocate_columns(&self, entry: &Entry, wanted: impl Fn(usize) -> bool) -> Result {
+        // Not only at the next look: a writer fills a small file system in between.
+        if let Some(room) = &mut self.backing_space.state.lock().room {
+            *room = room.saturating_sub(1);
+        }
         let len = u64::from(self.plan.chunk_pages(entry.profile)) * self.plan.granule_bytes();
         let columns = entry.columns.iter().enumerate().filter(|(index, _)| wanted(*index));
         let waits: Vec<_> = columns
@@ -187,7 +191,7 @@ impl DriveShelf {
         if sparse.is_empty() {
             return;
         }
-        let mut found: BTreeMap<u64, (FileSystem, u64)> = BTreeMap::new();
+        let mut found: BTreeMap<u64, (FileSystem, i128)> = BTreeMap::new();
         for (backing, member) in &sparse {
             let (file_system, spare) = found.entry(backing.file_system).or_insert_with(|| {
                 let (free, total) = (backing.free, backing.total);
@@ -195,13 +199,14 @@ impl DriveShelf {
             });
             file_system.slots.push(member.slot);
             file_system.growth += member.bytes.saturating_sub(backing.allocated);
-            *spare += backing.allocated.saturating_sub(self.taken_bytes(member));
+            // Less than nothing while the space of segments that were placed is being reserved.
+            *spare += i128::from(backing.allocated) - i128::from(self.taken_bytes(member));
         }
         let profile = Profile::of(self.present().len());
         let column = u64::from(self.plan.chunk_pages(profile)) * self.plan.granule_bytes();
         let room = found.values().map(|(file_system, spare)| {
             let columns = file_system.slots.len().min(profile.width()) as u64;
-            (file_system.free + spare) / (columns * column)
+            (i128::from(file_system.free) + spare).max(0) / i128::from(columns * column)
         });
         let room = room.min().map(|room| u32::try_from(room).unwrap_or(u32::MAX));
         let (before, first) = {
