@@ -9,12 +9,55 @@ use crate::catalog::VolumeState;
 use crate::change::Change;
 use crate::core::Core;
 use crate::entry::{BLOCK, Entry, FAN};
-use crate::frame::BLOCK_MAX_LOG_BYTES;
+use crate::frame::{BLOCK_MAX_LOG_BYTES, FRAME_MAX_BYTES};
 use crate::map::{Maps, Tree};
 use crate::record::Mutation;
 use crate::space::DiskSpace;
 use crate::state::{Refusal, State};
 use block::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Changes that were refused with [`Error::NoSpace`] since the engine was opened, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceRefusals {
+    /// The flusher had no room in the log.
+    pub log: u64,
+    /// What is stored and what the change would store are more than the log without its reserve.
+    pub capacity: u64,
+    /// The change would make more map pages than [`crate::Options::map_pages`].
+    pub map_pages: u64,
+    /// The change frees space, or is small, and the part of the reserve that it may use is used up.
+    pub reserve: u64,
+}
+
+/// Counts refusals for lack of space.
+#[derive(Debug, Default)]
+pub struct RefusalCounters([AtomicU64; 4]);
+
+/// Why a change is refused: an index of [`RefusalCounters`].
+#[derive(Clone, Copy, Debug)]
+enum Shortage {
+    Log,
+    Capacity,
+    MapPages,
+    Reserve,
+}
+
+impl RefusalCounters {
+    fn refuse(&self, change: &Change, why: Shortage) -> Refusal {
+        // Before its data have been measured, a change is tried once more.
+        if change.packed.is_some() || change.pages.is_empty() {
+            self.0[why as usize].fetch_add(1, Ordering::Relaxed);
+        }
+        Error::NoSpace.into()
+    }
+
+    /// The counts.
+    pub fn counts(&self) -> SpaceRefusals {
+        let [log, capacity, map_pages, reserve] = self.0.each_ref().map(|it| it.load(Ordering::Relaxed));
+        SpaceRefusals { log, capacity, map_pages, reserve }
+    }
+}
 
 /// Bytes of an encoded map page. 512 entries of ten bytes would be more, but their values are near each other.
 const MAP_PAGE_MAX_BYTES: u64 = 4096;
@@ -35,13 +78,15 @@ const CLEANING_RESERVE_MAX_BYTES: u64 = 16 << 20;
 const CLEANING_RESERVE_DIVISOR: u64 = 8;
 
 impl Core {
+    /// Bytes of objects that segments hold for sure: the end of a segment stays empty where the next object does not fit.
     fn bytes_of(&self, segments: u32) -> u64 {
-        u64::from(segments) * u64::from(self.layout.segment_bytes)
+        let bytes = u64::from(self.layout.segment_bytes);
+        u64::from(segments) * (bytes - FRAME_MAX_BYTES.min(bytes / 2))
     }
 
     /// Size of the log without the reserve, in the segments for which the present drives have room.
     pub fn total_bytes(&self) -> u64 {
-        self.bytes_of(self.segments.usable()).saturating_sub(self.reserve_bytes())
+        self.bytes_of(self.segments.usable().saturating_sub(self.reserve_segments()))
     }
 
     /// Notes how many segments are free.
@@ -62,10 +107,15 @@ impl Core {
         }
     }
 
-    /// Bytes of the log that are reserved for checkpoints, for cleaning, and for changes that free space.
+    /// Segments that are reserved for checkpoints, for cleaning, and for changes that free space.
+    fn reserve_segments(&self) -> u32 {
+        let segments = self.segments.total();
+        (segments / 8).max(16).min(segments / 2)
+    }
+
+    /// Bytes of the reserved segments.
     pub fn reserve_bytes(&self) -> u64 {
-        let segments = u64::from(self.segments.total());
-        (segments / 8).max(16).min(segments / 2) * u64::from(self.layout.segment_bytes)
+        u64::from(self.reserve_segments()) * u64::from(self.layout.segment_bytes)
     }
 
     /// Dirty metadata in bytes at which a checkpoint is written; at twice as much, changes wait.
@@ -142,14 +192,14 @@ impl Core {
             if full {
                 // The background looks whether drives have room again.
                 self.signal.notify();
-                return Err(Error::NoSpace.into());
+                return Err(self.refusals.refuse(change, Shortage::Log));
             }
             if live_bytes(state) + needed > self.total_bytes() {
                 // Overwriting goes on if the new data takes less than the data that it replaces.
                 let shrinks = change.packed.is_some_and(|packed| packed <= reclaimed_bytes(state, change));
                 // The background looks whether drives were added.
                 self.signal.notify();
-                return if shrinks { Ok(()) } else { Err(Error::NoSpace.into()) };
+                return if shrinks { Ok(()) } else { Err(self.refusals.refuse(change, Shortage::Capacity)) };
             }
             if self.free_bytes(state) < needed {
                 self.throttle.want_space();
@@ -162,10 +212,10 @@ impl Core {
         }
         let transient_growth = transient_growth(state, &change.mutations);
         // Even with fewer drives: freeing space is the way out.
-        let max = self.bytes_of(self.segments.total()) - self.reserve_bytes() / 2;
+        let max = self.bytes_of(self.segments.total() - self.reserve_segments() / 2);
         if transient_growth > 0 && live_bytes(state) + dirty + transient_growth > max {
             self.signal.notify();
-            return Err(Error::NoSpace.into());
+            return Err(self.refusals.refuse(change, Shortage::Reserve));
         }
         Ok(())
     }
@@ -181,7 +231,7 @@ impl Core {
         {
             return Ok(());
         }
-        Err(Error::NoSpace.into())
+        Err(self.refusals.refuse(change, Shortage::MapPages))
     }
 }
 

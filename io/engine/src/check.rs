@@ -203,7 +203,7 @@ impl Core {
         if location.is_none() {
             return Err("it has no location".into());
         }
-        if !validate::is_inside(location, self.layout.segments, self.layout.segment_bytes) {
+        if !validate::is_inside(location, self.log.shelf().layout().segments, self.layout.segment_bytes) {
             return Err(format!("it lies outside of the log: {location}"));
         }
         let object = self.log.read(location).await.map_err(|why| format!("{why} at {location}"))?;

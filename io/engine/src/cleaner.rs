@@ -131,7 +131,8 @@ impl Cleaner {
         if !(reclaimable && soon) && self.clean(appender, catalog).await? {
             return Ok(Cleaned::Moved);
         }
-        if reclaimable {
+        // Without room to move a victim to, a checkpoint may still free segments that hold metadata alone.
+        if reclaimable || self.cleaned > 0 {
             self.mark_metadata(appender, catalog).await?;
             return Ok(Cleaned::NeedsCheckpoint);
         }

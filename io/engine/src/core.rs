@@ -2,6 +2,7 @@
 
 use crate::backpressure::Throttle;
 use crate::cache::Cache;
+use crate::capacity::RefusalCounters;
 use crate::hidden::HiddenIds;
 use crate::inconsistency::Inconsistencies;
 use crate::journal::Journal;
@@ -95,6 +96,8 @@ pub struct Core {
     pub signal: Arc<Signal>,
     /// Where operations wait for the background.
     pub throttle: Throttle,
+    /// Changes refused for lack of space.
+    pub refusals: RefusalCounters,
     pub shutdown: Shutdown,
     /// Identities of hidden clones in use.
     pub hidden: HiddenIds,
@@ -132,6 +135,7 @@ impl Core {
             journal,
             log: Arc::new(Log::new(shelf)),
             throttle: Throttle::default(),
+            refusals: RefusalCounters::default(),
             shutdown: Shutdown::default(),
             hidden: HiddenIds::default(),
             activity: Activity::default(),

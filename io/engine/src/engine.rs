@@ -1,7 +1,7 @@
 //! Engine: operations on whole volumes, the array's records, space, and the life of the background.
 
 use crate::background::Worker;
-use crate::capacity::disk_space;
+use crate::capacity::{SpaceRefusals, disk_space};
 use crate::change::{Change, Made};
 use crate::core::Core;
 use crate::entry::BLOCK;
@@ -228,7 +228,8 @@ impl Engine {
             self.core.throttle.credit.set_open(true);
             self.core.throttle.queue.freed();
         }
-        if self.core.log.shelf().wants_trim() {
+        // A full log is looked at again: there may be room by now, and no write has to be refused to find that out.
+        if self.core.log.shelf().wants_trim() || self.core.throttle.is_full() {
             self.core.signal.notify();
         }
     }
@@ -260,6 +261,11 @@ impl Engine {
             map_pages_max: self.core.options.map_pages,
         }
         .consistent()
+    }
+
+    /// Changes that were refused for lack of space since the engine was opened.
+    pub fn space_refusals(&self) -> SpaceRefusals {
+        self.core.refusals.counts()
     }
 
     /// What was written to the log since the engine was opened.

@@ -66,6 +66,7 @@ mod validate;
 mod volume;
 mod wake;
 
+pub use capacity::SpaceRefusals;
 pub use check::Progress;
 pub use diff::Difference;
 pub use engine::Engine;

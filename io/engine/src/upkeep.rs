@@ -12,15 +12,20 @@ const TABLE_PAGE_BYTES: usize = FRAMES as usize * size_of::<Option<Frame>>();
 impl Core {
     /// Releases some of what dropped trees referred to; false if there was nothing.
     pub async fn release_orphans(&self) -> block::Result<bool> {
-        let mut busy = false;
-        for _ in 0..self.options.tunables.released_pages {
+        let (mut busy, mut left) = (false, self.options.tunables.released_pages);
+        while left > 0 {
             let outcome = self.state.write().maps.release_orphan();
             match outcome {
-                Ok(true) => busy = true,
+                Ok(true) => (busy, left) = (true, left - 1),
                 Ok(false) => break,
+                // The page that was read is released next. It may not count: a step that only read a page would end
+                // as if there was nothing to release, and no signal would begin another.
                 Err(need) if self.load(need).await.is_ok() => {}
                 // What can't be read can't be released; others can.
-                Err(_) => self.state.write().maps.orphans.rotate_left(1),
+                Err(_) => {
+                    self.state.write().maps.orphans.rotate_left(1);
+                    left -= 1;
+                }
             }
         }
         Ok(busy)

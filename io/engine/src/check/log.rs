@@ -175,7 +175,8 @@ impl Core {
     }
 
     pub async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
-        if !validate::is_inside(frame.location, self.layout.segments, self.layout.segment_bytes) {
+        if !validate::is_inside(frame.location, self.log.shelf().layout().segments, self.layout.segment_bytes)
+        {
             return Err("it lies outside of the log".into());
         }
         let object = self.log.read(frame.location).await.map_err(|why| why.to_string())?;

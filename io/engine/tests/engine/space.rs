@@ -1,6 +1,6 @@
 //! Space: what is dropped comes back, what is overwritten is cleaned, and a full array serves on and recovers.
 
-use crate::support::{Dice, MemShelf, World, data};
+use crate::support::{Dice, MemShelf, World, data, options};
 use block::{Disk, DiskId, Error, Extent, Op};
 
 const BLOCK: u64 = 4096;
@@ -87,6 +87,25 @@ fn overwriting_many_times_the_capacity_never_fills_the_array() {
     }
     let (host, media) = (12_000 * BLOCK, shelf.segment_writes());
     assert!(media < 5 * host, "{media} bytes of log for {host} bytes written");
+}
+
+#[test]
+fn a_deleted_volume_gives_back_space_though_its_map_was_not_in_memory() {
+    let mut tight = options();
+    tight.page_bytes = 32 << 10; // a few pages of maps
+    tight.tunables.released_pages = 1;
+    let mut dice = Dice::new(12);
+    let mut world = World::open_with(MemShelf::small(), tight);
+    world.create(1, 4096, 128 << 20);
+    for leaf in 0..48 {
+        world.write(1, leaf * 512, &dice.bytes(BLOCK as usize));
+    }
+    world.settle();
+    let engine = world.engine.clone();
+    world.run(engine.delete_volume(DiskId(1), 0)).expect("deleted");
+    world.settle();
+    assert_eq!(world.engine.space().map_pages, 0, "nothing has to be asked for");
+    world.check();
 }
 
 #[test]
