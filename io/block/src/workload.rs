@@ -75,6 +75,8 @@ pub struct Mix {
     pub invalid_percent: u64,
     /// Maximum number of blocks of an operation that carries data.
     pub max_blocks: u64,
+    /// Weight of data that can't be reduced, beside 60 for data that repeats, compresses or is zero.
+    pub unique: u64,
 }
 
 impl Default for Mix {
@@ -92,6 +94,7 @@ impl Default for Mix {
             flush: 1,
             invalid_percent: 2,
             max_blocks: 64,
+            unique: 40,
         }
     }
 }
@@ -220,7 +223,7 @@ impl Workload {
         let block = geometry.block_bytes as usize;
         // An operation that exceeds the disk is refused before its bytes are read.
         let blocks = blocks.min(self.mix.max_blocks) as usize;
-        let kind = self.random.weighted(&[40, 20, 20, 10, 10]);
+        let kind = self.random.weighted(&[self.mix.unique, 20, 20, 10, 10]);
         let mut bytes = BytesMut::with_capacity(blocks * block);
         while bytes.len() < blocks * block {
             match kind {

@@ -1,5 +1,8 @@
 //! Worlds of the whole array: volumes on the engine on the store.
 
+mod drive_changes;
+mod pressure;
+
 use crate::bounds::{self, Bounds};
 use crate::drives::{Drives, Fault, WriteFaults};
 use crate::executor::TaskId;
@@ -8,12 +11,15 @@ use crate::machine::{Machine, Outcome};
 use crate::{Report, World};
 use block::workload::{Mix, Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
+use drive_changes::Roster;
 use engine::{Engine, Options, Rest};
+use pressure::Pressure;
 use raid::geometry::Geometry as Plan;
 use raid::{DriveShelf, FormatOptions, Opening, Sizes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 /// Most volumes at a time.
 const VOLUMES: usize = 6;
@@ -36,6 +42,12 @@ struct Scenario {
     reach: u64,
     /// Of the store.
     limits: raid::Limits,
+    /// Blank drives that may be added.
+    spares: u64,
+    /// How the array is kept nearly full; `None` if it is not.
+    pressure: Option<Pressure>,
+    /// Time passes while hosts work.
+    ticks: bool,
 }
 
 impl Scenario {
@@ -63,6 +75,9 @@ impl Scenario {
             long_rest: pick(&[0, 0, 20, 200]),
             reach: 0,
             limits: raid::Limits::default(),
+            spares: 0,
+            pressure: None,
+            ticks: false,
         };
         // An operation fits into the journal, whatever its blocks are.
         let journal = scenario.sizes.journal_bytes.unwrap_or(0);
@@ -73,6 +88,7 @@ impl Scenario {
                 scenario.sizes.journal_bytes = Some(1 << 20);
                 (scenario.mix.write, scenario.mix.max_blocks, scenario.volume_bytes) = (90, 48, 24 << 20);
             }
+            World::DriveChanges => (scenario.drives, scenario.spares) = (1 + scenario.drives, 2),
             World::BitRot | World::DriveFailures => scenario.drives = scenario.drives.max(2),
             World::LostWrites => {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
@@ -87,6 +103,22 @@ impl Scenario {
         bounds::draw(&mut self.options, random);
         self.reach = [0, 10, 100, 1000][random.below(4) as usize];
     }
+
+    /// Draws how the array is kept full, from random numbers of its own so that other draws stay as they are.
+    fn draw_pressure(&mut self, seed: u64) {
+        self.ticks = true;
+        if matches!(self.world, World::OutOfSpace | World::DriveChanges) {
+            let mut random = Random::new(seed ^ 0x6675_6c6c);
+            if self.world == World::OutOfSpace {
+                self.drives = 1 + random.below(4);
+            }
+            self.drive_bytes = 16 << 20;
+            self.crashes += 1;
+            (self.mix.max_blocks, self.mix.unique, self.volume_bytes) = (48, 200, 24 << 20);
+            self.sizes.journal_bytes = Some(1 << 20);
+            self.pressure = Some(Pressure::draw(self.world, &mut self.options, &mut random));
+        }
+    }
 }
 
 struct UnderWay {
@@ -98,6 +130,11 @@ struct UnderWay {
 /// The array between two crashes.
 struct Incarnation {
     engine: Arc<Engine>,
+    shelf: Arc<DriveShelf>,
+    /// A change of the drives that is under way.
+    change: Option<drive_changes::Change>,
+    /// Fewest drives that could fail without data loss since the opening.
+    tolerates: usize,
     under_way: Vec<UnderWay>,
     /// Nothing has been asked for yet, and the background does not run: what is in memory is on the drives.
     fresh: bool,
@@ -112,12 +149,12 @@ struct Run {
     report: Report,
     formatted: bool,
     next_volume: u128,
-    saw_no_space: bool,
     /// Drives that lose or misdirect writes are this one and those after it.
     first_faulty: u64,
     now: u64,
     /// Actions whose effect cannot be read before the next start, because drives have failed.
     unreadable: BTreeSet<ActionId>,
+    roster: Roster,
 }
 
 /// Runs the world of this seed.
@@ -131,7 +168,14 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         scenario.draw(&mut Random::new(seed ^ 0x626f_756e));
     }
     scenario.limits = bounds::store(bounds, seed);
-    let drives = Drives::new(seed, &vec![scenario.drive_bytes; scenario.drives as usize]);
+    if bounds == Bounds::Drawn {
+        scenario.draw_pressure(seed);
+    }
+    let count = (scenario.drives + scenario.spares) as usize;
+    let drives = Drives::new(seed, &vec![scenario.drive_bytes; count]);
+    if let Some(percent) = scenario.pressure.and_then(|pressure| pressure.file_system_percent) {
+        drives.make_sparse(scenario.drives * scenario.drive_bytes / 100 * percent);
+    }
     let first_faulty = if world == World::LostWrites { random.below(scenario.drives) } else { 0 };
     let mut run = Run {
         machine: Machine::new(seed, drives.clone()),
@@ -141,15 +185,15 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         report: Report::default(),
         formatted: false,
         next_volume: 1,
-        saw_no_space: false,
         first_faulty,
         now: 0,
         unreadable: BTreeSet::new(),
+        roster: Roster::new(scenario.drives as usize, count),
         scenario,
     };
     run.machine.reach = run.scenario.reach;
     while run.report.crashes < run.scenario.crashes {
-        let far = [30, 300, 3000][run.random.below(3) as usize];
+        let far = run.far();
         run.machine.crash_after(1 + run.random.below(far));
         let booted = run.boot()?;
         let recovered = booted.is_some();
@@ -160,6 +204,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         run.machine.crash();
         run.report.crashes += 1;
         run.machine.drives.note(run.history.open());
+        run.change_roster();
         match world {
             World::BitRot if recovered => run.corrupt()?,
             World::LostWrites if run.formatted => run.inject_write_faults(),
@@ -177,10 +222,18 @@ fn say(error: impl std::fmt::Display) -> String {
 }
 
 impl Run {
+    /// Drive requests before the next power loss, at most.
+    fn far(&mut self) -> u64 {
+        let far = [30, 300, 3000][self.random.below(3) as usize];
+        // It takes some to fill an array.
+        if self.scenario.pressure.is_some() { far * 3 } else { far }
+    }
+
     /// Starts the array on the drives and compares its contents with the history; `None` if the machine must crash
     /// before.
     fn boot(&mut self) -> Result<Option<Incarnation>, String> {
         let handles = self.machine.drives.handles();
+        let handles: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
         // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
         let opening = Opening { salt: 1 + self.report.crashes, key: None };
         let (sizes, limits, again) = (self.scenario.sizes, self.scenario.limits, opening.clone());
@@ -197,10 +250,23 @@ impl Run {
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.formatted = true;
         self.machine.start_background(shelf.background());
-        let open = Engine::open(shelf, self.scenario.options.clone());
+        if self.scenario.ticks {
+            let shelf = shelf.clone();
+            self.machine.clock = Some(Box::new(move |now| shelf.tick(now)));
+        }
+        let tolerates = shelf.status().tolerates;
+        let open = Engine::open(shelf.clone(), self.scenario.options.clone());
         let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
         let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
-        let mut incarnation = Incarnation { engine, under_way: Vec::new(), fresh: true };
+        if self.scenario.ticks {
+            let (shelf, engine) = (shelf.clone(), engine.clone());
+            self.machine.clock = Some(Box::new(move |now| {
+                shelf.tick(now);
+                engine.watch_drives();
+            }));
+        }
+        let mut incarnation =
+            Incarnation { engine, shelf, change: None, tolerates, under_way: Vec::new(), fresh: true };
         self.unreadable.clear();
         if !self.compare(&mut incarnation)? || !self.check(&incarnation)? {
             return Ok(None);
@@ -209,6 +275,7 @@ impl Run {
         let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
         self.machine.start_background(incarnation.engine.background_with_rest(rest));
         incarnation.fresh = false;
+        self.retire_strays(&incarnation);
         Ok(Some(incarnation))
     }
 
@@ -343,8 +410,9 @@ impl Run {
 
     /// Asks for things until the machine has to crash, or `count` have been asked for.
     fn work(&mut self, incarnation: &mut Incarnation, count: u64) -> Result<(), String> {
-        let mut asked = 0;
+        let (mut asked, mut waits) = (0, 0);
         while !self.machine.must_crash() && asked < count {
+            self.disturb(incarnation)?;
             if self.scenario.world == World::DriveFailures && self.random.chance(1) && self.random.chance(20)
             {
                 self.fail();
@@ -358,17 +426,37 @@ impl Run {
                 self.history.give_up(cancelled.id);
             } else if !self.machine.step()? && !self.collect(incarnation)? {
                 if !incarnation.under_way.is_empty() {
-                    return Err(self.stuck(incarnation));
+                    waits += 1;
+                    if !self.machine.wait(waits) {
+                        return Err(self.stuck(incarnation));
+                    }
                 }
                 if incarnation.engine.stopped().is_some() {
                     // Nothing can be explained any more in this life, so nothing more can be asked.
                     return Ok(());
                 }
             }
-            self.collect(incarnation)?;
+            if self.collect(incarnation)? {
+                waits = 0;
+            }
             if !self.settle(incarnation)? {
                 return Ok(());
             }
+        }
+        Ok(())
+    }
+
+    /// What befalls the array besides what hosts do.
+    fn disturb(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
+        if !self.scenario.ticks {
+            return Ok(());
+        }
+        if self.random.chance(1) {
+            self.machine.pass(Duration::from_millis(self.random.below(500)));
+        }
+        self.press();
+        if self.scenario.world == World::DriveChanges {
+            self.change_drives(incarnation)?;
         }
         Ok(())
     }
@@ -386,8 +474,10 @@ impl Run {
     fn ask_something(&mut self, incarnation: &mut Incarnation) -> bool {
         let disks = self.history.disks();
         self.now += u64::from(self.scenario.world == World::Retention);
+        let filling = self.filling_write(incarnation, &disks);
         let action = match self.random.below(200) {
             _ if disks.is_empty() => self.create(),
+            _ if let Some(write) = filling => write,
             0 if disks.len() < VOLUMES => self.create(),
             1 | 2 if disks.len() < VOLUMES => {
                 let source = disks[self.random.below(disks.len() as u64) as usize].0;
@@ -477,7 +567,7 @@ impl Run {
     /// Some errors are right in some worlds only.
     fn judge(&mut self, answer: &block::Result) -> Result<(), String> {
         match (answer, self.scenario.world) {
-            (Err(Error::NoSpace), World::OutOfSpace) => self.saw_no_space = true,
+            (Err(Error::NoSpace), World::OutOfSpace | World::DriveChanges) => {}
             (Err(Error::Stopped(_) | Error::Medium { .. }), World::DriveFailures) => {}
             (
                 Err(cause @ (Error::NoSpace | Error::Stopped(_) | Error::Medium { .. } | Error::NotReady)),
@@ -492,6 +582,7 @@ impl Run {
 
     /// What is under way at a crash has no answer.
     fn abandon(&mut self, mut incarnation: Incarnation) {
+        self.report.count_refusals(&incarnation.engine);
         for each in incarnation.under_way.drain(..) {
             match each.outcome.take() {
                 Some(answer) => self.history.answer(each.id, answer),
@@ -505,7 +596,7 @@ impl Run {
         let mut incarnation = self.boot()?.ok_or("no crash was asked for")?;
         self.work(&mut incarnation, 300)?;
         self.drain(&mut incarnation)?;
-        if self.scenario.world == World::OutOfSpace {
+        if matches!(self.scenario.world, World::OutOfSpace | World::DriveChanges) {
             self.unmap_all(&mut incarnation)?;
         }
         if incarnation.engine.stopped().is_none() {
@@ -522,42 +613,28 @@ impl Run {
                 self.check(&incarnation)?;
             }
         }
+        self.report.count_refusals(&incarnation.engine);
         drop(incarnation);
         self.machine.crash();
+        self.change_roster();
         self.boot()?.ok_or("no crash was asked for")?;
         Ok(())
     }
 
     fn drain(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
+        let mut waits = 0;
         while !incarnation.under_way.is_empty() {
             if !self.machine.step()? && !self.collect(incarnation)? {
-                return Err(self.stuck(incarnation));
+                waits += 1;
+                if !self.machine.wait(waits) {
+                    return Err(self.stuck(incarnation));
+                }
             }
-            self.collect(incarnation)?;
+            if self.collect(incarnation)? {
+                waits = 0;
+            }
         }
         self.settle(incarnation).map(|_| ())
-    }
-
-    /// Unmaps everything, lets the background work, and expects that there is space again.
-    fn unmap_all(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
-        for (id, geometry) in self.history.disks() {
-            self.perform(incarnation, Action::Access(id, false, self.now))
-                .map_err(|cause| format!("a disk of a full array is made writable: {cause}"))?;
-            let op = Op::Unmap(vec![Extent::new(0, geometry.blocks)]);
-            self.perform(incarnation, Action::Op(id, op))
-                .map_err(|cause| format!("unmap of a full array: {cause}"))?;
-        }
-        while self.machine.step()? {}
-        let Some((id, geometry)) = self.history.disks().first().copied() else { return Ok(()) };
-        for lba in 0..8 {
-            let block = geometry.block_bytes as usize;
-            let data: Vec<u8> =
-                (0..16 * block / 8).flat_map(|_| self.random.next_u64().to_le_bytes()).collect();
-            let write = Action::Op(id, Op::Write { lba: lba * 16, data: data.into() });
-            self.perform(incarnation, write)
-                .map_err(|cause| format!("write to an array emptied by unmap: {cause}"))?;
-        }
-        Ok(())
     }
 
     fn perform(&mut self, incarnation: &mut Incarnation, action: Action) -> Result<(), String> {

@@ -127,7 +127,7 @@ pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
         // Smaller bodies are never striped; mostly so that those of the worlds are.
         striped_batch_min_pages: 1 + few(8) as usize,
         journal_copy_pages: few(measured.journal_copy_pages),
-        // Less would make a write that waits for a segment to be rebuilt wait for longer than the worlds do.
+        // With less no rebuild ends within a world.
         busy_bytes_per_second: few(measured.busy_bytes_per_second).max(256 << 10),
         idle_bytes_per_second: few(measured.idle_bytes_per_second).max(256 << 10),
         kept_buffers_max: few(measured.kept_buffers_max as u64 + 1) as usize - 1,

@@ -2,14 +2,17 @@
 
 use block::workload::Random;
 use bytes::Bytes;
-use shelf::{ALIGN, AlignedBuf, Done, Drive, Error, Result};
-use std::collections::BTreeMap;
+use shelf::{ALIGN, AlignedBuf, Backing, Done, Drive, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const SECTOR: usize = 512;
+
+/// Longest latency of a sound drive, less than the timeouts of the store: a drive that takes longer counts as failed.
+const PROMPT: Duration = Duration::from_secs(10);
 
 type Page = Arc<[u8; ALIGN]>;
 
@@ -36,6 +39,14 @@ pub struct WriteFaults {
     pub misdirected: u64,
 }
 
+/// The file system of drives that are sparse files.
+#[derive(Clone, Copy, Debug)]
+struct FileSystem {
+    bytes: u64,
+    /// What other files take of it.
+    others: u64,
+}
+
 /// All drives of a world, and what they have under way.
 pub struct Drives(Mutex<State>);
 
@@ -48,10 +59,13 @@ struct State {
     /// The world's clock.
     now: Duration,
     media: Vec<Medium>,
+    file_system: Option<FileSystem>,
 }
 
 struct Medium {
     bytes: u64,
+    /// Pages that it takes of the file system, if it is a sparse file.
+    allocated: BTreeSet<u64>,
     durable: BTreeMap<u64, Page>,
     /// Pages answered but not durable, in the order of their answers.
     cache: Vec<Cached>,
@@ -84,6 +98,7 @@ enum Work {
     /// What was answered before this may not be lost once it is done.
     Sync(u64, Done<()>),
     Discard(u64, Done<()>),
+    Allocate(u64, Done<()>),
 }
 
 impl Drives {
@@ -92,6 +107,7 @@ impl Drives {
         let mut random = Random::new(seed ^ 0x6472_6976);
         let medium = |bytes: &u64| Medium {
             bytes: *bytes,
+            allocated: BTreeSet::new(),
             durable: BTreeMap::new(),
             cache: Vec::new(),
             answers: 0,
@@ -109,7 +125,22 @@ impl Drives {
             incarnation: 0,
             now: Duration::ZERO,
             media,
+            file_system: None,
         })))
+    }
+
+    /// Makes the drives sparse files of one file system of `bytes`.
+    pub fn make_sparse(&self, bytes: u64) {
+        self.lock().file_system = Some(FileSystem { bytes, others: 0 });
+    }
+
+    /// Lets other files take up to `percent` of the bytes of the file system that the drives do not have.
+    pub fn fill_file_system(&self, percent: u64) {
+        let mut state = self.lock();
+        let allocated = state.allocated();
+        if let Some(file_system) = &mut state.file_system {
+            file_system.others = file_system.bytes.saturating_sub(allocated) / 100 * percent;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -134,16 +165,14 @@ impl Drives {
         answering.map(|medium| medium.pending.len()).sum()
     }
 
-    /// Sets the time, for requests from now on.
-    pub fn tell_time(&self, now: Duration) {
-        self.lock().now = now;
-    }
-
-    /// When the oldest request of a sound drive was submitted; `None` if none is in flight.
-    pub fn owed_since(&self) -> Option<Duration> {
-        let state = self.lock();
+    /// Advances the clock by `time`, but only as long as drives that are well have to answer; returns the time now.
+    pub fn pass(&self, time: Duration) -> Duration {
+        let mut state = self.lock();
         let well = state.media.iter().filter(|medium| medium.fault == Fault::None);
-        well.flat_map(|medium| &medium.pending).map(|request| request.since).min()
+        let oldest = well.flat_map(|medium| &medium.pending).map(|request| request.since).min();
+        let latest = oldest.map_or(Duration::MAX, |since| since + PROMPT);
+        state.now = (state.now + time).min(latest).max(state.now);
+        state.now
     }
 
     /// Requests completed since the beginning of the world.
@@ -201,8 +230,10 @@ impl Drives {
             let request = state.media[drive].pending.swap_remove(index);
             state.completed += 1;
             state.note(drive, &request);
+            let taken = state.take_space(drive, &request);
             let State { random, media, .. } = &mut *state;
-            media[drive].complete(drive, request, random)
+            let failure = taken.and_then(|()| media[drive].fails(drive, &request));
+            media[drive].complete(request, failure, random)
         };
         // With the lock released: it may well ask for more.
         answer();
@@ -227,6 +258,7 @@ impl Drives {
         for medium in &mut self.lock().media {
             medium.durable.clear();
             medium.cache.clear();
+            medium.allocated.clear();
         }
     }
 
@@ -237,7 +269,10 @@ impl Drives {
 
     /// Puts a blank drive in the place of one.
     pub fn wipe(&self, drive: usize) {
-        self.lock().media[drive].durable.clear();
+        let medium = &mut self.lock().media[drive];
+        medium.durable.clear();
+        medium.cache.clear();
+        medium.allocated.clear();
     }
 
     /// Corrupts some pages of a drive inside of `range`, all of them durable ones.
@@ -257,6 +292,30 @@ impl Drives {
 }
 
 impl State {
+    /// Bytes of the file system that the drives take.
+    fn allocated(&self) -> u64 {
+        self.media.iter().map(|medium| medium.allocated.len() as u64).sum::<u64>() * ALIGN as u64
+    }
+
+    /// Takes the pages of the file system that a request needs.
+    fn take_space(&mut self, drive: usize, request: &Request) -> Result {
+        let Some(FileSystem { bytes, others }) = self.file_system else { return Ok(()) };
+        let len = match &request.work {
+            Work::Write(pieces, ..) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+            Work::Allocate(len, _) => *len,
+            _ => return Ok(()),
+        };
+        let free = bytes.saturating_sub(others + self.allocated()) / ALIGN as u64;
+        let allocated = &mut self.media[drive].allocated;
+        let pages = request.offset / ALIGN as u64..(request.offset + len) / ALIGN as u64;
+        let missing: Vec<u64> = pages.filter(|page| !allocated.contains(page)).collect();
+        if missing.len() as u64 > free {
+            return Err(Error::NoSpace { what: format!("drive{drive}: its file system is full") });
+        }
+        allocated.extend(missing);
+        Ok(())
+    }
+
     fn note(&mut self, drive: usize, request: &Request) {
         let trace = &mut self.trace;
         (drive, request.offset).hash(trace);
@@ -265,6 +324,7 @@ impl State {
             Work::Write(pieces, durable, _) => (1, durable, pieces).hash(trace),
             Work::Sync(..) => 2.hash(trace),
             Work::Discard(len, _) => (3, len).hash(trace),
+            Work::Allocate(len, _) => (4, len).hash(trace),
         }
     }
 }
@@ -298,14 +358,18 @@ impl Medium {
     }
 
     /// Performs a request and returns its answer.
-    fn complete(&mut self, drive: usize, request: Request, random: &mut Random) -> Box<dyn FnOnce()> {
-        let failure = self.fails(drive, &request);
+    fn complete(&mut self, request: Request, failure: Result, random: &mut Random) -> Box<dyn FnOnce()> {
         let Request { offset, work, .. } = request;
         match (work, failure) {
             (Work::Read(_, done), Err(cause)) => Box::new(move || done(Err(cause))),
-            (Work::Write(.., done) | Work::Sync(_, done) | Work::Discard(_, done), Err(cause)) => {
-                Box::new(move || done(Err(cause)))
-            }
+            (
+                Work::Write(.., done)
+                | Work::Sync(_, done)
+                | Work::Discard(_, done)
+                | Work::Allocate(_, done),
+                Err(cause),
+            ) => Box::new(move || done(Err(cause))),
+            (Work::Allocate(_, done), Ok(())) => Box::new(move || done(Ok(()))),
             (Work::Read(len, done), Ok(())) => {
                 let bytes = self.read(offset, len);
                 Box::new(move || done(Ok(bytes)))
@@ -334,6 +398,7 @@ impl Medium {
                 let pages = offset / ALIGN as u64..(offset + len) / ALIGN as u64;
                 self.cache.retain(|cached| !pages.contains(&cached.page));
                 self.durable.retain(|page, _| !pages.contains(page));
+                self.allocated.retain(|page| !pages.contains(page));
                 Box::new(move || done(Ok(())))
             }
         }
@@ -452,6 +517,22 @@ impl Drive for Handle {
         }
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.ask(offset, len, Work::Write(pieces, durable, done));
+    }
+
+    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        if self.drives.lock().file_system.is_some() {
+            self.ask(offset, len, Work::Allocate(len, done));
+        } else {
+            done(Ok(()));
+        }
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        let state = self.drives.lock();
+        let FileSystem { bytes: total, others } = state.file_system?;
+        let free = total.saturating_sub(others + state.allocated());
+        let allocated = state.media[self.index].allocated.len() as u64 * ALIGN as u64;
+        Some(Backing { file_system: 1, free, total, allocated })
     }
 
     fn sync(&self, done: Done<()>) {

@@ -42,9 +42,6 @@ struct FaultInjector {
 /// Clock jumps after which every request must have timed out.
 const PATIENCE: u32 = 20;
 
-/// Longest latency of a sound drive, less than the timeouts of the store: a drive that takes longer counts as failed.
-const PROMPT: Duration = Duration::from_secs(10);
-
 impl FaultInjector {
     /// A drive that may be hit now, if there is one.
     fn choose(&mut self, random: &mut Random) -> Option<usize> {
@@ -66,9 +63,7 @@ impl FaultInjector {
 
     /// Time passes, but only as long as drives that are well have to answer.
     fn pass(&mut self, time: Duration) {
-        let latest = self.drives.owed_since().map_or(Duration::MAX, |since| since + PROMPT);
-        self.now = (self.now + time).min(latest).max(self.now);
-        self.drives.tell_time(self.now);
+        self.now = self.drives.pass(time);
     }
 
     /// While the shelf runs.
@@ -229,7 +224,7 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
         now: Duration::from_secs(1),
         patience: PATIENCE,
     };
-    drives.tell_time(faults.now);
+    drives.pass(faults.now);
     let mut start = Start {
         sizes,
         key: (seed % 2 == 1).then(sealing),

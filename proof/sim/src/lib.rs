@@ -22,6 +22,11 @@
 //!   and synced ones, that they lose, completely or in part, or misdirect over other pages of theirs: journal, superblocks,
 //!   maps, labels and segments alike. Their pages rot as well. No host may get an error or a wrong byte.
 //!
+//! In the worlds `out-of-space` and `drive-changes` hosts write data that can't be reduced until the array is nearly full
+//! and go on then. In the first, the drives may be sparse files of one file system that other files fill and leave, and the
+//! number of map pages may be bounded. In the second, blank drives are added, members are drained, and drives fail for
+//! good or come back at a later opening, while the store can spare them.
+//!
 //! In the world `shelf` any drives, as many as the store reports to tolerate, fail, hang, rot anywhere, are missing
 //! at the next opening, come back with what they had, or are replaced by blank ones, at any step. Time passes in jumps
 //! there; a sound drive completes requests within the store's timeouts.
@@ -50,6 +55,8 @@ mod history;
 mod journal;
 mod machine;
 
+use engine::{Engine, SpaceRefusals};
+
 pub use bounds::Bounds;
 pub use conformance::run as run_conformance;
 
@@ -70,6 +77,8 @@ pub enum World {
     Retention,
     /// The array with drives that acknowledge writes that they lose or misdirect.
     LostWrites,
+    /// The array nearly full, with drives that are added, drained, replaced and lost.
+    DriveChanges,
 }
 
 /// The names of a world.
@@ -85,7 +94,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 7] = [
+const NAMES: [Names; 8] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -107,6 +116,12 @@ const NAMES: [Names; 7] = [
         "lost-writes",
         "lies",
         "volumes over drives that lose or misdirect acknowledged writes",
+    ),
+    names(
+        World::DriveChanges,
+        "drive-changes",
+        "drive-changes",
+        "volumes under crashes on a nearly full array whose drives are added, drained, replaced and lost",
     ),
 ];
 
@@ -148,8 +163,43 @@ pub struct Report {
     pub crashes: u64,
     /// Writes that drives acknowledged and lost or misdirected.
     pub write_faults: u64,
+    /// Changes that were refused for lack of space, by reason.
+    pub refusals: SpaceRefusals,
+    /// Drives that were added to a running array.
+    pub drives_added: u64,
+    /// Drains that were begun or cancelled.
+    pub drains: u64,
+    /// Drives that failed for good, in the world `drive-changes`.
+    pub drives_failed: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
+}
+
+impl Report {
+    /// Adds what an engine has refused since it was opened.
+    fn count_refusals(&mut self, engine: &Engine) {
+        self.add_refusals(engine.space_refusals());
+    }
+
+    fn add_refusals(&mut self, more: SpaceRefusals) {
+        let SpaceRefusals { log, capacity, map_pages, reserve } = &mut self.refusals;
+        *log += more.log;
+        *capacity += more.capacity;
+        *map_pages += more.map_pages;
+        *reserve += more.reserve;
+    }
+
+    /// Adds the statistics of another run, except its trace.
+    pub fn add(&mut self, other: &Report) {
+        self.operations += other.operations;
+        self.requests += other.requests;
+        self.crashes += other.crashes;
+        self.write_faults += other.write_faults;
+        self.drives_added += other.drives_added;
+        self.drains += other.drains;
+        self.drives_failed += other.drives_failed;
+        self.add_refusals(other.refusals);
+    }
 }
 
 /// A failure, and how to reproduce it.

@@ -7,9 +7,14 @@ use crate::executor::{Executor, TaskId};
 use block::workload::Random;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A run with more steps counts as an endless loop.
 const MAX_STEPS: u64 = 3_000_000;
+
+/// Seconds that pass, at most, while nothing happens and something is waited for. After half of them other files have left
+/// the file system under the drives.
+const MAX_WAITS: u32 = 40;
 
 /// Tasks, drives, and the order of what they do.
 pub struct Machine {
@@ -21,6 +26,8 @@ pub struct Machine {
     pub random: Random,
     /// Steps of others before the background goes on where it waits, at most.
     pub reach: u64,
+    /// Told the time while nothing else goes on.
+    pub clock: Option<Box<dyn Fn(Duration)>>,
     crash_at: u64,
     steps: u64,
 }
@@ -49,7 +56,15 @@ impl Machine {
     /// A machine that does not crash until [`Machine::crash_after`].
     pub fn new(seed: u64, drives: Arc<Drives>) -> Self {
         let random = Random::new(seed ^ 0x6d61_6368);
-        Self { drives, executor: Executor::default(), random, reach: 0, crash_at: u64::MAX, steps: 0 }
+        Self {
+            drives,
+            executor: Executor::default(),
+            random,
+            reach: 0,
+            clock: None,
+            crash_at: u64::MAX,
+            steps: 0,
+        }
     }
 
     /// Cuts the power after `requests` more drive requests.
@@ -67,6 +82,7 @@ impl Machine {
         self.drives.note("crash");
         self.drives.crash();
         self.executor = Executor::default();
+        self.clock = None;
         // What tasks asked for while they were dropped is cut off by now.
         self.crash_at = u64::MAX;
     }
@@ -122,6 +138,7 @@ impl Machine {
         future: impl Future<Output = T> + 'static,
     ) -> Result<Option<T>, String> {
         let (_, outcome) = self.start(future);
+        let mut waits = 0;
         loop {
             if let Some(value) = outcome.take() {
                 return Ok(Some(value));
@@ -130,15 +147,35 @@ impl Machine {
                 return Ok(None);
             }
             if !self.step()? {
-                return Err("it waits for an event that never happens".into());
+                waits += 1;
+                if !self.wait(waits) {
+                    return Err("it waits for an event that never happens".into());
+                }
             }
         }
+    }
+
+    /// Lets some time pass.
+    pub fn pass(&self, time: Duration) {
+        if let Some(clock) = &self.clock {
+            clock(self.drives.pass(time));
+        }
+    }
+
+    /// Lets a second pass when nothing else can happen, for the `turn`th time; false when that is no use.
+    pub fn wait(&self, turn: u32) -> bool {
+        if turn >= MAX_WAITS / 2 {
+            self.drives.fill_file_system(0);
+        }
+        self.pass(Duration::from_secs(1));
+        self.clock.is_some() && turn < MAX_WAITS
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
         self.executor = Executor::default();
+        self.clock = None;
         self.drives.crash();
         self.drives.end();
     }

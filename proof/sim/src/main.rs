@@ -1,5 +1,6 @@
 //! Runs worlds on every core: `sim [--world NAME] [--from SEED] [--seeds N] [--jobs N] [--bounds drawn|drawn-engine|measured]`.
 
+use engine::SpaceRefusals;
 use sim::{Bounds, Report, World, replay, run_with};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -39,6 +40,12 @@ fn main() -> ExitCode {
             sum.crashes,
             wrong.len()
         );
+        if sum.refusals != SpaceRefusals::default() || sum.drives_added > 0 {
+            println!(
+                "    {:?}; {} drives added, {} drains, {} drives failed",
+                sum.refusals, sum.drives_added, sum.drains, sum.drives_failed
+            );
+        }
         wrong.sort_unstable();
         failed.extend(wrong.into_iter().map(|seed| format!("{} {seed}", world.name())));
     }
@@ -83,12 +90,7 @@ fn perform(world: World, options: &Options) -> (Report, Vec<u64>) {
                     let outcome = catch_unwind(AssertUnwindSafe(|| run_with(world, seed, options.bounds)));
                     let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
                     match outcome {
-                        Ok(Ok(report)) => {
-                            result.0.operations += report.operations;
-                            result.0.requests += report.requests;
-                            result.0.crashes += report.crashes;
-                            result.0.write_faults += report.write_faults;
-                        }
+                        Ok(Ok(report)) => result.0.add(&report),
                         Ok(Err(failure)) => {
                             eprintln!("{failure}");
                             result.1.push(seed);

@@ -28,6 +28,49 @@ fn lost_and_misdirected_writes_are_detected() {
     assert!(write_faults > 100, "{write_faults}");
 }
 
+/// What these worlds are for happens in few seeds.
+#[test]
+fn writes_are_refused_for_every_lack_of_space_and_drives_come_and_go() {
+    let sum = |world: World, seeds: [u64; 3]| {
+        seeds.into_iter().fold(sim::Report::default(), |mut sum, seed| {
+            sum.add(&run(world, seed).unwrap());
+            sum
+        })
+    };
+    let full = sum(World::OutOfSpace, [10, 11, 14]).refusals;
+    assert!(full.log > 0 && full.capacity > 0 && full.map_pages > 0, "{full:?}");
+    let changed = sum(World::DriveChanges, [0, 1, 2]);
+    let counts = [changed.drives_added, changed.drains, changed.drives_failed, changed.refusals.capacity];
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+}
+
+/// The file system under the drives was looked at once a second, and the array filled it in between: nothing was left for
+/// cleaning, and unmapping gave nothing back.
+#[test]
+fn an_array_leaves_room_for_cleaning_in_the_file_system_under_it() {
+    for seed in [11, 28] {
+        run(World::OutOfSpace, seed).unwrap();
+    }
+}
+
+/// The ends of small segments, where no frame fits any more, counted as space for data.
+#[test]
+fn a_full_array_takes_unmaps() {
+    run(World::OutOfSpace, 55).unwrap();
+}
+
+/// A scrub held a segment back and kept to its rate, while a checkpoint waited to write to it.
+#[test]
+fn a_checkpoint_does_not_wait_for_the_rate_of_a_scrub() {
+    run(World::LostWrites, 103).unwrap();
+}
+
+/// The victim of cleaning had no room to be moved to, and no checkpoint freed the segments with metadata alone.
+#[test]
+fn an_emptied_array_has_space() {
+    run(World::OutOfSpace, 23).unwrap();
+}
+
 #[test]
 fn the_store_keeps_its_contract_over_power_losses() {
     for drives in [1, 3, 5] {
@@ -52,7 +95,7 @@ fn a_failure_prints_the_command_that_reproduces_it() {
 
 #[test]
 fn worlds_have_their_names_and_those_of_older_seeds() {
-    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies"];
+    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies", "drive-changes"];
     assert!(World::all().eq(old.iter().filter_map(|name| World::by_name(name))));
     assert!(World::all().all(|world| World::by_name(world.name()) == Some(world)));
 }
