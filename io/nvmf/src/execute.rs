@@ -37,9 +37,9 @@ pub(crate) enum Length {
     None,
     /// Its number of logical blocks.
     Blocks,
-    /// Ranges of so many bytes, counted by dword 10 or 12; a host may send more than the last one.
+    /// Ranges of this many bytes, counted by dword 10 or 12; a host may send more than the last one.
     Ranges(u64),
-    /// A data structure of so many bytes at least.
+    /// A data structure of this many bytes at least.
     AtLeast(u64),
     /// What the host asks for.
     Any,
