@@ -112,7 +112,7 @@ fn reservations_persist_if_a_host_asks_for_it() {
     assert_eq!(admin.run(Cmd::new(0x0A, 1).dword(10, 0x83)).result, 1, "Reservation Persistence");
     let saved = world.disks[0].state();
     assert!(!saved.is_empty());
-    // A restart: the volume is exported anew from its saved state.
+    // A restart: the volume is exported again, from its saved state.
     world.exports.remove_volume(DiskId(1));
     world.exports.add_volume(std::sync::Arc::new(world.disks[0].clone()));
     let (_b, mut other) = world.connected(OTHER);
