@@ -16,7 +16,7 @@ use std::path::Path;
 pub struct Args {
     /// Only this part, such as `proxmox`; everything without one
     part: Option<String>,
-    /// Write what is generated: the Go client and the documentation of the Terraform provider
+    /// Write what is generated: the Go client, dashboards for logs, and the documentation of the Terraform provider
     #[arg(long)]
     write: bool,
 }

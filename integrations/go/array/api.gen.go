@@ -2271,6 +2271,13 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
 	DeleteNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// TestNotificationTarget Send a test notification
+	//
+	// Waits for delivery as far as the protocol confirms it. The returned problem describes a failure.
+	//
+	// Corresponds with POST /api/v1/notification-targets/{name}/test (the `TestNotificationTarget` operationId).
+	TestNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRecycleBin List the contents of the recycle bin
 	//
 	// Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -3007,6 +3014,23 @@ func (c *Client) CreateNotificationTarget(ctx context.Context, body CreateNotifi
 // Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
 func (c *Client) DeleteNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteNotificationTargetRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestNotificationTarget Send a test notification
+//
+// Waits for delivery as far as the protocol confirms it. The returned problem describes a failure.
+//
+// Corresponds with POST /api/v1/notification-targets/{name}/test (the `TestNotificationTarget` operationId).
+func (c *Client) TestNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestNotificationTargetRequest(c.Server, name)
 	if err != nil {
 		return nil, err
 	}
@@ -4847,6 +4871,40 @@ func NewDeleteNotificationTargetRequest(server string, name string) (*http.Reque
 	return req, nil
 }
 
+// NewTestNotificationTargetRequest constructs an http.Request for the TestNotificationTarget method
+func NewTestNotificationTargetRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notification-targets/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRecycleBinRequest constructs an http.Request for the ListRecycleBin method
 func NewListRecycleBinRequest(server string, params *ListRecycleBinParams) (*http.Request, error) {
 	var err error
@@ -6334,6 +6392,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/notification-targets/{name} (the `DeleteNotificationTarget` operationId).
 	DeleteNotificationTargetWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*DeleteNotificationTargetResponse, error)
+
+	// TestNotificationTargetWithResponse Send a test notification
+	//
+	// Waits for delivery as far as the protocol confirms it. The returned problem describes a failure.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/notification-targets/{name}/test (the `TestNotificationTarget` operationId).
+	TestNotificationTargetWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*TestNotificationTargetResponse, error)
 
 	// ListRecycleBinWithResponse List the contents of the recycle bin
 	//
@@ -7952,6 +8019,54 @@ func (r DeleteNotificationTargetResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteNotificationTargetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestNotificationTargetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r TestNotificationTargetResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r TestNotificationTargetResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r TestNotificationTargetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestNotificationTargetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestNotificationTargetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestNotificationTargetResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9579,6 +9694,21 @@ func (c *ClientWithResponses) DeleteNotificationTargetWithResponse(ctx context.C
 	return ParseDeleteNotificationTargetResponse(rsp)
 }
 
+// TestNotificationTargetWithResponse Send a test notification
+//
+// Waits for delivery as far as the protocol confirms it. The returned problem describes a failure.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/notification-targets/{name}/test (the `TestNotificationTarget` operationId).
+func (c *ClientWithResponses) TestNotificationTargetWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*TestNotificationTargetResponse, error) {
+	rsp, err := c.TestNotificationTarget(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestNotificationTargetResponse(rsp)
+}
+
 // ListRecycleBinWithResponse List the contents of the recycle bin
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10997,6 +11127,42 @@ func ParseDeleteNotificationTargetResponse(rsp *http.Response) (*DeleteNotificat
 	}
 
 	response := &DeleteNotificationTargetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestNotificationTargetResponse parses an HTTP response from a TestNotificationTargetWithResponse call
+func ParseTestNotificationTargetResponse(rsp *http.Response) (*TestNotificationTargetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestNotificationTargetResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

@@ -22,7 +22,8 @@ const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
 const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
 /// The module, and what is generated in it: file, and the package that generates it.
 const MODULE: &str = "integrations/go";
-const GENERATED: &[&str] = &["array/api.gen.go"];
+const GENERATED: &[&str] =
+    &["array/api.gen.go", "../../docs/monitoring/ashlar.vlcp", "../../docs/monitoring/grafana-logs.json"];
 /// Documentation of the Terraform provider: the program that writes it, where it goes, and what it shows.
 const PROVIDER_DOCS: &str = "github.com/hashicorp/terraform-plugin-docs/cmd/tfplugindocs@v0.25.0";
 const PROVIDER_FOLDER: &str = "integrations/terraform";

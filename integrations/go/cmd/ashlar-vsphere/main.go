@@ -26,6 +26,7 @@ type verb struct {
 var verbs = []verb{
 	{"check", "compare hosts with the recommended settings; exit code 2 if they deviate, 3 if a host was not read", check},
 	{"apply", "change hosts to the recommended settings; a dry run unless --yes is given", apply},
+	{"script", "write the settings as a script: esxcli, powercli or pyvmomi", writeScript},
 	{"datastore", "list, create, grow, delete, clone, resignature or unmap datastores", datastores},
 	{"xcopy", "explain who copies the disks of a virtual machine to a datastore, the array or the host", xcopy},
 	{"watch", "pass alerts of the array on to vCenter as events and alarms", watchAlerts},

@@ -1,0 +1,92 @@
+package logs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// stream selects the array's messages in Loki, whatever labels the collector gave them besides.
+const stream = `{job=~"$job"} |= ` + "`" + searchTerm + "`"
+
+// expression is the query of a widget in LogQL.
+func (w Widget) expression() string {
+	used := map[string]bool{}
+	query := stream
+	use := func(name string) {
+		if !used[name] {
+			used[name] = true
+			it := field(name)
+			query += fmt.Sprintf(" | regexp `%s(?P<%s>%s)%s`", it.Pre, name, it.Value, it.Post)
+		}
+	}
+	for _, it := range w.Where {
+		use(it.Field)
+		switch it.Operator {
+		case "EQUAL":
+			query += fmt.Sprintf(" | %s=`%s`", it.Field, it.Value)
+		case "NOT_EQUAL":
+			query += fmt.Sprintf(" | %s!=`%s`", it.Field, it.Value)
+		case "MATCH":
+			query += fmt.Sprintf(" | %s=~`%s`", it.Field, it.Value)
+		case "EXISTS":
+			query += fmt.Sprintf(" | %s!=``", it.Field)
+		}
+	}
+	for _, name := range w.By {
+		use(name)
+	}
+	by := ""
+	if len(w.By) > 0 {
+		by = " by (" + strings.Join(w.By, ", ") + ")"
+	}
+	if w.Function == "COUNT" {
+		period := "$__range"
+		if w.Time {
+			period = "$__interval"
+		}
+		return fmt.Sprintf("sum%s (count_over_time(%s [%s]))", by, query, period)
+	}
+	function := map[string]string{"MAX": "max", "MIN": "min"}[w.Function]
+	return fmt.Sprintf("%s (%s_over_time(%s | unwrap %s [$__interval]))", function, function, query, w.Field)
+}
+
+var panels = map[string]string{"number": "stat", "pie": "piechart", "column": "timeseries", "area": "timeseries", "table": "table"}
+
+// Grafana is the dashboard for Grafana over Loki.
+func Grafana() ([]byte, error) {
+	const width, height, columns = 8, 8, 3
+	source := object{"type": "loki", "uid": "${datasource}"}
+	made := []object{}
+	y, id := 0, 0
+	for _, dashboard := range Dashboards {
+		id++
+		made = append(made, object{"id": id, "type": "row", "title": dashboard.Name, "collapsed": false,
+			"gridPos": object{"x": 0, "y": y, "w": width * columns, "h": 1}, "panels": []object{}})
+		y++
+		for at, it := range dashboard.Widgets {
+			id++
+			target := object{"refId": "A", "datasource": source, "expr": it.expression(), "queryType": "range"}
+			if !it.Time {
+				target["queryType"] = "instant"
+			}
+			made = append(made, object{"id": id, "type": panels[it.Chart], "title": it.Name, "description": it.Info, "datasource": source,
+				"gridPos": object{"x": at % columns * width, "y": y + at/columns*height, "w": width, "h": height}, "targets": []object{target},
+				"fieldConfig": object{"defaults": object{}, "overrides": []object{}}, "options": object{}})
+		}
+		y += (len(dashboard.Widgets) + columns - 1) / columns * height
+	}
+	text, err := json.MarshalIndent(object{
+		"title": "Ashlar alerts (Loki)", "uid": "ashlar-logs", "tags": []string{"ashlar"}, "schemaVersion": 39, "version": 1, "editable": false,
+		"time": object{"from": "now-24h", "to": "now"}, "panels": made,
+		"templating": object{"list": []object{
+			{"name": "datasource", "type": "datasource", "query": "loki", "label": "Data source"},
+			{"name": "job", "type": "query", "label": "Job", "datasource": source, "query": "label_values(job)", "includeAll": true,
+				"multi": true, "refresh": 2, "allValue": ".+"},
+		}},
+	}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// Files are what is generated, by name.
+var Files = map[string]func() ([]byte, error){"ashlar.vlcp": Pack, "grafana-logs.json": Grafana}
