@@ -556,7 +556,7 @@ async fn prepare(objects: &Arc<dyn Objects>, domain: u16) -> Result {
     for name in [superblock_name(domain, 0), envelope::name()] {
         let removal = Operation { steps: vec![Step::Remove], force: true };
         match objects.operate(&name, removal).await {
-            Ok(()) => tracing::warn!(object = name.name, "a format was interrupted here: it is begun anew"),
+            Ok(()) => tracing::warn!(object = name.name, "a format was interrupted here: it begins again"),
             Err(ObjectError::Absent) => {}
             Err(error) => return Err(Error::Drive { what: format!("{}: {error}", name.name) }),
         }

@@ -1,4 +1,4 @@
-//! An array in a Ceph cluster that gets full: hosts are told so and not left waiting, nothing that was acknowledged is lost,
+//! An array in a Ceph cluster that gets full: hosts get an error and do not wait, nothing that was acknowledged is lost,
 //! freeing space works while it is full, and writes go on once there is space again.
 
 use crate::array::{Array, Programs};

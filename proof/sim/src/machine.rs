@@ -26,7 +26,7 @@ pub struct Machine {
     pub random: Random,
     /// Steps of others before the background goes on where it waits, at most.
     pub reach: u64,
-    /// Told the time while nothing else goes on.
+    /// Called with the time while nothing else goes on.
     pub clock: Option<Box<dyn Fn(Duration)>>,
     crash_at: u64,
     steps: u64,

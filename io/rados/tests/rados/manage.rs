@@ -33,7 +33,7 @@ pub fn keys(fresh: fn() -> Ground) {
     assert!(refused.to_string().contains("not encrypted"), "{refused}");
 }
 
-/// A namespace is told to be blank, an array's, or of something else; a format that was interrupted counts as blank.
+/// A namespace is reported as blank, as an array's, or as something else's; a format that was interrupted counts as blank.
 pub fn namespaces(fresh: fn() -> Ground) {
     let ground = fresh();
     let object = |name: &str| Name { pool: Pool::Meta, name: name.into() };
