@@ -103,14 +103,19 @@ func listDatastores(ctx context.Context, given *datastoreOptions) error {
 	if err != nil {
 		return err
 	}
+	machines, err := given.manager.Machines(ctx, found)
+	if err != nil {
+		return err
+	}
 	lines := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(lines, "DATASTORE\tCAPACITY\tFREE\tDEVICE\tVOLUME")
+	fmt.Fprintln(lines, "DATASTORE\tCAPACITY\tFREE\tDEVICE\tVOLUME\tVIRTUAL MACHINES")
 	for _, it := range found {
 		volume := "not on this array"
 		if it.Volume != nil {
 			volume = it.Volume.Name
 		}
-		fmt.Fprintln(lines, strings.Join([]string{it.Name, size.Format(it.Capacity), size.Format(it.Free), it.Device, volume}, "\t"))
+		fmt.Fprintln(lines, strings.Join([]string{it.Name, size.Format(it.Capacity), size.Format(it.Free), it.Device, volume,
+			strings.Join(machines[it.Ref], ", ")}, "\t"))
 	}
 	return lines.Flush()
 }

@@ -69,7 +69,7 @@ func (m *Manager) Grow(ctx context.Context, name string, bytes int64) error {
 			return each(hosts[1:], func(host *esxi.Host) error { return host.Rescan(ctx) })
 		},
 	}}
-	return job.Run(ctx, steps, m.Progress)
+	return m.run(ctx, taskGrow, it.Ref, steps)
 }
 
 // Unmap gives what a datastore does not use back to the array, with a block count for its size, and returns that.
@@ -83,10 +83,10 @@ func (m *Manager) Unmap(ctx context.Context, name string) (int64, error) {
 		return 0, err
 	}
 	blocks := practice.UnmapBlocks(it.Capacity, it.Free)
-	return blocks, job.Run(ctx, []job.Step{{
+	return blocks, m.run(ctx, taskUnmap, it.Ref, []job.Step{{
 		Name: fmt.Sprintf("unmap on %s, %d blocks in each pass", hosts[0].Name, blocks),
 		Do:   func(ctx context.Context) error { return hosts[0].Unmap(ctx, name, blocks) },
-	}}, m.Progress)
+	}})
 }
 
 // Delete unmounts a datastore everywhere, disconnects its volume and moves it to the array's recycle bin, from which it can
@@ -104,7 +104,7 @@ func (m *Manager) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	d := &removal{Manager: m, it: it, hosts: hosts}
-	return job.Run(ctx, []job.Step{
+	return m.run(ctx, taskDelete, it.Ref, []job.Step{
 		{Name: "unmount it from all hosts", Do: d.unmount, Undo: d.mount},
 		{Name: "detach its device from all hosts", Do: d.detach, Undo: d.attach},
 		{Name: "disconnect volume " + it.Volume.Name, Do: d.disconnect, Undo: d.connect},
@@ -117,7 +117,7 @@ func (m *Manager) Delete(ctx context.Context, name string) error {
 		{Name: "rescan all hosts", Do: func(ctx context.Context) error {
 			return each(hosts, func(host *esxi.Host) error { return host.Rescan(ctx) })
 		}},
-	}, m.Progress)
+	})
 }
 
 // unused refuses a datastore that something still needs.

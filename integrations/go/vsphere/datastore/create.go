@@ -61,8 +61,11 @@ func (m *Manager) Create(ctx context.Context, new New) error {
 		w.mountStep(new.Name),
 		w.settleStep(),
 	}
-	return job.Run(ctx, steps, m.Progress)
+	return m.run(ctx, taskCreate, w.parent(), steps)
 }
+
+// parent is the cluster, on which a task is shown.
+func (w *work) parent() types.ManagedObjectReference { return *w.hosts[0].Parent }
 
 // begin refuses what would fail later.
 func (m *Manager) begin(ctx context.Context, name, cluster string) (*work, error) {
@@ -227,7 +230,7 @@ func (m *Manager) CloneDatastore(ctx context.Context, clone Clone) error {
 	labels := m.labels(clone.Name)
 	request := array.NewVolume{Name: hostName(clone.Name), Source: nullable.NewNullableWithValue(from), Labels: &labels}
 	steps := append([]job.Step{m.groupStep(clone.Cluster, w.hosts, &w.members), w.volumeStep("clone the volume as", request)}, w.copySteps(clone.Name)...)
-	return job.Run(ctx, steps, m.Progress)
+	return m.run(ctx, taskClone, w.parent(), steps)
 }
 
 // Resignature mounts an existing volume with the copy of a datastore, such as one that was cloned or replicated on the array.
@@ -249,7 +252,7 @@ func (m *Manager) Resignature(ctx context.Context, volume, name, cluster string)
 			return fmt.Errorf("volume %s is in use as datastore %s", volume, it.Name)
 		}
 	}
-	return job.Run(ctx, append([]job.Step{m.groupStep(cluster, w.hosts, &w.members)}, w.copySteps(name)...), m.Progress)
+	return m.run(ctx, taskResignature, w.parent(), append([]job.Step{m.groupStep(cluster, w.hosts, &w.members)}, w.copySteps(name)...))
 }
 
 // copySteps connect a volume that has the copy of a datastore and mount it.

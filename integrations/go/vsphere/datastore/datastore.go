@@ -23,6 +23,8 @@ const (
 	LabelDatastore = "vsphere.datastore"
 	LabelVCenter   = "vsphere.vcenter"
 	LabelHost      = "vsphere.host"
+	// LabelMachines names the virtual machines with files on the datastore.
+	LabelMachines = "vsphere.machines"
 )
 
 // Manager provisions datastores.

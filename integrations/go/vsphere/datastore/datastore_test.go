@@ -362,3 +362,22 @@ func TestWhoCopiesADiskIsExplained(t *testing.T) {
 		t.Error("a datastore that is not there was accepted")
 	}
 }
+
+func TestNamesThatALabelHasNoRoomForAreAnEllipsis(t *testing.T) {
+	if got := listed([]string{"a", "b"}); got != "a, b" {
+		t.Error(got)
+	}
+	var many []string
+	for range 40 {
+		many = append(many, "machine-of-a-team")
+	}
+	if got := listed(many); len(got) > labelBytes || !strings.HasSuffix(got, ", …") {
+		t.Error(got)
+	}
+	if got := listed([]string{strings.Repeat("x", 300)}); got != "…" {
+		t.Error(got)
+	}
+	if listed(nil) != "" {
+		t.Error("no names are no label")
+	}
+}

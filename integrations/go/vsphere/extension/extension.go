@@ -18,6 +18,7 @@ import (
 
 	"ashlar/integrations/array"
 	"ashlar/integrations/vsphere/catalogue"
+	"ashlar/integrations/vsphere/datastore"
 	"ashlar/integrations/vsphere/vcenter"
 )
 
@@ -97,7 +98,12 @@ func extension() types.Extension {
 				types.KeyValue{Key: id + ".formatOnDatastore", Value: "{message}"})
 		}
 	}
-	made.ResourceList = []types.ExtensionResourceInfo{{Locale: "en", Module: "event", Data: texts}}
+	var tasks []types.KeyValue
+	for id, label := range datastore.Tasks {
+		made.TaskList = append(made.TaskList, types.ExtensionTaskTypeInfo{TaskID: id})
+		tasks = append(tasks, types.KeyValue{Key: id + ".label", Value: label}, types.KeyValue{Key: id + ".summary", Value: label})
+	}
+	made.ResourceList = []types.ExtensionResourceInfo{{Locale: "en", Module: "event", Data: texts}, {Locale: "en", Module: "task", Data: tasks}}
 	return made
 }
 
@@ -210,6 +216,7 @@ var Privileges = []string{
 	"Host.Config.AdvancedConfig", "Host.Config.Storage",
 	"Sessions.ValidateSession",
 	"StorageViews.View",
+	"Task.Create", "Task.Update",
 }
 
 // EnsureRole creates the role, or gives it exactly the privileges, and grants it to a user at the root if one is named.

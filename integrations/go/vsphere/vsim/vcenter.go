@@ -209,6 +209,15 @@ func (v *VCenter) Machines() []*simulator.VirtualMachine {
 	return found
 }
 
+// Tasks returns all tasks of vCenter.
+func (v *VCenter) Tasks() []types.TaskInfo {
+	var found []types.TaskInfo
+	for _, ref := range v.model.Map().AllReference("Task") {
+		found = append(found, ref.(*simulator.Task).Info)
+	}
+	return found
+}
+
 // Map is the simulator's registry of objects.
 func (v *VCenter) Map() *simulator.Registry { return v.model.Map() }
 

@@ -366,3 +366,12 @@ func (h *Host) Mounted() []string {
 	slices.Sort(names)
 	return names
 }
+
+// Forget makes every host lose a device for good, as after it was disconnected on the array and rescanned.
+func (v *VCenter) Forget(device string) {
+	ctx := v.model.Service.Context
+	for _, host := range v.Hosts {
+		host.datastore.unmount(ctx, v.volumes[device], true)
+		host.rescan()
+	}
+}

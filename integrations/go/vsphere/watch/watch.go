@@ -1,5 +1,5 @@
 // Package watch passes alerts of an array on to a vCenter: as events, which raise alarms on the datastores that they concern
-// and clear them again.
+// and clear them again. In the other direction, volumes get the names of their datastores and virtual machines as labels.
 package watch
 
 import (
@@ -73,6 +73,9 @@ func (w *Watch) step(ctx context.Context) error {
 	manager := &datastore.Manager{VCenter: w.VCenter, Array: w.Array}
 	stores, err := manager.List(ctx, false)
 	if err != nil {
+		return err
+	}
+	if err := manager.Label(ctx, stores); err != nil {
 		return err
 	}
 	if !w.known {

@@ -213,3 +213,68 @@ func TestRegistrationIsWholeAndCanBeRepeatedAndTakenBack(t *testing.T) {
 		t.Errorf("%+v", role)
 	}
 }
+
+func TestJobsAreTasksOfVCenterOnceTheExtensionIsRegistered(t *testing.T) {
+	at, w, limited := start(t)
+	manager := &datastore.Manager{VCenter: w.VCenter, Array: w.Array}
+	if err := manager.Grow(t.Context(), limited.Name, 128*mib); err != nil {
+		t.Fatal(err)
+	}
+	at.V.BreakOnce("ExpandVmfsDatastore", "")
+	if err := manager.Grow(t.Context(), limited.Name, 256*mib); err == nil {
+		t.Fatal("it did not fail")
+	}
+	var states []types.TaskInfoState
+	for _, task := range at.V.Tasks() {
+		if task.DescriptionId != catalogue.Key+".grow" {
+			continue
+		}
+		states = append(states, task.State)
+		if task.State == types.TaskInfoStateSuccess && (task.Progress != 100 || task.Entity.Value != limited.Ref.Value) {
+			t.Errorf("%+v", task)
+		}
+		if task.State == types.TaskInfoStateError && !strings.Contains(task.Error.LocalizedMessage, "run the same command again") {
+			t.Errorf("%+v", task.Error)
+		}
+	}
+	slices.Sort(states)
+	if !slices.Equal(states, []types.TaskInfoState{types.TaskInfoStateError, types.TaskInfoStateSuccess}) {
+		t.Errorf("%v", states)
+	}
+}
+
+func TestTheArrayShowsDatastoresAndVirtualMachinesOfItsVolumes(t *testing.T) {
+	at, w, limited := start(t)
+	machine := at.V.Machines()[0]
+	at.V.Place(machine, limited.Ref)
+	labels := func() map[string]string {
+		t.Helper()
+		if err := w.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		volume, err := array.Decode[array.Volume](w.Array.ShowVolume(t.Context(), limited.Volume.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return volume.Labels
+	}
+	if got := labels(); got[datastore.LabelDatastore] != "limited" || got[datastore.LabelMachines] != machine.Name {
+		t.Error(got)
+	}
+	// The name of a datastore that was renamed follows; a label of somebody else stays.
+	change := array.VolumeChange{Labels: &map[string]*string{"owner": new("ada"), datastore.LabelDatastore: new("old")}}
+	if err := array.Done(w.Array.ChangeVolume(t.Context(), limited.Volume.ID, change)); err != nil {
+		t.Fatal(err)
+	}
+	if got := labels(); got[datastore.LabelDatastore] != "limited" || got["owner"] != "ada" {
+		t.Error(got)
+	}
+	// A volume that is no datastore any more loses them.
+	if err := array.Done(w.Array.DeleteHostGroupConnection(t.Context(), limited.Volume.ID, vsim.Cluster)); err != nil {
+		t.Fatal(err)
+	}
+	at.V.Forget(limited.Device)
+	if got := labels(); len(got) != 1 || got["owner"] != "ada" {
+		t.Error(got)
+	}
+}
