@@ -111,11 +111,7 @@ func apply(ctx context.Context, words []string) (int, error) {
 	if report.Scope == "" {
 		return rollout.ExitFailed, failure
 	}
-	code := report.Exit()
-	if failure != nil {
-		code = rollout.ExitFailed
-	}
-	return code, errors.Join(failure, report.Write(os.Stdout, given.format, given.all))
+	return report.Exit(), errors.Join(failure, report.Write(os.Stdout, given.format, given.all))
 }
 
 func settings(context.Context, []string) (int, error) {

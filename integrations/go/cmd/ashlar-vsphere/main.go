@@ -43,9 +43,6 @@ func main() {
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "ashlar-vsphere:", err)
-		if code == rollout.ExitClean {
-			code = rollout.ExitFailed
-		}
 	}
 	os.Exit(code)
 }
@@ -53,7 +50,12 @@ func main() {
 func perform(ctx context.Context, words []string) (int, error) {
 	for _, known := range verbs {
 		if len(words) > 0 && words[0] == known.name {
-			return known.run(ctx, words[1:])
+			code, err := known.run(ctx, words[1:])
+			if err != nil {
+				// A failure never looks like the outcome of a check.
+				code = rollout.ExitFailed
+			}
+			return code, err
 		}
 	}
 	fmt.Fprintln(os.Stderr, "ashlar-vsphere: an Ashlar array in VMware vSphere\n\nUsage: ashlar-vsphere VERB [OPTIONS]")
