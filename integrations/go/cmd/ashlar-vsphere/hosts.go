@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -63,8 +65,21 @@ func (o *hostOptions) change(ctx context.Context) (esxi.Change, error) {
 		return made, err
 	}
 	about, err := array.Decode[array.Array](api.ShowArray(ctx))
-	made.Portals = about.Portals
+	made.Portals = reachable(about.Portals, api.URL)
 	return made, err
+}
+
+// reachable are portals as hosts reach them: an array that listens on all addresses is reached at that of its API.
+func reachable(portals []string, api string) []string {
+	var made []string
+	for _, portal := range portals {
+		address, port, err := net.SplitHostPort(portal)
+		if at, failed := url.Parse(api); err == nil && failed == nil && net.ParseIP(address).IsUnspecified() {
+			portal = net.JoinHostPort(at.Hostname(), port)
+		}
+		made = append(made, portal)
+	}
+	return made
 }
 
 func check(ctx context.Context, words []string) (int, error) {

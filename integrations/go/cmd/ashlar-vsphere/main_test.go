@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,5 +95,12 @@ func TestWrongCommandsAreRefusedWithAReason(t *testing.T) {
 		if code == rollout.ExitDeviates {
 			t.Errorf("%v: a failure looks like a deviation", words)
 		}
+	}
+}
+
+func TestAPortalOfEveryAddressIsThatOfTheAPI(t *testing.T) {
+	got := reachable([]string{"0.0.0.0:3260", "[::]:3261", "10.0.0.1:3260"}, "https://array.example:8080")
+	if want := []string{"array.example:3260", "array.example:3261", "10.0.0.1:3260"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

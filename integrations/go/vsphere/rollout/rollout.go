@@ -79,7 +79,36 @@ func readAll(ctx context.Context, client *vcenter.Client, hosts []mo.HostSystem,
 		}
 		all = append(all, read{host, state, practice.Compare(state, want)})
 	}
+	even(all)
 	return all, nil
+}
+
+// even makes deviations of values that are acceptable and differ from those of other hosts of the cluster: a machine that
+// moves must not change speed.
+func even(all []read) {
+	for _, findings := range byCluster(all) {
+		for _, uneven := range practice.Uneven(findings) {
+			for _, it := range all {
+				for at := range it.findings {
+					finding := &it.findings[at]
+					if finding.Setting == uneven.Setting && finding.Object == uneven.Object && finding.Current != finding.Recommended {
+						finding.Verdict = practice.Deviates
+					}
+				}
+			}
+		}
+	}
+}
+
+// byCluster are the findings of the hosts of each cluster.
+func byCluster(all []read) map[string][]practice.Finding {
+	clusters := map[string][]practice.Finding{}
+	for _, it := range all {
+		if it.host.Parent != nil {
+			clusters[it.host.Parent.Value] = append(clusters[it.host.Parent.Value], it.findings...)
+		}
+	}
+	return clusters
 }
 
 // Check compares the hosts of a part of the inventory with the table.
@@ -97,7 +126,6 @@ func Check(ctx context.Context, client *vcenter.Client, scope vcenter.Scope, wan
 
 func report(scope vcenter.Scope, all []read) Report {
 	made := Report{Scope: scope.String(), Unread: []string{}, Notes: []string{}}
-	clusters := map[string][]practice.Finding{}
 	for _, it := range all {
 		if it.state.Unreadable != "" {
 			made.Unread = append(made.Unread, it.state.Name+": "+it.state.Unreadable)
@@ -108,10 +136,8 @@ func report(scope vcenter.Scope, all []read) Report {
 			made.Notes = append(made.Notes, it.state.Name+" is in maintenance mode")
 		}
 		made.Findings = append(made.Findings, it.findings...)
-		if it.host.Parent != nil {
-			clusters[it.host.Parent.Value] = append(clusters[it.host.Parent.Value], it.findings...)
-		}
 	}
+	clusters := byCluster(all)
 	names := make([]string, 0, len(clusters))
 	for name := range clusters {
 		names = append(names, name)

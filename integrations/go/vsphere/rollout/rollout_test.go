@@ -122,6 +122,14 @@ func TestEveryPlantedDeviationIsFoundFixedAndThenGone(t *testing.T) {
 	if v.Hosts[0].Modules["qlnativefc"] != "" {
 		t.Error("an optional setting was changed without being named")
 	}
+	// Two is as good as one, but not beside it.
+	v.Hosts[1].Devices[0].Switch = 2
+	if report := check(t, client); !deviating(report, v.Hosts[1].System.Name)[practice.IDPathSwitch] || deviating(report, v.Hosts[0].System.Name)[practice.IDPathSwitch] {
+		t.Error("hosts of one cluster differ, and the one that is not as recommended does not deviate")
+	}
+	if _, err := Apply(t.Context(), client, cluster, Plan{Change: with}); err != nil || v.Hosts[1].Devices[0].Switch != 1 || check(t, client).Exit() != ExitClean {
+		t.Error("hosts of one cluster still differ", err)
+	}
 	again, err := Apply(t.Context(), client, cluster, Plan{Change: with})
 	if err != nil || len(again.Changes) != 0 {
 		t.Errorf("the second apply changed %v (%v)", again.Changes, err)
