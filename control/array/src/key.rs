@@ -5,12 +5,12 @@ use crate::array::Array;
 use crate::machine::NewKey;
 use crate::request::verbs;
 use crate::transaction::Transaction;
-use crate::view::LockKind;
+use crate::view::KeySourceKind;
 use crate::{Error, Result};
 use history::Severity;
 use records::Topic;
 use serde::Serialize;
-use shelf::pool::{Lock, WrappedKey};
+use shelf::pool::{KeySource, WrappedKey};
 use std::sync::Arc;
 
 /// What did not come about.
@@ -22,7 +22,7 @@ const KEPT: &str = "the drives have the new key, which is beside the old one and
 pub struct Key {
     /// The kind; `None` if the drives are not encrypted.
     #[serde(skip)]
-    pub lock: Option<LockKind>,
+    pub source: Option<KeySourceKind>,
     /// How often it was changed, and one.
     pub generation: Option<u64>,
     /// The key's Unique Identifier on the KMIP server.
@@ -31,13 +31,13 @@ pub struct Key {
 
 impl From<Option<&dyn WrappedKey>> for Key {
     fn from(wrapped: Option<&dyn WrappedKey>) -> Self {
-        let lock = wrapped.and_then(|it| LockKind::of(it.lock()));
+        let source = wrapped.and_then(|it| KeySourceKind::of(it.source()));
         let generation = wrapped.map(WrappedKey::generation);
-        let kmip_id = wrapped.and_then(|it| match it.lock() {
-            Lock::Kmip { id } => Some(id.clone()),
+        let kmip_id = wrapped.and_then(|it| match it.source() {
+            KeySource::Kmip { id } => Some(id.clone()),
             _ => None,
         });
-        Self { lock, generation, kmip_id }
+        Self { source, generation, kmip_id }
     }
 }
 
@@ -80,10 +80,11 @@ impl Transaction<'_> {
         };
         let machine = array.parts.machine.clone();
         let made = tokio::task::spawn_blocking(move || machine.next_key(&*wrapped, &new)).await;
-        let (lock, with) = made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
+        let (source, with) =
+            made.map_err(|error| Error::failed(WHAT, error))?.map_err(Error::precondition)?;
         let mut nonce = [0; 12];
         nonce.copy_from_slice(&(array.env.random)().to_le_bytes()[..12]);
-        let changed = keys.rewrap(lock, &with, nonce).await;
+        let changed = keys.rewrap(source, &with, nonce).await;
         let absent = changed.map_err(|error| Error::failed(WHAT, error))?;
         let machine = array.parts.machine.clone();
         let changed = keys.wrapped();

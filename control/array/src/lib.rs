@@ -125,7 +125,7 @@ pub use service::notifier::Notifier;
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
-pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, Lock, PoolStatus, WrappedKey};
+pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, KeySource, PoolStatus, WrappedKey};
 pub use snapshot::{
     ChangeSnapshot, CompareSnapshots, CreateSnapshotSet, CreateSnapshots, DeleteSnapshot, ListSnapshots,
     MAX_EXTENTS, ShowSnapshot, SnapshotChange, SnapshotSource,
@@ -135,8 +135,8 @@ pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
 pub use verb::{Effect, Verb};
 pub use view::{
     ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
-    Health, Host, HostGroup, Job, JobKind, JobState, LockKind, OpenAlerts, Protection, RefusedLogin,
-    Schedule, Settings, Snapshot, Space, State, SubjectName, Target, Volume,
+    Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, NotificationTarget, OpenAlerts,
+    Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,

@@ -5,7 +5,7 @@ use crate::view::Health;
 use records::Secret;
 use serde::Serialize;
 use shelf::Drive;
-use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
+use shelf::pool::{KEY_BYTES, KeySource, WrappedKey};
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -41,7 +41,7 @@ pub trait Machine: Send + Sync {
         &self,
         now: &dyn WrappedKey,
         new: &NewKey,
-    ) -> std::result::Result<(Lock, [u8; KEY_BYTES]), String>;
+    ) -> std::result::Result<(KeySource, [u8; KEY_BYTES]), String>;
 
     /// The drives have this envelope: what [`Machine::next_key`] made ready takes the place of the key before.
     ///

@@ -2,11 +2,11 @@
 
 use crate::request::verbs;
 use crate::transaction::Transaction;
-use crate::view::Target;
+use crate::view::NotificationTarget;
 use crate::{Error, Result, check};
 use history::Severity;
 use notify::Destination;
-use records::{Edit, Named, Record, Secret, TargetEntry, TargetId};
+use records::{Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret};
 use serde::Serialize;
 
 /// Most targets.
@@ -77,13 +77,13 @@ pub struct TestNotificationTarget {
 }
 
 verbs! {
-    ListNotificationTargets -> Vec<Target>, Read "list" "notification target", Viewer
-        => |tx, _| Ok(tx.array.config().targets.iter().map(|found| tx.array.notifier.show(found)).collect());
-    ShowNotificationTarget -> Target, Read "show" "notification target", Viewer, about name
-        => |tx, it| tx.array.config().targets.named(&it.name).map(|found| tx.array.notifier.show(found));
-    CreateNotificationTarget -> Target, Change "create" "notification target", Admin, about name
+    ListNotificationTargets -> Vec<NotificationTarget>, Read "list" "notification target", Viewer
+        => |tx, _| Ok(tx.array.config().notification_targets.iter().map(|found| tx.array.notifier.show(found)).collect());
+    ShowNotificationTarget -> NotificationTarget, Read "show" "notification target", Viewer, about name
+        => |tx, it| tx.array.config().notification_targets.named(&it.name).map(|found| tx.array.notifier.show(found));
+    CreateNotificationTarget -> NotificationTarget, Change "create" "notification target", Admin, about name
         => |tx, it| tx.create_target(it).await;
-    ChangeNotificationTarget -> Target, Change "change" "notification target", Admin, about name
+    ChangeNotificationTarget -> NotificationTarget, Change "change" "notification target", Admin, about name
         => |tx, it| tx.change_target(&it.name, it.change).await;
     DeleteNotificationTarget -> (), Change "delete" "notification target", Admin, about name
         => |tx, it| tx.delete_target(&it.name).await;
@@ -92,29 +92,34 @@ verbs! {
 }
 
 impl Transaction<'_> {
-    pub async fn create_target(&mut self, new: CreateNotificationTarget) -> Result<Target> {
+    pub async fn create_target(&mut self, new: CreateNotificationTarget) -> Result<NotificationTarget> {
         let CreateNotificationTarget { name, destination, secret, least, enabled } = new;
-        check::name(TargetEntry::NOUN, &name)?;
+        check::name(NotificationTargetEntry::NOUN, &name)?;
         {
             let config = self.array.config();
-            config.targets.free(&name)?;
-            if config.targets.len() >= MAX_TARGETS {
+            config.notification_targets.free(&name)?;
+            if config.notification_targets.len() >= MAX_TARGETS {
                 return Err(Error::precondition(format!(
                     "there are {MAX_TARGETS} notification targets: delete one first"
                 )));
             }
         }
-        let (id, created) = (TargetId(self.id64()), self.now());
-        let mut entry = TargetEntry { id, name, created, destination, least, enabled, secret: None };
+        let (id, created) = (NotificationTargetId(self.id64()), self.now());
+        let mut entry =
+            NotificationTargetEntry { id, name, created, destination, least, enabled, secret: None };
         self.seal_for(&mut entry, secret.as_ref())?;
         self.put_target(entry, "created").await
     }
 
-    pub async fn change_target(&mut self, name: &str, change: NotificationTargetChange) -> Result<Target> {
-        let mut entry = self.array.config().targets.named(name)?.clone();
+    pub async fn change_target(
+        &mut self,
+        name: &str,
+        change: NotificationTargetChange,
+    ) -> Result<NotificationTarget> {
+        let mut entry = self.array.config().notification_targets.named(name)?.clone();
         if let Some(new) = change.name.filter(|new| *new != entry.name) {
-            check::name(TargetEntry::NOUN, &new)?;
-            self.array.config().targets.free(&new)?;
+            check::name(NotificationTargetEntry::NOUN, &new)?;
+            self.array.config().notification_targets.free(&new)?;
             entry.name = new;
         }
         if let Some(destination) = change.destination.filter(|new| *new != entry.destination) {
@@ -132,14 +137,14 @@ impl Transaction<'_> {
     }
 
     pub async fn delete_target(&mut self, name: &str) -> Result<()> {
-        let entry = self.array.config().targets.named(name)?.clone();
+        let entry = self.array.config().notification_targets.named(name)?.clone();
         self.array.notifier.forget(entry.id);
-        self.commit(vec![Edit::Remove(Record::Target(entry))]).await?;
-        self.done("notification.deleted", TargetEntry::NOUN, name, "was deleted");
+        self.commit(vec![Edit::Remove(Record::NotificationTarget(entry))]).await?;
+        self.done("notification.deleted", NotificationTargetEntry::NOUN, name, "was deleted");
         Ok(())
     }
 
-    fn seal_for(&self, entry: &mut TargetEntry, secret: Option<&Secret>) -> Result<()> {
+    fn seal_for(&self, entry: &mut NotificationTargetEntry, secret: Option<&Secret>) -> Result<()> {
         let array = self.array;
         if let Some(secret) = secret {
             entry.destination.check_secret(secret.expose()).map_err(wrong)?;
@@ -149,10 +154,15 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    async fn put_target(&mut self, entry: TargetEntry, what: &str) -> Result<Target> {
+    async fn put_target(&mut self, entry: NotificationTargetEntry, what: &str) -> Result<NotificationTarget> {
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
-        self.commit(vec![Edit::Put(Record::Target(entry.clone()))]).await?;
-        self.done(&format!("notification.{what}"), TargetEntry::NOUN, &entry.name, &format!("was {what}"));
+        self.commit(vec![Edit::Put(Record::NotificationTarget(entry.clone()))]).await?;
+        self.done(
+            &format!("notification.{what}"),
+            NotificationTargetEntry::NOUN,
+            &entry.name,
+            &format!("was {what}"),
+        );
         Ok(self.array.notifier.show(&entry))
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::array::Array;
 use crate::view::{
-    ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, LockKind, Protection, Schedule,
-    Settings, Snapshot, Space, State, SubjectName, Volume,
+    ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, KeySourceKind, Protection,
+    Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
 };
 use block::{Disk, DiskId};
 use records::{
@@ -26,7 +26,7 @@ impl Array {
             version: self.version.clone(),
             state: self.state(),
             target_iqn: self.identity.target_iqn(),
-            encryption: self.wrapped_key().and_then(|key| LockKind::of(key.lock())),
+            encryption: self.wrapped_key().and_then(|key| KeySourceKind::of(key.source())),
             portals: self.parts.server.portals(),
             uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
             space: self.space(),

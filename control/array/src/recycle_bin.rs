@@ -140,7 +140,7 @@ impl Transaction<'_> {
     pub(crate) fn refuse_kept(&self, id: DiskId, name: &str) -> Result<()> {
         match self.array.parts.engine.disk(id) {
             Some(disk) if disk.kept_until > self.array.clock.retention_now() => {
-                let error = block::Error::Kept { until: disk.kept_until };
+                let error = block::Error::RetentionLocked { until: disk.kept_until };
                 Err(Error::refused(&format!("{name:?} can't be deleted"), error))
             }
             _ => Ok(()),

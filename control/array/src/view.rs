@@ -7,7 +7,7 @@ use history::Severity;
 use notify::Destination;
 use records::{Config, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId, Scrub};
 use serde::Serialize;
-use shelf::pool::{DriveStatus, Lock, PoolStatus};
+use shelf::pool::{DriveStatus, KeySource, PoolStatus};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -309,7 +309,7 @@ pub struct ArrayStatus {
     /// How many iSCSI sessions there are now.
     pub sessions: usize,
     /// What the drives' data key is locked with; `None` if the drives are not encrypted.
-    pub encryption: Option<LockKind>,
+    pub encryption: Option<KeySourceKind>,
 }
 
 /// How many alerts are open, acknowledged or not.
@@ -344,7 +344,7 @@ pub struct BriefStatus {
 
 /// What the key of encrypted drives is locked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
+pub enum KeySourceKind {
     /// A file.
     File,
     /// A passphrase.
@@ -353,14 +353,14 @@ pub enum LockKind {
     Kmip,
 }
 
-impl LockKind {
+impl KeySourceKind {
     /// Of what an envelope says; `None` if its key has been destroyed.
-    pub(crate) fn of(lock: &Lock) -> Option<Self> {
-        match lock {
-            Lock::Erased => None,
-            Lock::File => Some(Self::File),
-            Lock::Passphrase { .. } => Some(Self::Passphrase),
-            Lock::Kmip { .. } => Some(Self::Kmip),
+    pub(crate) fn of(source: &KeySource) -> Option<Self> {
+        match source {
+            KeySource::Erased => None,
+            KeySource::File => Some(Self::File),
+            KeySource::Passphrase { .. } => Some(Self::Passphrase),
+            KeySource::Kmip { .. } => Some(Self::Kmip),
         }
     }
 }
@@ -565,7 +565,7 @@ pub(crate) fn some_of(names: &[String]) -> String {
 
 /// A notification target as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct NotificationTarget {
     /// Its name.
     pub name: String,
     /// When it was made, in seconds since 1970.

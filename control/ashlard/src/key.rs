@@ -7,7 +7,7 @@ use crate::kmip::Server;
 use anyhow::{Context, Result, bail, ensure};
 use argon2::{Algorithm, Argon2, Params, Version};
 use raid::encryption::{DataKey, Envelope};
-use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
+use shelf::pool::{KEY_BYTES, KeySource, WrappedKey};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,19 +22,19 @@ const ARGON2_MAX_PARAMETERS: (u32, u32, u32) = (4 << 20, 64, 64);
 
 type Key = [u8; KEY_BYTES];
 
-/// A source of keys.
-pub trait KeySource {
-    /// The key for an envelope; `None` if the envelope needs another kind of source.
+/// A provider of keys: a file, a passphrase or a KMIP server.
+pub trait KeyProvider {
+    /// The key for an envelope; `None` if the envelope needs another provider.
     ///
     /// # Errors
-    /// If the source can't be read, or has no valid key.
-    fn key(&self, lock: &Lock) -> Result<Option<Key>>;
+    /// If it can't be reached or read, or has no valid key.
+    fn key(&self, source: &KeySource) -> Result<Option<Key>>;
 
-    /// The description of this source for a new envelope. Creates the key if that is the array's part.
+    /// The key source that it is, for a new envelope. Creates the key if that is the array's part.
     ///
     /// # Errors
     /// If the key can't be used or created.
-    fn prepare(&self) -> Result<Lock>;
+    fn prepare(&self) -> Result<KeySource>;
 
     /// Name for messages.
     fn name(&self) -> String;
@@ -43,9 +43,9 @@ pub trait KeySource {
 /// A file of 32 bytes.
 struct KeyFile(PathBuf);
 
-impl KeySource for KeyFile {
-    fn key(&self, lock: &Lock) -> Result<Option<Key>> {
-        if *lock != Lock::File {
+impl KeyProvider for KeyFile {
+    fn key(&self, source: &KeySource) -> Result<Option<Key>> {
+        if *source != KeySource::File {
             return Ok(None);
         }
         let bytes =
@@ -58,14 +58,14 @@ impl KeySource for KeyFile {
         .map(Some)
     }
 
-    fn prepare(&self) -> Result<Lock> {
+    fn prepare(&self) -> Result<KeySource> {
         if !self.0.exists() {
             let key: Key = crate::random()?;
             access::write_whole(&self.0, &key)
                 .with_context(|| format!("can't write {}", self.0.display()))?;
             tracing::warn!(file = %self.0.display(), "a key file was created: without it, nothing of the array can be read");
         }
-        Ok(Lock::File)
+        Ok(KeySource::File)
     }
 
     fn name(&self) -> String {
@@ -76,9 +76,9 @@ impl KeySource for KeyFile {
 /// A passphrase, from which Argon2id derives the key.
 struct Passphrase(String);
 
-impl KeySource for Passphrase {
-    fn key(&self, lock: &Lock) -> Result<Option<Key>> {
-        let Lock::Passphrase { salt, memory, passes, lanes } = lock else { return Ok(None) };
+impl KeyProvider for Passphrase {
+    fn key(&self, source: &KeySource) -> Result<Option<Key>> {
+        let KeySource::Passphrase { salt, memory, passes, lanes } = source else { return Ok(None) };
         let acceptable = *memory <= ARGON2_MAX_PARAMETERS.0
             && *passes <= ARGON2_MAX_PARAMETERS.1
             && *lanes <= ARGON2_MAX_PARAMETERS.2;
@@ -96,13 +96,13 @@ impl KeySource for Passphrase {
         Ok(Some(key))
     }
 
-    fn prepare(&self) -> Result<Lock> {
+    fn prepare(&self) -> Result<KeySource> {
         ensure!(
             self.0.chars().count() >= MIN_PASSPHRASE_CHARS,
             "the passphrase needs at least {MIN_PASSPHRASE_CHARS} characters"
         );
         let (memory, passes, lanes) = ARGON2_PARAMETERS;
-        Ok(Lock::Passphrase { salt: crate::random()?, memory, passes, lanes })
+        Ok(KeySource::Passphrase { salt: crate::random()?, memory, passes, lanes })
     }
 
     fn name(&self) -> String {
@@ -117,23 +117,23 @@ struct Kmip {
     id: Option<String>,
 }
 
-impl KeySource for Kmip {
-    fn key(&self, lock: &Lock) -> Result<Option<Key>> {
-        let Lock::Kmip { id } = lock else { return Ok(None) };
+impl KeyProvider for Kmip {
+    fn key(&self, source: &KeySource) -> Result<Option<Key>> {
+        let KeySource::Kmip { id } = source else { return Ok(None) };
         let bytes = self.server.get(id)?;
         let len = bytes.len();
         let key = bytes.try_into().ok();
         key.with_context(|| format!("key {id} has {len} bytes: an AES key of 256 bits is needed")).map(Some)
     }
 
-    fn prepare(&self) -> Result<Lock> {
+    fn prepare(&self) -> Result<KeySource> {
         let id = self.id.clone().context("say which key of the KMIP server it is: --kmip-id")?;
         ensure!(
-            !id.is_empty() && id.len() <= Lock::MAX_ID_BYTES,
+            !id.is_empty() && id.len() <= KeySource::MAX_ID_BYTES,
             "a Unique Identifier has 1 to {} bytes",
-            Lock::MAX_ID_BYTES
+            KeySource::MAX_ID_BYTES
         );
-        Ok(Lock::Kmip { id })
+        Ok(KeySource::Kmip { id })
     }
 
     fn name(&self) -> String {
@@ -141,7 +141,7 @@ impl KeySource for Kmip {
     }
 }
 
-fn passphrase(file: &Path) -> Result<Box<dyn KeySource>> {
+fn passphrase(file: &Path) -> Result<Box<dyn KeyProvider>> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("can't read the passphrase in {}", file.display()))?;
     Ok(Box::new(Passphrase(text.trim_end_matches(['\r', '\n']).to_owned())))
@@ -149,7 +149,7 @@ fn passphrase(file: &Path) -> Result<Box<dyn KeySource>> {
 
 impl KeyArgs {
     /// What was named on the command line.
-    fn named(&self) -> Result<Option<Box<dyn KeySource>>> {
+    fn named(&self) -> Result<Option<Box<dyn KeyProvider>>> {
         if let Some(file) = &self.key_file {
             return Ok(Some(Box::new(KeyFile(file.clone()))));
         }
@@ -160,7 +160,7 @@ impl KeyArgs {
             return Ok(Some(Box::new(Kmip { server, id: self.kmip_id.clone() })));
         }
         let words = std::env::var("ASHLAR_PASSPHRASE").ok();
-        Ok(words.map(|words| Box::new(Passphrase(words)) as Box<dyn KeySource>))
+        Ok(words.map(|words| Box::new(Passphrase(words)) as Box<dyn KeyProvider>))
     }
 
     fn server(&self) -> Result<Option<Server>> {
@@ -175,18 +175,18 @@ impl KeyArgs {
 
 /// The key for a new array that is to be encrypted.
 pub fn make(args: &KeyArgs, data: &Path, array: u128) -> Result<(DataKey, Envelope)> {
-    let source = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(DEFAULT))));
+    let provider = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(DEFAULT))));
     let key = DataKey::new(crate::random()?);
-    let (lock, with) = lock(&*source)?;
-    tracing::info!(key = source.name(), "the array will be encrypted");
-    let envelope = Envelope::wrap(array, &key, lock, &with, crate::random()?);
+    let (source, with) = prepared(&*provider)?;
+    tracing::info!(key = provider.name(), "the array will be encrypted");
+    let envelope = Envelope::wrap(array, &key, source, &with, crate::random()?);
     Ok((key, envelope))
 }
 
-fn lock(source: &dyn KeySource) -> Result<(Lock, Key)> {
-    let lock = source.prepare()?;
-    let with = source.key(&lock)?.context("a source opens its own locks")?;
-    Ok((lock, with))
+fn prepared(provider: &dyn KeyProvider) -> Result<(KeySource, Key)> {
+    let source = provider.prepare()?;
+    let with = provider.key(&source)?.context("a provider opens what it has prepared")?;
+    Ok((source, with))
 }
 
 /// The key of an array that is encrypted, from its envelopes, newest first.
@@ -205,38 +205,38 @@ pub fn unlock(
         None if named.is_none() || !args.is_named() => return Ok(None),
         None => bail!("the array is not encrypted, and never will be: leave the key out"),
     };
-    let sources = match named {
-        Some(source) if args.key_file.is_none() => vec![source],
+    let providers = match named {
+        Some(provider) if args.key_file.is_none() => vec![provider],
         _ => files(args, data),
     };
     let mut tried = None;
     for envelope in &envelopes {
-        for source in &sources {
-            let Some(with) = source.key(&envelope.lock)? else { continue };
+        for provider in &providers {
+            let Some(with) = provider.key(&envelope.source)? else { continue };
             if let Some(key) = envelope.open(&with) {
                 return Ok(Some((key, envelope.clone())));
             }
-            tried.get_or_insert_with(|| source.name());
+            tried.get_or_insert_with(|| provider.name());
         }
     }
     if let Some(name) = tried {
         bail!("the array is encrypted, and {name} is not what its key was locked with; the data are whole");
     }
-    bail!(match &envelopes[0].lock {
-        Lock::Erased => format!(
+    bail!(match &envelopes[0].source {
+        KeySource::Erased => format!(
             "the key of array {0:032x} has been destroyed (crypto-erase): nothing on its drives can be read any \
                  more; `ashlard format --take-from-array {0:032x}` makes a new array of them",
             envelopes[0].array
         ),
-        Lock::File => format!(
+        KeySource::File => format!(
             "the array is encrypted and locked with a key file: give it with --key-file, or put it back at {}",
             data.join(DEFAULT).display()
         ),
-        Lock::Passphrase { .. } =>
+        KeySource::Passphrase { .. } =>
             "the array is encrypted and locked with a passphrase: give it with --passphrase-file or in \
              ASHLAR_PASSPHRASE"
                 .to_owned(),
-        Lock::Kmip { id } => format!(
+        KeySource::Kmip { id } => format!(
             "the array is encrypted and locked with key {id} of a KMIP server: give it with --kmip, --kmip-cert, \
              --kmip-key and --kmip-ca"
         ),
@@ -249,11 +249,11 @@ fn file(args: &KeyArgs, data: &Path) -> PathBuf {
 }
 
 /// The key files to be tried. One that was named is, whether it is there or not.
-fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeySource>> {
+fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeyProvider>> {
     let path = file(args, data);
     let named = args.key_file.is_some();
     let tried = [path.clone(), next(&path)].into_iter().filter(|it| it.exists() || named && *it == path);
-    tried.map(|path| Box::new(KeyFile(path)) as Box<dyn KeySource>).collect()
+    tried.map(|path| Box::new(KeyFile(path)) as Box<dyn KeyProvider>).collect()
 }
 
 /// Lets the key file that a change made take the place of the one before, when it is the one that opens the drives: a
@@ -264,10 +264,10 @@ fn files(args: &KeyArgs, data: &Path) -> Vec<Box<dyn KeySource>> {
 pub fn settle(args: &KeyArgs, data: &Path, wrapped: &dyn WrappedKey) -> Result<()> {
     let path = file(args, data);
     let opens = |path: &Path| {
-        let key = KeyFile(path.to_owned()).key(wrapped.lock()).ok().flatten();
+        let key = KeyFile(path.to_owned()).key(wrapped.source()).ok().flatten();
         key.is_some_and(|key| wrapped.opens(&key))
     };
-    if *wrapped.lock() != Lock::File || opens(&path) {
+    if *wrapped.source() != KeySource::File || opens(&path) {
         return Ok(());
     }
     let next = next(&path);
@@ -295,36 +295,38 @@ pub fn next_key(
     data: &Path,
     now: &dyn WrappedKey,
     new: &array::NewKey,
-) -> Result<(Lock, Key)> {
-    let source: Box<dyn KeySource> = match (now.lock(), new) {
-        (Lock::File, array::NewKey::File) => {
+) -> Result<(KeySource, Key)> {
+    let provider: Box<dyn KeyProvider> = match (now.source(), new) {
+        (KeySource::File, array::NewKey::File) => {
             settle(args, data, now)?;
             Box::new(fresh(next(&file(args, data)))?)
         }
-        (Lock::Passphrase { .. }, array::NewKey::Passphrase(words)) => {
-            let source = Passphrase(words.expose().to_owned());
-            let opens = source.key(now.lock())?.is_some_and(|key| now.opens(&key));
+        (KeySource::Passphrase { .. }, array::NewKey::Passphrase(words)) => {
+            let provider = Passphrase(words.expose().to_owned());
+            let opens = provider.key(now.source())?.is_some_and(|key| now.opens(&key));
             ensure!(!opens, "the array is locked with that passphrase already");
-            Box::new(source)
+            Box::new(provider)
         }
-        (Lock::Kmip { id }, array::NewKey::Kmip(new)) => {
+        (KeySource::Kmip { id }, array::NewKey::Kmip(new)) => {
             ensure!(id != new, "the array is locked with key {id} already");
             let server = args.server()?.context("the array was not started with --kmip")?;
             Box::new(Kmip { server, id: Some(new.clone()) })
         }
-        (lock, _) => {
-            let (kind, how) = match lock {
-                Lock::Passphrase { .. } => ("a passphrase", "give another passphrase"),
-                Lock::Kmip { .. } => ("a key on a KMIP server", "give the identifier of another key there"),
-                Lock::File | Lock::Erased => ("a key file", "give nothing, and it gets a new key"),
+        (source, _) => {
+            let (kind, how) = match source {
+                KeySource::Passphrase { .. } => ("a passphrase", "give another passphrase"),
+                KeySource::Kmip { .. } => {
+                    ("a key on a KMIP server", "give the identifier of another key there")
+                }
+                KeySource::File | KeySource::Erased => ("a key file", "give nothing, and it gets a new key"),
             };
             bail!(
                 "the array is locked with {kind}: {how}; `ashlard key rotate` on the stopped array makes it another \
-                 kind of lock"
+                 kind of key source"
             )
         }
     };
-    lock(&*source)
+    prepared(&*provider)
 }
 
 /// The key files that there may be in the folder: a change that was cut short leaves the next beside the old one.
@@ -344,7 +346,7 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing
     let (key, envelope) = unlocked.context("the array is not encrypted")?;
     settle(args, data, &envelope)?;
     let own = data.join(DEFAULT);
-    let source: Box<dyn KeySource> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
+    let provider: Box<dyn KeyProvider> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
         (Some(file), ..) => Box::new(KeyFile(file.clone())),
         (_, Some(file), _) => passphrase(file)?,
         (.., Some(id)) => {
@@ -355,10 +357,10 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing
         }
         _ => Box::new(fresh(next(&own))?),
     };
-    let (lock, with) = lock(&*source)?;
+    let (source, with) = prepared(&*provider)?;
     // Of what a change that was cut short may have left, the newest counts.
     let newest = envelopes.and_then(|all| all.into_iter().next()).unwrap_or(envelope);
-    let changed = newest.rewrap(&key, lock, &with, crate::random()?);
+    let changed = newest.rewrap(&key, source, &with, crate::random()?);
     for slot in backing.replace_envelope(&changed).await? {
         tracing::warn!(
             slot,
@@ -367,7 +369,7 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing
     }
     match new.is_named() {
         true => {
-            tracing::info!(key = source.name(), "the array has another key; the old one can be destroyed")
+            tracing::info!(key = provider.name(), "the array has another key; the old one can be destroyed")
         }
         false => {
             fs::rename(next(&own), &own).with_context(|| format!("can't replace {}", own.display()))?;

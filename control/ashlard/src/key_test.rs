@@ -15,12 +15,12 @@ fn a_key_file_is_made_once_and_for_its_owner_alone() {
     let (_, envelope) = make(&KeyArgs::default(), folder.path(), ARRAY).unwrap();
     let path = folder.path().join(DEFAULT);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let key = KeyFile(path.clone()).key(&envelope.lock).unwrap().unwrap();
+    let key = KeyFile(path.clone()).key(&envelope.source).unwrap().unwrap();
     assert!(envelope.open(&key).is_some());
     KeyFile(path.clone()).prepare().unwrap();
     assert_eq!(fs::read(&path).unwrap(), key);
     fs::write(&path, b"short").unwrap();
-    assert!(format!("{:#}", KeyFile(path).key(&Lock::File).unwrap_err()).contains("not 32"));
+    assert!(format!("{:#}", KeyFile(path).key(&KeySource::File).unwrap_err()).contains("not 32"));
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_passphrase_opens_what_it_locked_and_another_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let right = args(folder.path(), "correct horse battery");
     let (_, envelope) = make(&right, folder.path(), ARRAY).unwrap();
-    let key = |args: &KeyArgs| args.named().unwrap().unwrap().key(&envelope.lock).unwrap().unwrap();
+    let key = |args: &KeyArgs| args.named().unwrap().unwrap().key(&envelope.source).unwrap().unwrap();
     assert!(envelope.open(&key(&right)).is_some());
     assert!(envelope.open(&key(&args(folder.path(), "wrong horse battery"))).is_none());
     assert!(make(&args(folder.path(), "short"), folder.path(), ARRAY).is_err());
@@ -36,11 +36,11 @@ fn a_passphrase_opens_what_it_locked_and_another_does_not() {
 
 #[test]
 fn what_media_ask_of_a_passphrase_is_bounded() {
-    let source = Passphrase("correct horse battery".into());
+    let provider = Passphrase("correct horse battery".into());
     for (memory, passes, lanes) in [(u32::MAX, 1, 1), (64, u32::MAX, 1), (64, 1, u32::MAX), (0, 0, 0)] {
-        assert!(source.key(&Lock::Passphrase { salt: [1; 16], memory, passes, lanes }).is_err());
+        assert!(provider.key(&KeySource::Passphrase { salt: [1; 16], memory, passes, lanes }).is_err());
     }
-    assert!(source.key(&Lock::File).unwrap().is_none());
+    assert!(provider.key(&KeySource::File).unwrap().is_none());
 }
 
 fn locked(folder: &Path) -> (DataKey, Envelope) {
@@ -54,7 +54,7 @@ fn a_new_key_file_lies_beside_the_old_one_until_the_drives_have_it() {
     let (key, envelope) = locked(data);
     let path = data.join(DEFAULT);
     let old = fs::read(&path).unwrap();
-    let (lock, with) = next_key(&args, data, &envelope, &array::NewKey::File).unwrap();
+    let (source, with) = next_key(&args, data, &envelope, &array::NewKey::File).unwrap();
     assert_eq!((fs::read(&path).unwrap(), fs::read(next(&path)).unwrap()), (old.clone(), with.to_vec()));
     // Cut short before any drive has it: the old one stays, and another change makes another key.
     settle(&args, data, &envelope).unwrap();
@@ -62,7 +62,7 @@ fn a_new_key_file_lies_beside_the_old_one_until_the_drives_have_it() {
     let (_, again) = next_key(&args, data, &envelope, &array::NewKey::File).unwrap();
     assert_ne!(with, again);
     // Cut short after the drives have it: the next start, or the next change, puts it in its place first.
-    let changed = envelope.rewrap(&key, lock, &again, [3; 12]);
+    let changed = envelope.rewrap(&key, source, &again, [3; 12]);
     assert_eq!(files(&args, data).len(), 2);
     let (_, third) = next_key(&args, data, &changed, &array::NewKey::File).unwrap();
     assert_eq!((fs::read(&path).unwrap(), fs::read(next(&path)).unwrap()), (again.to_vec(), third.to_vec()));
@@ -87,6 +87,6 @@ fn a_lock_is_changed_for_one_of_its_kind() {
     assert!(why(&args, &by_words, array::NewKey::File).contains("another passphrase"));
     assert!(why(&args, &by_words, words("correct horse battery")).contains("already"));
     assert!(why(&args, &by_words, words("short")).contains("12 characters"));
-    let (lock, with) = next_key(&args, data, &by_words, &words("wrong horse battery")).unwrap();
-    assert_eq!(Passphrase("wrong horse battery".into()).key(&lock).unwrap(), Some(with));
+    let (source, with) = next_key(&args, data, &by_words, &words("wrong horse battery")).unwrap();
+    assert_eq!(Passphrase("wrong horse battery".into()).key(&source).unwrap(), Some(with));
 }

@@ -3,7 +3,7 @@
 use crate::access::{read_whole, write_whole};
 use crate::args::KeyArgs;
 use crate::{key, probe, smart};
-use array::{Examined, Health, KEY_BYTES, Lock, NewKey, Uptime, WrappedKey};
+use array::{Examined, Health, KEY_BYTES, KeySource, NewKey, Uptime, WrappedKey};
 use raid::device::{self, Ring};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ impl array::Machine for Machine {
         Box::pin(async move { smart::health(&path).await })
     }
 
-    fn next_key(&self, now: &dyn WrappedKey, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
+    fn next_key(&self, now: &dyn WrappedKey, new: &NewKey) -> Result<(KeySource, [u8; KEY_BYTES]), String> {
         key::next_key(&self.key, &self.data, now, new).map_err(|error| format!("{error:#}"))
     }
 

@@ -73,7 +73,7 @@ impl Error {
     /// The engine refused a change: `what` can't be done, and why.
     pub fn refused(what: &str, error: block::Error) -> Self {
         match error {
-            block::Error::Kept { until } => Self::precondition(format!(
+            block::Error::RetentionLocked { until } => Self::precondition(format!(
                 "{what}: it is kept until {}, and nobody can shorten that",
                 utc(until)
             )),

@@ -36,6 +36,6 @@ pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};
 pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
-pub use service::{DirectoryEntry, DirectoryId, Grant, TargetEntry, TargetId};
+pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};
 pub use table::{Named, Table};
 pub use topic::Topic;

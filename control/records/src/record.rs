@@ -34,7 +34,7 @@ use crate::host::{HostEntry, HostGroupEntry};
 use crate::id::Identity;
 use crate::schedule::ScheduleEntry;
 use crate::secret::SealedField;
-use crate::service::{DirectoryEntry, TargetEntry};
+use crate::service::{DirectoryEntry, NotificationTargetEntry};
 use crate::table::{Named, Table};
 use crate::{Edit, Error, Result, Topic};
 use serde::de::DeserializeOwned;
@@ -279,7 +279,7 @@ records! {
         /// Host groups.
         host_groups: HostGroup(HostGroupEntry), "host-group", HostGroups, V2;
         /// Notification targets.
-        targets: Target(TargetEntry), "notification", NotificationTargets, V2;
+        notification_targets: NotificationTarget(NotificationTargetEntry), "notification", NotificationTargets, V2;
         /// Directories that authenticate users.
         directories: Directory(DirectoryEntry), "directory", Directories, V2;
         /// Users.

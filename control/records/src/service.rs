@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 identities! {
     /// Stable identity of a notification target.
-    TargetId;
+    NotificationTargetId;
     /// Stable identity of a directory.
     DirectoryId;
 }
 
 /// A notification target as configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetEntry {
+pub struct NotificationTargetEntry {
     /// Its identity.
-    pub id: TargetId,
+    pub id: NotificationTargetId,
     /// Its name.
     pub name: String,
     /// When it was made, in seconds since 1970.
@@ -36,18 +36,18 @@ pub struct TargetEntry {
     pub secret: Option<Sealed>,
 }
 
-impl TargetEntry {
+impl NotificationTargetEntry {
     /// What its secret is sealed for.
     pub fn place(&self) -> String {
         format!("notification/{}", self.id.digits())
     }
 }
 
-impl Named for TargetEntry {
-    type Id = TargetId;
+impl Named for NotificationTargetEntry {
+    type Id = NotificationTargetId;
     const NOUN: &'static str = "notification target";
 
-    fn id(&self) -> TargetId {
+    fn id(&self) -> NotificationTargetId {
         self.id
     }
 

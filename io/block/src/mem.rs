@@ -138,8 +138,8 @@ impl MemArray {
     fn copy(&self, segments: &[CopySegment]) -> Result {
         let mut volumes = self.lock();
         for segment in segments {
-            let source = volumes.get(&segment.source).ok_or(Error::Foreign(segment.source))?;
-            let target = volumes.get(&segment.target).ok_or(Error::Foreign(segment.target))?;
+            let source = volumes.get(&segment.source).ok_or(Error::Unreachable(segment.source))?;
+            let target = volumes.get(&segment.target).ok_or(Error::Unreachable(segment.target))?;
             target.check_access()?;
             source.check(Extent::new(segment.source_lba, segment.blocks))?;
             target.check(Extent::new(segment.target_lba, segment.blocks))?;
@@ -154,7 +154,7 @@ impl MemArray {
                 .range(from)
                 .map(|(lba, block)| (*lba, block.clone()))
                 .collect();
-            let target = volumes.get_mut(&segment.target).ok_or(Error::Foreign(segment.target))?;
+            let target = volumes.get_mut(&segment.target).ok_or(Error::Unreachable(segment.target))?;
             target.unmap(Extent::new(segment.target_lba, segment.blocks));
             for (lba, block) in copied {
                 target.blocks.insert(lba - segment.source_lba + segment.target_lba, block);

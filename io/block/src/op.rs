@@ -85,7 +85,7 @@ pub enum Op {
         data: Data,
     },
     /// Perform the segments in order as one step: a later segment sees what an earlier one wrote. Any disk
-    /// performs it; the disks are named by the segments. A disk that the receiver can't reach is [`Error::Foreign`].
+    /// performs it; the disks are named by the segments. A disk that the receiver can't reach is [`Error::Unreachable`].
     /// If source and target of a segment overlap, the whole source is read before the target is written.
     Copy(Vec<CopySegment>),
     /// Provisioning state of the run; returns [`Reply::Status`].
@@ -177,16 +177,16 @@ pub enum Error {
     ReadOnly,
     /// A copy names a disk that the receiver can't reach.
     #[error("{0:?} is not reachable from here")]
-    Foreign(DiskId),
+    Unreachable(DiskId),
     /// The store under the disk stopped to protect data; the text says why.
     #[error("stopped: {0}")]
     Stopped(String),
     /// The disk has been deleted.
     #[error("deleted")]
-    Gone,
+    Deleted,
     /// The disk is retention-locked until this time, in seconds since 1970: it can't be deleted or changed before.
-    #[error("kept until {until}")]
-    Kept {
+    #[error("retention-locked until {until}")]
+    RetentionLocked {
         /// End of the retention.
         until: u64,
     },

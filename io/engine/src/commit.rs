@@ -195,7 +195,7 @@ impl Core {
 /// Whether an error reports which volumes there are, or their properties.
 pub fn depends_on_catalog(error: &Error) -> bool {
     match error {
-        Error::Gone | Error::Foreign(_) | Error::ReadOnly | Error::Kept { .. } => true,
+        Error::Deleted | Error::Unreachable(_) | Error::ReadOnly | Error::RetentionLocked { .. } => true,
         Error::OutOfRange { .. } | Error::Malformed(_) => true,
         Error::Miscompare { .. } | Error::NoSpace | Error::Medium { .. } => false,
         Error::NotReady | Error::Stopped(_) => false,

@@ -157,7 +157,7 @@ impl Engine {
     /// each call sees the state at that moment.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a disk does not exist, [`Error::Malformed`] if the block lengths differ or `max` is zero.
+    /// [`Error::Deleted`] if a disk does not exist, [`Error::Malformed`] if the block lengths differ or `max` is zero.
     pub async fn diff(&self, old: Option<DiskId>, new: DiskId, from: u64, max: usize) -> Result<Difference> {
         let new = self.number(new).await?;
         let old = match old {

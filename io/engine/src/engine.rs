@@ -53,7 +53,7 @@ impl Engine {
 
     /// The volume with this identity. That there is none is durable when this returns.
     async fn there(&self, id: DiskId) -> Result<Arc<Volume>> {
-        self.core.confirm_error(self.volume(id).ok_or(Error::Gone)).await
+        self.core.confirm_error(self.volume(id).ok_or(Error::Deleted)).await
     }
 
     /// All volumes, by identity.
@@ -160,7 +160,7 @@ impl Engine {
     /// Deletes a volume at time `now`; its space is freed in the background. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Kept`] while it is under a retention lock.
+    /// [`Error::RetentionLocked`] while it is under a retention lock.
     pub async fn delete_volume(&self, id: DiskId, now: u64) -> Result<()> {
         self.delete_volume_with(id, now, Vec::new()).await
     }
@@ -168,7 +168,7 @@ impl Engine {
     /// As [`Engine::delete_volume`]. `records` are put, or removed if they are `None`, in the same step.
     ///
     /// # Errors
-    /// [`Error::Kept`] while it is under a retention lock.
+    /// [`Error::RetentionLocked`] while it is under a retention lock.
     pub async fn delete_volume_with(
         &self,
         id: DiskId,
@@ -185,7 +185,7 @@ impl Engine {
         self.volumes.write().remove(&id);
         match made {
             Some(made) => self.core.acknowledge(made).await,
-            None => Err(Error::Gone),
+            None => Err(Error::Deleted),
         }
     }
 

@@ -74,7 +74,7 @@ impl Engine {
     /// loss all of it is there, or nothing.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a source does not exist, [`Error::Malformed`] if an identity is taken or given twice, or
+    /// [`Error::Deleted`] if a source does not exist, [`Error::Malformed`] if an identity is taken or given twice, or
     /// there are too many for a journal batch (tens of thousands); nothing was made then.
     pub async fn snapshot(
         &self,
@@ -141,7 +141,7 @@ impl Engine {
     /// returns.
     ///
     /// # Errors
-    /// [`Error::Kept`] under a retention lock.
+    /// [`Error::RetentionLocked`] under a retention lock.
     pub async fn set_read_only(&self, id: DiskId, read_only: bool, now: u64) -> Result<()> {
         let volume = self.number(id).await?;
         self.core.change(Change::of(Mutation::Access { volume, read_only }).at(now)).await
@@ -151,7 +151,7 @@ impl Engine {
     /// ended at time `now`, to any; zero ends it. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Kept`] for an earlier time, [`Error::Malformed`] for a disk that takes changes.
+    /// [`Error::RetentionLocked`] for an earlier time, [`Error::Malformed`] for a disk that takes changes.
     pub async fn keep_until(&self, id: DiskId, until: u64, now: u64) -> Result<()> {
         let volume = self.number(id).await?;
         self.core.change(Change::of(Mutation::Keep { volume, until }).at(now)).await
@@ -159,7 +159,7 @@ impl Engine {
 
     /// The number of a disk. That there is none is durable when this returns.
     pub(crate) async fn number(&self, id: DiskId) -> Result<u32> {
-        let found = self.core.state.read().catalog.number(id).ok_or(Error::Gone);
+        let found = self.core.state.read().catalog.number(id).ok_or(Error::Deleted);
         self.core.confirm_error(found).await
     }
 }

@@ -46,7 +46,7 @@ impl From<Error> for Refusal {
 impl State {
     /// The volume with this number.
     pub fn volume(&self, number: u32) -> Result<&VolumeState, Error> {
-        self.catalog.volumes.get(&number).ok_or(Error::Gone)
+        self.catalog.volumes.get(&number).ok_or(Error::Deleted)
     }
 
     fn tree(&self, number: u32) -> Tree {
@@ -87,7 +87,7 @@ impl State {
                 _ => return Ok(()),
             };
             match self.volume(volume)?.kept_until {
-                kept if kept > now && kept > until => Err(Error::Kept { until: kept }),
+                kept if kept > now && kept > until => Err(Error::RetentionLocked { until: kept }),
                 _ => Ok(()),
             }
         })

@@ -202,7 +202,7 @@ impl Handle {
         for segment in segments.iter() {
             let [source, target] = [segment.source, segment.target].map(|id| {
                 let state = self.core.state.read();
-                let number = state.catalog.number(id).ok_or(Error::Foreign(id))?;
+                let number = state.catalog.number(id).ok_or(Error::Unreachable(id))?;
                 let block_bytes = state.volume(number)?.geometry.block_bytes;
                 Ok(Handle { core: self.core.clone(), number, block_bytes })
             });

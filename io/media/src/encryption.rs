@@ -29,7 +29,7 @@ use crate::sector::Sectors;
 use aws_lc_rs::{constant_time, hmac};
 use bytes::Bytes;
 use parking_lot::RwLock;
-use shelf::pool::{KEY_BYTES, Lock, WrappedKey};
+use shelf::pool::{KEY_BYTES, KeySource, WrappedKey};
 use shelf::{ALIGN, AlignedBuf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,11 +172,11 @@ impl Keyring {
     pub fn rewrap(
         &self,
         envelope: &Envelope,
-        lock: Lock,
+        source: KeySource,
         kek: &[u8; KEY_BYTES],
         nonce: [u8; 12],
     ) -> Option<Envelope> {
-        self.keys.as_ref().map(|keys| envelope.rewrap(&keys.data, lock, kek, nonce))
+        self.keys.as_ref().map(|keys| envelope.rewrap(&keys.data, source, kek, nonce))
     }
 
     /// True if an envelope holds this data key.
@@ -195,7 +195,7 @@ pub struct Envelope {
     /// Incremented by every change.
     pub sequence: u64,
     /// Where the key-encryption key comes from.
-    pub lock: Lock,
+    pub source: KeySource,
     check: [u8; 16],
     nonce: [u8; 12],
     wrapped: [u8; KEY_BYTES],
@@ -209,14 +209,20 @@ const NONCE_AT: usize = 2048;
 
 impl Envelope {
     /// Wraps the data key. `nonce` is random: it must be unique for the key-encryption key.
-    pub fn wrap(array: u128, key: &DataKey, lock: Lock, kek: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
+    pub fn wrap(
+        array: u128,
+        key: &DataKey,
+        source: KeySource,
+        kek: &[u8; KEY_BYTES],
+        nonce: [u8; 12],
+    ) -> Self {
         let (check, wrapped, tag) = (key.check(), key.0, [0; TAG]);
-        Self { array, sequence: 1, lock, check, nonce, wrapped, tag }.seal_with(kek)
+        Self { array, sequence: 1, source, check, nonce, wrapped, tag }.seal_with(kek)
     }
 
     /// The same data key under another key-encryption key: the successor of this envelope.
-    pub fn rewrap(&self, key: &DataKey, lock: Lock, kek: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
-        Self { sequence: self.sequence + 1, lock, nonce, wrapped: key.0, ..self.clone() }.seal_with(kek)
+    pub fn rewrap(&self, key: &DataKey, source: KeySource, kek: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Self {
+        Self { sequence: self.sequence + 1, source, nonce, wrapped: key.0, ..self.clone() }.seal_with(kek)
     }
 
     /// An erased envelope that replaces this one.
@@ -225,7 +231,7 @@ impl Envelope {
         Self {
             array: self.array,
             sequence: self.sequence + 1,
-            lock: Lock::Erased,
+            source: KeySource::Erased,
             check,
             nonce,
             wrapped,
@@ -242,7 +248,7 @@ impl Envelope {
     /// The data key; `None` if it was wrapped with another key-encryption key.
     pub fn open(&self, kek: &[u8; KEY_BYTES]) -> Option<DataKey> {
         let mut key = DataKey([0; KEY_BYTES]);
-        let open = self.lock != Lock::Erased
+        let open = self.source != KeySource::Erased
             && Cipher::new(kek).open(&self.nonce, &self.aad(), &self.wrapped, &self.tag, &mut key.0);
         open.then_some(key)
     }
@@ -253,15 +259,15 @@ impl Envelope {
         let mut out = Writer::new(&mut aad);
         out.put(&MAGIC).put(&ENVELOPES.current.to_le_bytes()).put(&[0; 4]);
         out.put(&self.array.to_le_bytes()).put(&self.sequence.to_le_bytes()).put(&self.check);
-        match &self.lock {
-            Lock::Erased => _ = out.put(&0u32.to_le_bytes()),
-            Lock::File => _ = out.put(&1u32.to_le_bytes()),
-            Lock::Passphrase { salt, memory, passes, lanes } => {
+        match &self.source {
+            KeySource::Erased => _ = out.put(&0u32.to_le_bytes()),
+            KeySource::File => _ = out.put(&1u32.to_le_bytes()),
+            KeySource::Passphrase { salt, memory, passes, lanes } => {
                 out.put(&2u32.to_le_bytes()).put(salt);
                 [memory, passes, lanes].iter().for_each(|number| _ = out.put(&number.to_le_bytes()));
             }
-            Lock::Kmip { id } => {
-                let id = &id.as_bytes()[..id.len().min(Lock::MAX_ID_BYTES)];
+            KeySource::Kmip { id } => {
+                let id = &id.as_bytes()[..id.len().min(KeySource::MAX_ID_BYTES)];
                 out.put(&3u32.to_le_bytes()).put(&(id.len() as u32).to_le_bytes()).put(id);
             }
         }
@@ -290,10 +296,10 @@ impl Envelope {
             return None;
         }
         let (sequence, check) = (from.u64()?, from.take()?);
-        let lock = match from.u32()? {
-            0 => Lock::Erased,
-            1 => Lock::File,
-            2 => Lock::Passphrase {
+        let source = match from.u32()? {
+            0 => KeySource::Erased,
+            1 => KeySource::File,
+            2 => KeySource::Passphrase {
                 salt: from.take()?,
                 memory: from.u32()?,
                 passes: from.u32()?,
@@ -301,14 +307,14 @@ impl Envelope {
             },
             3 => {
                 let len = from.u32()? as usize;
-                let id = from.0.get(..len).filter(|_| len <= Lock::MAX_ID_BYTES)?;
-                Lock::Kmip { id: std::str::from_utf8(id).ok()?.to_owned() }
+                let id = from.0.get(..len).filter(|_| len <= KeySource::MAX_ID_BYTES)?;
+                KeySource::Kmip { id: std::str::from_utf8(id).ok()?.to_owned() }
             }
             _ => return None,
         };
         let mut from = Reader(covered.get(NONCE_AT..)?);
         let (nonce, wrapped, tag) = (from.take()?, from.take()?, from.take()?);
-        Some(Self { array, sequence, lock, check, nonce, wrapped, tag })
+        Some(Self { array, sequence, source, check, nonce, wrapped, tag })
     }
 }
 
@@ -326,8 +332,8 @@ impl Envelope {
 }
 
 impl WrappedKey for Envelope {
-    fn lock(&self) -> &Lock {
-        &self.lock
+    fn source(&self) -> &KeySource {
+        &self.source
     }
 
     fn generation(&self) -> u64 {

@@ -7,18 +7,18 @@ fn key() -> DataKey {
     DataKey::new([9; KEY_BYTES])
 }
 
-fn locks() -> [Lock; 3] {
+fn sources() -> [KeySource; 3] {
     [
-        Lock::File,
-        Lock::Passphrase { salt: [4; 16], memory: 65_536, passes: 3, lanes: 4 },
-        Lock::Kmip { id: "3f2a".into() },
+        KeySource::File,
+        KeySource::Passphrase { salt: [4; 16], memory: 65_536, passes: 3, lanes: 4 },
+        KeySource::Kmip { id: "3f2a".into() },
     ]
 }
 
 #[test]
 fn a_wrapped_key_is_opened_by_the_key_that_wrapped_it_alone() {
-    for lock in locks() {
-        let envelope = Envelope::wrap(ARRAY, &key(), lock, &WITH, [1; 12]);
+    for source in sources() {
+        let envelope = Envelope::wrap(ARRAY, &key(), source, &WITH, [1; 12]);
         let page = envelope.encode();
         assert_eq!(Envelope::decode(&page, ARRAY), Some(envelope.clone()));
         assert_eq!(Envelope::decode(&page, ARRAY + 1), None);
@@ -32,7 +32,7 @@ fn a_wrapped_key_is_opened_by_the_key_that_wrapped_it_alone() {
 
 #[test]
 fn a_damaged_envelope_is_told_apart_from_a_wrong_key() {
-    let envelope = Envelope::wrap(ARRAY, &key(), locks()[1].clone(), &WITH, [1; 12]);
+    let envelope = Envelope::wrap(ARRAY, &key(), sources()[1].clone(), &WITH, [1; 12]);
     let page = envelope.encode();
     for at in [0, 9, 40, 60, 2050, 2080, 4093] {
         let mut other = page.to_vec();
@@ -43,20 +43,20 @@ fn a_damaged_envelope_is_told_apart_from_a_wrong_key() {
 
 #[test]
 fn what_says_how_the_key_is_made_is_covered_by_the_tag() {
-    let envelope = Envelope::wrap(ARRAY, &key(), locks()[1].clone(), &WITH, [1; 12]);
-    let weaker = Lock::Passphrase { salt: [4; 16], memory: 8, passes: 1, lanes: 1 };
-    assert!(Envelope { lock: weaker, ..envelope.clone() }.open(&WITH).is_none());
+    let envelope = Envelope::wrap(ARRAY, &key(), sources()[1].clone(), &WITH, [1; 12]);
+    let weaker = KeySource::Passphrase { salt: [4; 16], memory: 8, passes: 1, lanes: 1 };
+    assert!(Envelope { source: weaker, ..envelope.clone() }.open(&WITH).is_none());
     assert!(Envelope { sequence: 5, ..envelope }.open(&WITH).is_none());
 }
 
 #[test]
 fn rotation_keeps_the_data_key_and_erasing_leaves_nothing() {
-    let first = Envelope::wrap(ARRAY, &key(), Lock::File, &WITH, [1; 12]);
-    let second = first.rewrap(&key(), Lock::Kmip { id: "k".into() }, &[5; KEY_BYTES], [2; 12]);
+    let first = Envelope::wrap(ARRAY, &key(), KeySource::File, &WITH, [1; 12]);
+    let second = first.rewrap(&key(), KeySource::Kmip { id: "k".into() }, &[5; KEY_BYTES], [2; 12]);
     assert_eq!((second.sequence, second.open(&WITH).is_none()), (2, true));
     assert_eq!(second.open(&[5; KEY_BYTES]).map(|key| key.0), Some(key().0));
     let gone = second.erased();
-    assert_eq!((gone.sequence, &gone.lock), (3, &Lock::Erased));
+    assert_eq!((gone.sequence, &gone.source), (3, &KeySource::Erased));
     assert!(gone.open(&[5; KEY_BYTES]).is_none() && gone.open(&[0; KEY_BYTES]).is_none());
     assert_eq!(Envelope::decode(&gone.encode(), ARRAY), Some(gone));
 }

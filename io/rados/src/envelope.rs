@@ -4,7 +4,7 @@ use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step};
 use crate::owned::hex;
 use media::codec::ENVELOPES;
 use media::encryption::{Envelope, Keyring};
-use shelf::pool::Lock;
+use shelf::pool::KeySource;
 use shelf::{ALIGN, Error, Result};
 
 /// The attribute with the sequence number of the envelope.
@@ -82,7 +82,7 @@ pub async fn check(objects: &dyn Objects, keyring: &Keyring) -> Result {
     let refuse = |what: &str| Err(Error::Unusable(what.into()));
     match read(objects, keyring.array()).await? {
         None if keyring.is_sealed() => refuse("the array is not encrypted: leave the key out"),
-        Some(envelope) if envelope.lock == Lock::Erased => refuse(
+        Some(envelope) if envelope.source == KeySource::Erased => refuse(
             "the key of this array has been destroyed (crypto-erase): nothing of it can be read any more",
         ),
         Some(_) if !keyring.is_sealed() => refuse("the array is encrypted, and no key was given"),

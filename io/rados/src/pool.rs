@@ -2,7 +2,7 @@
 
 use crate::envelope;
 use crate::store::Store;
-use shelf::pool::{BoxFuture, KEY_BYTES, Keys, Lock, Pool, PoolStatus, WrappedKey};
+use shelf::pool::{BoxFuture, KEY_BYTES, KeySource, Keys, Pool, PoolStatus, WrappedKey};
 use shelf::{Error, Result, spawn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ impl Keys for Store {
 
     fn rewrap<'a>(
         &'a self,
-        lock: Lock,
+        source: KeySource,
         key: &'a [u8; KEY_BYTES],
         nonce: [u8; 12],
     ) -> BoxFuture<'a, Result<Vec<usize>>> {
@@ -72,7 +72,7 @@ impl Keys for Store {
             let owner = &self.0;
             let refused = || Error::Unusable("the array is not encrypted".into());
             let newest = envelope::read(&*owner.objects, owner.keyring.array()).await?.ok_or_else(refused)?;
-            let changed = owner.keyring.rewrap(&newest, lock, key, nonce).ok_or_else(refused)?;
+            let changed = owner.keyring.rewrap(&newest, source, key, nonce).ok_or_else(refused)?;
             envelope::replace(&*owner.objects, &changed).await?;
             *owner.envelope.lock() = Some(changed);
             Ok(Vec::new())

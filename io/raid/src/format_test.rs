@@ -10,7 +10,7 @@ use crate::striping::{Checksums, StripeSet};
 use crate::superblock::StoredSuperblock;
 use crate::{ALIGN, JournalPos, Superblock};
 use bytes::Bytes;
-use shelf::pool::Lock;
+use shelf::pool::KeySource;
 use smallvec::smallvec;
 use std::sync::Arc;
 
@@ -273,7 +273,7 @@ fn a_page_of_the_map_of_version_5() {
 
 #[test]
 fn an_envelope_of_version_4() {
-    let lock = Lock::Passphrase { salt: [5; 16], memory: 65_536, passes: 3, lanes: 4 };
+    let lock = KeySource::Passphrase { salt: [5; 16], memory: 65_536, passes: 3, lanes: 4 };
     let array = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
     let envelope = Envelope::wrap(array, &DataKey::new([1; 32]), lock, &[2; 32], [3; 12]);
     let page = envelope.encode();

@@ -171,7 +171,7 @@ impl Plan {
         let grants = export::grant_copy(&self.segments, &volumes).await?;
         match unit.volume.disk().execute(Op::Copy(self.segments.clone())).await {
             Ok(_) => Ok(self.shared()),
-            Err(Error::Foreign(_)) => {
+            Err(Error::Unreachable(_)) => {
                 drop(grants); // each write is granted its own
                 self.move_data().await.map(|()| 0)
             }

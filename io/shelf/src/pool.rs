@@ -90,7 +90,7 @@ pub trait Keys: Send + Sync {
     /// The wrapped data key; `None` if the store is not encrypted.
     fn wrapped(&self) -> Option<Arc<dyn WrappedKey>>;
 
-    /// Wraps the data key with another key-encryption key, `key`, which comes from `lock`, while I/O goes on. `nonce` is
+    /// Wraps the data key with another key-encryption key, `key`, which comes from `source`, while I/O goes on. `nonce` is
     /// random. Returns the slots that could not be reached: they keep the old one until they are opened again. Only
     /// one change may run at a time.
     ///
@@ -99,7 +99,7 @@ pub trait Keys: Send + Sync {
     /// which key opens it is unknown then.
     fn rewrap<'a>(
         &'a self,
-        lock: Lock,
+        source: KeySource,
         key: &'a [u8; KEY_BYTES],
         nonce: [u8; 12],
     ) -> BoxFuture<'a, Result<Vec<usize>>>;
@@ -108,7 +108,7 @@ pub trait Keys: Send + Sync {
 /// A wrapped data key.
 pub trait WrappedKey: Send + Sync {
     /// Where its key-encryption key comes from.
-    fn lock(&self) -> &Lock;
+    fn source(&self) -> &KeySource;
 
     /// Grows with every change of the key-encryption key.
     fn generation(&self) -> u64;
@@ -122,7 +122,7 @@ pub const KEY_BYTES: usize = 32;
 
 /// Where the key-encryption key comes from. The key itself is nowhere in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lock {
+pub enum KeySource {
     /// Crypto-erased: the wrapped key has been destroyed, and the store can't be opened again.
     Erased,
     /// A file of 32 bytes.
@@ -140,12 +140,12 @@ pub enum Lock {
     },
     /// A KMIP server.
     Kmip {
-        /// The key's Unique Identifier there, at most [`Lock::MAX_ID_BYTES`] bytes.
+        /// The key's Unique Identifier there, at most [`KeySource::MAX_ID_BYTES`] bytes.
         id: String,
     },
 }
 
-impl Lock {
+impl KeySource {
     /// Longest Unique Identifier.
     pub const MAX_ID_BYTES: usize = 1024;
 }

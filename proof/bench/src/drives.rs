@@ -8,7 +8,7 @@ use block::{Extent, Op};
 use engine::{Options, Volume};
 use raid::encryption::{Cipher, DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
-use shelf::pool::Lock;
+use shelf::pool::KeySource;
 use shelf::{AlignedBuf, Drive, SegmentId, Shelf, wait};
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -83,7 +83,7 @@ fn shelf(drives: &[Arc<FailingDrive<MemDrive>>], sealed: bool) -> Arc<DriveShelf
     let drives = drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
     let key = sealed.then(|| {
         let key = DataKey::new([1; 32]);
-        let envelope = Envelope::wrap(1, &key, Lock::File, &[2; 32], [3; 12]);
+        let envelope = Envelope::wrap(1, &key, KeySource::File, &[2; 32], [3; 12]);
         (key, envelope)
     });
     let opening = Opening { salt: 1, key };

@@ -6,7 +6,7 @@ use engine::{Engine, Options};
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::Drive;
-use shelf::pool::Lock;
+use shelf::pool::KeySource;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
@@ -115,7 +115,7 @@ impl Array {
 
     fn key(&self) -> Option<(DataKey, Envelope)> {
         let key = DataKey::new(self.key?);
-        let envelope = Envelope::wrap(7, &key, Lock::File, &[9; 32], [0; 12]);
+        let envelope = Envelope::wrap(7, &key, KeySource::File, &[9; 32], [0; 12]);
         Some((key, envelope))
     }
 

@@ -729,7 +729,7 @@ fn ask(engine: &Arc<Engine>, action: Action) -> impl Future<Output = block::Resu
     let engine = engine.clone();
     async move {
         match action {
-            Action::Op(id, op) => engine.volume(id).ok_or(Error::Gone)?.execute(op).await,
+            Action::Op(id, op) => engine.volume(id).ok_or(Error::Deleted)?.execute(op).await,
             Action::Create(id, geometry) => engine.create_volume(id, geometry, 0).await.map(|_| Reply::Done),
             Action::Clone(source, id) => engine.clone_volume(source, id, 0).await.map(|_| Reply::Done),
             Action::Snapshot(pairs, until) => {

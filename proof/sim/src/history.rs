@@ -130,7 +130,7 @@ impl Action {
     fn perform(&self, model: &MemArray) -> Result {
         match self {
             Action::Op(id, op) => {
-                let disk = model.disk(*id).ok_or(Error::Gone)?;
+                let disk = model.disk(*id).ok_or(Error::Deleted)?;
                 match pin!(disk.execute(op.clone())).poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready(result) => result,
                     Poll::Pending => Err(Error::NotReady),
@@ -141,13 +141,13 @@ impl Action {
                 Ok(Reply::Done)
             }
             Action::Clone(source, id) => {
-                model.disk(*source).ok_or(Error::Gone)?;
+                model.disk(*source).ok_or(Error::Deleted)?;
                 model.clone_disk(*source, *id);
                 Ok(Reply::Done)
             }
             Action::Snapshot(pairs, until) => {
                 if pairs.iter().any(|(source, _)| model.disk(*source).is_none()) {
-                    return Err(Error::Gone);
+                    return Err(Error::Deleted);
                 }
                 for (source, id) in pairs {
                     let snapshot = model.clone_disk(*source, *id);
@@ -157,7 +157,7 @@ impl Action {
                 Ok(Reply::Done)
             }
             Action::Restore(id, source) => {
-                let source = model.disk(*source).ok_or(Error::Gone)?;
+                let source = model.disk(*source).ok_or(Error::Deleted)?;
                 let disk = writable(model, *id)?;
                 if disk.id() == source.id() || disk.geometry().block_bytes != source.geometry().block_bytes {
                     return Err(Error::Malformed("restore from itself, or between different block lengths"));
@@ -204,16 +204,16 @@ impl Action {
 
 /// A disk that need not be kept as it is any longer than `until`.
 fn free(model: &MemArray, id: DiskId, until: u64, now: u64) -> std::result::Result<MemDisk, Error> {
-    let disk = model.disk(id).ok_or(Error::Gone)?;
+    let disk = model.disk(id).ok_or(Error::Deleted)?;
     match disk.kept_until() {
-        kept if kept > now && kept > until => Err(Error::Kept { until: kept }),
+        kept if kept > now && kept > until => Err(Error::RetentionLocked { until: kept }),
         _ => Ok(disk),
     }
 }
 
 /// A disk that takes changes.
 fn writable(model: &MemArray, id: DiskId) -> std::result::Result<MemDisk, Error> {
-    let disk = model.disk(id).ok_or(Error::Gone)?;
+    let disk = model.disk(id).ok_or(Error::Deleted)?;
     if disk.is_read_only() { Err(Error::ReadOnly) } else { Ok(disk) }
 }
 
@@ -365,7 +365,9 @@ impl History {
             // Refused as a whole: nothing to explain.
             Err(Error::NoSpace | Error::NotReady) => _ = self.entries.remove(index),
             // A disk that is being deleted may refuse before that is durable.
-            Err(Error::Gone | Error::Foreign(_)) if leaving && matches!(entry.action, Action::Op(..)) => {
+            Err(Error::Deleted | Error::Unreachable(_))
+                if leaving && matches!(entry.action, Action::Op(..)) =>
+            {
                 _ = self.entries.remove(index);
             }
             // The array stopped: whether it is there will be seen. What was not read was not read.
@@ -574,7 +576,7 @@ impl History {
             Action::Op(id, op) => {
                 let geometry =
                     model.disk(*id).map_or(Geometry { block_bytes: 512, blocks: 0 }, |disk| disk.geometry());
-                let away = |result: &Result| matches!(result, Err(Error::Gone | Error::Foreign(_)));
+                let away = |result: &Result| matches!(result, Err(Error::Deleted | Error::Unreachable(_)));
                 away(made) && away(answer)
                     || suite::compare(op, geometry, made, answer).is_ok()
                     || made.is_err() && is_a_reason(model, op, answer)
@@ -602,7 +604,7 @@ fn is_a_reason(model: &MemArray, op: &Op, answer: &Result) -> bool {
             ends(segment.source, segment.source_lba, segment.blocks)
                 || ends(segment.target, segment.target_lba, segment.blocks)
         }
-        Err(Error::Gone | Error::Foreign(_)) => {
+        Err(Error::Deleted | Error::Unreachable(_)) => {
             [segment.source, segment.target].into_iter().any(|id| model.disk(id).is_none())
         }
         _ => false,

@@ -11,7 +11,7 @@ use block::workload::Random;
 use bytes::Bytes;
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, Opening, Sizes};
-use shelf::pool::{KEY_BYTES, Lock};
+use shelf::pool::{KEY_BYTES, KeySource};
 use shelf::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Layout, SegmentId, Shelf, Superblock, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ struct Start {
 
 fn sealing() -> (DataKey, Envelope) {
     let key = DataKey::new([7; KEY_BYTES]);
-    let envelope = Envelope::wrap(ARRAY, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+    let envelope = Envelope::wrap(ARRAY, &key, KeySource::File, &[8; KEY_BYTES], [9; 12]);
     (key, envelope)
 }
 

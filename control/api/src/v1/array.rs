@@ -1,6 +1,6 @@
 //! The array as a whole.
 
-use super::handler::{Answer, Gone, gone, operations, perform};
+use super::handler::{Answer, NoContent, no_content, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
@@ -357,13 +357,13 @@ impl From<::array::ArrayStatus> for Array {
     }
 }
 
-impl From<Option<::array::LockKind>> for Encryption {
-    fn from(lock: Option<::array::LockKind>) -> Self {
-        match lock {
+impl From<Option<::array::KeySourceKind>> for Encryption {
+    fn from(source: Option<::array::KeySourceKind>) -> Self {
+        match source {
             None => Self::None,
-            Some(::array::LockKind::File) => Self::File,
-            Some(::array::LockKind::Passphrase) => Self::Passphrase,
-            Some(::array::LockKind::Kmip) => Self::Kmip,
+            Some(::array::KeySourceKind::File) => Self::File,
+            Some(::array::KeySourceKind::Passphrase) => Self::Passphrase,
+            Some(::array::KeySourceKind::Kmip) => Self::Kmip,
         }
     }
 }
@@ -404,6 +404,6 @@ impl From<::array::Ratios> for Reduction {
     (status = 204, description = "Confirmed"),
     Problems,
 ))]
-async fn confirm_time(operator: Operator, Shared(context): Shared<Context>) -> Gone {
-    gone(perform(operator, &context, ::array::ConfirmTime).await?)
+async fn confirm_time(operator: Operator, Shared(context): Shared<Context>) -> NoContent {
+    no_content(perform(operator, &context, ::array::ConfirmTime).await?)
 }

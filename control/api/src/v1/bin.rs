@@ -1,6 +1,6 @@
 //! The recycle bin: deleted volumes and snapshots until their data is eradicated.
 
-use super::handler::{Gone, gone, operations, perform, utc};
+use super::handler::{NoContent, no_content, operations, perform, utc};
 use super::snapshot::Snapshot;
 use super::volume::Volume;
 use crate::Context;
@@ -126,8 +126,8 @@ async fn eradicate_from_recycle_bin(
     operator: Operator,
     State(context): State<Context>,
     Named(which): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::EradicateFromRecycleBin { which }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::EradicateFromRecycleBin { which }).await?)
 }
 
 impl From<array::BinnedDisk> for BinnedDisk {

@@ -1,6 +1,6 @@
 //! Connections of volumes and snapshots to hosts and host groups.
 
-use super::handler::{Answer, Created, Gone, digits, gone, operations, perform};
+use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, ReachedAddress};
@@ -212,9 +212,9 @@ async fn delete_connection(
     operator: Operator,
     State(context): State<Context>,
     Named((volume, host)): Named<(String, String)>,
-) -> Gone {
+) -> NoContent {
     let peer = PeerName::Host(host);
-    gone(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
+    no_content(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
 /// Disconnect a volume from a host group
@@ -229,9 +229,9 @@ async fn delete_host_group_connection(
     operator: Operator,
     State(context): State<Context>,
     Named((volume, group)): Named<(String, String)>,
-) -> Gone {
+) -> NoContent {
     let peer = PeerName::HostGroup(group);
-    gone(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
+    no_content(perform(operator, &context, array::DeleteConnection { volume, peer }).await?)
 }
 
 impl From<array::Connection> for Connection {

@@ -1,6 +1,6 @@
 //! Identity providers and LDAP directories.
 
-use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
+use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
 use super::user::Role;
 use crate::Context;
 use crate::auth::Operator;
@@ -259,8 +259,8 @@ async fn delete_directory(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteDirectory { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteDirectory { name }).await?)
 }
 
 /// Test the connection to an identity provider or LDAP directory

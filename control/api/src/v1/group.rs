@@ -1,6 +1,8 @@
 //! Volume groups.
 
-use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, present, utc};
+use super::handler::{
+    Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
+};
 use super::label::{Selector, setting};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange};
 use crate::Context;
@@ -197,8 +199,8 @@ async fn delete_group(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteGroup { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteGroup { name }).await?)
 }
 
 impl From<array::Group> for Group {

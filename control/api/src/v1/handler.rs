@@ -62,7 +62,7 @@ fn snake(name: &str) -> String {
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 /// The answer to a request to create something: 201, or 200 for what exists already with equal content.
 pub(crate) type Created<T> = Result<(StatusCode, Json<T>), Problem>;
-pub(crate) type Gone = Result<StatusCode, Problem>;
+pub(crate) type NoContent = Result<StatusCode, Problem>;
 
 /// Carries out a request in a task of its own: a client that hangs up must not stop a change half-way.
 pub(crate) async fn perform<R: Request>(
@@ -103,8 +103,8 @@ pub(crate) fn digits(id: impl Identity) -> String {
     id.digits()
 }
 
-/// The answer to a request whose object is gone.
-pub(crate) fn gone((): ()) -> Gone {
+/// The answer to a request without a body: 204.
+pub(crate) fn no_content((): ()) -> NoContent {
     Ok(StatusCode::NO_CONTENT)
 }
 

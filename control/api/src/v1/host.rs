@@ -1,7 +1,9 @@
 //! Hosts and host groups.
 
 use super::connection::Connection;
-use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, present, utc};
+use super::handler::{
+    Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
+};
 use super::label::{Selector, setting};
 use crate::Context;
 use crate::auth::Operator;
@@ -282,8 +284,12 @@ async fn change_host(
     (status = 204, description = "Deleted"),
     Problems,
 ))]
-async fn delete_host(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
-    gone(perform(operator, &context, array::DeleteHost { name }).await?)
+async fn delete_host(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteHost { name }).await?)
 }
 
 /// List refused iSCSI log-ins of the last seven days, of hosts and of unknown initiators
@@ -372,8 +378,8 @@ async fn delete_host_group(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteHostGroup { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteHostGroup { name }).await?)
 }
 
 impl From<array::Host> for Host {

@@ -21,7 +21,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Key {
     /// Key source.
-    lock: Encryption,
+    source: Encryption,
     /// Generation, incremented by each rotation; `null` if the drives are not encrypted.
     generation: Option<u64>,
     /// KMIP Unique Identifier; `null` if the key source is not KMIP.
@@ -75,7 +75,7 @@ async fn rotate_key(
 }
 
 impl From<array::Key> for Key {
-    fn from(array::Key { lock, generation, kmip_id }: array::Key) -> Self {
-        Self { lock: lock.into(), generation, kmip_id }
+    fn from(array::Key { source, generation, kmip_id }: array::Key) -> Self {
+        Self { source: source.into(), generation, kmip_id }
     }
 }

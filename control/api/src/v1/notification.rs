@@ -1,7 +1,7 @@
 //! Alert notification targets: e-mail, webhook, syslog, SNMP.
 
 use super::event::Severity;
-use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
+use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -257,8 +257,8 @@ async fn delete_notification_target(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteNotificationTarget { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteNotificationTarget { name }).await?)
 }
 
 /// Send a test notification
@@ -273,8 +273,8 @@ async fn test_notification_target(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::TestNotificationTarget { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::TestNotificationTarget { name }).await?)
 }
 
 impl From<MailProtection> for array::MailProtection {
@@ -323,9 +323,18 @@ impl From<array::Destination> for Destination {
     }
 }
 
-impl From<array::Target> for NotificationTarget {
-    fn from(it: array::Target) -> Self {
-        let array::Target { name, created, destination, least, enabled, has_secret, delivered, .. } = it;
+impl From<array::NotificationTarget> for NotificationTarget {
+    fn from(it: array::NotificationTarget) -> Self {
+        let array::NotificationTarget {
+            name,
+            created,
+            destination,
+            least,
+            enabled,
+            has_secret,
+            delivered,
+            ..
+        } = it;
         Self {
             name,
             created: utc(created),

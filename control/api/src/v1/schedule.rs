@@ -1,6 +1,6 @@
 //! Snapshot schedules.
 
-use super::handler::{Answer, Created, Gone, gone, operations, perform, utc};
+use super::handler::{Answer, Created, NoContent, no_content, operations, perform, utc};
 use super::snapshot::{Snapshot, Snapshots, subject};
 use crate::Context;
 use crate::auth::Operator;
@@ -186,8 +186,8 @@ async fn delete_schedule(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteSchedule { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteSchedule { name }).await?)
 }
 
 /// Run a snapshot schedule now

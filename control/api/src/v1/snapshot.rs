@@ -1,7 +1,7 @@
 //! Snapshots and comparisons between them.
 
 use super::connection::Connection;
-use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, utc};
+use super::handler::{Answer, Created, NoContent, created, digits, no_content, operations, perform, utc};
 use super::label::{Selector, setting};
 use super::volume::Deletion;
 use crate::Context;
@@ -306,8 +306,8 @@ async fn delete_snapshot(
     State(context): State<Context>,
     Named(name): Named<String>,
     Asked(Deletion { eradicate }): Asked<Deletion>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteSnapshot { name, eradicate }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteSnapshot { name, eradicate }).await?)
 }
 
 /// List the extents that differ between a snapshot or volume and an older snapshot

@@ -1,6 +1,6 @@
 //! Access control: sessions, users, API tokens, and the TLS certificate.
 
-use super::handler::{Answer, Created, Gone, gone, operations, perform, present, utc};
+use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
 use crate::Context;
 use crate::auth::{self, Operator};
 use crate::body::{Asked, Body, Named};
@@ -330,8 +330,12 @@ async fn change_user(
     (status = 204, description = "Deleted"),
     Problems,
 ))]
-async fn delete_user(operator: Operator, State(context): State<Context>, Named(name): Named<String>) -> Gone {
-    gone(perform(operator, &context, array::DeleteUser { name }).await?)
+async fn delete_user(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteUser { name }).await?)
 }
 
 /// An API token.
@@ -428,8 +432,8 @@ async fn delete_token(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteToken { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteToken { name }).await?)
 }
 
 /// The TLS certificate of the API.

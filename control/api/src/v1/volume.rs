@@ -1,7 +1,9 @@
 //! Volumes.
 
 use super::connection::Connection;
-use super::handler::{Answer, Created, Gone, created, digits, gone, operations, perform, present, utc};
+use super::handler::{
+    Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
+};
 use super::label::{Selector, setting};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use crate::Context;
@@ -269,8 +271,8 @@ async fn delete_volume(
     State(context): State<Context>,
     Named(name): Named<String>,
     Asked(Deletion { eradicate }): Asked<Deletion>,
-) -> Gone {
-    gone(perform(operator, &context, array::DeleteVolume { name, eradicate }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteVolume { name, eradicate }).await?)
 }
 
 /// Restore a volume from a snapshot or another volume
@@ -305,8 +307,8 @@ async fn clear_volume_state(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-) -> Gone {
-    gone(perform(operator, &context, array::ClearVolumeState { name }).await?)
+) -> NoContent {
+    no_content(perform(operator, &context, array::ClearVolumeState { name }).await?)
 }
 
 impl From<array::Volume> for Volume {

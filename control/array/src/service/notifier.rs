@@ -9,12 +9,12 @@ use crate::configuration::Configuration;
 use crate::delivery_queue::DeliveryQueue;
 use crate::env::Env;
 use crate::sealing::SealingKey;
-use crate::view::Target;
+use crate::view::NotificationTarget;
 use crate::{Error, Result};
 use history::{Alert, AlertChange, Condition, Severity};
 use notify::Notification;
 use parking_lot::Mutex;
-use records::{ArrayIdentity, Config, Named, Secret, TargetEntry, TargetId};
+use records::{ArrayIdentity, Config, Named, NotificationTargetEntry, NotificationTargetId, Secret};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,16 +26,16 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const FAILURES_FOR_ALERT: u32 = 3;
 /// Notifications that wait to be sent, by target.
 #[derive(Default)]
-struct Deliveries(Mutex<BTreeMap<TargetId, DeliveryQueue<Notification>>>);
+struct Deliveries(Mutex<BTreeMap<NotificationTargetId, DeliveryQueue<Notification>>>);
 
 impl Deliveries {
     /// Queues a notification for the enabled targets whose minimum severity it reaches.
     fn put(&self, config: &Config, notification: &Notification) {
         let mut queues = self.0.lock();
-        queues.retain(|id, _| config.targets.get(*id).is_some());
+        queues.retain(|id, _| config.notification_targets.get(*id).is_some());
         let severity = notification.alert.condition.severity;
-        let accepts = |target: &&TargetEntry| target.enabled && severity >= target.least;
-        for target in config.targets.iter().filter(accepts) {
+        let accepts = |target: &&NotificationTargetEntry| target.enabled && severity >= target.least;
+        for target in config.notification_targets.iter().filter(accepts) {
             if !queues.entry(target.id).or_default().put(notification.clone()) {
                 tracing::warn!(target = target.name, "a notification is dropped: too many wait");
             }
@@ -43,41 +43,48 @@ impl Deliveries {
     }
 
     /// Takes what is due at an uptime, at most one for each target.
-    fn take_due(&self, config: &Config, uptime: u64) -> Vec<(TargetEntry, Notification)> {
+    fn take_due(&self, config: &Config, uptime: u64) -> Vec<(NotificationTargetEntry, Notification)> {
         let mut queues = self.0.lock();
-        let enabled = config.targets.iter().filter(|target| target.enabled);
+        let enabled = config.notification_targets.iter().filter(|target| target.enabled);
         enabled.filter_map(|it| Some((it.clone(), queues.get_mut(&it.id)?.take(uptime)?))).collect()
     }
 
     /// Ends the delivery that was taken for a target, at an uptime and a time of day.
-    fn finish(&self, id: TargetId, uptime: u64, now: u64, outcome: std::result::Result<(), String>) {
+    fn finish(
+        &self,
+        id: NotificationTargetId,
+        uptime: u64,
+        now: u64,
+        outcome: std::result::Result<(), String>,
+    ) {
         if let Some(queue) = self.0.lock().get_mut(&id) {
             queue.done(uptime, now, outcome);
         }
     }
 
     /// Retries a target at once.
-    fn retry(&self, id: TargetId) {
+    fn retry(&self, id: NotificationTargetId) {
         if let Some(queue) = self.0.lock().get_mut(&id) {
             queue.hurry();
         }
     }
 
-    fn forget(&self, id: TargetId) {
+    fn forget(&self, id: NotificationTargetId) {
         self.0.lock().remove(&id);
     }
 
     /// Whether deliveries to a target fail repeatedly.
-    fn is_failing(&self, id: TargetId) -> bool {
+    fn is_failing(&self, id: NotificationTargetId) -> bool {
         self.0.lock().get(&id).is_some_and(|queue| queue.tries() >= FAILURES_FOR_ALERT)
     }
 
     /// A target with the state of its deliveries.
-    fn show(&self, entry: &TargetEntry) -> Target {
+    fn show(&self, entry: &NotificationTargetEntry) -> NotificationTarget {
         let queues = self.0.lock();
         let queue = queues.get(&entry.id);
-        let TargetEntry { name, created, destination, least, enabled, secret, .. } = entry.clone();
-        Target {
+        let NotificationTargetEntry { name, created, destination, least, enabled, secret, .. } =
+            entry.clone();
+        NotificationTarget {
             name,
             created,
             destination,
@@ -115,17 +122,17 @@ impl Notifier {
     }
 
     /// A target with the state of its deliveries.
-    pub(crate) fn show(&self, entry: &TargetEntry) -> Target {
+    pub(crate) fn show(&self, entry: &NotificationTargetEntry) -> NotificationTarget {
         self.deliveries.show(entry)
     }
 
     /// Retries a target at once.
-    pub(crate) fn retry(&self, id: TargetId) {
+    pub(crate) fn retry(&self, id: NotificationTargetId) {
         self.deliveries.retry(id);
     }
 
     /// Drops the queue of a target.
-    pub(crate) fn forget(&self, id: TargetId) {
+    pub(crate) fn forget(&self, id: NotificationTargetId) {
         self.deliveries.forget(id);
     }
 
@@ -177,7 +184,7 @@ impl Notifier {
         }
     }
 
-    fn sent(&self, target: &TargetEntry, notification: &Notification) {
+    fn sent(&self, target: &NotificationTargetEntry, notification: &Notification) {
         let outcome = self.send(target, notification);
         if let Err(error) = &outcome {
             tracing::warn!(target = target.name, error, "a notification could not be sent");
@@ -185,7 +192,11 @@ impl Notifier {
         self.deliveries.finish(target.id, self.env.uptime_seconds(), self.env.seconds(), outcome);
     }
 
-    fn send(&self, target: &TargetEntry, notification: &Notification) -> std::result::Result<(), String> {
+    fn send(
+        &self,
+        target: &NotificationTargetEntry,
+        notification: &Notification,
+    ) -> std::result::Result<(), String> {
         let secret = target.secret.as_ref().map(|sealed| self.sealing.open(sealed, &target.place()));
         let secret = secret.transpose().map_err(|error| error.message)?;
         let secret = secret.as_ref().map(Secret::expose);
@@ -194,7 +205,7 @@ impl Notifier {
 
     /// Sends a test notification and waits for the result.
     pub(crate) async fn test(&self, name: &str) -> Result<()> {
-        let target = self.configuration.read().targets.named(name)?.clone();
+        let target = self.configuration.read().notification_targets.named(name)?.clone();
         let now = self.env.seconds();
         let condition = Condition {
             kind: "test".into(),
@@ -225,9 +236,10 @@ impl Notifier {
     /// Targets whose deliveries fail repeatedly.
     pub(crate) fn conditions(&self) -> Conditions {
         let (mut found, config) = (Conditions::default(), self.configuration.read());
-        for target in config.targets.iter().filter(|target| target.enabled) {
+        for target in config.notification_targets.iter().filter(|target| target.enabled) {
             if self.deliveries.is_failing(target.id) {
-                let about = About { noun: TargetEntry::NOUN, name: &target.name, key: &target.place() };
+                let about =
+                    About { noun: NotificationTargetEntry::NOUN, name: &target.name, key: &target.place() };
                 condition::add(&mut found, "notification.failing", Severity::Warning, Some(about), &|| {
                     format!(
                         "deliveries to the notification target {:?} fail: test it (ashlar notification test)",

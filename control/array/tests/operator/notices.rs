@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up};
 use array::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, Destination, Kind,
-    ListNotificationTargets, NotificationTargetChange, Request, Secret, Severity, ShowNotificationTarget,
-    Target, TestNotificationTarget,
+    ListNotificationTargets, NotificationTarget, NotificationTargetChange, Request, Secret, Severity,
+    ShowNotificationTarget, TestNotificationTarget,
 };
 
 fn create(name: &str, destination: Destination, secret: Option<&str>) -> CreateNotificationTarget {
@@ -16,7 +16,7 @@ fn snmp(port: u16) -> Destination {
     Destination::Snmp { host: "127.0.0.1".into(), port, user: None }
 }
 
-async fn target<R: Request<Answer = Target>>(up: &Up, action: R) -> Target {
+async fn target<R: Request<Answer = NotificationTarget>>(up: &Up, action: R) -> NotificationTarget {
     up.perform(action).await.unwrap()
 }
 

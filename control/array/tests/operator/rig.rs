@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, Kind, Lock, Machine, NewKey, Parts,
-    Request, Role, SealingKey, Uptime, Verb, WrappedKey,
+    Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, KeySource, Kind, Machine, NewKey,
+    Parts, Request, Role, SealingKey, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -81,9 +81,9 @@ impl Machine for Bench {
         Box::pin(async { health })
     }
 
-    fn next_key(&self, _: &dyn WrappedKey, new: &NewKey) -> Result<(Lock, [u8; KEY_BYTES]), String> {
+    fn next_key(&self, _: &dyn WrappedKey, new: &NewKey) -> Result<(KeySource, [u8; KEY_BYTES]), String> {
         match new {
-            NewKey::File => Ok((Lock::File, NEW_KEY)),
+            NewKey::File => Ok((KeySource::File, NEW_KEY)),
             other => Err(format!("{other:?} is of another kind")),
         }
     }
@@ -276,7 +276,7 @@ impl Rig {
 
 fn sealing() -> (DataKey, Envelope) {
     let key = DataKey::new([9; KEY_BYTES]);
-    let envelope = Envelope::wrap(7, &key, Lock::File, &OLD_KEY, [1; 12]);
+    let envelope = Envelope::wrap(7, &key, KeySource::File, &OLD_KEY, [1; 12]);
     (key, envelope)
 }
 

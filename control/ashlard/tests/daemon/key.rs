@@ -75,7 +75,7 @@ fn the_key_is_changed_while_the_array_runs() {
     assert_eq!(json(data, "array status")["encryption"], "file");
     assert_eq!(json(data, "key show")["generation"], 1);
     let changed = json(data, "key rotate");
-    assert_eq!((&changed["lock"], &changed["generation"]), (&"file".into(), &2.into()));
+    assert_eq!((&changed["source"], &changed["generation"]), (&"file".into(), &2.into()));
     let new = std::fs::read(&own).unwrap();
     assert!(new != std::fs::read(&copy).unwrap() && !next.exists());
     daemon.kill();
@@ -106,7 +106,7 @@ fn another_key_of_a_real_key_server_is_taken_while_the_array_runs() {
     let daemon = start(data, &[&["--encrypt", "--kmip-id", &one][..], &ask].concat()).unwrap();
     json(data, &format!("volume create {TEXT} --size 1GiB"));
     assert_eq!(
-        (&json(data, "key show")["lock"], &json(data, "key show")["kmip_id"]),
+        (&json(data, "key show")["source"], &json(data, "key show")["kmip_id"]),
         (&"kmip".into(), &one.as_str().into())
     );
 

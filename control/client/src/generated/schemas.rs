@@ -1615,7 +1615,7 @@ pub struct Key {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub kmip_id: ::std::option::Option<::std::string::String>,
     ///Key source.
-    pub lock: Encryption,
+    pub source: Encryption,
 }
 ///The new key, from the same kind of source. Empty for a key file, in which a new key is generated.
 ///

@@ -119,7 +119,7 @@ fn a_copy_that_waited_is_refused_when_the_disk_that_it_was_addressed_to_is_gone(
     assert!(poll(&mut delete).is_pending());
     shelf.release();
     assert!(matches!(poll(&mut delete), Poll::Ready(Ok(()))));
-    assert!(matches!(world.run(copy), Err(Error::Gone)));
+    assert!(matches!(world.run(copy), Err(Error::Deleted)));
     assert_eq!(world.read(2, 0, 8), [0; 4096]);
 }
 

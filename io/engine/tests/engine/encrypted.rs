@@ -6,7 +6,7 @@ use engine::{Engine, Options};
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::Drive;
-use shelf::pool::Lock;
+use shelf::pool::KeySource;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -90,7 +90,7 @@ fn no_drive_shows_what_was_written_and_nothing_takes_more_space() {
     let mem = |name| -> Vec<_> { (0..5).map(|_| MemDrive::new(name, 32 << 20)).collect() };
     let (clear, sealed) = (mem("clear"), mem("sealed"));
     let key = DataKey::new([9; 32]);
-    let envelope = Envelope::wrap(7, &key, Lock::File, &[8; 32], [7; 12]);
+    let envelope = Envelope::wrap(7, &key, KeySource::File, &[8; 32], [7; 12]);
     assert_eq!(fill(&clear, None), fill(&sealed, Some((key, envelope))));
     let shows = |mem: &[Arc<MemDrive>]| {
         let text = &TEXT[TEXT.len() - 24..];

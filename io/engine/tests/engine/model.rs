@@ -197,7 +197,7 @@ impl Pair {
                         let over = self.extras.iter_mut().filter(|extra| extra.0 == id && !read_only);
                         over.for_each(|extra| extra.1 = 0);
                     }
-                    Err(Error::Kept { .. }) => assert!(until > now && !read_only),
+                    Err(Error::RetentionLocked { .. }) => assert!(until > now && !read_only),
                     Err(other) => panic!("{other:?}"),
                 }
             }
@@ -208,7 +208,7 @@ impl Pair {
                         assert!(new >= until || until <= now);
                         self.extras.iter_mut().filter(|extra| extra.0 == id).for_each(|extra| extra.1 = new);
                     }
-                    Err(Error::Kept { .. }) => assert!(until > now && until > new),
+                    Err(Error::RetentionLocked { .. }) => assert!(until > now && until > new),
                     Err(Error::Malformed(_)) => assert!(!self.disk(id).is_read_only()),
                     Err(other) => panic!("{other:?}"),
                 }
@@ -240,7 +240,7 @@ impl Pair {
                     assert_eq!(before.physical - after.physical, exclusive.physical);
                 }
             }
-            Err(Error::Kept { until: kept }) => assert!(kept == until && until > now),
+            Err(Error::RetentionLocked { until: kept }) => assert!(kept == until && until > now),
             Err(other) => panic!("{other:?}"),
         }
     }

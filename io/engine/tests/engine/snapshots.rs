@@ -132,7 +132,7 @@ fn what_is_kept_can_neither_be_deleted_nor_changed_before_its_time() {
     let mut world = World::open(MemShelf::small());
     world.create(1, 512, 1 << 20);
     let engine = world.engine.clone();
-    let kept = Error::Kept { until: 500 };
+    let kept = Error::RetentionLocked { until: 500 };
     let pairs = [(DiskId(1), DiskId(2))];
     world.run(engine.snapshot(&pairs, &[], 100, 500)).expect("taken");
     assert_eq!(world.run(engine.delete_volume(DiskId(2), 499)).unwrap_err(), kept);
@@ -143,7 +143,10 @@ fn what_is_kept_can_neither_be_deleted_nor_changed_before_its_time() {
     drop(engine);
     let mut world = world.crash(&mut Dice::new(1));
     let engine = world.engine.clone();
-    assert_eq!(world.run(engine.delete_volume(DiskId(2), 599)).unwrap_err(), Error::Kept { until: 600 });
+    assert_eq!(
+        world.run(engine.delete_volume(DiskId(2), 599)).unwrap_err(),
+        Error::RetentionLocked { until: 600 }
+    );
     assert!(matches!(world.run(engine.keep_until(DiskId(1), 600, 0)), Err(Error::Malformed(_))));
     world.run(engine.delete_volume(DiskId(1), 100)).expect("its volume is not kept");
     world.run(engine.keep_until(DiskId(2), 0, 600)).expect("the time has come");
@@ -165,7 +168,7 @@ fn a_group_with_a_mistake_in_it_is_refused_whole() {
     }
     assert!(matches!(restore(&mut world, 1, 2), Err(Error::Malformed(_))), "other block length");
     assert!(matches!(restore(&mut world, 1, 1), Err(Error::Malformed(_))));
-    assert_eq!(restore(&mut world, 1, 77).unwrap_err(), Error::Gone);
+    assert_eq!(restore(&mut world, 1, 77).unwrap_err(), Error::Deleted);
     snapshot(&mut world, &[(1, 5), (2, 6), (1, 7)]).expect("taken");
     assert_eq!(world.engine.disks().len(), 5);
 }
@@ -347,7 +350,7 @@ fn differences_are_found_whatever_the_size() {
     let all = diff(&mut world, None, 2, 100);
     assert_eq!(all, [region(0, 16, mapped)]);
     let engine = world.engine.clone();
-    assert_eq!(world.run(engine.diff(None, DiskId(9), 0, 1)).unwrap_err(), Error::Gone);
+    assert_eq!(world.run(engine.diff(None, DiskId(9), 0, 1)).unwrap_err(), Error::Deleted);
 }
 
 #[test]

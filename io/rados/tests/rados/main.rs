@@ -13,7 +13,7 @@ use media::encryption::{DataKey, Envelope};
 use rados::memory::Cluster;
 use rados::objects::Objects;
 use rados::{FormatOptions, OpenOptions, Store};
-use shelf::pool::{KEY_BYTES, Lock};
+use shelf::pool::{KEY_BYTES, KeySource};
 use shelf::{Result, Wait, wait};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn small() -> FormatOptions {
 fn opening(salt: u64, encrypted: bool) -> OpenOptions {
     let key = encrypted.then(|| {
         let key = DataKey::new([7; KEY_BYTES]);
-        let envelope = Envelope::wrap(5, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+        let envelope = Envelope::wrap(5, &key, KeySource::File, &[8; KEY_BYTES], [9; 12]);
         (key, envelope)
     });
     OpenOptions {

@@ -4,7 +4,7 @@ use super::{Ground, format, model, now, opening, small};
 use rados::memory::Cluster;
 use rados::objects::{Name, Operation, Pool, Step};
 use rados::{Contents, FormatOptions, OpenOptions, Store, contents};
-use shelf::pool::{KEY_BYTES, Lock, Pool as _};
+use shelf::pool::{KEY_BYTES, KeySource, Pool as _};
 use shelf::{Error, JournalPos, Shelf, wait};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub fn keys(fresh: fn() -> Ground) {
     let refused = now(Store::open(ground(), opening(2, false))).err().unwrap();
     assert!(refused.to_string().contains("no key was given"), "{refused}");
     let keys = store.keys().unwrap();
-    now(keys.rewrap(Lock::File, &[1; KEY_BYTES], [2; 12])).unwrap();
+    now(keys.rewrap(KeySource::File, &[1; KEY_BYTES], [2; 12])).unwrap();
     assert!(keys.wrapped().unwrap().opens(&[1; KEY_BYTES]));
     let envelope = now(rados::read_envelope(&*ground(), 5)).unwrap().unwrap();
     let key = envelope.open(&[1; KEY_BYTES]).unwrap();

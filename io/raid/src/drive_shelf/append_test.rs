@@ -9,7 +9,7 @@ use crate::{
     ALIGN, Drive, DriveShelf, Error, FormatOptions, JournalPos, MemDrive, Opening, Result, Shelf, Superblock,
 };
 use bytes::Bytes;
-use shelf::pool::{KEY_BYTES, Lock};
+use shelf::pool::{KEY_BYTES, KeySource};
 use std::sync::Arc;
 
 fn append(shelf: &DriveShelf, head: &str, pages: u8) -> Result<JournalPos> {
@@ -95,7 +95,7 @@ fn large_batches_bear_the_loss_of_any_two_drives() {
 #[test]
 fn sealed_ones_too() {
     let key = DataKey::new([7; KEY_BYTES]);
-    let envelope = Envelope::wrap(7, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+    let envelope = Envelope::wrap(7, &key, KeySource::File, &[8; KEY_BYTES], [9; 12]);
     let opening = Opening { salt: 3, key: Some((key, envelope)) };
     let mem = mem(5);
     let options = FormatOptions { array: 7, opening: opening.clone(), ..FormatOptions::default() };

@@ -12,7 +12,7 @@ use crate::encryption::{DataKey, Envelope};
 use crate::label::assemble;
 use crate::{ALIGN, AlignedBuf, Drive, Error, Result};
 use bytes::Bytes;
-use shelf::pool::{KEY_BYTES, Lock};
+use shelf::pool::{KEY_BYTES, KeySource};
 use std::sync::Arc;
 
 /// Offsets of the two places of the envelope, before the superblocks. The newest is written to one after the other, so
@@ -104,7 +104,7 @@ impl DriveShelf {
             }
         }
         let newest = newest.ok_or_else(|| Error::Corrupt { what: "no drive has a valid envelope".into() })?;
-        if newest.lock == Lock::Erased {
+        if newest.source == KeySource::Erased {
             return Err(Error::Unusable(ERASED.into()));
         }
         if !self.keyring.fits(&newest) || !self.keyring.fits(used) {
@@ -136,7 +136,7 @@ impl DriveShelf {
         self.check_running()
     }
 
-    /// Wraps the data key with another key-encryption key, `with`, which comes from `lock`, while I/O goes on. `nonce`
+    /// Wraps the data key with another key-encryption key, `with`, which comes from `source`, while I/O goes on. `nonce`
     /// is random. A crash at any step leaves drives that the old key opens, the new key opens, or both; the next
     /// opening spreads the envelope that it was given. Returns the slots of members that could not be reached, which
     /// keep the old envelope until they are opened again; former members that could not be wiped are in
@@ -145,7 +145,12 @@ impl DriveShelf {
     /// # Errors
     /// [`Error::Unusable`] when the drives are not encrypted, or the error that stopped the shelf: which key opens the
     /// drives is unknown then.
-    pub async fn rewrap(&self, lock: Lock, with: &[u8; KEY_BYTES], nonce: [u8; 12]) -> Result<Vec<usize>> {
+    pub async fn rewrap(
+        &self,
+        source: KeySource,
+        with: &[u8; KEY_BYTES],
+        nonce: [u8; 12],
+    ) -> Result<Vec<usize>> {
         self.check_fence().await?;
         let mut newest =
             self.envelope().ok_or_else(|| Error::Unusable("the drives are not encrypted".into()))?;
@@ -157,7 +162,7 @@ impl DriveShelf {
                 newest.sequence = newest.sequence.max(found.map_or(0, |found| found.sequence));
             }
         }
-        let changed = self.keyring.rewrap(&newest, lock, with, nonce);
+        let changed = self.keyring.rewrap(&newest, source, with, nonce);
         let changed = changed.ok_or_else(|| Error::Unusable("the data key is not known".into()))?;
         // Drives that are added from now on get it.
         *self.envelope.lock() = Some(changed.clone());

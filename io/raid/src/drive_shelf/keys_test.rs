@@ -19,7 +19,7 @@ fn drives(mem: &[Arc<MemDrive>]) -> Vec<Arc<dyn Drive>> {
 
 fn sealing() -> (DataKey, Envelope) {
     let key = DataKey::new([9; KEY_BYTES]);
-    let envelope = Envelope::wrap(ARRAY, &key, Lock::File, &OLD, [1; 12]);
+    let envelope = Envelope::wrap(ARRAY, &key, KeySource::File, &OLD, [1; 12]);
     (key, envelope)
 }
 
@@ -103,7 +103,7 @@ fn the_key_that_wraps_is_changed_without_touching_data() {
     fill(&format(&mem));
     let envelope = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap().remove(0);
     let changed =
-        envelope.rewrap(&envelope.open(&OLD).unwrap(), Lock::Kmip { id: "k".into() }, &NEW, [2; 12]);
+        envelope.rewrap(&envelope.open(&OLD).unwrap(), KeySource::Kmip { id: "k".into() }, &NEW, [2; 12]);
     assert_eq!(now(DriveShelf::replace_envelope(&drives(&mem[1..]), &changed)), Ok(vec![0]));
     // One drive was not there. Both keys open, and the old one still works.
     check(&open(&mem, 2, &OLD).unwrap());
@@ -225,7 +225,7 @@ fn a_key_changed_while_the_shelf_serves_is_the_old_or_the_new_one_after_a_crash_
         let shelf = now(DriveShelf::open(fused(&mem, &left), Opening { salt: 2, key })).unwrap();
         call(|done| shelf.recover(JournalPos(1), done)).unwrap();
         left.store(writes, Ordering::SeqCst);
-        let changed = now(shelf.rewrap(Lock::Kmip { id: "k".into() }, &NEW, [2; 12]));
+        let changed = now(shelf.rewrap(KeySource::Kmip { id: "k".into() }, &NEW, [2; 12]));
         drop(shelf);
         let envelopes = now(DriveShelf::envelopes(&drives(&mem))).unwrap().unwrap();
         let opens = |with| envelopes.iter().any(|envelope| envelope.open(with).is_some());
@@ -250,7 +250,7 @@ fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
     fill(&format(&mem));
     let shelf = open(&mem[1..], 2, &OLD).unwrap();
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
-    assert_eq!(now(shelf.rewrap(Lock::File, &NEW, [2; 12])), Ok(vec![0]));
+    assert_eq!(now(shelf.rewrap(KeySource::File, &NEW, [2; 12])), Ok(vec![0]));
     assert_eq!(shelf.envelope().unwrap().sequence, 2);
     let added = MemDrive::new("added", 16 << 20);
     now(shelf.add_drive(added.clone(), &Consent::default())).unwrap();
@@ -261,7 +261,7 @@ fn a_drive_that_is_not_there_is_named_and_gets_the_new_key_when_it_is_back() {
     assert!(mem[0].with(|bytes| bytes[4096..8192] == page[..]));
     let options = FormatOptions { array: ARRAY, ..FormatOptions::default() };
     let clear = now(DriveShelf::format(drives(&self::mem(3)), options)).unwrap();
-    assert!(why(now(clear.rewrap(Lock::File, &NEW, [2; 12]))).contains("not encrypted"));
+    assert!(why(now(clear.rewrap(KeySource::File, &NEW, [2; 12]))).contains("not encrypted"));
 }
 
 /// The page in both places.
@@ -319,9 +319,9 @@ fn a_drive_that_is_out_gets_the_new_key_when_it_takes_it() {
     call(|done| shelf.recover(JournalPos(1), done)).unwrap();
     left.store(-1, Ordering::SeqCst);
     write(&shelf, 0, TEXT);
-    assert_eq!(now(shelf.rewrap(Lock::File, &NEW, [2; 12])), Ok(vec![2]), "it takes nothing");
+    assert_eq!(now(shelf.rewrap(KeySource::File, &NEW, [2; 12])), Ok(vec![2]), "it takes nothing");
     left.store(i64::MAX, Ordering::SeqCst);
-    assert_eq!(now(shelf.rewrap(Lock::File, &NEW, [3; 12])), Ok(vec![]));
+    assert_eq!(now(shelf.rewrap(KeySource::File, &NEW, [3; 12])), Ok(vec![]));
     assert_eq!(places(&mem[2]), places(&mem[0]));
 }
 

@@ -3,7 +3,7 @@
 use super::DriveShelf;
 use crate::{Consent, Drive, DriveContents, Result};
 use shelf::pool::{
-    BoxFuture, Drives, KEY_BYTES, Keys, Lock, Pool, PoolStatus, ScrubReport, ScrubStep, WrappedKey,
+    BoxFuture, Drives, KEY_BYTES, KeySource, Keys, Pool, PoolStatus, ScrubReport, ScrubStep, WrappedKey,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,10 +67,10 @@ impl Keys for DriveShelf {
 
     fn rewrap<'a>(
         &'a self,
-        lock: Lock,
+        source: KeySource,
         key: &'a [u8; KEY_BYTES],
         nonce: [u8; 12],
     ) -> BoxFuture<'a, Result<Vec<usize>>> {
-        Box::pin(DriveShelf::rewrap(self, lock, key, nonce))
+        Box::pin(DriveShelf::rewrap(self, source, key, nonce))
     }
 }

@@ -3,7 +3,7 @@
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening, Sizes};
 use shelf::conformance::{self, Subject, poll_once};
-use shelf::pool::{KEY_BYTES, Lock};
+use shelf::pool::{KEY_BYTES, KeySource};
 use shelf::{Drive, Result, Shelf, Wait};
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Drives {
         self.openings += 1;
         let sealing = || {
             let key = DataKey::new([7; KEY_BYTES]);
-            let envelope = Envelope::wrap(5, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+            let envelope = Envelope::wrap(5, &key, KeySource::File, &[8; KEY_BYTES], [9; 12]);
             (key, envelope)
         };
         Opening { salt: self.openings, key: self.encrypted.then(sealing) }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening, Sizes};
-use shelf::pool::{KEY_BYTES, Lock};
+use shelf::pool::{KEY_BYTES, KeySource};
 use shelf::{AlignedBuf, Done, Drive, JournalPos, Result, SegmentId, Shelf, Superblock, wait};
 use std::pin::pin;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn load(mut fixture: &[u8]) -> Vec<Arc<MemDrive>> {
 fn opening(encrypted: bool, salt: u64) -> Opening {
     let sealing = || {
         let key = DataKey::new([7; KEY_BYTES]);
-        let envelope = Envelope::wrap(7, &key, Lock::File, &[8; KEY_BYTES], [9; 12]);
+        let envelope = Envelope::wrap(7, &key, KeySource::File, &[8; KEY_BYTES], [9; 12]);
         (key, envelope)
     };
     Opening { salt, key: encrypted.then(sealing) }

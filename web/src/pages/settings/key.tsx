@@ -13,17 +13,17 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { ENCRYPTION } from "./encryption";
 
-/** What the drives are locked with, and another key in its place. */
+/** What the drives are encrypted with, and another key in its place. */
 export function KeyPanel() {
   const { data, error } = useQuery(driveKey());
   const [opened, setOpened] = useState(false);
   const close = () => setOpened(false);
-  const locked = data && data.lock !== "none";
+  const encrypted = data && data.source !== "none";
   return (
     <Panel
       title="Encryption"
       actions={
-        locked && (
+        encrypted && (
           <May role="admin">
             <Button variant="default" size="compact-sm" leftSection={<KeyRound size={14} aria-hidden />} onClick={() => setOpened(true)}>
               Rotate the key
@@ -34,16 +34,16 @@ export function KeyPanel() {
     >
       <ProblemAlert error={error} />
       {!data && !error && <Skeleton height={120} />}
-      {data && !locked && (
+      {data && !encrypted && (
         <Alert color="gray" icon={<ShieldOff size={18} />} title="The drives are not encrypted">
           Anyone with physical access to the drives can read their data. Encryption is chosen when an array is formatted: <Code>ashlard --encrypt</Code>.
         </Alert>
       )}
-      {data && locked && (
+      {data && encrypted && (
         <Stack gap="md">
           <dl className="facts">
             <dt>Everything on the drives</dt>
-            <dd>{ENCRYPTION[data.lock]}</dd>
+            <dd>{ENCRYPTION[data.source]}</dd>
             {data.kmip_id && (
               <>
                 <dt>Key on the server</dt>
@@ -56,8 +56,8 @@ export function KeyPanel() {
           <Text size="sm" className="quiet">
             Rotation takes effect immediately and without interruption to hosts, since it only re-encrypts the data encryption key. Keep a copy of the key elsewhere: without it the data on the drives cannot be read.
           </Text>
-          {data.lock === "file" && <ChangeFile opened={opened} onClose={close} />}
-          {data.lock !== "file" && <ChangeKey key={data.lock} lock={data.lock} opened={opened} onClose={close} />}
+          {data.source === "file" && <ChangeFile opened={opened} onClose={close} />}
+          {data.source !== "file" && <ChangeKey key={data.source} source={data.source} opened={opened} onClose={close} />}
         </Stack>
       )}
     </Panel>
@@ -67,7 +67,7 @@ export function KeyPanel() {
 const DONE: Record<Exclude<Encryption, "none">, string> = {
   file: "The key file has a new key. Copy it to a safe place.",
   passphrase: "The drives have another passphrase. The next start of the array needs it.",
-  kmip: "The drives are locked with the other key of the server.",
+  kmip: "The drives are encrypted with the other key of the server.",
 };
 
 const run = (body: KeyRotation) => answer(api.POST("/api/v1/key/rotate", { body }));

@@ -226,7 +226,7 @@ pub struct Seen {
 }
 
 fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::Medium { .. } | Error::OutOfRange { .. } | Error::Gone | Error::Stopped(_))
+    matches!(error, Error::Medium { .. } | Error::OutOfRange { .. } | Error::Deleted | Error::Stopped(_))
 }
 
 /// Reads all that is known of volumes; errors are counted, not taken amiss.
