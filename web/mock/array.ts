@@ -55,11 +55,13 @@ export function busy(volumes = 24, hosts = 9): State {
       id: hexDigits(next, 16),
       labels: {},
       initiators: [`iqn.1998-01.com.vmware:${name}-${(0x1f3a + number * 77).toString(16)}`],
+      nqns: [],
       chap_user: number % 4 === 0 ? name : null,
       mutual_user: null,
       created: new Date(START + number * 3_600_000).toISOString(),
       connections: [],
       sessions: number % 5 === 4 ? 0 : 2,
+      controllers: 0,
       refused_logins: [],
     });
   }
@@ -96,6 +98,7 @@ function newVolume(state: State, name: string, size: number, block_size: number)
     policy_in_force: { dedup: true, compression: "adaptive", verify: false },
     read_only: false,
     scsi2_reservations: true,
+    mixed_transports: false,
     labels: {},
   };
   state.volumes.push(volume);

@@ -48,6 +48,8 @@ struct Case {
 enum Home {
     /// On this machine, on files; the guest is a host of it.
     Here,
+    /// The same, with two portals for NVMe/TCP and a host `nvme` that has an NQN.
+    HereNvme,
     /// The same with a folder of the tree, which is /run/lab/tree in the guest; `$API` and `$TOKEN` are for its clients.
     HereWith(&'static str),
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
@@ -105,6 +107,7 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
+    Case { name: "nvme", home: Home::HereNvme, hosts: &[], volumes: &[] },
     Case { name: "proxmox", home: Home::HereWith("integrations/proxmox"), hosts: &[], volumes: &[] },
     Case {
         name: "filesystem",
@@ -232,7 +235,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         std::fs::write(&figures, heading.to_string())?;
     }
     let result = match case.home {
-        Home::Here => run_here(case, programs, &scratch.path().join("array"), &lab, None),
+        Home::Here | Home::HereNvme => run_here(case, programs, &scratch.path().join("array"), &lab, None),
         Home::HereWith(tree) => run_here(case, programs, &scratch.path().join("array"), &lab, Some(tree)),
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
     };
@@ -254,8 +257,9 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path, tree: Opt
     std::fs::create_dir_all(data)?;
     let mut array = Array::start(programs, data, Drives { count: 4, bytes: 2 << 30 }, None)?;
     create_hosts_and_volumes(&array, case)?;
+    let nvme = if let Home::HereNvme = case.home { nvme_variables(&mut array)? } else { String::new() };
     let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
-    let mut variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n", array.iqn(), ports[0], ports[1]);
+    let mut variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n{nvme}", array.iqn(), ports[0], ports[1]);
     if let Some(tree) = tree {
         exec(Command::new("cp").arg("-r").arg(root().join(tree)).arg(lab.join("tree")))?;
         let access: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("api.json"))?)?;
@@ -276,6 +280,21 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path, tree: Opt
     }
     array.check_alive()?;
     verdict(lab)
+}
+
+/// Serves NVMe/TCP, and creates a host with an NQN that sees two volumes of 512 and 4096 bytes a block.
+fn nvme_variables(array: &mut Array) -> Result<String> {
+    const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:7a3f0c5e-1f3b-4e55-9d0e-5c2b7f9a1d10";
+    let [a, b] = array.serve_nvme()?;
+    array.stop()?;
+    array.restart()?;
+    array.cli(&["host", "create", "nvme", "--nqn", NQN])?;
+    for (name, block_bytes, lun) in [("small", 512, 1), ("native", 4096, 6)] {
+        array.add_volume(name, Shape { bytes: 256 << 20, block_bytes })?;
+        array.connect(name, "nvme", lun)?;
+    }
+    array.add_volume("late", Shape { bytes: 64 << 20, block_bytes: 512 })?;
+    Ok(format!("HOSTNQN={NQN}\nNVME_A={}\nNVME_B={}\n", a.port(), b.port()))
 }
 
 /// The array in the guest, and the guest as its host: there the drives are devices that fail on request.

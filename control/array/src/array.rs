@@ -28,7 +28,7 @@ use crate::service::space::SpaceMonitor;
 use crate::{Error, Result};
 use block::DiskId;
 use history::Severity;
-use parking_lot::{Mutex, RwLockReadGuard};
+use parking_lot::RwLockReadGuard;
 use records::{ArrayIdentity, Config, Topic};
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -73,7 +73,7 @@ impl Array {
     ) -> Result<Self> {
         let env = Arc::new(env);
         let started = env.seconds();
-        let Parts { engine, pool, machine, exports, target, server, history, sealing } = parts.clone();
+        let Parts { engine, pool, machine, exports, server, history, sealing, .. } = parts.clone();
         let configuration = Arc::new(Configuration::new(engine.clone(), config));
         let bus = Arc::new(EventBus::new(env.clone(), history.clone()));
         let audit = Arc::new(AuditLog::new(env.clone(), history.clone()));
@@ -84,9 +84,7 @@ impl Array {
         let jobs = Arc::new(Jobs::new(env.clone(), bus.clone()));
         let quotas = Arc::new(Quotas::new(engine.clone(), exports.clone(), bus.clone()));
         let space = Arc::new(SpaceMonitor::new(engine.clone(), bus.clone()));
-        let metering =
-            Metering::new(core(), history.clone(), engine.clone(), exports.clone(), server.clone());
-        let metering = Arc::new(metering);
+        let metering = Arc::new(Metering::new(core(), &parts));
         let drive_monitor = DriveMonitor::new(bus.clone(), jobs.clone(), drives());
         let health = Arc::new(HealthMonitor::new(env.clone(), pool.clone(), machine.clone()));
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
@@ -108,9 +106,7 @@ impl Array {
         });
         let alerts = Alerts::new(env.clone(), bus.clone(), history.clone(), sources);
         let sealed_store = SealedStore::new(env.clone(), history.clone(), sealing.clone());
-        let (quotas_in_force, units) = (quotas.clone(), Mutex::default());
-        let reconciler =
-            Reconciler { engine, exports, target, server, sealing, quotas: quotas_in_force, units };
+        let reconciler = Reconciler::new(&parts, quotas.clone());
         Ok(Self {
             parts,
             env,

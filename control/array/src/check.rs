@@ -85,11 +85,39 @@ pub fn geometry(bytes: u64, block_bytes: u32) -> Result<Geometry> {
     Ok(Geometry { block_bytes, blocks })
 }
 
-/// The initiator names of a host, normalised; at least one, each once.
-pub fn initiators(names: &[String]) -> Result<Vec<String>> {
-    if names.is_empty() {
-        return Err(Error::invalid("a host needs at least one initiator name (IQN)"));
+/// The NVMe qualified names of a host, each once.
+pub fn nqns(names: &[String]) -> Result<Vec<String>> {
+    if names.len() > MAX_INITIATORS {
+        return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} NQNs")).about("nqns"));
     }
+    let mut out: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let shown: String = name.chars().take(256).collect();
+        let name = nvmf::nqn(name).filter(|name| !name.ends_with(".discovery")).ok_or_else(|| {
+            Error::invalid(format!(
+                "{shown:?} is not an NQN of a host: it begins with \"nqn.\" and has at most 223 ASCII characters; on Linux it \
+                 is in /etc/nvme/hostnqn"
+            ))
+            .about("nqns")
+        })?;
+        if out.contains(&name) {
+            return Err(Error::invalid(format!("NQN {name} is given twice")).about("nqns"));
+        }
+        out.push(name);
+    }
+    Ok(out)
+}
+
+/// Refuses a host without a name of any protocol.
+pub fn has_names(initiators: &[String], nqns: &[String]) -> Result<()> {
+    match initiators.is_empty() && nqns.is_empty() {
+        true => Err(Error::invalid("a host needs at least one initiator name (IQN) or NQN")),
+        false => Ok(()),
+    }
+}
+
+/// The initiator names of a host, normalised; each once.
+pub fn initiators(names: &[String]) -> Result<Vec<String>> {
     if names.len() > MAX_INITIATORS {
         return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} initiator names")));
     }

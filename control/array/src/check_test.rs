@@ -73,7 +73,16 @@ fn initiator_names_follow_the_rfc_and_are_folded() {
 #[test]
 fn a_host_needs_initiators_each_once() {
     let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-    assert!(initiators(&[]).is_err());
+    assert!(has_names(&[], &[]).is_err());
+    assert!(has_names(&[], &names(&["nqn.2014-08.org.nvmexpress:uuid:1"])).is_ok());
+    assert_eq!(
+        nqns(&names(&["nqn.2014-08.org.nvmexpress:uuid:A"])).unwrap(),
+        ["nqn.2014-08.org.nvmexpress:uuid:A"]
+    );
+    for bad in ["iqn.2001-04.com.a:1", "nqn.", "nqn.a b", "nqn.2014-08.org.nvmexpress.discovery"] {
+        assert!(nqns(&names(&[bad])).is_err(), "{bad}");
+    }
+    assert!(nqns(&names(&["nqn.a", "nqn.a"])).is_err());
     assert!(initiators(&names(&["iqn.2001-04.com.a:1", "IQN.2001-04.com.a:1"])).is_err());
     assert_eq!(initiators(&names(&["iqn.2001-04.com.a:1", "iqn.2001-04.com.a:2"])).unwrap().len(), 2);
 }

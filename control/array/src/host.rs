@@ -27,8 +27,11 @@ pub struct ClearVolumeState {
 pub struct CreateHost {
     /// Its name.
     pub name: String,
-    /// Its iSCSI initiator names, at least one.
+    /// Its iSCSI initiator names.
     pub initiators: Vec<String>,
+    /// Its NVMe qualified names; it has at least one name of any protocol.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nqns: Vec<String>,
     /// CHAP that it must pass.
     pub chap: Option<Chap>,
     /// CHAP that the array passes to it.
@@ -112,6 +115,9 @@ pub struct HostChange {
     pub name: Option<String>,
     /// Other initiator names, all of them.
     pub initiators: Option<Vec<String>>,
+    /// All of its NVMe qualified names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nqns: Option<Vec<String>>,
     /// Other CHAP that it must pass, or none.
     pub chap: Option<Option<Chap>>,
     /// Other CHAP that the array passes to it, or none.
@@ -161,15 +167,17 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_host(&mut self, new: CreateHost) -> Result<Ensured<Host>> {
-        let CreateHost { name, initiators, chap, mutual, labels } = new;
+        let CreateHost { name, initiators, nqns, chap, mutual, labels } = new;
         check::name("host", &name)?;
-        let initiators = check::initiators(&initiators)?;
+        let (initiators, nqns) = (check::initiators(&initiators)?, check::nqns(&nqns)?);
+        check::has_names(&initiators, &nqns)?;
         check::chap(chap.as_ref(), mutual.as_ref())?;
         let existing = self.array.config().hosts.find(&name).cloned();
         if let Some(entry) = existing {
             let existing = Existing { noun: "host", name: &name };
             let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
             existing.same("initiators", sorted(&initiators) == sorted(&entry.initiators))?;
+            existing.same("nqns", sorted(&nqns) == sorted(&entry.nqns))?;
             for (field, given, kept) in [("chap", chap, &entry.chap), ("mutual", mutual, &entry.mutual)] {
                 existing
                     .same(field, given.is_none() || given == self.with_kept(None, &entry, kept, field)?)?;
@@ -178,10 +186,11 @@ impl Transaction<'_> {
             return self.host_now(entry.id).map(Ensured::existing);
         }
         self.array.config().initiators_free(&initiators, None)?;
+        self.array.config().initiators_free(&nqns, None)?;
         let labels = Labels::default().with(&labels)?;
         let id = HostId(self.id64());
         let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
-        let entry = HostEntry { id, name, initiators, chap, mutual, created: self.now(), labels };
+        let entry = HostEntry { id, name, initiators, nqns, chap, mutual, created: self.now(), labels };
         self.commit(vec![Edit::Put(Record::Host(entry.clone()))]).await?;
         self.done("host.created", "host", &entry.name, "was created");
         self.host_now(id).map(Ensured::new)
@@ -206,6 +215,11 @@ impl Transaction<'_> {
             new.initiators = check::initiators(&initiators)?;
             self.array.config().initiators_free(&new.initiators, Some(entry.id))?;
         }
+        if let Some(nqns) = change.nqns {
+            new.nqns = check::nqns(&nqns)?;
+            self.array.config().initiators_free(&new.nqns, Some(entry.id))?;
+        }
+        check::has_names(&new.initiators, &new.nqns)?;
         if change.chap.is_some() || change.mutual.is_some() {
             let chap = self.with_kept(change.chap, &entry, &entry.chap, "chap")?;
             let mutual = self.with_kept(change.mutual, &entry, &entry.mutual, "mutual")?;

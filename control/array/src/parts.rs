@@ -22,6 +22,8 @@ pub struct Parts {
     pub target: Arc<scsi::Target>,
     /// The iSCSI server that hosts log in to.
     pub server: Arc<iscsi::Server>,
+    /// The NVM subsystem that hosts connect to over NVMe/TCP.
+    pub subsystem: Arc<nvmf::Subsystem>,
     /// The history: events, alerts, measurements.
     pub history: Arc<Store>,
     /// Seals and opens secrets.

@@ -110,6 +110,7 @@ impl Array {
             in_force: crate::policy::policy_of(config, entry).into(),
             limits: entry.limits,
             scsi2_reservations: entry.scsi2_reservations,
+            mixed_transports: entry.mixed_transports,
             labels: entry.labels.clone(),
             connections: self.connections_of(config, entry.id),
         }
@@ -218,8 +219,13 @@ impl Array {
 
     /// Every host, by name; with an initiator name only the one that has it.
     pub(crate) fn hosts(&self, config: &Config, initiator: Option<&str>) -> crate::Result<Vec<Host>> {
-        let initiator = initiator.map(crate::check::initiator).transpose()?;
-        let wanted = |host: &&HostEntry| initiator.as_ref().is_none_or(|it| host.initiators.contains(it));
+        let normalised = |name: &str| match name.starts_with("nqn.") {
+            true => Ok(name.to_owned()),
+            false => crate::check::initiator(name),
+        };
+        let name = initiator.map(normalised).transpose()?;
+        let wanted =
+            |host: &&HostEntry| name.as_ref().is_none_or(|it| host.port_names().any(|known| known == it));
         let sessions = self.parts.server.sessions();
         let hosts = config.hosts.iter().filter(wanted);
         Ok(hosts.map(|entry| self.host_with(config, entry, &sessions)).collect())
@@ -243,6 +249,7 @@ impl Array {
             id: entry.id,
             name: entry.name.clone(),
             initiators: entry.initiators.clone(),
+            nqns: entry.nqns.clone(),
             chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
             mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
             created: entry.created,
@@ -251,6 +258,13 @@ impl Array {
             labels: entry.labels.clone(),
             connections,
             sessions: sessions.iter().filter(own).count(),
+            controllers: self
+                .parts
+                .subsystem
+                .controllers()
+                .iter()
+                .filter(|it| entry.nqns.contains(&it.host))
+                .count(),
             refused_logins: self.logins.refused(config, Some(&entry.name)),
         }
     }

@@ -5,6 +5,7 @@
 //! had before.
 
 use crate::configuration::Configuration;
+use crate::parts::Parts;
 use crate::policy::{policy_of, rates};
 use crate::sealing::SealingKey;
 use crate::service::quotas::{Quotas, mapped};
@@ -38,7 +39,7 @@ impl Affected {
         Self {
             disks: config.volumes.iter().map(|it| it.id).chain(snapshots).collect(),
             groups: config.groups.iter().map(|it| it.id).collect(),
-            initiators: config.hosts.iter().flat_map(|it| it.initiators.iter().cloned()).collect(),
+            initiators: config.hosts.iter().flat_map(|it| it.port_names().cloned()).collect(),
             log_ins: true,
             throttle: true,
             fresh: true,
@@ -72,7 +73,7 @@ impl Affected {
     }
 
     fn note_hosts<'a>(&mut self, hosts: impl IntoIterator<Item = &'a HostEntry>) {
-        self.initiators.extend(hosts.into_iter().flat_map(|host| host.initiators.iter().cloned()));
+        self.initiators.extend(hosts.into_iter().flat_map(|host| host.port_names().cloned()));
     }
 }
 
@@ -99,6 +100,7 @@ pub(crate) struct Reconciler {
     pub exports: Arc<export::Exports>,
     pub target: Arc<scsi::Target>,
     pub server: Arc<iscsi::Server>,
+    pub subsystem: Arc<nvmf::Subsystem>,
     pub sealing: Arc<SealingKey>,
     pub quotas: Arc<Quotas>,
     /// The volumes and snapshots that are exported.
@@ -106,7 +108,12 @@ pub(crate) struct Reconciler {
 }
 
 impl Reconciler {
-    /// Brings `scsi` and `iscsi` to what the configuration says about what is affected.
+    pub fn new(parts: &Parts, quotas: Arc<Quotas>) -> Self {
+        let Parts { engine, exports, target, server, subsystem, sealing, .. } = parts.clone();
+        Self { engine, exports, target, server, subsystem, sealing, quotas, units: Mutex::default() }
+    }
+
+    /// Brings `scsi`, `iscsi` and `nvmf` to what the configuration says about what is affected.
     pub fn reconcile(&self, config: &Config, affected: &Affected) {
         for id in affected.disks.iter().filter(|id| is_served(config, **id)) {
             self.add_unit(*id);
@@ -174,8 +181,7 @@ impl Reconciler {
         if initiators.is_empty() {
             return;
         }
-        let owner =
-            |host: &HostEntry| host.initiators.iter().map(|it| (it.clone(), host.id)).collect::<Vec<_>>();
+        let owner = |host: &HostEntry| host.port_names().map(|it| (it.clone(), host.id)).collect::<Vec<_>>();
         let owners: BTreeMap<String, HostId> = config.hosts.iter().flat_map(owner).collect();
         for name in initiators {
             match owners.get(name) {
@@ -197,6 +203,8 @@ impl Reconciler {
             }
         }
         self.server.set_access(table.into_iter().collect());
+        let nqns = config.hosts.iter().flat_map(|host| host.nqns.iter().cloned());
+        self.subsystem.set_hosts(nqns.collect());
     }
 
     /// How a host may log in.

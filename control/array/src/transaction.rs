@@ -39,10 +39,40 @@ impl<'a> Transaction<'a> {
 
     /// Commits edits in one step, then applies them in memory, for hosts and for subscribers.
     pub(crate) async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+        self.refuse_mixed_transports(&edits)?;
         let records = self.records(&edits);
         put_records(&self.array.parts.engine, records).await?;
         let affected = self.apply(edits);
         self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await
+    }
+
+    /// Refuses edits by which hosts would see a volume over iSCSI and over NVMe/TCP at once.
+    fn refuse_mixed_transports(&self, edits: &[Edit]) -> Result<()> {
+        let concerns = |edit: &Edit| {
+            let record = edit.record().0;
+            matches!(
+                record,
+                Record::Host(_) | Record::HostGroup(_) | Record::Connection(_) | Record::Volume(_)
+            )
+        };
+        if !edits.iter().any(concerns) {
+            return Ok(());
+        }
+        let config = self.array.config();
+        let before = config.mixed_transports();
+        let mut after = config.clone();
+        edits.iter().for_each(|edit| {
+            after.apply(edit.clone());
+        });
+        let Some(id) = after.mixed_transports().into_iter().find(|id| !before.contains(id)) else {
+            return Ok(());
+        };
+        let name = after.disk_name(id).unwrap_or_default();
+        Err(Error::conflict(format!(
+            "hosts would see {name:?} over iSCSI and over NVMe/TCP at once, which clustered hosts do not support: use one \
+             protocol for all of its hosts, or allow it for this volume (mixed_transports)"
+        ))
+        .about("mixed_transports"))
     }
 
     /// Writes the record of a volume and creates it with its reduction policy, in one step.

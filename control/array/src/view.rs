@@ -46,6 +46,8 @@ pub struct Volume {
     pub limits: Limits,
     /// RESERVE and RELEASE of SCSI-2 are commands of it.
     pub scsi2_reservations: bool,
+    /// Hosts may see it over iSCSI and over NVMe/TCP at once.
+    pub mixed_transports: bool,
     /// Its labels.
     pub labels: Labels,
     /// Its connections: hosts, then host groups.
@@ -191,6 +193,8 @@ pub struct Host {
     pub name: String,
     /// Its initiator names, in lower case.
     pub initiators: Vec<String>,
+    /// Its NVMe qualified names.
+    pub nqns: Vec<String>,
     /// The CHAP user that it must log in as.
     pub chap_user: Option<String>,
     /// The CHAP user that the array answers as.
@@ -207,6 +211,8 @@ pub struct Host {
     pub connections: Vec<Connection>,
     /// Sessions that its initiators have now.
     pub sessions: usize,
+    /// NVMe controllers that it has now.
+    pub controllers: usize,
     /// Log-ins of its initiators that were refused, the last one first.
     pub refused_logins: Vec<RefusedLogin>,
 }

@@ -91,6 +91,9 @@ pub struct VolumeChange {
     pub limits: LimitsChange,
     /// Whether RESERVE and RELEASE of SCSI-2 are commands of it.
     pub scsi2_reservations: Option<bool>,
+    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixed_transports: Option<bool>,
     /// Whether it takes no changes. Not together with anything else, as it is a step of its own.
     pub read_only: Option<bool>,
     /// Its labels.
@@ -197,7 +200,16 @@ impl Transaction<'_> {
             }
         }
         let mut new = entry.clone();
-        let VolumeChange { name: new_name, group, policy, limits, scsi2_reservations, labels, .. } = change;
+        let VolumeChange {
+            name: new_name,
+            group,
+            policy,
+            limits,
+            scsi2_reservations,
+            mixed_transports,
+            labels,
+            ..
+        } = change;
         if let Some(name) = new_name.filter(|name| *name != entry.name) {
             check::name("volume", &name)?;
             self.array.config().disk_name_free(&name)?;
@@ -210,6 +222,7 @@ impl Transaction<'_> {
         new.limits = new.limits.with(limits)?;
         new.labels = new.labels.with(&labels)?;
         new.scsi2_reservations = scsi2_reservations.unwrap_or(new.scsi2_reservations);
+        new.mixed_transports = mixed_transports.unwrap_or(new.mixed_transports);
         if new != entry {
             self.commit(vec![put(&new, Stage::Ready)]).await?;
             let what = match new.name == entry.name {

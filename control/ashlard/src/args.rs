@@ -5,7 +5,7 @@ use bytesize::ByteSize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The Ashlar array: volumes for iSCSI hosts on the drives of this machine.
+/// The Ashlar array: volumes for iSCSI and NVMe/TCP hosts on the drives of this machine.
 #[derive(clap::Parser)]
 #[command(name = "ashlard", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
@@ -39,13 +39,17 @@ pub struct Args {
     /// Portals: addresses and ports to listen on for iSCSI; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', required_unless_present = "openapi")]
     pub iscsi: Vec<SocketAddr>,
+    /// Portals for NVMe/TCP: addresses and ports to listen on, usually 4420; on port 8009 only discovery is served [default:
+    /// NVMe/TCP is off]
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
+    pub nvme: Vec<SocketAddr>,
     /// Address and port to listen on for the API and the browser; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
     pub api: SocketAddr,
     /// No plain HTTP on a loopback address; other addresses have only HTTPS anyway
     #[arg(long)]
     tls_only: bool,
-    /// Threads for iSCSI [default: one for each processor]
+    /// Threads for iSCSI and NVMe/TCP [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
     /// Memory for written data before data reduction [default: 256MiB]

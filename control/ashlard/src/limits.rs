@@ -1,4 +1,4 @@
-//! The limit of open files: raised as far as the system allows and divided, so that iSCSI, the API and the drives can't
+//! The limit of open files: raised as far as the system allows and divided, so that hosts, the API and the drives can't
 //! exhaust each other's share.
 
 use anyhow::{Result, ensure};
@@ -13,7 +13,7 @@ const DRIVE_FILES: u64 = 2 * 72;
 /// Connections that are closing while others take their places.
 const CLOSING_FILES: u64 = 32;
 /// Maximum numbers of connections.
-const MAX_ISCSI: u64 = 1024;
+const MAX_HOSTS: u64 = 1024;
 const MAX_API: u64 = api::MAX_SOCKETS as u64;
 /// Minimum for both together.
 const MIN_CONNECTIONS: u64 = 24;
@@ -21,8 +21,8 @@ const MIN_CONNECTIONS: u64 = 24;
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// Of iSCSI hosts.
-    pub iscsi: usize,
+    /// Of hosts, over iSCSI and NVMe/TCP.
+    pub hosts: usize,
     /// Of the API and the browser.
     pub api: usize,
 }
@@ -34,7 +34,7 @@ pub struct Connections {
 pub fn connections(threads: usize) -> Result<Connections> {
     let limit = raise();
     let connections = share_out(limit, threads as u64)?;
-    tracing::info!(limit, iscsi = connections.iscsi, api = connections.api, "open files");
+    tracing::info!(limit, hosts = connections.hosts, api = connections.api, "open files");
     Ok(connections)
 }
 
@@ -63,9 +63,9 @@ fn share_out(limit: u64, threads: u64) -> Result<Connections> {
         other + MIN_CONNECTIONS,
     );
     // Three of four for hosts, until they have all that they can use.
-    let iscsi = (rest - rest / 4).min(MAX_ISCSI);
-    let api = (rest - iscsi).min(MAX_API);
-    Ok(Connections { iscsi: iscsi as usize, api: api as usize })
+    let hosts = (rest - rest / 4).min(MAX_HOSTS);
+    let api = (rest - hosts).min(MAX_API);
+    Ok(Connections { hosts: hosts as usize, api: api as usize })
 }
 
 #[cfg(test)]
@@ -74,20 +74,20 @@ mod tests {
 
     #[test]
     fn the_limit_is_shared_out_and_never_exceeded() {
-        let maximum = Connections { iscsi: MAX_ISCSI as usize, api: MAX_API as usize };
+        let maximum = Connections { hosts: MAX_HOSTS as usize, api: MAX_API as usize };
         assert_eq!(share_out(u64::MAX, 64).unwrap(), maximum);
         assert_eq!(share_out(524_288, 4).unwrap(), maximum);
         for limit in 0..4096 {
             for threads in [1, 4, 64] {
-                let Ok(Connections { iscsi, api }) = share_out(limit, threads) else { continue };
+                let Ok(Connections { hosts, api }) = share_out(limit, threads) else { continue };
                 let used =
-                    (iscsi + api) as u64 + OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
+                    (hosts + api) as u64 + OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
                 assert!(used <= limit, "{used} of {limit}");
-                assert!(iscsi >= 18 && api >= 6, "{iscsi} and {api} of {limit}");
+                assert!(hosts >= 18 && api >= 6, "{hosts} and {api} of {limit}");
             }
         }
         let usual = share_out(1024, 4).unwrap();
-        assert!(usual.iscsi > 500 && usual.api > 150, "{usual:?}");
+        assert!(usual.hosts > 500 && usual.api > 150, "{usual:?}");
     }
 
     #[test]

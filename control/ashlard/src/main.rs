@@ -38,7 +38,7 @@ use machine::Machine;
 use mimalloc::MiMalloc;
 use raid::device::Ring;
 use shelf::pool::Pool;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -130,6 +130,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
         format!("can't listen for iSCSI on {}", portals.join(", "))
     })?;
+    let nvme_portals = serve_nvme(&array, args, &shards).await?;
     let listener = TcpListener::bind(args.api).and_then(|it| it.set_nonblocking(true).map(|()| it));
     let listener = listener.with_context(|| format!("can't listen on {}", args.api))?;
     let scheme = if args.plain_http() { "http" } else { "https" };
@@ -144,7 +145,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     folder.show_access(&url, &token);
     let (token, plain) = (api::Token::new(&token), args.plain_http());
     let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
-    announce(&array.identity, &portals, &url);
+    announce(&array.identity, &portals, &nvme_portals, &url);
 
     let mut tasks = Supervised::default();
     tasks.spawn("clock", tick(array.array.clone()));
@@ -159,7 +160,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     tracing::info!(signal, "stopping");
     let finish = web.stop();
     tasks.end();
-    array.server.shutdown().await;
+    tokio::join!(array.server.shutdown(), array.nvme.shutdown());
     array.array.flush().await;
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
@@ -179,10 +180,23 @@ async fn open_store(ring: &Arc<Ring>, args: &Args) -> Result<(Arc<dyn Pool>, Vec
     Ok((drives::open(ring, args).await?, drives::given(args)?))
 }
 
+/// Listens for NVMe/TCP, if there are portals for it.
+async fn serve_nvme(array: &Assembled, args: &Args, shards: &threads::Shards) -> Result<Vec<SocketAddr>> {
+    if args.nvme.is_empty() {
+        return Ok(Vec::new());
+    }
+    array.nvme.serve(&args.nvme, shards.handles(), array.nvme_limits).await.with_context(|| {
+        let portals: Vec<_> = args.nvme.iter().map(ToString::to_string).collect();
+        format!("can't listen for NVMe/TCP on {}", portals.join(", "))
+    })
+}
+
 /// The parts above the engine.
 struct Assembled {
     identity: ArrayIdentity,
     server: Arc<iscsi::Server>,
+    nvme: Arc<nvmf::Server>,
+    nvme_limits: transport::ConnectionLimits,
     array: Arc<Array>,
     /// Sockets that the API may have.
     api_connections: usize,
@@ -208,9 +222,21 @@ async fn assemble(
     let target = scsi::Target::new(names, exports.clone());
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let connections = limits::connections(args.threads())?;
-    settings.connection_limits = transport::ConnectionLimits::new(connections.iscsi);
+    // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
+    let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
+    settings.connection_limits = transport::ConnectionLimits::new(connections.hosts - of_nvme);
+    let nvme_limits = transport::ConnectionLimits::new(of_nvme);
     let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
-    let server = iscsi::Server::new(target.clone(), settings, budget);
+    let server = iscsi::Server::new(target.clone(), settings, budget.clone());
+    let names = nvmf::SubsystemIdentity {
+        nqn: identity.subsystem_nqn(),
+        serial: identity.serial.clone(),
+        model: format!("{VENDOR} {PRODUCT}"),
+        revision: VERSION.into(),
+        first_port: args.iscsi.len() as u16 + 1,
+    };
+    let subsystem = nvmf::Subsystem::new(names, exports.clone());
+    let nvme = nvmf::Server::new(subsystem.clone(), budget);
     let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
@@ -227,9 +253,10 @@ async fn assemble(
     };
     let (history, sealing) = (Arc::new(history), Arc::new(sealing_key));
     let (engine, pool) = (engine.clone(), shelf.clone());
-    let parts = Parts { engine, pool, machine, exports, target, server: server.clone(), history, sealing };
+    let parts =
+        Parts { engine, pool, machine, exports, target, server: server.clone(), subsystem, history, sealing };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
-    Ok(Assembled { identity, server, array, api_connections: connections.api })
+    Ok(Assembled { identity, server, nvme, nvme_limits, array, api_connections: connections.api })
 }
 
 /// Runs periodic work.
@@ -273,15 +300,17 @@ fn print_openapi() -> ExitCode {
 }
 
 /// Reports in one line of JSON on standard output that everything listens, and where.
-fn announce(identity: &ArrayIdentity, portals: &[std::net::SocketAddr], url: &str) {
+fn announce(identity: &ArrayIdentity, portals: &[SocketAddr], nvme: &[SocketAddr], url: &str) {
     use std::io::Write;
     let ready = serde_json::json!({
         "ready": true,
         "target_iqn": identity.target_iqn(),
         "portals": portals.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "subsystem_nqn": identity.subsystem_nqn(),
+        "nvme_portals": nvme.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "api": url,
     });
-    tracing::info!(target_iqn = identity.target_iqn(), ?portals, api = url, "ready");
+    tracing::info!(target_iqn = identity.target_iqn(), ?portals, nvme_portals = ?nvme, api = url, "ready");
     let mut out = std::io::stdout().lock();
     if let Err(error) = writeln!(out, "{ready}").and_then(|()| out.flush()) {
         tracing::warn!(%error, "standard output can't be written");

@@ -1,4 +1,4 @@
-//! Memory limits derived from the machine's memory: deduplication index, map pages, iSCSI sessions.
+//! Memory limits derived from the machine's memory: deduplication index, map pages, connections of hosts.
 
 /// Bytes of memory of this machine; 4 GiB if the system does not report it.
 pub fn total() -> u64 {
@@ -26,7 +26,7 @@ pub fn map_pages(memory: u64) -> u64 {
     (memory / 32 / MAP_PAGE_BYTES).max(1 << 19)
 }
 
-/// Bytes that all iSCSI connections together may hold: 1 GiB, but at most an eighth of the machine's memory.
+/// Bytes that all connections of hosts together may hold: 1 GiB, but at most an eighth of the machine's memory.
 pub fn sessions(memory: u64) -> u64 {
     (1 << 30).min(memory / 8).max(64 << 20)
 }

@@ -19,6 +19,11 @@ impl ArrayIdentity {
     pub fn target_iqn(&self) -> String {
         format!("iqn.2026-11.io.ashlar:{}", self.serial)
     }
+
+    /// The NQN of the subsystem.
+    pub fn subsystem_nqn(&self) -> String {
+        format!("nqn.2026-11.io.ashlar:{}", self.serial)
+    }
 }
 
 /// The retention clock as it is stored.

@@ -10,6 +10,7 @@ pub use crate::record::Config;
 use crate::record::Record;
 use crate::{Error, Result};
 use block::DiskId;
+use std::collections::BTreeSet;
 
 /// A step of a change.
 #[derive(Clone, Debug)]
@@ -62,18 +63,32 @@ impl Config {
         self.snapshots.free(name)
     }
 
-    /// Refuses initiators that belong to another host than `own`.
-    pub fn initiators_free(&self, initiators: &[String], own: Option<HostId>) -> Result<()> {
+    /// Refuses initiator names and NQNs that belong to another host than `own`.
+    pub fn initiators_free(&self, names: &[String], own: Option<HostId>) -> Result<()> {
         for host in self.hosts.iter().filter(|host| Some(host.id) != own) {
-            if let Some(taken) = initiators.iter().find(|name| host.initiators.contains(name)) {
+            if let Some(taken) = names.iter().find(|name| host.port_names().any(|known| known == *name)) {
                 let message = format!(
                     "initiator {taken} belongs to host {:?}: use that host, or delete it first",
                     host.name
                 );
-                return Err(Error::conflict(message).about("initiators"));
+                let field = if host.nqns.contains(taken) { "nqns" } else { "initiators" };
+                return Err(Error::conflict(message).about(field));
             }
         }
         Ok(())
+    }
+
+    /// Volumes and snapshots that hosts see over iSCSI and over NVMe/TCP at once, without those that may be.
+    pub fn mixed_transports(&self) -> BTreeSet<DiskId> {
+        let (mut scsi, mut nvme) = (BTreeSet::new(), BTreeSet::new());
+        for connection in self.connections.iter() {
+            for host in self.hosts_of(connection.peer) {
+                scsi.extend((!host.initiators.is_empty()).then_some(connection.volume));
+                nvme.extend((!host.nqns.is_empty()).then_some(connection.volume));
+            }
+        }
+        let may_be = |id: &DiskId| self.volumes.get(*id).is_some_and(|volume| volume.mixed_transports);
+        scsi.intersection(&nvme).copied().filter(|id| !may_be(id)).collect()
     }
 
     /// The group of a host.

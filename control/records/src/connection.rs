@@ -96,6 +96,11 @@ impl Connections {
         self.by_peer.get(&peer)?.get(lun)
     }
 
+    /// All connections.
+    pub fn iter(&self) -> impl Iterator<Item = &ConnectionEntry> {
+        self.by_peer.values().flat_map(BTreeMap::values)
+    }
+
     /// What a peer sees, by LUN.
     pub fn of_peer(&self, peer: Peer) -> impl Iterator<Item = &ConnectionEntry> {
         self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values)

@@ -57,6 +57,9 @@ pub struct VolumeEntry {
     /// True if it supports RESERVE and RELEASE of SCSI-2.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub scsi2_reservations: bool,
+    /// True if hosts may see it over iSCSI and over NVMe/TCP at once.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub mixed_transports: bool,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -68,6 +71,10 @@ fn yes() -> bool {
 
 fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 fn is_yes(value: &bool) -> bool {
@@ -89,6 +96,7 @@ impl VolumeEntry {
             policy,
             limits,
             scsi2_reservations: true,
+            mixed_transports: false,
             labels,
         }
     }

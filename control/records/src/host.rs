@@ -23,6 +23,9 @@ pub struct HostEntry {
     pub name: String,
     /// Its initiator names, normalised.
     pub initiators: Vec<String>,
+    /// Its NVMe qualified names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nqns: Vec<String>,
     /// CHAP credentials by which the array authenticates the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap: Option<SealedChap>,
@@ -53,6 +56,11 @@ pub struct HostGroupEntry {
 }
 
 impl HostEntry {
+    /// The names by which its ports are recognized, of all protocols.
+    pub fn port_names(&self) -> impl Iterator<Item = &String> {
+        self.initiators.iter().chain(&self.nqns)
+    }
+
     /// The context (additional data) with which a CHAP secret of a host is sealed. `direction`: `chap` or `mutual`.
     pub fn place(id: HostId, direction: &str) -> String {
         format!("host/{}/{direction}", id.digits())

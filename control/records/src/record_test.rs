@@ -16,6 +16,7 @@ fn host() -> HostEntry {
         id: HostId(0xabc),
         name: "esx1".into(),
         initiators: vec!["iqn.1998-01.com.vmware:esx1".into()],
+        nqns: Vec::new(),
         chap: None,
         mutual: None,
         created: 1_795_000_000,

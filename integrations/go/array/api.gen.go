@@ -679,6 +679,9 @@ type Host struct {
 	// Connections Connected volumes and snapshots, including those of its host group.
 	Connections []Connection `json:"connections"`
 
+	// Controllers Current number of NVMe/TCP controllers.
+	Controllers int `json:"controllers"`
+
 	// Created Creation time.
 	Created time.Time `json:"created"`
 
@@ -703,6 +706,9 @@ type Host struct {
 	// Name Name.
 	Name string `json:"name"`
 
+	// Nqns NVMe qualified names (NQNs) for NVMe/TCP.
+	Nqns []string `json:"nqns"`
+
 	// RefusedLogins Refused iSCSI log-ins of its initiators, most recent first.
 	RefusedLogins []RefusedLogin `json:"refused_logins"`
 
@@ -714,7 +720,7 @@ type Host struct {
 type HostChange struct {
 	Chap nullable.Nullable[Chap] `json:"chap,omitempty"`
 
-	// Initiators Complete list of iSCSI initiator names, 1 to 64.
+	// Initiators Complete list of iSCSI initiator names, at most 64.
 	Initiators nullable.Nullable[[]string] `json:"initiators,omitempty"`
 
 	// Labels Labels to set, and to remove with `null`; others are kept.
@@ -723,6 +729,9 @@ type HostChange struct {
 
 	// Name New name.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// Nqns Complete list of NQNs, at most 64.
+	Nqns nullable.Nullable[[]string] `json:"nqns,omitempty"`
 }
 
 // HostGroup A host group.
@@ -855,7 +864,7 @@ type NewGroup struct {
 type NewHost struct {
 	Chap nullable.Nullable[Chap] `json:"chap,omitempty"`
 
-	// Initiators iSCSI initiator names, 1 to 64.
+	// Initiators iSCSI initiator names, at most 64; may be empty if there are NQNs.
 	Initiators []string `json:"initiators"`
 
 	// Labels Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
@@ -864,6 +873,9 @@ type NewHost struct {
 
 	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
 	Name string `json:"name"`
+
+	// Nqns NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
+	Nqns *[]string `json:"nqns,omitempty"`
 }
 
 // NewHostGroup A new host group.
@@ -1463,6 +1475,9 @@ type Volume struct {
 	// Mapped Mapped (written and not unmapped) bytes.
 	Mapped int64 `json:"mapped"`
 
+	// MixedTransports Whether hosts may see it over iSCSI and over NVMe/TCP at once.
+	MixedTransports bool `json:"mixed_transports"`
+
 	// Naa Identifier reported to hosts (NAA, VPD page 83h).
 	Naa string `json:"naa"`
 
@@ -1501,6 +1516,10 @@ type VolumeChange struct {
 
 	// Limits QoS limits.
 	Limits *LimitsChange `json:"limits,omitempty"`
+
+	// MixedTransports Whether hosts may see it over iSCSI and over NVMe/TCP at once. Reservations and atomic writes hold across both; clusters of
+	// ESXi hosts do not support it.
+	MixedTransports nullable.Nullable[bool] `json:"mixed_transports,omitempty"`
 
 	// Name New name.
 	Name nullable.Nullable[string] `json:"name,omitempty"`

@@ -104,6 +104,16 @@ impl Subsystem {
         }
     }
 
+    /// The addresses that hosts connect to; empty before [`Server::serve`](crate::Server::serve).
+    pub fn portals(&self) -> Vec<SocketAddr> {
+        self.state.lock().portals.clone()
+    }
+
+    /// NQN of the subsystem.
+    pub fn nqn(&self) -> &str {
+        &self.identity.nqn
+    }
+
     /// Sets the addresses that hosts connect to.
     pub(crate) fn set_portals(&self, portals: Vec<SocketAddr>) {
         let mut state = self.state.lock();

@@ -61,6 +61,8 @@ pub struct Array {
     /// Arguments that say what it is stored on.
     store: Vec<String>,
     portals: [SocketAddr; 2],
+    /// Where it listens for NVMe/TCP, if it does.
+    nvme: Option<[SocketAddr; 2]>,
     api: SocketAddr,
     core: Option<usize>,
     iqn: String,
@@ -135,6 +137,7 @@ impl Array {
             folder,
             store,
             portals: [a, b],
+            nvme: None,
             api,
             core,
             iqn: String::new(),
@@ -145,6 +148,13 @@ impl Array {
         let status = array.cli(&["array", "status"])?;
         array.iqn = status["target_iqn"].as_str().context("array status without target_iqn")?.to_owned();
         Ok(array)
+    }
+
+    /// Serves NVMe/TCP on two more portals from the next start on; returns them.
+    pub fn serve_nvme(&mut self) -> Result<[SocketAddr; 2]> {
+        let [a, b, _] = free_addresses()?;
+        self.nvme = Some([a, b]);
+        Ok([a, b])
     }
 
     /// Which processor the daemon is pinned to; none means that it may use all.
@@ -187,6 +197,9 @@ impl Array {
         command.arg("--data").arg(&self.folder);
         command.args(&self.store);
         command.args(["--iscsi", &format!("{a},{b}"), "--api", &self.api.to_string()]);
+        if let Some([a, b]) = self.nvme {
+            command.args(["--nvme", &format!("{a},{b}")]);
+        }
         Process::start(command.stdout(log.try_clone()?).stderr(log))
     }
 

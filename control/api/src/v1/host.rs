@@ -36,6 +36,8 @@ pub struct Host {
     id: String,
     /// iSCSI initiator names, in lower case.
     initiators: Vec<String>,
+    /// NVMe qualified names (NQNs) for NVMe/TCP.
+    nqns: Vec<String>,
     /// CHAP user of the host; `null` if CHAP is not required.
     chap_user: Option<String>,
     /// CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
@@ -53,6 +55,8 @@ pub struct Host {
     connections: Vec<Connection>,
     /// Current number of iSCSI sessions.
     sessions: usize,
+    /// Current number of NVMe/TCP controllers.
+    controllers: usize,
     /// Refused iSCSI log-ins of its initiators, most recent first.
     refused_logins: Vec<RefusedLogin>,
 }
@@ -106,8 +110,11 @@ pub struct Hosts {
 pub struct NewHost {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// iSCSI initiator names, 1 to 64.
+    /// iSCSI initiator names, at most 64; may be empty if there are NQNs.
     initiators: Vec<String>,
+    /// NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
+    #[serde(default)]
+    nqns: Vec<String>,
     /// CHAP credentials that the host must present.
     chap: Option<Chap>,
     /// CHAP credentials that the array presents (mutual CHAP). Requires `chap`.
@@ -123,8 +130,10 @@ pub struct NewHost {
 pub struct HostChange {
     /// New name.
     name: Option<String>,
-    /// Complete list of iSCSI initiator names, 1 to 64.
+    /// Complete list of iSCSI initiator names, at most 64.
     initiators: Option<Vec<String>>,
+    /// Complete list of NQNs, at most 64.
+    nqns: Option<Vec<String>>,
     /// CHAP credentials that the host must present; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Chap>)]
@@ -237,9 +246,9 @@ async fn create_host(
     State(context): State<Context>,
     Body(new): Body<NewHost>,
 ) -> Created<Host> {
-    let NewHost { name, initiators, chap, mutual, labels } = new;
+    let NewHost { name, initiators, nqns, chap, mutual, labels } = new;
     let (chap, mutual, labels) = (chap.map(Into::into), mutual.map(Into::into), setting(labels));
-    let action = array::CreateHost { name, initiators, chap, mutual, labels };
+    let action = array::CreateHost { name, initiators, nqns, chap, mutual, labels };
     created(perform(operator, &context, action).await?)
 }
 
@@ -269,10 +278,10 @@ async fn change_host(
     Named(host): Named<String>,
     Body(change): Body<HostChange>,
 ) -> Answer<Host> {
-    let HostChange { name, initiators, chap, mutual, labels } = change;
+    let HostChange { name, initiators, nqns, chap, mutual, labels } = change;
     let labels = array::LabelsChange(labels);
     let of = |chap: Option<Option<Chap>>| chap.map(|chap| chap.map(Into::into));
-    let change = array::HostChange { name, initiators, chap: of(chap), mutual: of(mutual), labels };
+    let change = array::HostChange { name, initiators, nqns, chap: of(chap), mutual: of(mutual), labels };
     let done = perform(operator, &context, array::ChangeHost { name: host, change }).await?;
     Ok(Json(done.into()))
 }
@@ -388,6 +397,7 @@ impl From<array::Host> for Host {
             name: host.name,
             id: digits(host.id),
             initiators: host.initiators,
+            nqns: host.nqns,
             chap_user: host.chap_user,
             mutual_user: host.mutual_user,
             created: utc(host.created),
@@ -396,6 +406,7 @@ impl From<array::Host> for Host {
             labels: host.labels.into(),
             connections: host.connections.into_iter().map(Into::into).collect(),
             sessions: host.sessions,
+            controllers: host.controllers,
             refused_logins: host.refused_logins.into_iter().map(Into::into).collect(),
         }
     }

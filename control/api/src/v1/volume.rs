@@ -72,6 +72,8 @@ pub struct Volume {
     limits: Limits,
     /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: bool,
+    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once.
+    mixed_transports: bool,
     /// Labels.
     labels: BTreeMap<String, String>,
     /// Connections to hosts and host groups.
@@ -130,6 +132,9 @@ pub struct VolumeChange {
     limits: LimitsChange,
     /// Whether SCSI-2 RESERVE and RELEASE are supported.
     scsi2_reservations: Option<bool>,
+    /// Whether hosts may see it over iSCSI and over NVMe/TCP at once. Reservations and atomic writes hold across both; clusters of
+    /// ESXi hosts do not support it.
+    mixed_transports: Option<bool>,
     /// Whether writes are refused. Must be the only field of the request.
     read_only: Option<bool>,
     /// Labels to set, and to remove with `null`; others are kept.
@@ -251,6 +256,7 @@ async fn change_volume(
         policy: change.policy.into(),
         limits: change.limits.into(),
         scsi2_reservations: change.scsi2_reservations,
+        mixed_transports: change.mixed_transports,
         read_only: change.read_only,
         labels: array::LabelsChange(change.labels),
     };
@@ -330,6 +336,7 @@ impl From<array::Volume> for Volume {
             policy_in_force: volume.in_force.into(),
             limits: volume.limits.into(),
             scsi2_reservations: volume.scsi2_reservations,
+            mixed_transports: volume.mixed_transports,
             labels: volume.labels.into(),
             connections: volume.connections.into_iter().map(Into::into).collect(),
         }

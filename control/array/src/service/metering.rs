@@ -7,6 +7,7 @@
 use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
 use crate::env::Env;
+use crate::parts::Parts;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
@@ -208,19 +209,18 @@ pub(crate) struct Metering {
     engine: Arc<Engine>,
     exports: Arc<export::Exports>,
     server: Arc<iscsi::Server>,
+    subsystem: Arc<nvmf::Subsystem>,
     meter: Mutex<Meter>,
 }
 
 impl Metering {
     pub fn new(
         (env, bus, configuration): (Arc<Env>, Arc<EventBus>, Arc<Configuration>),
-        history: Arc<Store>,
-        engine: Arc<Engine>,
-        exports: Arc<export::Exports>,
-        server: Arc<iscsi::Server>,
+        parts: &Parts,
     ) -> Self {
+        let Parts { engine, exports, server, subsystem, history, .. } = parts.clone();
         let meter = Mutex::new(Meter::open(&history, &env));
-        Self { env, bus, configuration, history, engine, exports, server, meter }
+        Self { env, bus, configuration, history, engine, exports, server, subsystem, meter }
     }
 
     /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
@@ -277,7 +277,7 @@ impl Metering {
 
     /// What was done in the parts of a range.
     pub fn performance(&self, scope: &Scope, range: TimeRange) -> Result<Series> {
-        let subjects = subjects(&self.configuration.read(), scope, self.server.portals().len())?;
+        let subjects = subjects(&self.configuration.read(), scope, self.portals())?;
         self.series(&subjects, range)
     }
 
@@ -314,7 +314,7 @@ impl Metering {
             keys.filter_map(|key| recent.get(key.as_str())).for_each(|it| sample.add_work(it));
             (!sample.is_idle()).then(|| Busy { name: name.into(), sample })
         };
-        let portals = self.server.portals().len();
+        let portals = self.portals();
         let mut top: Vec<Busy> = match by {
             By::Volume => config
                 .volumes
@@ -329,6 +329,11 @@ impl Metering {
         Busiest { millis: all.millis, busiest: top }
     }
 
+    /// Portals of all protocols: those of NVMe/TCP have the numbers after those of iSCSI.
+    fn portals(&self) -> usize {
+        self.server.portals().len() + self.subsystem.portals().len()
+    }
+
     /// Use of each path of one host, or of all.
     pub fn paths(&self, host: Option<&str>, range: TimeRange) -> Result<Vec<PathUse>> {
         let hosts: Vec<HostEntry> = {
@@ -338,13 +343,15 @@ impl Metering {
                 None => config.hosts.iter().cloned().collect(),
             }
         };
-        let (sessions, portals) = (self.server.sessions(), self.server.portals().len() as u16);
+        let (sessions, portals) = (self.server.sessions(), self.portals() as u16);
+        let controllers = self.subsystem.controllers();
         let mut paths = Vec::new();
         for host in hosts {
-            for initiator in &host.initiators {
+            for initiator in host.port_names() {
                 for portal in 1..=portals {
                     let on = |it: &&iscsi::SessionInfo| it.initiator == *initiator && it.portal == portal;
-                    let count = sessions.iter().filter(on).count();
+                    let by = |it: &&nvmf::ControllerInfo| it.host == *initiator && it.port == portal;
+                    let count = sessions.iter().filter(on).count() + controllers.iter().filter(by).count();
                     let series =
                         self.series(&[path_key(initiator, portal)], TimeRange { points: Some(1), ..range })?;
                     let sample = series.whole();
@@ -419,8 +426,7 @@ fn subjects(config: &Config, scope: &Scope, portals: usize) -> Result<Vec<String
 }
 
 fn paths_of(host: &HostEntry, portals: usize) -> impl Iterator<Item = String> {
-    host.initiators
-        .iter()
+    host.port_names()
         .flat_map(move |initiator| (1..=portals as u16).map(move |portal| path_key(initiator, portal)))
 }
 

@@ -12,6 +12,7 @@ mod keys;
 mod logins;
 mod measured;
 mod notices;
+mod nvme;
 mod policies;
 mod rig;
 mod roles;

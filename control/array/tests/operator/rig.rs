@@ -241,6 +241,14 @@ impl Rig {
             iscsi::ServerConfig::new(identity.target_iqn(), vec![portal]),
             Arc::default(),
         );
+        let names = nvmf::SubsystemIdentity {
+            nqn: identity.subsystem_nqn(),
+            serial: identity.serial.clone(),
+            model: "ALL-FLASH ARRAY".into(),
+            revision: "0".into(),
+            first_port: 2,
+        };
+        let subsystem = nvmf::Subsystem::new(names, exports.clone());
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
         let (skew, boot) = (self.skew.clone(), self.boot.clone());
         let env = Env {
@@ -267,6 +275,7 @@ impl Rig {
             exports,
             target: target.clone(),
             server: server.clone(),
+            subsystem,
             history,
             sealing,
         };

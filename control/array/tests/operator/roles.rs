@@ -227,6 +227,7 @@ fn of_hosts() -> Vec<Step> {
         CreateHost {
             name: "!".into(),
             initiators: Vec::new(),
+            nqns: Vec::new(),
             chap: None,
             mutual: None,
             ..CreateHost::default()

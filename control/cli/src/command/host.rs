@@ -17,8 +17,11 @@ pub enum HostVerb {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
         /// iSCSI initiator name; repeatable
-        #[arg(long = "iqn", required = true, value_name = "IQN", value_delimiter = ',')]
+        #[arg(long = "iqn", required_unless_present = "nqns", value_name = "IQN", value_delimiter = ',')]
         iqns: Vec<String>,
+        /// NVMe qualified name, for NVMe/TCP; repeatable
+        #[arg(long = "nqn", value_name = "NQN", value_delimiter = ',')]
+        nqns: Vec<String>,
         #[command(flatten)]
         labels: NewLabels,
         #[command(flatten)]
@@ -26,8 +29,8 @@ pub enum HostVerb {
     },
     /// List hosts
     List {
-        /// Only the host that has this iSCSI initiator name
-        #[arg(long, value_name = "IQN")]
+        /// Only the host that has this iSCSI initiator name or NQN
+        #[arg(long, value_name = "NAME")]
         initiator: Option<String>,
         #[command(flatten)]
         labels: LabelFilter,
@@ -49,6 +52,9 @@ pub enum HostVerb {
         /// Complete list of iSCSI initiator names; repeatable
         #[arg(long = "iqn", value_name = "IQN", value_delimiter = ',')]
         iqns: Option<Vec<String>>,
+        /// Complete list of NVMe qualified names; repeatable
+        #[arg(long = "nqn", value_name = "NQN", value_delimiter = ',')]
+        nqns: Option<Vec<String>>,
         #[command(flatten)]
         labels: LabelChanges,
         #[command(flatten)]
@@ -75,6 +81,22 @@ pub enum HostVerb {
         /// iSCSI initiator names
         #[arg(required = true)]
         iqns: Vec<String>,
+    },
+    /// Add NVMe qualified names to a host
+    AddNqn {
+        /// Host
+        name: String,
+        /// NVMe qualified names
+        #[arg(required = true)]
+        nqns: Vec<String>,
+    },
+    /// Remove NVMe qualified names from a host
+    RemoveNqn {
+        /// Host
+        name: String,
+        /// NVMe qualified names
+        #[arg(required = true)]
+        nqns: Vec<String>,
     },
     /// Delete a host that is not connected to a volume
     Delete {
@@ -131,9 +153,9 @@ impl HostVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use HostVerb::*;
         Ok(match self {
-            Create { name, iqns, labels, secrets } => {
+            Create { name, iqns, nqns, labels, secrets } => {
                 let (chap, mutual) = secrets.read()?;
-                let new = NewHost { name, initiators: iqns, chap, mutual, labels: labels.read() };
+                let new = NewHost { name, initiators: iqns, nqns, chap, mutual, labels: labels.read() };
                 created(client.call(api::create_host(&new))?)
             }
             List { initiator, labels } => {
@@ -142,11 +164,12 @@ impl HostVerb {
             }
             RefusedLogins => client.call(api::list_refused_logins())?.into(),
             Show { name } => client.call(api::show_host(&name))?.into(),
-            Set { name, new_name, iqns, labels, secrets, no_chap, no_mutual } => {
+            Set { name, new_name, iqns, nqns, labels, secrets, no_chap, no_mutual } => {
                 let (chap, mutual) = secrets.read()?;
                 let change = HostChange {
                     name: new_name.map(Some),
                     initiators: iqns.map(Some),
+                    nqns: nqns.map(Some),
                     chap: chap.map(Some).or(no_chap.then_some(None)),
                     mutual: mutual.map(Some).or((no_chap || no_mutual).then_some(None)),
                     labels: labels.read(),
@@ -155,6 +178,8 @@ impl HostVerb {
             }
             AddIqn { name, iqns } => change_initiators(client, &name, &iqns, &[])?,
             RemoveIqn { name, iqns } => change_initiators(client, &name, &[], &iqns)?,
+            AddNqn { name, nqns } => change_nqns(client, &name, &nqns, &[])?,
+            RemoveNqn { name, nqns } => change_nqns(client, &name, &[], &nqns)?,
             Delete { name } => {
                 client.call(api::delete_host(&name))?;
                 show::deleted(name)
@@ -167,21 +192,37 @@ impl HostVerb {
 fn change_initiators(client: &Client, name: &str, added: &[String], removed: &[String]) -> Result<Shown> {
     let host = client.call(api::show_host(name))?;
     let tag = host.tag.clone();
-    let mut initiators = host.read()?.initiators;
-    for iqn in removed.iter().map(|iqn| iqn.to_lowercase()) {
-        let at = initiators.iter().position(|known| *known == iqn);
-        initiators.remove(at.with_context(|| {
-            format!("{iqn} is not an initiator of {name}: it has {}", initiators.join(", "))
-        })?);
-    }
-    for iqn in added.iter().map(|iqn| iqn.to_lowercase()) {
-        ensure!(!initiators.contains(&iqn), "{name} already has {iqn}");
-        initiators.push(iqn);
-    }
-    ensure!(
-        !initiators.is_empty(),
-        "a host needs at least one initiator: `ashlar host delete {name}` deletes the host"
-    );
+    let lower = |names: &[String]| names.iter().map(|iqn| iqn.to_lowercase()).collect::<Vec<_>>();
+    let initiators = changed_names(host.read()?.initiators, name, &lower(added), &lower(removed))?;
     let change = HostChange { initiators: Some(Some(initiators)), ..HostChange::default() };
     Ok(client.call_if(&tag, api::change_host(name, &change))?.into())
+}
+
+/// The same of NQNs.
+fn change_nqns(client: &Client, name: &str, added: &[String], removed: &[String]) -> Result<Shown> {
+    let host = client.call(api::show_host(name))?;
+    let tag = host.tag.clone();
+    let nqns = changed_names(host.read()?.nqns, name, added, removed)?;
+    let change = HostChange { nqns: Some(Some(nqns)), ..HostChange::default() };
+    Ok(client.call_if(&tag, api::change_host(name, &change))?.into())
+}
+
+/// A list of names of a host, changed.
+fn changed_names(
+    mut names: Vec<String>,
+    host: &str,
+    added: &[String],
+    removed: &[String],
+) -> Result<Vec<String>> {
+    for gone in removed {
+        let at = names.iter().position(|known| known == gone);
+        names.remove(
+            at.with_context(|| format!("{gone} is not an initiator of {host}: it has {}", names.join(", ")))?,
+        );
+    }
+    for new in added {
+        ensure!(!names.contains(new), "{host} already has {new}");
+        names.push(new.clone());
+    }
+    Ok(names)
 }

@@ -68,9 +68,8 @@ pub enum VolumeVerb {
         /// Remove it from its volume group
         #[arg(long)]
         no_group: bool,
-        /// Support for SCSI-2 RESERVE and RELEASE
-        #[arg(long, value_enum)]
-        scsi2_reservations: Option<Switch>,
+        #[command(flatten)]
+        protocols: Protocols,
         /// Refuse writes; cannot be combined with other settings
         #[arg(long, value_enum)]
         read_only: Option<Switch>,
@@ -216,6 +215,17 @@ fn peer(it: &Connection) -> String {
     }
 }
 
+/// What hosts may do with a volume, by protocol.
+#[derive(Clone, Args)]
+pub struct Protocols {
+    /// Support for SCSI-2 RESERVE and RELEASE
+    #[arg(long, value_enum)]
+    scsi2_reservations: Option<Switch>,
+    /// Hosts may see it over iSCSI and over NVMe/TCP at once
+    #[arg(long, value_enum)]
+    mixed_transports: Option<Switch>,
+}
+
 impl VolumeVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use VolumeVerb::*;
@@ -238,15 +248,15 @@ impl VolumeVerb {
                     .call(api::list_volumes(&api::ListVolumes { filter, label, ..Default::default() }))?
                     .into()
             }
-            Set { name, new_name, group, no_group, scsi2_reservations, read_only, labels, policies } => {
+            Set { name, new_name, group, no_group, protocols, read_only, labels, policies } => {
                 let (policy, limits) = policies.changes();
                 let group = group.map(Some).or(no_group.then_some(None));
-                let (scsi2, read_only) = (scsi2_reservations.map(Switch::on), read_only.map(Switch::on));
                 let changed = VolumeChange {
                     name: new_name.map(Some),
                     group,
-                    scsi2_reservations: scsi2.map(Some),
-                    read_only: read_only.map(Some),
+                    scsi2_reservations: protocols.scsi2_reservations.map(Switch::on).map(Some),
+                    mixed_transports: protocols.mixed_transports.map(Switch::on).map(Some),
+                    read_only: read_only.map(Switch::on).map(Some),
                     labels: labels.read(),
                     policy,
                     limits,

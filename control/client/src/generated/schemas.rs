@@ -1285,6 +1285,8 @@ pub struct Host {
     pub chap_user: ::std::option::Option<::std::string::String>,
     ///Connected volumes and snapshots, including those of its host group.
     pub connections: ::std::vec::Vec<Connection>,
+    ///Current number of NVMe/TCP controllers.
+    pub controllers: u64,
     ///Creation time.
     pub created: ::std::string::String,
     ///Host group; `null` if it is in none.
@@ -1307,6 +1309,8 @@ pub struct Host {
     pub mutual_user: ::std::option::Option<::std::string::String>,
     ///Name.
     pub name: ::std::string::String,
+    ///NVMe qualified names (NQNs) for NVMe/TCP.
+    pub nqns: ::std::vec::Vec<::std::string::String>,
     ///Refused iSCSI log-ins of its initiators, most recent first.
     pub refused_logins: ::std::vec::Vec<RefusedLogin>,
     ///Current number of iSCSI sessions.
@@ -1332,7 +1336,7 @@ pub struct HostBalance {
 pub struct HostChange {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub chap: ::std::option::Option<::std::option::Option<Chap>>,
-    ///Complete list of iSCSI initiator names, 1 to 64.
+    ///Complete list of iSCSI initiator names, at most 64.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub initiators: ::std::option::Option<
         ::std::option::Option<::std::vec::Vec<::std::string::String>>,
@@ -1348,6 +1352,11 @@ pub struct HostChange {
     ///New name.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    ///Complete list of NQNs, at most 64.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub nqns: ::std::option::Option<
+        ::std::option::Option<::std::vec::Vec<::std::string::String>>,
+    >,
 }
 impl ::std::default::Default for HostChange {
     fn default() -> Self {
@@ -1357,6 +1366,7 @@ impl ::std::default::Default for HostChange {
             labels: Default::default(),
             mutual: Default::default(),
             name: Default::default(),
+            nqns: Default::default(),
         }
     }
 }
@@ -1936,7 +1946,7 @@ pub struct NewGroup {
 pub struct NewHost {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub chap: ::std::option::Option<Chap>,
-    ///iSCSI initiator names, 1 to 64.
+    ///iSCSI initiator names, at most 64; may be empty if there are NQNs.
     pub initiators: ::std::vec::Vec<::std::string::String>,
     ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
     #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
@@ -1948,6 +1958,9 @@ pub struct NewHost {
     pub mutual: ::std::option::Option<Chap>,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: ::std::string::String,
+    ///NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
+    pub nqns: ::std::vec::Vec<::std::string::String>,
 }
 ///A new host group.
 ///
@@ -3194,6 +3207,8 @@ pub struct Volume {
     pub limits: Limits,
     ///Mapped (written and not unmapped) bytes.
     pub mapped: u64,
+    ///Whether hosts may see it over iSCSI and over NVMe/TCP at once.
+    pub mixed_transports: bool,
     ///Identifier reported to hosts (NAA, VPD page 83h).
     pub naa: ::std::string::String,
     ///Name.
@@ -3232,6 +3247,10 @@ pub struct VolumeChange {
     ///QoS limits.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub limits: ::std::option::Option<LimitsChange>,
+    /**Whether hosts may see it over iSCSI and over NVMe/TCP at once. Reservations and atomic writes hold across both; clusters of
+ESXi hosts do not support it.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub mixed_transports: ::std::option::Option<::std::option::Option<bool>>,
     ///New name.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -3257,6 +3276,7 @@ impl ::std::default::Default for VolumeChange {
             group: Default::default(),
             labels: Default::default(),
             limits: Default::default(),
+            mixed_transports: Default::default(),
             name: Default::default(),
             policy: Default::default(),
             read_only: Default::default(),

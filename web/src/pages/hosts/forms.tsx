@@ -21,9 +21,16 @@ export function initiatorsOf(text: string): string[] {
 /** What is wrong with pasted names, if anything. */
 export function initiatorsError(text: string): string | null {
   const names = initiatorsOf(text);
-  if (names.length === 0) return "Give the host’s iSCSI name.";
   const wrong = names.find((name) => !/^(iqn\.\d{4}-\d{2}\.\S+|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32}))$/i.test(name));
   return wrong ? `“${wrong}” is not an iSCSI name: they look like iqn.1993-08.org.debian:01:abcdef.` : null;
+}
+
+/** What is wrong with pasted NQNs, if anything; a host needs a name of any protocol. */
+export function nqnsError(text: string, initiators: string): string | null {
+  const names = initiatorsOf(text);
+  if (names.length === 0 && initiatorsOf(initiators).length === 0) return "Give an iSCSI name or an NQN.";
+  const wrong = names.find((name) => !/^nqn\.\S+$/.test(name));
+  return wrong ? `“${wrong}” is not an NQN: they look like nqn.2014-08.org.nvmexpress:uuid:….` : null;
 }
 
 const secretError = (secret: string) => (secret.length < 12 || secret.length > 255 ? "12 to 255 characters." : null);
@@ -32,10 +39,11 @@ const secretError = (secret: string) => (secret.length < 12 || secret.length > 2
 export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: "", initiators: initiator, chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "" },
+    initialValues: { name: "", initiators: initiator, nqns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
+      nqns: (nqns, { initiators }) => nqnsError(nqns, initiators),
       user: (user, { chap }) => (chap && !user ? "Give a user name." : null),
       secret: (secret, { chap }) => (chap ? secretError(secret) : null),
       mutualUser: (user, { chap, mutual }) => (chap && mutual && !user ? "Give a user name." : null),
@@ -52,6 +60,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
           body: {
             name: values.name,
             initiators: initiatorsOf(values.initiators),
+            nqns: initiatorsOf(values.nqns),
             ...(values.chap && { chap: { user: values.user, secret: values.secret } }),
             ...(values.chap && values.mutual && { mutual: { user: values.mutualUser, secret: values.mutualSecret } }),
           },
@@ -78,8 +87,14 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
         autosize
         minRows={2}
         spellCheck={false}
-        required
         {...form.getInputProps("initiators")}
+      />
+      <Textarea
+        label="NQNs"
+        description={<>For NVMe/TCP, one a line. On Linux: <Code>cat /etc/nvme/hostnqn</Code></>}
+        autosize
+        spellCheck={false}
+        {...form.getInputProps("nqns")}
       />
       <Switch label="Require CHAP" {...form.getInputProps("chap", { type: "checkbox" })} />
       {form.values.chap && (
@@ -107,10 +122,11 @@ const CHAP_NEW = "another user and secret";
 export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: host.name, initiators: host.initiators.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "" },
+    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
+      nqns: (nqns, { initiators }) => nqnsError(nqns, initiators),
       user: (user, { chap }) => (chap === CHAP_NEW && !user ? "Give a user name." : null),
       secret: (secret, { chap }) => (chap === CHAP_NEW ? secretError(secret) : null),
     },
@@ -121,13 +137,14 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
     save.reset();
   };
   const save = useChange({
-    run: ({ name, initiators, chap, user, secret }: typeof form.values) =>
+    run: ({ name, initiators, nqns, chap, user, secret }: typeof form.values) =>
       answer(
         api.PATCH("/api/v1/hosts/{name}", {
           params: { path: { name: host.name } },
           body: {
             name,
             initiators: initiatorsOf(initiators),
+            nqns: initiatorsOf(nqns),
             ...(chap === CHAP_NEW && { chap: { user, secret } }),
             // The array proves itself only to hosts that do.
             ...(chap === CHAP_NONE && { chap: null, mutual: null }),
@@ -144,7 +161,8 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   return (
     <FormModal opened={opened} onClose={close} title={`Change ${host.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      <Textarea label="iSCSI names" description="Complete list, one per line." autosize minRows={2} spellCheck={false} required {...form.getInputProps("initiators")} />
+      <Textarea label="iSCSI names" description="Complete list, one per line." autosize minRows={2} spellCheck={false} {...form.getInputProps("initiators")} />
+      <Textarea label="NQNs" description="For NVMe/TCP. Complete list, one per line." autosize spellCheck={false} {...form.getInputProps("nqns")} />
       <Select label="CHAP" data={[CHAP_KEPT, CHAP_NEW, ...(host.chap_user ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("chap")} />
       {form.values.chap === CHAP_NEW && (
         <Fieldset legend="CHAP credentials of the host">

@@ -50,7 +50,7 @@ export function HostPage({ name }: { name: string }) {
           <Panel title="Commands for the host">
             <Instructions host={data} />
           </Panel>
-          <ChangeHost key={`${data.name} ${data.initiators.join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
+          <ChangeHost key={`${data.name} ${[...data.initiators, ...data.nqns].join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
           <DeleteHost host={data} opened={deleting} onClose={() => setDeleting(false)} />
         </>
       )}
@@ -64,7 +64,7 @@ function Facts({ host }: { host: Host }) {
       <dl className="facts">
         <dt>Initiators</dt>
         <dd>
-          {host.initiators.map((name) => (
+          {[...host.initiators, ...host.nqns].map((name) => (
             <div key={name}>
               {name} <CopyText text={name} label={`Copy ${name}`} />
             </div>

@@ -18,21 +18,28 @@ const COLUMNS: Column<Host>[] = [
     key: (host) => host.name,
     cell: (host) => <RowLink place="hosts" name={host.name} />,
   },
-  { name: "Sessions", key: (host) => host.sessions, cell: (host) => <Sessions host={host} /> },
+  { name: "Sessions", key: (host) => host.sessions + host.controllers, cell: (host) => <Sessions host={host} /> },
   { name: "Volumes", key: (host) => host.connections.length, cell: (host) => count(host.connections.length), right: true },
-  { name: "Initiator", key: (host) => host.initiators[0] ?? "", cell: (host) => <Initiators host={host} />, wide: true },
+  { name: "Initiator", key: (host) => namesOf(host)[0] ?? "", cell: (host) => <Initiators host={host} />, wide: true },
   { name: "CHAP", key: (host) => host.chap_user ?? "", cell: (host) => <Chap host={host} />, wide: true },
 ];
 
 function Sessions({ host }: { host: Host }) {
-  return host.sessions > 0 ? <Dot color="teal" label={plural(host.sessions, "session")} /> : <Dot color="gray" label="not logged in" />;
+  const sessions = host.sessions + host.controllers;
+  return sessions > 0 ? <Dot color="teal" label={plural(sessions, "session")} /> : <Dot color="gray" label="not logged in" />;
+}
+
+/** The names of its ports: of iSCSI, then of NVMe. */
+function namesOf(host: Host): string[] {
+  return [...host.initiators, ...host.nqns];
 }
 
 function Initiators({ host }: { host: Host }) {
-  const more = host.initiators.length - 1;
+  const names = namesOf(host);
+  const more = names.length - 1;
   return (
-    <span style={{ overflowWrap: "anywhere" }} title={host.initiators.join("\n")}>
-      {host.initiators[0]}
+    <span style={{ overflowWrap: "anywhere" }} title={names.join("\n")}>
+      {names[0]}
       {more > 0 && <span className="quiet"> and {more} more</span>}
     </span>
   );

@@ -1,0 +1,65 @@
+# The kernel's NVMe/TCP host: both portals as one multipath device, data, file system, reservations, namespaces that come, grow
+# and go, and a restart of the array. Connections are made through /dev/nvme-fabrics.
+SUBSYSTEM=nqn.2026-11.io.ashlar:${IQN##*:}
+modprobe -a nvme_fabrics nvme_tcp
+HOSTID=7a3f0c5e-1f3b-4e55-9d0e-5c2b7f9a1d10
+
+connect() { # PORT NQN OPTIONS
+  echo "transport=tcp,traddr=10.0.2.2,trsvcid=$1,nqn=$2,hostnqn=$HOSTNQN,hostid=$HOSTID,nr_io_queues=1${3:-}" >/dev/nvme-fabrics
+}
+states() { cat /sys/class/nvme-fabrics/ctl/nvme*/state | sort | tr '\n' ' '; }
+namespace() { # NSID: its device
+  local found
+  for found in /sys/class/nvme-subsystem/nvme-subsys*/nvme*n*; do
+    [ -e "$found/nsid" ] && [ "$(cat "$found/nsid")" = "$1" ] && echo "/dev/${found##*/}" && return
+  done
+  return 1
+}
+has() { namespace "$1" >/dev/null; }
+lacks() { ! has "$1"; }
+
+say "connect over both portals, with and without digests"
+connect "$NVME_A" "$SUBSYSTEM"
+connect "$NVME_B" "$SUBSYSTEM" ",hdr_digest,data_digest,keep_alive_tmo=5"
+until_true 30 has 2; until_true 30 has 7; udevadm settle
+[ "$(states)" = "live live " ] || fail "states: $(states)"
+small=$(namespace 2); native=$(namespace 7)
+say "namespaces $small $native"
+[ "$(blockdev --getss "$small")" = 512 ] || fail "block size"
+[ "$(blockdev --getss "$native")" = 4096 ] || fail "block size"
+[ "$(blockdev --getsize64 "$small")" = $((256 << 20)) ] || fail "size"
+for state in /sys/class/nvme/nvme*/nvme*c*n*/ana_state; do
+  [ "$(cat "$state")" = optimized ] || fail "$state: $(cat "$state")"
+done
+[ "$(ls -d /sys/class/nvme/nvme*/nvme*c*n* | wc -l)" = 4 ] || fail "two paths of each namespace"
+ls /dev/disk/by-id | grep -q nvme- || fail "no name by identity"
+
+say "data"
+for device in "$small" "$native"; do verify "$device" 32m; done
+mkdir -p /mnt/fs
+mkfs.ext4 -q -F "$small"; mount "$small" /mnt/fs
+head -c 40M /dev/urandom >/mnt/fs/a; sum=$(sha256sum </mnt/fs/a); sync -f /mnt/fs
+fstrim /mnt/fs
+umount /mnt/fs; fsck.ext4 -fp "$small" >/dev/null; mount "$small" /mnt/fs
+[ "$(sha256sum </mnt/fs/a)" = "$sum" ] || fail "the file changed"
+
+say "the array restarts: its paths come back, and the file system goes on"
+ask restart
+head -c 8M /dev/urandom >/mnt/fs/b; sync -f /mnt/fs
+until_true 120 test "$(states)" = "live live "
+echo 3 >/proc/sys/vm/drop_caches
+[ "$(sha256sum </mnt/fs/a)" = "$sum" ] || fail "the file changed"
+umount /mnt/fs; fsck.ext4 -fp "$small" >/dev/null
+blkdiscard "$small"
+[ "$(ask mapped small)" = 0 ] || fail "small still holds $(ask mapped small)"
+cmp -n $((16 << 20)) "$small" /dev/zero
+
+say "namespaces come, grow and go"
+ask cli volume connect late --host nvme --lun 20 >/dev/null
+until_true 30 has 21
+late=$(namespace 21)
+ask cli volume resize late 128MiB >/dev/null
+until_true 30 test "$(blockdev --getsize64 "$late")" = $((128 << 20))
+ask cli volume disconnect late --host nvme >/dev/null
+until_true 30 lacks 21
+say "done"
