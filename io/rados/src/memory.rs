@@ -1,8 +1,9 @@
 //! A model of RADOS in memory: what the store may rely on, in a form that is short enough to check by reading.
 //!
 //! Operations take effect at once, or are held until [`Cluster::release`] lets one take effect: those on different
-//! objects in any order, those on one object in the order of one client. Operations of a client
-//! that is dropped stay: each takes effect later, or never.
+//! objects in any order, those on one object in the order of one client. The answer comes with the effect or, with
+//! [`Cluster::set_late_answers`], at a later release. Operations of a client that is gone stay: each takes effect later, or
+//! never.
 
 use crate::objects::{Attributes, Name, ObjectError, Objects, Operation, Pool, Step, Usage};
 use bytes::Bytes;
@@ -27,6 +28,8 @@ struct State {
     clients: u64,
     fenced: BTreeSet<String>,
     holds: bool,
+    late_answers: bool,
+    fencing_fails: bool,
     held: Vec<Held>,
     /// Bytes that all objects may take together.
     capacity: Option<u64>,
@@ -62,6 +65,8 @@ struct Held {
     name: Name,
     operation: Operation,
     done: Done<Outcome<()>>,
+    /// It has taken effect, or was refused, and only its answer is missing.
+    outcome: Option<Outcome<()>>,
 }
 
 /// A client of a [`Cluster`].
@@ -81,6 +86,16 @@ impl Cluster {
     /// From now on operations wait for [`Cluster::release`], or take effect at once.
     pub fn set_holding(&self, holds: bool) {
         self.0.lock().holds = holds;
+    }
+
+    /// From now on the answers of held operations come with a release of their own.
+    pub fn set_late_answers(&self, late: bool) {
+        self.0.lock().late_answers = late;
+    }
+
+    /// From now on no client can be fenced: the monitors do not answer.
+    pub fn set_fencing_fails(&self, fails: bool) {
+        self.0.lock().fencing_fails = fails;
     }
 
     /// Limits the bytes of all objects together.
@@ -113,7 +128,7 @@ impl Cluster {
         self.0.lock().held.len()
     }
 
-    /// Lets a held operation take effect, and answers it; `which` chooses among those that may be next. False if none
+    /// Lets a held operation take effect, or its answer arrive; `which` chooses among those that may be next. False if none
     /// is held.
     pub fn release(&self, which: usize) -> bool {
         let (done, outcome) = {
@@ -124,21 +139,40 @@ impl Cluster {
             };
             let ready: Vec<usize> = (0..state.held.len()).filter(first).collect();
             let Some(at) = ready.get(which % ready.len().max(1)) else { return false };
-            let held = state.held.remove(*at);
-            let outcome = state.operate(&held.client, &held.name, &held.operation);
-            (held.done, outcome)
+            let mut held = state.held.remove(*at);
+            match held.outcome.take() {
+                Some(outcome) => (held.done, outcome),
+                None => {
+                    let outcome = state.operate(&held.client, &held.name, &held.operation);
+                    if state.late_answers {
+                        held.outcome = Some(outcome);
+                        state.held.insert(*at, held);
+                        return true;
+                    }
+                    (held.done, outcome)
+                }
+            }
         };
         done(Ok(outcome));
         true
     }
 
-    /// Forgets the held operations of a client for which `keep` is false: they never take effect.
+    /// Nobody waits for the held operations of a client any more, as it is gone. Those for which `keep` is false never take
+    /// effect.
     pub fn forget(&self, instance: &str, mut keep: impl FnMut() -> bool) {
+        // Dropped without the lock: whatever waits for an answer runs when it is dropped.
+        let mut answers: Vec<Done<Outcome<()>>> = Vec::new();
         let forgotten: Vec<Held> = {
             let mut state = self.0.lock();
-            state.held.extract_if(.., |held| held.client == instance && !keep()).collect()
+            let of = |held: &Held| held.client == instance;
+            let forgotten = state.held.extract_if(.., |held| of(held) && (held.outcome.is_some() || !keep()));
+            let forgotten = forgotten.collect();
+            for held in state.held.iter_mut().filter(|held| of(held)) {
+                answers.push(std::mem::replace(&mut held.done, Box::new(drop)));
+            }
+            forgotten
         };
-        drop(forgotten);
+        drop((forgotten, answers));
     }
 }
 
@@ -222,7 +256,7 @@ impl Objects for Client {
         }
         let (done, answer) = wait();
         let (client, name) = (self.instance.clone(), name.clone());
-        state.held.push(Held { client, name, operation, done });
+        state.held.push(Held { client, name, operation, done, outcome: None });
         Box::pin(async move {
             match answer.await {
                 Ok(outcome) => outcome,
@@ -267,7 +301,14 @@ impl Objects for Client {
     }
 
     fn fence(&self, instance: &str) -> BoxFuture<'static, Outcome<()>> {
-        self.cluster.0.lock().fenced.insert(instance.into());
-        Box::pin(std::future::ready(Ok(())))
+        let mut state = self.cluster.0.lock();
+        let outcome = match state.fencing_fails {
+            true => Err(ObjectError::Failed("the monitors do not answer".into())),
+            false => {
+                state.fenced.insert(instance.into());
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(outcome))
     }
 }

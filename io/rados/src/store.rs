@@ -29,6 +29,9 @@ const SUPERBLOCK_BYTES: u32 = 16 << 20;
 const RESERVE_PERCENT: u64 = 2;
 const RESERVE_SEGMENTS: u64 = 64;
 
+/// Claims of an opening that chooses its epoch itself.
+const MAX_CLAIMS: usize = 5;
+
 /// The array grows when it can have more segments by this part of those that it has.
 const GROWTH_STEP_DIVISOR: u32 = 64;
 
@@ -246,11 +249,19 @@ impl Store {
         let mut takeover = Takeover { objects: &objects, domain: open.domain, epoch: 0, keyring: &keyring };
         let before = takeover.newest_superblock().await?;
         check_alignment(&*objects, &before.layout)?;
-        takeover.epoch = match open.epoch {
-            Some(epoch) => epoch,
-            None => 1 + highest_owner(&objects, open.domain).await?.max(before.epoch),
+        let mut attempts = 0;
+        let newest = loop {
+            takeover.epoch = match open.epoch {
+                Some(epoch) => epoch,
+                None => 1 + highest_owner(&objects, open.domain).await?.max(before.epoch),
+            };
+            attempts += 1;
+            match takeover.claim().await {
+                // The claim of an owner that is gone came late, with the epoch that this one had chosen.
+                Err(Error::Fenced { .. }) if open.epoch.is_none() && attempts < MAX_CLAIMS => {}
+                outcome => break outcome?,
+            }
         };
-        let newest = takeover.claim().await?;
         let listed = objects.list(Pool::Data).await;
         let listed = listed.map_err(|error| Error::Drive { what: format!("listing objects: {error}") })?;
         let epoch = takeover.epoch;
@@ -587,12 +598,15 @@ impl Shelf for Store {
         batch_bytes(head, body)
     }
 
+    /// Hosts have what the pool has space for. What was acknowledged must still get to its place when others have filled the
+    /// pool, and cleaning must go on to free space: these have the reserve, besides.
     fn room(&self) -> Room {
-        let room = match self.0.segments.is_full() {
+        let protected = match self.0.segments.is_full() {
             true => 0,
             false => u32::try_from(self.0.room.load(Ordering::Relaxed)).unwrap_or(u32::MAX),
         };
-        Room { protected: room, any: room }
+        let reserve = u32::try_from(self.0.reserve_segments).unwrap_or(u32::MAX);
+        Room { protected, any: protected.saturating_add(reserve) }
     }
 
     fn append(&self, head: Bytes, body: Vec<Bytes>, done: Done<JournalPos>) {

@@ -3,7 +3,7 @@
 
 use super::{Ground, call, conformance, damage, manage, now, opening, small};
 use bytes::Bytes;
-use rados::objects::{Name, ObjectError, Operation, Pool, Step};
+use rados::objects::{Name, ObjectError, Objects, Operation, Pool, Step};
 use rados::{Client, FormatOptions, Place, Store};
 use shelf::{AlignedBuf, Error, JournalPos, SegmentId, Shelf, Wait, wait};
 use std::collections::VecDeque;
@@ -191,7 +191,7 @@ fn real_full_pool_refuses_room_and_takes_what_was_promised() {
             written += 1;
         }
         now(store.measure());
-        store.room().any == 0
+        store.room().protected == 0
     });
     // What was promised goes on: segments, journal and removals.
     for index in 0..4 {
@@ -204,7 +204,7 @@ fn real_full_pool_refuses_room_and_takes_what_was_promised() {
     (0..12).for_each(|segment| store.discard(SegmentId(segment)));
     until("removals make room", || {
         now(store.measure());
-        store.room().any > 0
+        store.room().protected > 0
     });
     ceph(&["osd", "pool", "set-quota", "small", "max_bytes", "0"]);
 }
@@ -227,6 +227,50 @@ fn real_mistakes_are_named() {
         let refused = Client::connect(place).err().unwrap().to_string();
         assert!(refused.contains(word), "{refused}");
     }
+}
+
+/// The capabilities in docs/operating/ceph.md are enough, and give no access to other pools.
+#[test]
+#[ignore = "needs a Ceph cluster: cargo xtask rados"]
+fn real_capabilities_suffice() {
+    let folder = std::env::temp_dir().join(namespace());
+    std::fs::create_dir_all(&folder).unwrap();
+    let (keyring, own) = (folder.join("keyring"), folder.join("ceph.conf"));
+    let keyring = keyring.display().to_string();
+    let monitor = "allow r, allow command \"osd blocklist\"";
+    let pools = "allow rwx pool=meta, allow rwx pool=erasure";
+    ceph(&["auth", "get-or-create", "client.ashlar", "mon", monitor, "osd", pools, "-o", &keyring]);
+    let whole = std::fs::read_to_string(conf()).unwrap();
+    std::fs::write(&own, format!("{whole}\n[client.ashlar]\nkeyring = {keyring}\n")).unwrap();
+    let place = |data: &str, namespace: &str| Place {
+        conf: own.display().to_string(),
+        id: "ashlar".into(),
+        meta: "meta".into(),
+        data: data.into(),
+        namespace: namespace.into(),
+    };
+    let name = namespace();
+    let former = Client::connect(place("erasure", &name)).unwrap();
+    let store = now(Store::format(former.clone(), small(), opening(1, false))).unwrap();
+    now(append(&store, 1)).unwrap();
+    let client = Client::connect(place("erasure", &name)).unwrap();
+    let store = now(Store::open(client.clone(), opening(2, false))).unwrap();
+    assert_eq!(call(|done| store.recover(JournalPos(1), done)).unwrap().len(), 1);
+    now(store.measure());
+    assert!(store.room().protected > 0, "it learns how full the pool is");
+    now(client.fence(&former.instance())).unwrap();
+    let object = Name { pool: Pool::Meta, name: "super.0000.0".into() };
+    until("the former client is refused", || {
+        let step = vec![Step::Set("late", "1".into())];
+        now(former.operate(&object, Operation { steps: step, force: false })) == Err(ObjectError::Blocklisted)
+    });
+    let other = Client::connect(place("small", &name)).unwrap();
+    let refused =
+        now(other.read(&Name { pool: Pool::Data, name: "x".into() }, 0, 1)).unwrap_err().to_string();
+    assert!(refused.contains("allow rwx pool=small"), "{refused}");
+    let unknown = Client::connect(Place { id: "nobody".into(), ..place("erasure", &name) });
+    assert!(unknown.err().unwrap().to_string().contains("client.nobody"));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// A client that is dropped while it has operations under way, from any thread.
