@@ -132,7 +132,7 @@ func TestASoftQuotaOfARealArrayIsAnEventAndARedAlarmThatIsClearedAgain(t *testin
 	}
 }
 
-func TestAnAlertIsPassedOnToTheDatastoresThatItConcerns(t *testing.T) {
+func TestAnAlertReachesTheDatastoresThatItConcerns(t *testing.T) {
 	at, w, limited := start(t)
 	stores, err := (&datastore.Manager{VCenter: at.Client, Array: at.Array.API}).List(t.Context(), false)
 	if err != nil {
