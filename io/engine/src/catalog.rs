@@ -10,6 +10,7 @@ use crate::policy::Policy;
 use block::{DiskId, Geometry};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,9 +254,14 @@ impl Catalog {
     }
 
     /// The same, for an opening: impossible values are findings, and are replaced by possible ones.
-    pub fn decode_reporting(bytes: &[u8], findings: &mut Findings) -> block::Result<Self> {
+    pub fn decode_reporting(
+        bytes: &[u8],
+        place: impl Display,
+        findings: &mut Findings,
+    ) -> block::Result<Self> {
         let mut notes = Vec::new();
-        let catalog = Self::decode_with_notes(bytes, &mut notes).map_err(crate::error::damaged)?;
+        let catalog = Self::decode_with_notes(bytes, &mut notes)
+            .map_err(|why| crate::error::unusable(format_args!("{why} at {place}")))?;
         notes.into_iter().try_for_each(|note| findings.fatal(note))?;
         Ok(catalog)
     }

@@ -7,7 +7,7 @@ use crate::codec::Malformed;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::entry::{BLOCK, SlotId};
-use crate::error::{damaged, failed};
+use crate::error::{failed, unusable};
 use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, MAX_FRAMES};
 use crate::inconsistency::Findings;
@@ -66,29 +66,30 @@ impl Engine {
             Some(superblock) => superblock,
             None => format(&shelf, &options).await?,
         };
-        let version = Payload::version(&superblock.payload).map_err(damaged)?;
+        let malformed = |why: Malformed| unusable(format_args!("{why}, of which all copies are the same"));
+        let version = Payload::version(&superblock.payload).map_err(malformed)?;
         if version != VERSION {
             let needs = if version > VERSION { "a newer" } else { "an older" };
             return Err(Error::Stopped(format!(
                 "the drives are in format {version}, which takes {needs} program: this one knows format {VERSION} alone"
             )));
         }
-        let payload = Payload::decode(&superblock.payload).map_err(damaged)?;
+        let payload = Payload::decode(&superblock.payload).map_err(malformed)?;
         let (done, batches) = wait();
         shelf.recover(superblock.journal_from, done);
         let batches = batches.await.map_err(failed)?;
         let first = superblock.journal_from.0;
         let numbered = batches.iter().zip(first..);
         if numbered.clone().any(|(batch, expected)| batch.pos.0 != expected) {
-            return Err(damaged(Malformed("journal: a batch is missing")));
+            return Err(unusable(format_args!("journal: not every batch from {first} on is there")));
         }
         let next = first.saturating_add(batches.len() as u64);
         if first == 0 || next > MAX_BATCHES {
-            return Err(Error::Stopped(format!("superblock: journal batch {first} can't be the first one")));
+            return Err(unusable(format_args!("superblock: journal batch {first} can't be the first one")));
         }
         if !(first..=next).contains(&payload.replay_from) {
             // Where replay has to begin is unknown.
-            return Err(Error::Stopped(format!(
+            return Err(unusable(format_args!(
                 "superblock: the journal is to be applied from batch {} on, but has batches {first} to {}",
                 payload.replay_from,
                 next - 1
@@ -114,7 +115,7 @@ async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Supe
     let (done, batches) = wait();
     shelf.recover(JournalPos(1), done);
     if !batches.await.map_err(failed)?.is_empty() {
-        return Err(damaged(Malformed("journal: there are batches, but no superblock")));
+        return Err(unusable("journal: there are batches, but no superblock"));
     }
     let payload = Payload { key: options.seed, replay_from: 1, root: Vec::new() };
     let superblock = Superblock { journal_from: JournalPos(1), payload: payload.encode().into() };
@@ -122,6 +123,11 @@ async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Supe
     shelf.write_superblock(superblock.clone(), done);
     written.await.map_err(failed)?;
     Ok(superblock)
+}
+
+/// Where the parts of an object lie.
+fn places(parts: &[Location]) -> String {
+    parts.iter().map(Location::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// The pages of batches, by slot.
@@ -269,9 +275,10 @@ impl Core {
             return Ok(Vec::new());
         }
         let bytes = self.read_parts(ObjectKind::Root, &payload.root).await?;
-        let mut root = Root::decode(&bytes).map_err(damaged)?;
+        let malformed = |why| unusable(format_args!("{why} at {}", places(&payload.root)));
+        let mut root = Root::decode(&bytes).map_err(malformed)?;
         let catalog = self.read_parts(ObjectKind::Catalog, &root.catalog).await?;
-        let catalog = Catalog::decode_reporting(&catalog, findings)?;
+        let catalog = Catalog::decode_reporting(&catalog, places(&root.catalog), findings)?;
         let (maps, tables) = (ObjectKind::MapIndex, ObjectKind::TableIndex);
         let map_chunks = self.read_chunks(maps, &root.map_chunks, findings).await?;
         let table_chunks = self.read_chunks(tables, &root.table_chunks, findings).await?;
@@ -344,7 +351,7 @@ impl Core {
         for (number, location) in (0..).zip(locations) {
             let part = self.read_metadata(kind, number, *location).await;
             bytes.extend_from_slice(
-                &part.map_err(|why| Error::Stopped(format!("part {number} of the {kind:?}: {why}")))?,
+                &part.map_err(|why| unusable(format_args!("part {number} of the {kind:?}: {why}")))?,
             );
         }
         Ok(bytes)

@@ -4,7 +4,7 @@
 
 use super::fields::{self, Field};
 use crate::entry::BLOCK;
-use crate::error::{damaged, failed};
+use crate::error::{failed, unusable};
 use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, TablePage};
 use crate::log::Log;
@@ -93,7 +93,7 @@ impl Media {
         let (done, batches) = wait();
         shelf.recover(superblock.journal_from, done);
         let batches = batches.await.map_err(failed)?;
-        let payload = Payload::decode(&superblock.payload).map_err(damaged)?;
+        let payload = Payload::decode(&superblock.payload).map_err(unusable)?;
         let mut media = Self {
             log: Log::new(shelf.clone()),
             shelf,
@@ -108,13 +108,13 @@ impl Media {
             written: Vec::new(),
         };
         let root = media.parts(ObjectKind::Root, &media.payload.root).await?;
-        media.root = Root::decode(&root).map_err(damaged)?;
+        media.root = Root::decode(&root).map_err(unusable)?;
         for (kind, chunks) in [
             (ObjectKind::MapIndex, media.root.map_chunks.clone()),
             (ObjectKind::TableIndex, media.root.table_chunks.clone()),
         ] {
             for (number, location) in chunks {
-                let chunk = Chunk::decode(&media.object(kind, number, location).await?).map_err(damaged)?;
+                let chunk = Chunk::decode(&media.object(kind, number, location).await?).map_err(unusable)?;
                 let chunks = if kind == ObjectKind::MapIndex { &mut media.maps } else { &mut media.tables };
                 chunks.insert(number, (location, chunk));
             }
@@ -131,7 +131,7 @@ impl Media {
 
     async fn object(&self, kind: ObjectKind, number: u64, location: Location) -> Result<Bytes> {
         let object = self.log.read(location).await.map_err(failed)?;
-        frame::payload(&object, kind, number).map_err(damaged)
+        frame::payload(&object, kind, number).map_err(unusable)
     }
 
     async fn parts(&self, kind: ObjectKind, locations: &[Location]) -> Result<Vec<u8>> {
@@ -200,7 +200,7 @@ impl Media {
             Target::Superblock => {
                 let whole = self.payload.encode();
                 let (front, rest) = whole.split_at(44);
-                let mut changed = fields::of_superblock(rest).map_err(damaged)?;
+                let mut changed = fields::of_superblock(rest).map_err(unusable)?;
                 let what = change_fields(&mut changed, &[self.journal_from.0], pick);
                 self.superblock = Some([front, &fields::bytes_of(&changed)].concat());
                 Ok(what)
@@ -240,7 +240,7 @@ impl Media {
     }
 
     fn changed(&self, kind: ObjectKind, payload: Vec<u8>, pick: Pick<'_>) -> Result<(String, Vec<u8>)> {
-        let mut changed = fields::of_object(kind, &payload).map_err(damaged)?;
+        let mut changed = fields::of_object(kind, &payload).map_err(unusable)?;
         let what = change_fields(&mut changed, &self.pool(), pick);
         Ok((what, fields::bytes_of(&changed)))
     }
@@ -282,11 +282,11 @@ impl Media {
         }
         let (number, location) = pages[pick(pages.len() as u64) as usize];
         let payload = self.object(ObjectKind::Table, number, location).await?;
-        let mut page = TablePage::decode(&payload).map_err(damaged)?;
+        let mut page = TablePage::decode(&payload).map_err(unusable)?;
         let frames: Vec<_> = page.iter().map(|(index, frame)| (index, frame.clone())).collect();
         let (index, mut frame) = frames[pick(frames.len() as u64) as usize].clone();
         let object = self.log.read(frame.location).await.map_err(failed)?;
-        let header = frame::verify(&object).map_err(damaged)?;
+        let header = frame::verify(&object).map_err(unusable)?;
         let (mut how, mut name) = ([object[9], object[10], object[11]], header.number);
         let at = pick(4);
         match at {
@@ -313,7 +313,7 @@ impl Media {
         }
         let batch = self.batches[pick(self.batches.len() as u64) as usize].clone();
         let last = self.batches.last().map_or(0, |batch| batch.pos.0);
-        let mut changed = fields::of_records(&batch.head).map_err(damaged)?;
+        let mut changed = fields::of_records(&batch.head).map_err(unusable)?;
         let what = change_fields(&mut changed, &self.pool(), pick);
         let mut head = vec![0; record::FRONT];
         head.extend_from_slice(&fields::bytes_of(&changed));

@@ -5,7 +5,7 @@ use crate::support::inconsistent::{Model, array, bounds, read_all, use_all};
 use crate::support::{Dice, MemShelf, World};
 use engine::Engine;
 use engine::media::{TARGETS, Target, tamper};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -180,4 +180,27 @@ fn what_is_written_anew_as_it_was_is_in_order() {
     let seen = read_all(&mut world, &model);
     assert_eq!((seen.lost, seen.defects), (0, Vec::new()));
     world.check();
+}
+
+/// What begins recovery has no other copy: an opening that it ends says what and where it is, and what to do.
+#[test]
+fn a_refusal_says_what_is_wrong_where_and_what_to_do() {
+    let (shelf, _) = array(7);
+    let mut refused = BTreeSet::new();
+    for seed in 0..150 {
+        let target = [Target::Superblock, Target::Root, Target::Catalog][seed as usize % 3];
+        let (changed, what) = tampered(&shelf, target, &mut Dice::new(seed));
+        let Err(error) = World::try_open(changed, bounds()) else { continue };
+        let text = error.to_string();
+        let named = ["superblock", "Root", "root at", "Catalog", "catalog", "Index", "volume"];
+        assert!(named.iter().any(|name| text.contains(name)), "{what}: {text}");
+        let advice = ["connect them and start again", "`ashlard check --repair`"];
+        assert!(advice.iter().any(|advice| text.contains(advice)), "{what}: {text}");
+        if let Some(malformed) = text.strip_prefix("stopped: malformed ") {
+            let place = ["superblock, of which all copies are the same", "at segment "];
+            assert!(place.iter().any(|place| malformed.contains(place)), "{what}: {text}");
+            refused.insert(malformed.split([',', ' ']).next().map(str::to_owned));
+        }
+    }
+    assert_eq!(refused.len(), 3, "{refused:?}");
 }
