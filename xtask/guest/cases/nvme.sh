@@ -58,7 +58,7 @@ say "namespaces come, grow and go"
 ask cli volume connect late --host nvme --lun 20 >/dev/null
 until_true 30 has 21
 late=$(namespace 21)
-ask cli volume resize late 128MiB >/dev/null
+ask cli volume resize late --size 128MiB >/dev/null
 until_true 30 test "$(blockdev --getsize64 "$late")" = $((128 << 20))
 ask cli volume disconnect late --host nvme >/dev/null
 until_true 30 lacks 21
