@@ -1,6 +1,7 @@
 //! Worlds of the whole array: volumes on the engine on the store.
 
 mod drive_changes;
+mod pool;
 mod pressure;
 
 use crate::bounds::{self, Bounds};
@@ -13,9 +14,13 @@ use block::workload::{Mix, Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use drive_changes::Roster;
 use engine::{Engine, Options, Rest};
+use pool::Owners;
 use pressure::Pressure;
+use rados::Store;
+use rados::memory::Cluster;
 use raid::geometry::Geometry as Plan;
 use raid::{DriveShelf, FormatOptions, Opening, Sizes};
+use shelf::Shelf;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Poll;
@@ -93,6 +98,7 @@ impl Scenario {
             World::LostWrites => {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
+            World::Rados => scenario.crashes += 2,
             World::Shelf | World::Array | World::Retention => {}
         }
         scenario
@@ -130,7 +136,10 @@ struct UnderWay {
 /// The array between two crashes.
 struct Incarnation {
     engine: Arc<Engine>,
-    shelf: Arc<DriveShelf>,
+    /// The store, where it is on drives.
+    shelf: Option<Arc<DriveShelf>>,
+    /// The store, where it is in RADOS.
+    rados: Option<Arc<Store>>,
     /// A change of the drives that is under way.
     change: Option<drive_changes::Change>,
     /// Fewest drives that could fail without data loss since the opening.
@@ -140,9 +149,16 @@ struct Incarnation {
     fresh: bool,
 }
 
+impl Incarnation {
+    fn drives(&self) -> &Arc<DriveShelf> {
+        self.shelf.as_ref().expect("a world over drives")
+    }
+}
+
 struct Run {
     scenario: Scenario,
     machine: Machine,
+    owners: Owners,
     history: History,
     workload: Workload,
     random: Random,
@@ -179,6 +195,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     let first_faulty = if world == World::LostWrites { random.below(scenario.drives) } else { 0 };
     let mut run = Run {
         machine: Machine::new(seed, drives.clone()),
+        owners: Owners::default(),
         history: History::new(std::env::var_os("SIM_TRACE").is_some()),
         workload: Workload::new(seed, scenario.mix),
         random,
@@ -192,6 +209,9 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         scenario,
     };
     run.machine.reach = run.scenario.reach;
+    if world == World::Rados {
+        pool::install(&mut run);
+    }
     while run.report.crashes < run.scenario.crashes {
         let far = run.far();
         run.machine.crash_after(1 + run.random.below(far));
@@ -201,7 +221,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
             run.work(&mut incarnation, u64::MAX)?;
             run.abandon(incarnation);
         }
-        run.machine.crash();
+        run.end_of_life();
         run.report.crashes += 1;
         run.machine.drives.note(run.history.open());
         run.change_roster();
@@ -213,7 +233,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     }
     run.last_incarnation()?;
     (run.report.requests, run.report.trace, run.report.write_faults) =
-        (drives.completed(), drives.trace(), drives.faulty_writes());
+        (run.machine.completed(), drives.trace(), drives.faulty_writes());
     Ok(run.report)
 }
 
@@ -232,6 +252,27 @@ impl Run {
     /// Starts the array on the drives and compares its contents with the history; `None` if the machine must crash
     /// before.
     fn boot(&mut self) -> Result<Option<Incarnation>, String> {
+        match self.machine.cluster.clone() {
+            Some(cluster) => self.boot_rados(&cluster),
+            None => self.boot_drives(),
+        }
+    }
+
+    fn boot_rados(&mut self, cluster: &Cluster) -> Result<Option<Incarnation>, String> {
+        let Some(store) = self.open_rados(cluster)? else { return Ok(None) };
+        let Some(engine) = self.open_engine(store.clone())? else { return Ok(None) };
+        self.watch_pool(cluster, &store, &engine);
+        let tolerates = shelf::pool::Pool::status(&*store).tolerates;
+        let (shelf, rados, under_way) = (None, Some(store), Vec::new());
+        self.begin(Incarnation { engine, shelf, rados, change: None, tolerates, under_way, fresh: true })
+    }
+
+    fn open_engine(&mut self, shelf: Arc<dyn Shelf>) -> Result<Option<Arc<Engine>>, String> {
+        let opened = self.machine.finish(Engine::open(shelf, self.scenario.options.clone()))?;
+        opened.transpose().map_err(|cause| format!("opening the engine: {cause}"))
+    }
+
+    fn boot_drives(&mut self) -> Result<Option<Incarnation>, String> {
         let handles = self.machine.drives.handles();
         let handles: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
         // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
@@ -255,9 +296,7 @@ impl Run {
             self.machine.clock = Some(Box::new(move |now| shelf.tick(now)));
         }
         let tolerates = shelf.status().tolerates;
-        let open = Engine::open(shelf.clone(), self.scenario.options.clone());
-        let Some(engine) = self.machine.finish(open)? else { return Ok(None) };
-        let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
+        let Some(engine) = self.open_engine(shelf.clone())? else { return Ok(None) };
         if self.scenario.ticks {
             let (shelf, engine) = (shelf.clone(), engine.clone());
             self.machine.clock = Some(Box::new(move |now| {
@@ -265,8 +304,12 @@ impl Run {
                 engine.watch_drives();
             }));
         }
-        let mut incarnation =
-            Incarnation { engine, shelf, change: None, tolerates, under_way: Vec::new(), fresh: true };
+        let (shelf, rados, under_way) = (Some(shelf), None, Vec::new());
+        self.begin(Incarnation { engine, shelf, rados, change: None, tolerates, under_way, fresh: true })
+    }
+
+    /// Compares everything, and starts the background.
+    fn begin(&mut self, mut incarnation: Incarnation) -> Result<Option<Incarnation>, String> {
         self.unreadable.clear();
         if !self.compare(&mut incarnation)? || !self.check(&incarnation)? {
             return Ok(None);
@@ -416,6 +459,9 @@ impl Run {
             if self.scenario.world == World::DriveFailures && self.random.chance(1) && self.random.chance(20)
             {
                 self.fail();
+            }
+            if self.scenario.world == World::Rados && self.random.below(2000) == 0 {
+                self.change_pool(incarnation);
             }
             if incarnation.under_way.len() < self.scenario.at_once && self.random.chance(30) {
                 asked += u64::from(self.ask_something(incarnation));
@@ -568,6 +614,7 @@ impl Run {
     fn judge(&mut self, answer: &block::Result) -> Result<(), String> {
         match (answer, self.scenario.world) {
             (Err(Error::NoSpace), World::OutOfSpace | World::DriveChanges) => {}
+            (Err(Error::NoSpace), World::Rados) if self.owners.was_full => {}
             (Err(Error::Stopped(_) | Error::Medium { .. }), World::DriveFailures) => {}
             (
                 Err(cause @ (Error::NoSpace | Error::Stopped(_) | Error::Medium { .. } | Error::NotReady)),

@@ -33,6 +33,11 @@
 //!
 //! Not in the model: a write that reaches another drive; two owners that write the same drive at the same time.
 //!
+//! In the world `rados` the store is objects in a model of RADOS ([`rados::memory`]): operations on different objects take
+//! effect in any order, and answers come later. After a crash each operation under way takes effect at any later moment, or
+//! never. Instead of a crash another owner may take over while the older one goes on with everything that it does in the
+//! background, with or without being put on the blocklist. The pool gets full, and is emptied.
+//!
 //! # Limits and scheduling
 //!
 //! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
@@ -79,6 +84,8 @@ pub enum World {
     LostWrites,
     /// The array nearly full, with drives that are added, drained, replaced and lost.
     DriveChanges,
+    /// The array on objects in RADOS, with crashes, and owners that go on after another has taken over.
+    Rados,
 }
 
 /// The names of a world.
@@ -94,7 +101,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 8] = [
+const NAMES: [Names; 9] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -122,6 +129,12 @@ const NAMES: [Names; 8] = [
         "drive-changes",
         "drive-changes",
         "volumes under crashes on a nearly full array whose drives are added, drained, replaced and lost",
+    ),
+    names(
+        World::Rados,
+        "rados",
+        "rados",
+        "volumes on objects in RADOS, under crashes, full pools, and owners that go on after a takeover",
     ),
 ];
 

@@ -5,6 +5,7 @@
 use crate::drives::Drives;
 use crate::executor::{Executor, TaskId};
 use block::workload::Random;
+use rados::memory::Cluster;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,10 @@ const MAX_WAITS: u32 = 40;
 pub struct Machine {
     /// What survives a crash.
     pub drives: Arc<Drives>,
+    /// What survives a crash in the world over RADOS, where there are no drives.
+    pub cluster: Option<Cluster>,
+    /// Operations of the cluster that took effect or were answered.
+    released: u64,
     /// What does not.
     pub executor: Executor,
     /// The order of everything.
@@ -58,6 +63,8 @@ impl Machine {
         let random = Random::new(seed ^ 0x6d61_6368);
         Self {
             drives,
+            cluster: None,
+            released: 0,
             executor: Executor::default(),
             random,
             reach: 0,
@@ -67,14 +74,24 @@ impl Machine {
         }
     }
 
-    /// Cuts the power after `requests` more drive requests.
+    /// Requests of drives, or operations of the cluster, that have completed.
+    pub fn completed(&self) -> u64 {
+        self.drives.completed() + self.released
+    }
+
+    /// Cuts the power after this many more requests.
     pub fn crash_after(&mut self, requests: u64) {
-        self.crash_at = self.drives.completed() + requests;
+        self.crash_at = self.completed() + requests;
+    }
+
+    /// Does not crash any more until [`Machine::crash_after`].
+    pub fn go_on(&mut self) {
+        self.crash_at = u64::MAX;
     }
 
     /// True when it is time for [`Machine::crash`].
     pub fn must_crash(&self) -> bool {
-        self.drives.completed() >= self.crash_at
+        self.completed() >= self.crash_at
     }
 
     /// Cuts the power: tasks are dropped, and drives keep their durable contents.
@@ -112,7 +129,8 @@ impl Machine {
         if self.steps > MAX_STEPS {
             return Err("it loops forever".into());
         }
-        let (mut tasks, requests) = (self.executor.ready(), self.drives.pending());
+        let held = self.cluster.as_ref().map_or(0, Cluster::held);
+        let (mut tasks, requests) = (self.executor.ready(), self.drives.pending() + held);
         if tasks == 0 && requests == 0 && self.executor.is_holding() {
             self.executor.release_background();
             tasks = self.executor.ready();
@@ -125,8 +143,16 @@ impl Machine {
             Ok(self.executor.step(&mut self.random))
         } else {
             self.executor.pass();
-            Ok(self.drives.step())
+            Ok(self.step_storage())
         }
+    }
+
+    fn step_storage(&mut self) -> bool {
+        let Some(cluster) = &self.cluster else { return self.drives.step() };
+        let which = self.random.below(1 << 16);
+        self.drives.note(which);
+        self.released += 1;
+        cluster.release(which as usize)
     }
 
     /// Runs a future to its end; `None` if the machine must crash before.

@@ -95,7 +95,7 @@ fn a_failure_prints_the_command_that_reproduces_it() {
 
 #[test]
 fn worlds_have_their_names_and_those_of_older_seeds() {
-    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies", "drive-changes"];
+    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies", "drive-changes", "rados"];
     assert!(World::all().eq(old.iter().filter_map(|name| World::by_name(name))));
     assert!(World::all().all(|world| World::by_name(world.name()) == Some(world)));
 }

@@ -74,7 +74,7 @@ const ALLOWED: &[Edges] = &[
     ),
     edges("bench", &["block", "engine", "raid", "rig", "shelf"], &[]),
     edges("fuzz", &["block", "engine", "export", "iscsi", "nvmf", "raid", "scsi", "shelf", "transport"], &[]),
-    edges("sim", &["block", "engine", "raid", "shelf"], &[]),
+    edges("sim", &["block", "engine", "rados", "raid", "shelf"], &[]),
     edges("lab", &[], &[]),
     edges("xtask", &["lab"], &[]),
 ];

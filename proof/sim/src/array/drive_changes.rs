@@ -62,7 +62,7 @@ impl Run {
         if self.scenario.world != World::DriveChanges {
             return;
         }
-        let status = incarnation.shelf.status();
+        let status = incarnation.drives().status();
         let members = status.drives.iter().filter_map(|drive| number(drive.name.as_deref()?));
         let members: BTreeSet<usize> = members.collect();
         let strays: Vec<usize> = self.roster.given().filter(|drive| !members.contains(drive)).collect();
@@ -79,9 +79,9 @@ impl Run {
         if self.random.below(1500) > 0 {
             return Ok(());
         }
-        let status = incarnation.shelf.status();
+        let status = incarnation.drives().status();
         incarnation.tolerates = incarnation.tolerates.min(status.tolerates);
-        let shelf = incarnation.shelf.clone();
+        let shelf = incarnation.drives().clone();
         let one = self.random.below(status.drives.len() as u64) as usize;
         let (slot, state) = (status.drives[one].slot, status.drives[one].state);
         let kind = self.random.below(8);
