@@ -196,7 +196,7 @@ test("an array that goes away says so, and the page goes on when it is back", as
 
 test("drives are shown, scrubbed and added; what takes long is a job", async ({ array, open, page }) => {
   await open("/drives");
-  await expect(page.getByRole("img", { name: /^Slot \d+: in use/ })).toHaveCount(6);
+  await expect(page.getByRole("img", { name: /^Slot \d+: online/ })).toHaveCount(6);
   await expect(page.getByText("Any 2 drives may fail without data loss.")).toBeVisible();
   await page.getByRole("button", { name: "Scrub now" }).click();
   await expect(page.getByText("nothing wrong")).toBeVisible();
@@ -210,7 +210,7 @@ test("drives are shown, scrubbed and added; what takes long is a job", async ({ 
   await expect(add.getByRole("alert")).toBeVisible();
   await add.getByRole("textbox", { name: "Device" }).fill(path);
   await add.getByRole("button", { name: "Add" }).click();
-  await expect(page.getByRole("img", { name: /^Slot \d+: in use/ })).toHaveCount(7);
+  await expect(page.getByRole("img", { name: /^Slot \d+: online/ })).toHaveCount(7);
   await page.getByRole("link", { name: "Jobs", exact: true }).click();
   await expect(page.getByRole("table", { name: "Jobs" }).getByRole("row", { name: /scrub|verif/i })).toBeVisible();
 });

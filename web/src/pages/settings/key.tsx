@@ -87,8 +87,8 @@ function ChangeFile({ opened, onClose }: Props) {
   );
 }
 
-function ChangeKey({ lock, opened, onClose }: Props & { lock: Encryption }) {
-  const words = lock === "passphrase";
+function ChangeKey({ source, opened, onClose }: Props & { source: Encryption }) {
+  const words = source === "passphrase";
   const form = useForm({
     initialValues: { key: "", again: "" },
     validate: {
@@ -108,7 +108,7 @@ function ChangeKey({ lock, opened, onClose }: Props & { lock: Encryption }) {
       {words ? (
         <>
           <PasswordInput label="New passphrase" description="12 characters or more. The next start of the array requires it: update the file given with --passphrase-file." autoComplete="new-password" data-autofocus required {...form.getInputProps("key")} />
-          <PasswordInput label="Repeat password" autoComplete="new-password" required {...form.getInputProps("again")} />
+          <PasswordInput label="Repeat passphrase" autoComplete="new-password" required {...form.getInputProps("again")} />
         </>
       ) : (
         <TextInput label="Unique Identifier" description="Of a new 256-bit AES key on the KMIP server of the array." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("key")} />
