@@ -53,6 +53,18 @@ struct Rounds {
     free: usize,
     /// Rounds in a row that gained no segment.
     fruitless: u32,
+    /// The most segments that could be written when cleaning was given up.
+    room: u32,
+}
+
+impl Rounds {
+    /// Begins again with more room than whenever cleaning was given up: the file systems below have got space back.
+    /// Room that cleaning itself gains and loses does not count, so it ends.
+    fn note_room(&mut self, room: u32, max_fruitless: u32) {
+        if self.fruitless >= max_fruitless && room > self.room {
+            (self.room, self.fruitless) = (room, 0);
+        }
+    }
 }
 
 impl Cleaner {
@@ -117,9 +129,11 @@ impl Cleaner {
             return Ok(Cleaned::Nothing);
         }
         if self.rounds.changes != changes {
-            self.rounds = Rounds { changes, free: appender.free_count(), fruitless: 0 };
+            self.rounds = Rounds { changes, free: appender.free_count(), fruitless: 0, room: now.1.any };
         }
-        if self.rounds.fruitless >= self.core.options.tunables.fruitless_rounds_max {
+        let max_fruitless = self.core.options.tunables.fruitless_rounds_max;
+        self.rounds.note_room(now.1.any, max_fruitless);
+        if self.rounds.fruitless >= max_fruitless {
             self.exhausted = Some(now);
             return Ok(Cleaned::Nothing);
         }
@@ -396,5 +410,22 @@ impl Window {
         let from = at.checked_sub(self.base)? as usize;
         let to = from + len as usize;
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rounds;
+
+    #[test]
+    fn cleaning_begins_again_only_with_more_room_than_ever() {
+        let mut rounds = Rounds { room: 10, ..Rounds::default() };
+        let mut restarts = 0;
+        for room in [10, 9, 10, 11, 11, 8, 11, 12] {
+            rounds.fruitless = 20;
+            rounds.note_room(room, 20);
+            restarts += u32::from(rounds.fruitless == 0);
+        }
+        assert_eq!((restarts, rounds.room), (2, 12));
     }
 }
