@@ -4,7 +4,7 @@ use super::{Incarnation, Run};
 use crate::World;
 use crate::history::Action;
 use block::workload::Random;
-use block::{DiskId, Extent, Geometry, Op};
+use block::{Data, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Options, Tunables};
 
@@ -87,12 +87,26 @@ impl Run {
             }
         }
         let Some((id, geometry)) = self.history.disks().first().copied() else { return Ok(()) };
-        for lba in 0..8 {
-            let data = unique(&mut self.random, 16 * u64::from(geometry.block_bytes));
-            let write = Action::Op(id, Op::Write { lba: lba * 16, data: data.into() });
-            self.perform(incarnation, write).map_err(|cause| {
+        // A small array may have room for fewer writes than eight, also when it is empty.
+        let before = incarnation.engine.space();
+        let writes = |bytes: u64| bytes / (17 * u64::from(geometry.block_bytes));
+        if writes(before.free) == 0 && writes(before.total) > 1 {
+            return Err(format!("an array emptied by unmap has no space: {before:?}"));
+        }
+        for lba in 0..writes(before.free).min(8) {
+            let data: Data = unique(&mut self.random, 16 * u64::from(geometry.block_bytes)).into();
+            let write = |data| Action::Op(id, Op::Write { lba: lba * 16, data });
+            if self.perform(incarnation, write(data.clone())).is_ok() {
+                continue;
+            }
+            // Room under sparse drives counts what was placed since the last look at the file system, and what was discarded
+            // only from the next look on.
+            while self.machine.step()? {}
+            self.machine.wait(0);
+            while self.machine.step()? {}
+            self.perform(incarnation, write(data)).map_err(|cause| {
                 let (space, why) = (incarnation.engine.space(), incarnation.engine.space_refusals());
-                format!("write to an array emptied by unmap: {cause}: {space:?}, {why:?}")
+                format!("write to an array emptied by unmap: {cause}: {space:?} after {before:?}, {why:?}")
             })?;
         }
         Ok(())
