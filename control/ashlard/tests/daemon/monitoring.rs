@@ -89,6 +89,10 @@ fn dashboards_and_rules_use_existing_metrics() {
             "json" => {
                 let board: Value = serde_json::from_str(&text).unwrap();
                 let panels = board["panels"].as_array().unwrap();
+                // Dashboards of logs have queries of another language.
+                if panels.iter().any(|panel| panel["datasource"]["type"] == "loki") {
+                    continue;
+                }
                 assert!(
                     panels.iter().all(|panel| panel["description"].is_string()),
                     "a panel has no description"
