@@ -13,7 +13,7 @@ use crate::FileSystem;
 use crate::geometry::{Geometry, Profile};
 use crate::label::Label;
 use crate::segment_map::Entry;
-use crate::{ALIGN, Drive, Error, Result, wait};
+use crate::{ALIGN, Drive, Error, Result, Shelf, wait};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,6 @@ use std::time::Duration;
 
 /// How often file systems are examined, and waiting writes retried.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-
 /// State of the space below the drives.
 #[derive(Default)]
 pub struct BackingSpace {
@@ -81,6 +80,11 @@ impl DriveShelf {
                     shelf.defer_write(&cause, again);
                 }
                 _ => {
+                    // Where the file systems are the limit, space that was discarded since they were examined counts
+                    // before a host is refused.
+                    if shelf.backing_room().is_some_and(|room| room < shelf.layout().segments) {
+                        shelf.refresh_backing();
+                    }
                     let waiting = shelf.segments.lock().list[segment as usize].allocating.take();
                     waiting.into_iter().flatten().for_each(|next| next(&shelf));
                 }

@@ -94,6 +94,18 @@ fn no_more_is_promised_than_the_file_system_has() {
 }
 
 #[test]
+fn what_was_discarded_is_room_again_before_file_systems_are_examined_at_their_interval() {
+    let rig = Rig::new(32);
+    let shelf = rig.format().unwrap();
+    let room = shelf.room().protected;
+    for segment in (0..shelf.layout().segments).cycle().take(4 * room as usize) {
+        now(write(&shelf, segment)).unwrap();
+        shelf.discard(SegmentId(segment));
+        assert!(shelf.room().protected > 0, "{room} segments, and none in use");
+    }
+}
+
+#[test]
 fn somebody_else_who_fills_the_file_system_makes_writes_wait_and_nothing_else() {
     let mut rig = Rig::new(100);
     let shelf = rig.format().unwrap();

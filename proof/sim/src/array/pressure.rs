@@ -4,7 +4,7 @@ use super::{Incarnation, Run};
 use crate::World;
 use crate::history::Action;
 use block::workload::Random;
-use block::{Data, DiskId, Extent, Geometry, Op};
+use block::{DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Options, Tunables};
 
@@ -94,17 +94,9 @@ impl Run {
             return Err(format!("an array emptied by unmap has no space: {before:?}"));
         }
         for lba in 0..writes(before.free).min(8) {
-            let data: Data = unique(&mut self.random, 16 * u64::from(geometry.block_bytes)).into();
-            let write = |data| Action::Op(id, Op::Write { lba: lba * 16, data });
-            if self.perform(incarnation, write(data.clone())).is_ok() {
-                continue;
-            }
-            // Room under sparse drives counts what was placed since the last look at the file system, and what was discarded
-            // only from the next look on.
-            while self.machine.step()? {}
-            self.machine.wait(0);
-            while self.machine.step()? {}
-            self.perform(incarnation, write(data)).map_err(|cause| {
+            let data = unique(&mut self.random, 16 * u64::from(geometry.block_bytes));
+            let write = Action::Op(id, Op::Write { lba: lba * 16, data: data.into() });
+            self.perform(incarnation, write).map_err(|cause| {
                 let (space, why) = (incarnation.engine.space(), incarnation.engine.space_refusals());
                 format!("write to an array emptied by unmap: {cause}: {space:?} after {before:?}, {why:?}")
             })?;
