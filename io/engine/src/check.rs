@@ -9,11 +9,10 @@ use crate::catalog::VolumeState;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::entry::{BlockId, Entry, Kind, Node, SlotId, decode_node};
-use crate::frame::{self, ObjectKind};
+use crate::frame::ObjectKind;
 use crate::map::Tree;
 use crate::pages::NumberMap;
 use crate::space::{Location, Tally};
-use crate::validate;
 use shelf::join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -203,11 +202,7 @@ impl Core {
         if location.is_none() {
             return Err("it has no location".into());
         }
-        if !validate::is_inside(location, self.log.shelf().layout().segments, self.layout.segment_bytes) {
-            return Err(format!("it lies outside of the log: {location}"));
-        }
-        let object = self.log.read(location).await.map_err(|why| format!("{why} at {location}"))?;
-        frame::payload(&object, kind, number).map_err(|why| format!("{why} at {location}"))
+        self.read_metadata(kind, number, location).await
     }
 
     fn check_node(&self, page: u64, level: u8, node: &Node, on_media: bool, found: &mut Found) {

@@ -44,8 +44,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"ALO1");
 /// table.
 pub const BLOCK_MAX_LOG_BYTES: u64 = (BLOCK + HEADER + 16 + 16) as u64;
 
-/// Upper bound of the bytes of a frame of eight blocks. A segment is full when the next frame does not fit.
-pub const FRAME_MAX_BYTES: u64 = (HEADER + 16) as u64 + 8 * (BLOCK + 16) as u64;
+/// Upper bound of the bytes of a frame. A segment is full when the next frame does not fit.
+pub const FRAME_MAX_BYTES: u64 = (HEADER + 16) as u64 + (BlockId::PER_FRAME * (BLOCK + 16)) as u64;
 
 /// The header of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -357,13 +357,14 @@ impl Core {
         Ok(bytes)
     }
 
-    async fn read_metadata(
+    /// The payload of a metadata object, or why it can't be used.
+    pub async fn read_metadata(
         &self,
         kind: ObjectKind,
         number: u64,
         location: Location,
     ) -> std::result::Result<Bytes, String> {
-        if !validate::is_inside(location, self.layout.segments, self.layout.segment_bytes) {
+        if !self.is_inside(location) {
             return Err(format!("it lies outside of the log: {location}"));
         }
         let object = self.log.read(location).await.map_err(|why| format!("{why} at {location}"))?;

@@ -16,7 +16,6 @@ use crate::page_index::PageInfo;
 use crate::pages::NumberMap;
 use crate::slots::Slot;
 use crate::space::{Location, Tally, Usage};
-use crate::validate;
 use block::{DiskId, Error, Extent, Geometry, Result};
 use shelf::join;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +68,13 @@ struct Walk {
     blocks: NumberMap<u64, u64>,
     slots: BTreeMap<SlotId, u64>,
     defects: Vec<String>,
+}
+
+impl Walk {
+    /// Whether a valid frame has this block.
+    fn is_stored(&self, block: BlockId) -> bool {
+        self.frames.get(&block.frame).is_some_and(|stored| stored >> block.index & 1 == 1)
+    }
 }
 
 /// A page of the frame table with its valid frames.
@@ -138,7 +144,6 @@ impl Core {
         let total = pages.len() as u64;
         for (done, (page, location)) in (0..).zip(pages) {
             progress(Progress { phase: "frames, by pages of the frame table,", done, total });
-            let (segments, bytes) = (self.layout.segments, self.layout.segment_bytes);
             let body = match self.read_table(page, location).await {
                 Ok(body) => body,
                 Err(why) => {
@@ -153,7 +158,7 @@ impl Core {
             for group in frames.chunks(self.options.tunables.reads_in_flight) {
                 let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
                 for (outcome, (number, frame)) in join(checks).await.into_iter().zip(group) {
-                    let is_inside = validate::is_inside(frame.location, segments, bytes);
+                    let is_inside = self.is_inside(frame.location);
                     match outcome {
                         Ok(()) => {
                             *kept.page.slot(number % FRAMES) = Some(frame.clone());
@@ -256,7 +261,7 @@ impl Core {
             let node = match self.read_node(page).await {
                 Ok((node, _)) => node,
                 Err(why) => {
-                    if validate::is_inside(info.location, self.layout.segments, self.layout.segment_bytes) {
+                    if self.is_inside(info.location) {
                         self.ensure_reachable(info.location).await?;
                     }
                     walk.defects.push(format!("map page {page}: {why}"));
@@ -346,8 +351,7 @@ impl Core {
             Kind::Unmapped | Kind::Zero => (entry, kept(false)),
             Kind::Block(BlockId::LOST) => (entry, kept(true)),
             Kind::Block(block) => {
-                let stored = walk.frames.get(&block.frame).copied().unwrap_or(0);
-                if stored >> block.index & 1 == 1 {
+                if walk.is_stored(block) {
                     *walk.blocks.entry(block.bits()).or_default() += 1;
                     return (entry, kept(false));
                 }
@@ -356,10 +360,7 @@ impl Core {
             }
             Kind::Slot(slot) => {
                 let flushed = self.state.read().maps.slots.get(slot).and_then(|slot| slot.flushed);
-                let stored = |block: BlockId| {
-                    walk.frames.get(&block.frame).is_some_and(|has| has >> block.index & 1 == 1)
-                };
-                if flushed.is_none_or(stored) && self.has_slot(slot, at) {
+                if flushed.is_none_or(|block| walk.is_stored(block)) && self.has_slot(slot, at) {
                     *walk.slots.entry(slot).or_default() += 1;
                     return (entry, kept(false));
                 }

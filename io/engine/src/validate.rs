@@ -2,6 +2,7 @@
 //! with what else is known, so that pages in memory are consistent. What can't be compared without reading more, such
 //! as reference counts, is noticed later.
 
+use crate::core::Core;
 use crate::entry::{BlockId, Entry, Kind, Node, blocks_under};
 use crate::frame_table::{FRAMES, FrameTable, TablePage};
 use crate::inconsistency::Inconsistencies;
@@ -15,6 +16,13 @@ pub const MAX_PAGES: u64 = 1 << 48;
 pub fn is_inside(location: Location, segments: u32, segment_bytes: u32) -> bool {
     location.segment < segments
         && u64::from(location.offset) + u64::from(location.len) <= u64::from(segment_bytes)
+}
+
+impl Core {
+    /// Whether an object can lie there, in the segments that the shelf has now.
+    pub fn is_inside(&self, location: Location) -> bool {
+        is_inside(location, self.log.shelf().layout().segments, self.layout.segment_bytes)
+    }
 }
 
 impl Maps {

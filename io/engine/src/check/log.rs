@@ -8,7 +8,6 @@ use crate::frame::{self, ObjectKind, UNKNOWN};
 use crate::frame_table::{FRAMES, Frame, TablePage};
 use crate::pages::NumberMap;
 use crate::space::{Live, Location};
-use crate::validate;
 use shelf::join;
 
 impl Core {
@@ -175,8 +174,7 @@ impl Core {
     }
 
     pub async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
-        if !validate::is_inside(frame.location, self.log.shelf().layout().segments, self.layout.segment_bytes)
-        {
+        if !self.is_inside(frame.location) {
             return Err("it lies outside of the log".into());
         }
         let object = self.log.read(frame.location).await.map_err(|why| why.to_string())?;
