@@ -11,10 +11,11 @@ use export::Operation;
 use std::sync::Arc;
 use transport::Running;
 
-/// Reservation Register and so on are commands of the NVM command set by their opcodes; Flush may name all namespaces.
+// Opcodes that are treated in a special way before their rows are.
 pub(crate) const FLUSH: u8 = 0x00;
 pub(crate) const WRITE: u8 = 0x01;
 pub(crate) const COMPARE: u8 = 0x05;
+pub(crate) const VERIFY: u8 = 0x0C;
 
 /// A command that was started.
 pub(crate) enum Execution {
@@ -101,7 +102,12 @@ pub(crate) const ROWS: &[Row] = &[
         false,
         read_write::dataset_management,
     ),
-    row((0x0C, "Verify", "3.2.5"), (Operation::Other, Access::Read, Length::None), true, read_write::verify),
+    row(
+        (VERIFY, "Verify", "3.2.5"),
+        (Operation::Other, Access::Read, Length::None),
+        true,
+        read_write::verify,
+    ),
     row(
         (0x0D, "Reservation Register", "Base 7.3"),
         (Operation::Other, Access::None, Length::AtLeast(16)),
@@ -146,6 +152,13 @@ impl Row {
             Length::Any => true,
         };
         if fits { Ok(()) } else { Err(Status::DATA_SGL_LENGTH_INVALID) }
+    }
+
+    /// The command, on the path to its namespace, with the amount of data that it needs.
+    fn request(&self, controller: &Arc<Controller>, sqe: Sqe, data: Data) -> Result<Request, Status> {
+        let path = controller.path(sqe.nsid()).ok_or(Status::INVALID_NAMESPACE)?;
+        self.check_data(&sqe, path.volume.block_bytes())?;
+        Ok(Request { controller: controller.clone(), path, sqe, data })
     }
 
     /// Number of ranges; the fields count from zero.
@@ -198,12 +211,10 @@ pub(crate) fn start(controller: &Arc<Controller>, sqe: Sqe, data: Data) -> Execu
         // Writes are durable when they complete.
         return Execution::Done(Outcome::success());
     }
-    let Some(path) = controller.path(sqe.nsid()) else { return Status::INVALID_NAMESPACE.into() };
-    if let Err(status) = row.check_data(&sqe, path.volume.block_bytes()) {
-        return status.into();
+    match row.request(controller, sqe, data) {
+        Ok(request) => run(row, request, row.handler),
+        Err(status) => status.into(),
     }
-    let request = Request { controller: controller.clone(), path, sqe, data };
-    run(row, request, row.handler)
 }
 
 /// Performs both halves of Compare and Write as one operation (NVM Command Set 3.2.1, Base 3.4.2).
@@ -219,15 +230,13 @@ pub(crate) fn compare_and_write(
         true,
         read_write::compare,
     );
-    let Some(path) = controller.path(sqe.nsid()) else { return Status::INVALID_NAMESPACE.into() };
-    if let Err(status) = ROW.check_data(&sqe, path.volume.block_bytes()) {
-        return status.into();
+    match ROW.request(controller, sqe, Data::new()) {
+        Ok(request) => run(&ROW, request, move |request| {
+            request.check_range(request.extent())?;
+            request.perform(Op::CompareAndWrite { lba: request.sqe.slba(), compare, write })
+        }),
+        Err(status) => status.into(),
     }
-    let request = Request { controller: controller.clone(), path, sqe, data: Data::new() };
-    run(&ROW, request, move |request| {
-        request.check_range(request.extent())?;
-        request.perform(Op::CompareAndWrite { lba: request.sqe.slba(), compare, write })
-    })
 }
 
 fn run(

@@ -7,11 +7,12 @@
 
 use crate::admin;
 use crate::controller::Controller;
-use crate::execute::{self, COMPARE, Execution};
+use crate::execute::{self, COMPARE, Execution, VERIFY};
 use crate::fabrics;
 use crate::fused::{Fused, Half, Pair};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FatalError, Header, LAST_PDU, Termination, kind};
+use crate::read_write::VERIFY_CHUNK_BYTES;
 use crate::spec::{MAX_EVENT_REQUESTS, MAX_TRANSFER_BYTES};
 use crate::sqe::{Direction, FABRICS, Fuse, Outcome, Place, Sqe, completion};
 use crate::status::Status;
@@ -28,10 +29,6 @@ const RECORD_BYTES: u64 = 1 << 10;
 pub(crate) const WAITING_RECORD_BYTES: u64 = 256;
 /// Unsent bytes beyond which no command is refused for want of memory: it waits in the stream.
 const MAX_UNSENT_BYTES: usize = 256 << 10;
-/// Bytes that Verify reads at a time.
-const VERIFY_BYTES: u64 = 1 << 20;
-/// Opcode of Verify.
-const VERIFY: u8 = 0x0C;
 
 /// What to do with a PDU whose header has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +85,8 @@ pub(crate) struct Queue {
     /// Commands without memory, none of which has data in its capsule.
     waiting: VecDeque<Sqe>,
     gathers: BTreeMap<u16, Gather>,
+    /// The charges of all gathers: [`Queue::held`] is asked for with every command.
+    gathered_bytes: u64,
     next_tag: u16,
     tasks: Tasks<About, Outcome>,
     fused: Fused,
@@ -106,6 +105,7 @@ impl Queue {
             head: flow_control.then_some(0),
             waiting: VecDeque::new(),
             gathers: BTreeMap::new(),
+            gathered_bytes: 0,
             next_tag: 0,
             tasks: Tasks::default(),
             fused: Fused::default(),
@@ -116,9 +116,8 @@ impl Queue {
 
     /// The charge of the queue in bytes. It includes the records of as many waiting commands as there are entries.
     pub(crate) fn held(&self, wire: &Wire) -> u64 {
-        let gathered: u64 = self.gathers.values().map(|gather| gather.charge).sum();
         u64::from(self.entries) * WAITING_RECORD_BYTES
-            + gathered
+            + self.gathered_bytes
             + self.fused.charge()
             + self.tasks.charge()
             + wire.incoming.charge()
@@ -130,7 +129,7 @@ impl Queue {
         let data = u64::from(sqe.data_bytes().min(MAX_TRANSFER_BYTES));
         let more = match sqe.opcode() {
             COMPARE => data,
-            VERIFY => VERIFY_BYTES,
+            VERIFY => VERIFY_CHUNK_BYTES,
             _ => 0,
         };
         RECORD_BYTES + data + more
@@ -277,20 +276,14 @@ impl Queue {
     fn begin_half(&mut self, wire: &mut Wire, sqe: &Sqe, charge: u64) -> bool {
         let half = Half::new(*sqe, charge);
         let missing = match sqe.fuse() {
-            Fuse::Normal | Fuse::Reserved => {
+            Fuse::First if self.qid > 0 && sqe.opcode() == COMPARE => {
+                self.fused.first(half).into_iter().collect()
+            }
+            Fuse::Second if self.qid > 0 => self.fused.second(half).err().unwrap_or_default(),
+            _ => {
                 self.complete(wire, sqe.cid(), 0, Status::INVALID_FIELD.into());
                 return false;
             }
-            _ if self.qid == 0 => {
-                self.complete(wire, sqe.cid(), 0, Status::INVALID_FIELD.into());
-                return false;
-            }
-            Fuse::First if sqe.opcode() != COMPARE => {
-                self.complete(wire, sqe.cid(), 0, Status::INVALID_FIELD.into());
-                return false;
-            }
-            Fuse::First => self.fused.first(half).into_iter().collect(),
-            Fuse::Second => self.fused.second(half).err().unwrap_or_default(),
         };
         for half in &missing {
             self.orphan(half.cid());
@@ -315,6 +308,7 @@ impl Queue {
         self.next_tag = tag.wrapping_add(1);
         // A half of a fused operation is charged there.
         let charge = if sqe.fuse() == Fuse::Normal { charge } else { 0 };
+        self.gathered_bytes += charge;
         self.gathers.insert(tag, Gather { sqe, data: Data::new(), charge, damaged: false, orphan: false });
         wire.out.ready_to_transfer(sqe.cid(), tag, sqe.data_bytes());
     }
@@ -332,8 +326,11 @@ impl Queue {
         if gather.data.len() as u64 != u64::from(gather.sqe.data_bytes()) {
             return;
         }
-        let Some(gather) = self.gathers.remove(&tag).filter(|gather| !gather.orphan) else { return };
-        let Gather { sqe, data, charge, damaged, .. } = gather;
+        let Some(Gather { sqe, data, charge, damaged, orphan }) = self.gathers.remove(&tag) else { return };
+        self.gathered_bytes -= charge;
+        if orphan {
+            return;
+        }
         match (damaged, sqe.fuse()) {
             (true, Fuse::Normal) => {
                 self.complete(wire, sqe.cid(), 0, Status::TRANSIENT_TRANSPORT_ERROR.into());

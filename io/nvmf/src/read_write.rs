@@ -6,7 +6,7 @@ use crate::status::Status;
 use block::{Data, Extent, Op, Reply};
 
 /// Bytes read at a time to verify.
-const VERIFY_CHUNK_BYTES: u64 = 1 << 20;
+pub(crate) const VERIFY_CHUNK_BYTES: u64 = 1 << 20;
 /// DEAC of Write Zeroes (3.2.8), and AD of Dataset Management (3.2.3).
 const DEALLOCATE: u32 = 1 << 25;
 const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
