@@ -47,20 +47,7 @@ fn shelf(states: &[DriveState], tolerates: usize) -> PoolStatus {
         reduces_to: None,
     };
     let drives = states.iter().enumerate().map(drive).collect();
-    PoolStatus {
-        drives,
-        tolerates,
-        failures_to_tolerate: 2,
-        segments: 0,
-        degraded_segments: 0,
-        rebuilt_segments: 0,
-        repaired_pages: 0,
-        lost_pages: 0,
-        former_drives: Vec::new(),
-        unwiped_drives: Vec::new(),
-        file_systems: Vec::new(),
-        starved: false,
-    }
+    PoolStatus { drives, tolerates, failures_to_tolerate: 2, ..PoolStatus::default() }
 }
 
 #[test]

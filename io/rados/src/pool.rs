@@ -19,18 +19,10 @@ impl Pool for Store {
     fn status(&self) -> PoolStatus {
         let tolerates = self.0.objects.tolerates();
         PoolStatus {
-            drives: Vec::new(),
             tolerates,
             failures_to_tolerate: tolerates,
             segments: self.0.segments.used(),
-            degraded_segments: 0,
-            rebuilt_segments: 0,
-            repaired_pages: 0,
-            lost_pages: 0,
-            former_drives: Vec::new(),
-            unwiped_drives: Vec::new(),
-            file_systems: Vec::new(),
-            starved: false,
+            ..PoolStatus::default()
         }
     }
 

@@ -226,7 +226,7 @@ pub struct DriveStatus {
 }
 
 /// State of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatus {
     /// The slots that have, or had, a drive.
     pub drives: Vec<DriveStatus>,
