@@ -1,7 +1,8 @@
 //! `ashlard`: the array as a process. It only connects the parts: threads, runtimes, sockets, drives, the data folder.
 //!
-//! Order of a start: lock the folder, open the drives or the array in Ceph (or format blank ones), recover the engine, load the configuration into
-//! the target; only then do the portals and the API listen, so that a host never misses a volume that is not loaded yet.
+//! Order of a start: lock the folder, open the drives or the array in Ceph (or format blank ones), recover the engine, load
+//! the configuration into the target; only then do the portals and the API listen, so that a host never misses a volume
+//! that is not loaded yet.
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
 mod access;
@@ -126,10 +127,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
     let array = assemble(args, &shelf, &engine, machine, log).await?;
-    let portals = array.server.serve(shards.handles()).await.with_context(|| {
-        let portals: Vec<_> = args.iscsi.iter().map(ToString::to_string).collect();
-        format!("can't listen for iSCSI on {}", portals.join(", "))
-    })?;
+    let portals = array.server.serve(shards.handles()).await;
+    let portals = portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
     let listener = TcpListener::bind(args.api).and_then(|it| it.set_nonblocking(true).map(|()| it));
     let listener = listener.with_context(|| format!("can't listen on {}", args.api))?;
@@ -185,10 +184,13 @@ async fn serve_nvme(array: &Assembled, args: &Args, shards: &threads::Shards) ->
     if args.nvme.is_empty() {
         return Ok(Vec::new());
     }
-    array.nvme.serve(&args.nvme, shards.handles(), array.nvme_limits).await.with_context(|| {
-        let portals: Vec<_> = args.nvme.iter().map(ToString::to_string).collect();
-        format!("can't listen for NVMe/TCP on {}", portals.join(", "))
-    })
+    let portals = array.nvme.serve(&args.nvme, shards.handles(), array.nvme_limits).await;
+    portals.with_context(|| cannot_listen("NVMe/TCP", &args.nvme))
+}
+
+fn cannot_listen(protocol: &str, portals: &[SocketAddr]) -> String {
+    let portals: Vec<_> = portals.iter().map(ToString::to_string).collect();
+    format!("can't listen for {protocol} on {}", portals.join(", "))
 }
 
 /// The parts above the engine.
