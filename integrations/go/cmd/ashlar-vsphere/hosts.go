@@ -69,6 +69,24 @@ func (o *hostOptions) change(ctx context.Context) (esxi.Change, error) {
 	return made, err
 }
 
+// parse reads the command line, and returns what hosts are compared with.
+func (o *hostOptions) parse(ctx context.Context, words []string) (esxi.Change, error) {
+	if err := o.Parse(words); err != nil {
+		return esxi.Change{}, err
+	}
+	return o.change(ctx)
+}
+
+// begin reads the command line and connects to the vCenter.
+func (o *hostOptions) begin(ctx context.Context, words []string) (esxi.Change, *vcenter.Client, error) {
+	with, err := o.parse(ctx, words)
+	if err != nil {
+		return with, nil, err
+	}
+	client, err := o.connectVCenter(ctx)
+	return with, client, err
+}
+
 // reachable are portals as hosts reach them: an array that listens on all addresses is reached at that of its API.
 func reachable(portals []string, api string) []string {
 	var made []string
@@ -84,14 +102,7 @@ func reachable(portals []string, api string) []string {
 
 func check(ctx context.Context, words []string) (int, error) {
 	given := newHostOptions("check")
-	if err := given.Parse(words); err != nil {
-		return rollout.ExitFailed, err
-	}
-	with, err := given.change(ctx)
-	if err != nil {
-		return rollout.ExitFailed, err
-	}
-	client, err := given.connectVCenter(ctx)
+	with, client, err := given.begin(ctx, words)
 	if err != nil {
 		return rollout.ExitFailed, err
 	}
@@ -108,14 +119,7 @@ func apply(ctx context.Context, words []string) (int, error) {
 	named := given.String("settings", "", "only these settings, with commas; default: all that deviate and are not optional")
 	sure := given.Bool("yes", false, "change the hosts; without it the changes are only listed")
 	keep := given.Bool("keep-going", false, "go on with the next host if one fails")
-	if err := given.Parse(words); err != nil {
-		return rollout.ExitFailed, err
-	}
-	with, err := given.change(ctx)
-	if err != nil {
-		return rollout.ExitFailed, err
-	}
-	client, err := given.connectVCenter(ctx)
+	with, client, err := given.begin(ctx, words)
 	if err != nil {
 		return rollout.ExitFailed, err
 	}
@@ -146,10 +150,7 @@ func writeScript(ctx context.Context, words []string) (int, error) {
 	given := newHostOptions("script")
 	language := given.String("language", script.Shell, "esxcli (for the shell of a host), powercli or pyvmomi")
 	named := given.String("settings", "", "only these settings, with commas; default: all that are not optional")
-	if err := given.Parse(words); err != nil {
-		return rollout.ExitFailed, err
-	}
-	with, err := given.change(ctx)
+	with, err := given.parse(ctx, words)
 	if err != nil {
 		return rollout.ExitFailed, err
 	}
