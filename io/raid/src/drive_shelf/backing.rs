@@ -22,6 +22,7 @@ use std::time::Duration;
 
 /// How often file systems are examined, and waiting writes retried.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
 /// State of the space below the drives.
 #[derive(Default)]
 pub struct BackingSpace {
