@@ -37,6 +37,7 @@ const WORK: [(&[Operation], [&str; 4]); 3] = [
         &[
             Operation::CompareAndWrite,
             Operation::Copy,
+            Operation::TokenCopy,
             Operation::WriteSame,
             Operation::Unmap,
             Operation::Other,

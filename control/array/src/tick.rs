@@ -12,6 +12,7 @@ impl Array {
         self.logins.watch(&self.config());
         self.alerts.watch();
         self.drive_monitor.watch();
+        self.parts.target.expire_tokens();
         self.health.watch();
         self.scrubs.watch().await;
         self.scrub_when_due().await;

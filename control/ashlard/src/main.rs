@@ -221,7 +221,7 @@ async fn assemble(
         ports: args.iscsi.len() as u16,
     };
     let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
-    let target = scsi::Target::new(names, exports.clone());
+    let target = scsi::Target::new(names, exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let connections = limits::connections(args.threads())?;
     // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.

@@ -14,4 +14,4 @@ pub mod workload;
 
 pub use data::{Data, is_zero};
 pub use disk::{Disk, DiskId, Geometry, Pending, Space};
-pub use op::{CopySegment, Error, Extent, Op, Provisioning, Region, Reply, Result};
+pub use op::{CopySegment, Error, Extent, Image, Op, Provisioning, Region, Reply, Result};

@@ -2,8 +2,8 @@
 //! Every other implementation of [`Disk`] is compared with it.
 
 use crate::{
-    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
-    Result, Space,
+    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Image, Op, Pending, Provisioning, Region,
+    Reply, Result, Space,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ struct MemVolume {
     kept_until: u64,
     blocks: BTreeMap<u64, Bytes>,
     saved: Bytes,
+    /// It is an image, which no list shows.
+    image: bool,
 }
 
 /// One disk of a [`MemArray`].
@@ -29,6 +31,15 @@ struct MemVolume {
 pub struct MemDisk {
     id: DiskId,
     array: MemArray,
+}
+
+/// An image of a disk, removed with its last holder.
+struct MemImage(MemDisk);
+
+impl Drop for MemImage {
+    fn drop(&mut self) {
+        self.0.array.remove(self.0.id);
+    }
 }
 
 impl MemArray {
@@ -43,7 +54,7 @@ impl MemArray {
     /// If the identity is in use.
     pub fn create(&self, id: DiskId, geometry: Geometry) -> MemDisk {
         let (blocks, saved) = (BTreeMap::new(), Bytes::new());
-        let volume = MemVolume { geometry, read_only: false, kept_until: 0, blocks, saved };
+        let volume = MemVolume { geometry, read_only: false, kept_until: 0, blocks, saved, image: false };
         assert!(self.lock().insert(id, volume).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
@@ -55,7 +66,8 @@ impl MemArray {
 
     /// All disks, by identity.
     pub fn disks(&self) -> Vec<MemDisk> {
-        self.lock().keys().map(|id| MemDisk { id: *id, array: self.clone() }).collect()
+        let shown = |(id, volume): (&DiskId, &MemVolume)| (!volume.image).then_some(*id);
+        self.lock().iter().filter_map(shown).map(|id| MemDisk { id, array: self.clone() }).collect()
     }
 
     /// The disk of this identity.
@@ -122,6 +134,16 @@ impl MemDisk {
         self.with(|volume| volume.kept_until)
     }
 
+    /// An image has the greatest identity that is not in use.
+    fn image(&self) -> MemDisk {
+        let mut volumes = self.array.lock();
+        let free = (0..=u128::MAX).rev().map(DiskId).find(|id| !volumes.contains_key(id));
+        let id = free.expect("there are fewer disks than identities");
+        let image = MemVolume { read_only: true, kept_until: 0, image: true, ..volumes[&self.id].clone() };
+        volumes.insert(id, image);
+        MemDisk { id, array: self.array.clone() }
+    }
+
     fn with<T>(&self, f: impl FnOnce(&mut MemVolume) -> T) -> T {
         f(self.array.lock().get_mut(&self.id).expect("a disk of this array"))
     }
@@ -129,6 +151,7 @@ impl MemDisk {
     fn perform(&self, op: Op) -> Result {
         match op {
             Op::Copy(segments) => self.array.copy(&segments),
+            Op::Image => Ok(Reply::Image(Image(Arc::new(MemImage(self.image()))))),
             op => self.with(|volume| volume.perform(op)),
         }
     }
@@ -200,7 +223,7 @@ impl MemVolume {
                 Ok(Reply::Done)
             }
             Op::Flush => Ok(Reply::Done),
-            Op::Copy(_) => unreachable!("performed by the array"),
+            Op::Copy(_) | Op::Image => unreachable!("performed by the array"),
         }
     }
 
@@ -274,6 +297,32 @@ impl MemVolume {
             }
         }
         Ok(regions)
+    }
+}
+
+impl Disk for MemImage {
+    fn id(&self) -> DiskId {
+        self.0.id()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn space(&self) -> Space {
+        self.0.space()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn execute(&self, op: Op) -> Pending {
+        self.0.execute(op)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Operations on a disk, their results and errors.
 
-use crate::{Data, DiskId};
+use crate::{Data, Disk, DiskId};
+use std::sync::Arc;
 
 /// A run of logical blocks of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +91,8 @@ pub enum Op {
     Copy(Vec<CopySegment>),
     /// Provisioning state of the run; returns [`Reply::Status`].
     Status(Extent),
+    /// Make an image of the disk; returns [`Reply::Image`]. It takes no time and no space that depends on the size.
+    Image,
     /// When it completes, every operation that completed before is durable.
     Flush,
     /// Store a small opaque state (at most 64 KiB) with the disk; durable when it completes. The front ends store what
@@ -106,7 +109,7 @@ impl Op {
             | Op::Unmap(_)
             | Op::CompareAndWrite { .. }
             | Op::Or { .. } => true,
-            Op::Read(_) | Op::Copy(_) | Op::Status(_) | Op::Flush | Op::SaveState(_) => false,
+            Op::Read(_) | Op::Copy(_) | Op::Status(_) | Op::Image | Op::Flush | Op::SaveState(_) => false,
         }
     }
 }
@@ -138,6 +141,19 @@ pub enum Reply {
     Data(Data),
     /// Regions in order that cover the requested run without gaps; neighbours differ in state.
     Status(Vec<Region>),
+    /// The image that [`Op::Image`] made.
+    Image(Image),
+}
+
+/// The content of a disk at one moment between the start and the completion of [`Op::Image`], as a read-only disk of its
+/// own, which only its holders can name. It ends with its last holder, and with the process.
+#[derive(Clone)]
+pub struct Image(pub Arc<dyn Disk>);
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Image({:?})", self.0.id())
+    }
 }
 
 /// Why an operation failed.

@@ -81,7 +81,7 @@ pub fn compare(
             let Op::Status(extent) = op else { return Err("a status instead of another reply".into()) };
             compare_status(*extent, geometry, expected, regions)
         }
-        (Ok(Reply::Done), Ok(Reply::Done)) => Ok(()),
+        (Ok(Reply::Done), Ok(Reply::Done)) | (Ok(Reply::Image(_)), Ok(Reply::Image(_))) => Ok(()),
         // If an operation has several errors, any of them may be reported.
         (Err(expected), Err(error))
             if std::mem::discriminant(expected) == std::mem::discriminant(error)

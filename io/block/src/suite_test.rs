@@ -67,3 +67,23 @@ fn a_lost_write_is_found() {
     let disk: Arc<dyn Disk> = Arc::new(LosesWrites(disk, Default::default()));
     assert!(run(&[disk], 1, 300, Mix { invalid_percent: 0, ..Mix::default() }, poll_once).is_err());
 }
+
+#[test]
+fn an_image_is_the_disk_of_one_moment_and_ends_with_its_holder() {
+    let array = MemArray::new();
+    let geometry = Geometry { block_bytes: 512, blocks: 100 };
+    let [disk, target] = [1, 2].map(|id| array.create(DiskId(id), geometry));
+    let write = |byte| Op::Write { lba: 3, data: vec![byte; 512].into() };
+    poll_once(disk.execute(write(1))).unwrap();
+    let Ok(Reply::Image(image)) = poll_once(disk.execute(Op::Image)) else { panic!("no image") };
+    poll_once(disk.execute(write(2))).unwrap();
+    assert_eq!(poll_once(image.0.execute(write(3))).map(drop), Err(Error::ReadOnly));
+    let source = image.0.id();
+    let segment = crate::CopySegment { source, source_lba: 3, target: DiskId(2), target_lba: 7, blocks: 1 };
+    poll_once(target.execute(Op::Copy(vec![segment]))).unwrap();
+    assert_eq!(array.peek(DiskId(2), Extent::new(7, 1)).to_bytes(), vec![1; 512]);
+    assert_eq!(array.disks().len(), 2, "no list shows it");
+    drop(image);
+    let gone = poll_once(target.execute(Op::Copy(vec![segment])));
+    assert_eq!(gone.map(drop), Err(Error::Unreachable(source)));
+}

@@ -3,7 +3,7 @@
 use crate::backpressure::Throttle;
 use crate::cache::Cache;
 use crate::capacity::RefusalCounters;
-use crate::hidden::HiddenIds;
+use crate::hidden::{HiddenIds, Images};
 use crate::inconsistency::Inconsistencies;
 use crate::journal::Journal;
 use crate::log::Log;
@@ -101,6 +101,8 @@ pub struct Core {
     pub shutdown: Shutdown,
     /// Identities of hidden clones in use.
     pub hidden: HiddenIds,
+    /// Images in use.
+    pub images: Images,
     /// Operations of hosts.
     pub activity: Activity,
     /// Bytes written to the log.
@@ -138,6 +140,7 @@ impl Core {
             refusals: RefusalCounters::default(),
             shutdown: Shutdown::default(),
             hidden: HiddenIds::default(),
+            images: Images::default(),
             activity: Activity::default(),
             log_writes: Mutex::default(),
             key,

@@ -1,12 +1,13 @@
-//! Hidden clones: volumes that only the engine sees, which live as long as one operation that prepares a copy on
-//! them.
+//! Hidden clones: volumes that only the engine sees, which live as long as an operation that prepares a copy on them, or
+//! as the holders of an image.
 //!
 //! They have a range of identities of their own, so that clones which a crash or an abort left can be recognized and
 //! deleted.
 
-use block::DiskId;
+use block::{Disk, DiskId};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
 
 /// The first identity of hidden clones. No volume of a host has one as high.
 pub const FIRST_HIDDEN: DiskId = DiskId(!(u32::MAX as u128));
@@ -50,5 +51,25 @@ impl HiddenIds {
     pub fn abandoned(&self, ids: impl Iterator<Item = (DiskId, u32)>) -> Vec<u32> {
         let in_use = self.0.lock();
         ids.filter(|(id, _)| !in_use.ids.contains(id)).map(|(_, number)| number).collect()
+    }
+}
+
+/// The newest image of each volume by its number: the number of its clone, and the disk that its holders share.
+#[derive(Default)]
+pub struct Images(Mutex<BTreeMap<u32, (u32, Weak<dyn Disk>)>>);
+
+impl Images {
+    /// The newest image of a volume, if somebody holds it: the number of its clone, and the disk.
+    pub fn newest(&self, volume: u32) -> Option<(u32, Arc<dyn Disk>)> {
+        let images = self.0.lock();
+        let (number, image) = images.get(&volume)?;
+        Some((*number, image.upgrade()?))
+    }
+
+    /// Adds the newest image of a volume.
+    pub fn add(&self, volume: u32, clone: u32, image: &Arc<dyn Disk>) {
+        let mut images = self.0.lock();
+        images.retain(|_, (_, image)| image.strong_count() > 0);
+        images.insert(volume, (clone, Arc::downgrade(image)));
     }
 }

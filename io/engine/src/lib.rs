@@ -35,6 +35,7 @@ mod frame_table;
 mod handle;
 mod hidden;
 mod idle;
+mod image;
 mod inconsistency;
 mod journal;
 mod log;

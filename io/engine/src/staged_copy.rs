@@ -14,16 +14,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Identities of hidden clones, given back when this is dropped.
-struct CloneIds {
+pub struct CloneIds {
     core: Arc<Core>,
     ids: Vec<DiskId>,
 }
 
 impl CloneIds {
-    fn take(core: &Arc<Core>, count: usize) -> Self {
+    pub fn take(core: &Arc<Core>, count: usize) -> Self {
         let state = core.state.read();
         let ids = core.hidden.take(count, |id| state.catalog.number(id).is_some());
         Self { core: core.clone(), ids }
+    }
+
+    /// The identities that were taken.
+    pub fn ids(&self) -> &[DiskId] {
+        &self.ids
     }
 }
 

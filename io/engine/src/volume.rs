@@ -12,6 +12,7 @@ use crate::map::Seen;
 use crate::read::{Blocked, Fetched, Observed};
 use crate::record::Mutation;
 use crate::span::Span;
+use crate::staged_copy::CloneIds;
 use block::{
     CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
     Result, Space,
@@ -23,6 +24,12 @@ use std::sync::Arc;
 pub struct Volume {
     id: DiskId,
     handle: Handle,
+}
+
+/// An image of a volume. The background deletes the clone once nobody holds this any more.
+struct HiddenImage {
+    volume: Volume,
+    _ids: CloneIds,
 }
 
 /// Bytes that one operation writes at most.
@@ -82,6 +89,32 @@ impl Disk for Volume {
     }
 }
 
+impl Disk for HiddenImage {
+    fn id(&self) -> DiskId {
+        self.volume.id
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.volume.geometry()
+    }
+
+    fn space(&self) -> Space {
+        self.volume.space()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn execute(&self, op: Op) -> Pending {
+        self.volume.execute(op)
+    }
+}
+
 impl Handle {
     fn execute(&self, op: Op) -> Result<Pending> {
         let op = match op {
@@ -120,6 +153,12 @@ impl Handle {
                 Ok(self.later(move |volume| volume.or(span, data)))
             }
             Op::Copy(segments) => self.copy(segments),
+            Op::Image => Ok(self.later(|source| {
+                let core = source.core.clone();
+                crate::image::make(source, move |number, ids| {
+                    Arc::new(HiddenImage { volume: Volume::new(core, number, ids.ids()[0]), _ids: ids })
+                })
+            })),
             Op::SaveState(state) if state.len() > MAX_SAVED_STATE_BYTES => {
                 Err(Error::Malformed("a state of more than 64 KiB"))
             }

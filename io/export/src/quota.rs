@@ -6,7 +6,7 @@
 //! blocks is never refused.
 
 use crate::volume::{PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume};
-use block::{CopySegment, Disk, DiskId, Error, Extent, Op, Pending, Provisioning, Reply, Result};
+use block::{CopySegment, Disk, Error, Extent, Op, Pending, Provisioning, Reply, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -128,21 +128,27 @@ pub(crate) fn perform(quota: Arc<Quota>, disk: Arc<dyn Disk>, op: Op) -> Pending
     }
 }
 
-/// Grants what a copy maps on destinations that have a quota.
+/// Grants what a copy maps on destinations that have a quota. `sources` and `targets` are the disks and volumes that the
+/// segments name.
 ///
 /// # Errors
 /// [`Error::NoSpace`] if a quota does not allow it, or an error of a disk whose mapped blocks were to be counted.
-pub async fn grant_copy(segments: &[CopySegment], volumes: &[Arc<Volume>]) -> Result<Vec<Grant>> {
+pub async fn grant_copy(
+    segments: &[CopySegment],
+    sources: &[Arc<dyn Disk>],
+    targets: &[Arc<Volume>],
+) -> Result<Vec<Grant>> {
     let mut grants = Vec::new();
     for segment in segments {
-        let volume = |id: DiskId| volumes.iter().find(|volume| volume.id() == id);
-        let (Some(source), Some(target)) = (volume(segment.source), volume(segment.target)) else { continue };
+        let source = sources.iter().find(|disk| disk.id() == segment.source);
+        let target = targets.iter().find(|volume| volume.id() == segment.target);
+        let (Some(source), Some(target)) = (source, target) else { continue };
         let Some(quota) = target.quota() else { continue };
         let extent = Extent::new(segment.target_lba, segment.blocks);
         let grant = match quota.grant_upper_bound(footprint_bytes(&**target.disk(), extent)) {
             Some(grant) => grant,
             None => {
-                let source = Some((&**source.disk(), segment.source_lba));
+                let source = Some((&**source, segment.source_lba));
                 quota.grant_exact(unmapped_bytes(&**target.disk(), extent, source).await?)?
             }
         };
@@ -169,7 +175,13 @@ fn mapped_by(op: &Op, block_bytes: u32) -> Option<Extent> {
         Op::Write { lba, data } | Op::Or { lba, data } => Some(run(*lba, data.len())),
         Op::CompareAndWrite { lba, write, .. } => Some(run(*lba, write.len())),
         Op::Fill { extent, .. } => Some(*extent),
-        Op::Read(_) | Op::Unmap(_) | Op::Copy(_) | Op::Status(_) | Op::Flush | Op::SaveState(_) => None,
+        Op::Read(_)
+        | Op::Unmap(_)
+        | Op::Copy(_)
+        | Op::Status(_)
+        | Op::Image
+        | Op::Flush
+        | Op::SaveState(_) => None,
     }
 }
 

@@ -21,8 +21,10 @@ pub enum Operation {
     Write,
     /// COMPARE AND WRITE (ATS).
     CompareAndWrite,
-    /// EXTENDED COPY, WRITE USING TOKEN.
+    /// EXTENDED COPY (XCOPY), and Copy of NVMe.
     Copy,
+    /// WRITE USING TOKEN (ODX).
+    TokenCopy,
     /// WRITE SAME, unmapping or not.
     WriteSame,
     /// UNMAP
@@ -33,11 +35,12 @@ pub enum Operation {
 
 impl Operation {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Operation; 7] = [
+    pub const ALL: [Operation; 8] = [
         Operation::Read,
         Operation::Write,
         Operation::CompareAndWrite,
         Operation::Copy,
+        Operation::TokenCopy,
         Operation::WriteSame,
         Operation::Unmap,
         Operation::Other,

@@ -115,7 +115,7 @@ fn main() {
         ports: options.portals.len() as u16,
     };
     let exports = Exports::new(Arc::new(SystemClock::default()));
-    let target = Target::new(identity, exports.clone());
+    let target = Target::new(identity, exports.clone(), [7; 32]);
     let geometry =
         Geometry { block_bytes: options.block, blocks: (options.mib << 20) / u64::from(options.block) };
     let array = MemArray::new();

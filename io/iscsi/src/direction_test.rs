@@ -66,7 +66,7 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
         ports: 3,
     };
     let exports = Exports::new(Arc::new(Still));
-    let target = Target::new(identity, exports.clone());
+    let target = Target::new(identity, exports.clone(), [7; 32]);
     let disk = store.create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 1 << 12 });
     exports.add_volume(Arc::new(disk));
     exports.set_mappings("i", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: false })]));

@@ -48,7 +48,7 @@ impl World {
             ports: 2,
         };
         let exports = Exports::new(Arc::new(SystemClock::default()));
-        let target = Target::new(identity, exports.clone());
+        let target = Target::new(identity, exports.clone(), [7; 32]);
         let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
         let array = MemArray::new();
         for id in [DiskId(1), DiskId(2)] {

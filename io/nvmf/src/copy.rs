@@ -56,7 +56,8 @@ pub(crate) fn copy(request: Request) -> Result<Work, Status> {
     }
     Ok(Work::later(async move {
         let volume = &request.path.volume;
-        let _grants = export::grant_copy(&segments, std::slice::from_ref(volume)).await?;
+        let _grants =
+            export::grant_copy(&segments, &[volume.disk().clone()], std::slice::from_ref(volume)).await?;
         let shared: u64 =
             segments.iter().map(|segment| export::copied_by_sharing(segment, volume.block_bytes())).sum();
         volume.disk().execute(Op::Copy(segments)).await?;

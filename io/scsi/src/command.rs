@@ -70,7 +70,7 @@ impl Flow {
 pub(crate) fn finish(result: block::Result) -> CommandResult {
     match result? {
         Reply::Data(data) => Ok(data.into()),
-        Reply::Done | Reply::Status(_) => Ok(Completion::default()),
+        Reply::Done | Reply::Status(_) | Reply::Image(_) => Ok(Completion::default()),
     }
 }
 

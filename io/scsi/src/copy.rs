@@ -1,15 +1,18 @@
-//! Third-party copy (SPC-5 5.18, 6.6): EXTENDED COPY (LID1) and RECEIVE COPY RESULTS.
+//! Third-party copy (SPC-5 5.18): EXTENDED COPY (LID1) and (LID4), COPY OPERATION ABORT, and the commands that report
+//! about copies. Copies by tokens are in `rod`.
 //!
 //! A list becomes one operation of the disk, however many segments it has. Disks are looked up only among the units
 //! that the sender sees: a copy can't reach a unit that its initiator can't.
 
 mod list;
-mod results;
+mod operations;
+mod page;
 
-pub(crate) use results::Results;
+pub(crate) use operations::{Done, Operations, Transferred};
+pub(crate) use page::third_party_copy_page;
 
 use crate::Status;
-use crate::command::{Completion, Flow, Request};
+use crate::command::{Flow, Request};
 use crate::gate::TaskSetEntry;
 use crate::opcode::Effect;
 use crate::path::Path;
@@ -50,51 +53,59 @@ struct Plan {
     bytes: u64,
 }
 
-/// EXTENDED COPY (LID1)
+/// EXTENDED COPY (LID1) and (LID4)
 pub(crate) fn extended_copy(request: Request<'_>) -> Result<Flow, Fault> {
     let bytes = request.data.to_bytes();
     if bytes.is_empty() {
         return Ok(Flow::good());
     }
-    let description = Description::parse(&bytes)?;
-    let keeper = Results::begin(request.path, description.list_id)?;
+    let description = Description::parse(format(request.row.action), &bytes)?;
+    let operation = Operations::begin(request.path, description.list_id, request.row.action)?;
     let plan = match Plan::make(&request, &description) {
         Ok(plan) => plan,
-        Err(fault) => {
-            keeper.end(Err(fault), 0, 0);
-            return Err(fault);
+        Err(fault) if description.immediate => {
+            operation.refuse(fault);
+            return Ok(Flow::good());
         }
+        Err(fault) => return Err(operation.refuse(fault)),
     };
     let path = request.path.clone();
-    Ok(Flow::later(async move {
-        let (count, bytes) = (plan.segments.len(), plan.bytes);
-        let end = plan.run(&path.unit).await;
-        match &end {
-            Ok(shared) => {
-                path.recorder.copied(*shared, bytes - shared);
-                keeper.end(Ok(()), count, bytes);
-            }
-            Err(fault) => keeper.end(Err(*fault), 0, 0),
-        }
-        end.map(|_| Completion::default())
-    }))
+    let work = async move {
+        let (segments, bytes) = (plan.segments.len(), plan.bytes);
+        let end = plan.run(&path.unit).await.map(|shared| {
+            path.recorder.copied(shared, bytes - shared);
+            Done { segments, transferred: Transferred::Bytes(bytes), ..Done::default() }
+        });
+        (end, Transferred::default())
+    };
+    Ok(operation.run(work, description.immediate))
+}
+
+fn format(action: Option<u8>) -> list::Format {
+    if action == Some(0x01) { list::Format::Lid4 } else { list::Format::Lid1 }
 }
 
 /// Bytes that a parameter list names; errors in it are found later.
-pub(crate) fn amount(data: &Data, block_bytes: u32) -> u64 {
-    let description = Description::parse(&data.to_bytes());
+pub(crate) fn amount(action: Option<u8>, data: &Data, block_bytes: u32) -> u64 {
+    let description = Description::parse(format(action), &data.to_bytes());
     let segments = description.iter().flat_map(|description| &description.segments);
     segments.map(|segment| segment.bytes(block_bytes.into())).sum()
 }
 
-/// RECEIVE COPY RESULTS: copy status, operating parameters, failed segment details.
+/// RECEIVE COPY RESULTS (copy status, operating parameters, failed segment details) and RECEIVE COPY STATUS (LID4)
 pub(crate) fn receive_copy_results(request: Request<'_>) -> Result<Flow, Fault> {
-    let list_id = request.cdb.u8(2);
+    let (operations, list_id) = (&request.path.copies, request.cdb.u8(2));
     match request.row.action {
         Some(0x03) => Ok(Flow::data(operating_parameters())),
-        Some(0x00) => request.path.copies.status(list_id).map(Flow::data),
-        _ => request.path.copies.failed_segment(list_id).map(Flow::data),
+        Some(0x00) => operations.status(list_id).map(Flow::data),
+        Some(0x05) => operations.long_status(request.cdb.u32(2), false).map(Flow::data),
+        _ => operations.failed_segment(list_id).map(Flow::data),
     }
+}
+
+/// COPY OPERATION ABORT
+pub(crate) fn abort(request: Request<'_>) -> Result<Flow, Fault> {
+    request.path.copies.abort(request.cdb.u32(2)).map(|()| Flow::good())
 }
 
 impl Plan {
@@ -168,7 +179,8 @@ impl Plan {
             return Ok(0);
         }
         let volumes: Vec<_> = self.units.iter().map(|unit| unit.volume.clone()).collect();
-        let grants = export::grant_copy(&self.segments, &volumes).await?;
+        let disks: Vec<_> = volumes.iter().map(|volume| volume.disk().clone()).collect();
+        let grants = export::grant_copy(&self.segments, &disks, &volumes).await?;
         match unit.volume.disk().execute(Op::Copy(self.segments.clone())).await {
             Ok(_) => Ok(self.shared()),
             Err(Error::Unreachable(_)) => {
@@ -253,34 +265,3 @@ fn operating_parameters() -> Vec<u8> {
 
 /// Segments are multiples of 2^9 bytes.
 const GRANULARITY: u8 = 9;
-
-/// VPD page 8Fh (SPC-5 7.7.18)
-pub(crate) fn third_party_copy_page(_: &Path) -> Vec<u8> {
-    let mut out = Vec::with_capacity(128);
-    // Supported commands: EXTENDED COPY (LID1), RECEIVE COPY RESULTS and their service actions.
-    let commands = [0x83, 1, 0x00, 0x84, 3, 0x00, 0x03, 0x04];
-    copy_descriptor(&mut out, 0x0001, &[&[commands.len() as u8], &commands[..]].concat());
-    let mut limits = vec![0; 28];
-    limits[4..6].copy_from_slice(&(MAX_CSCDS as u16).to_be_bytes());
-    limits[6..8].copy_from_slice(&(MAX_SEGMENTS as u16).to_be_bytes());
-    limits[8..12].copy_from_slice(&(MAX_DESCRIPTOR_BYTES as u32).to_be_bytes());
-    copy_descriptor(&mut out, 0x0004, &limits);
-    copy_descriptor(&mut out, 0x0008, &[&[list::DESCRIPTORS.len() as u8], &list::DESCRIPTORS[..]].concat());
-    copy_descriptor(&mut out, 0x000C, &[&[0, 2], &list::RECEIVER.to_be_bytes()[..]].concat());
-    let mut general = vec![0; 32];
-    general[..4].copy_from_slice(&u32::from(MAX_COPIES).to_be_bytes());
-    general[4..8].copy_from_slice(&u32::from(MAX_COPIES).to_be_bytes());
-    general[8..12].copy_from_slice(&(MAX_SEGMENT_BYTES as u32).to_be_bytes());
-    general[12] = GRANULARITY;
-    copy_descriptor(&mut out, 0x8001, &general);
-    out
-}
-
-/// One descriptor of page 8Fh: type, length, body padded so that the whole is a multiple of four long.
-fn copy_descriptor(out: &mut Vec<u8>, kind: u16, body: &[u8]) {
-    let length = body.len().next_multiple_of(4);
-    out.extend_from_slice(&kind.to_be_bytes());
-    out.extend_from_slice(&(length as u16).to_be_bytes());
-    out.extend_from_slice(body);
-    out.resize(out.len() + length - body.len(), 0);
-}

@@ -24,6 +24,7 @@ mod read_write;
 mod report;
 mod reservation;
 mod response;
+mod rod;
 mod sense;
 mod target;
 mod task;

@@ -6,7 +6,7 @@ use crate::command::Handler;
 use crate::task_set::Class;
 use crate::{
     compare_and_write, copy, inquiry, log_pages, mode_pages, persistent_reserve, provisioning, read_write,
-    report, reservation, unmap, verify, write_same,
+    report, reservation, rod, unmap, verify, write_same,
 };
 use block::{Data, Extent};
 use export::Operation;
@@ -126,7 +126,8 @@ impl Row {
     pub(crate) fn amount(&self, cdb: &Cdb, data: &Data, block_bytes: u32) -> u64 {
         let blocks = match self.operation {
             Operation::Unmap => unmap::amount(data),
-            Operation::Copy => return copy::amount(data, block_bytes),
+            Operation::Copy => return copy::amount(self.action, data, block_bytes),
+            Operation::TokenCopy => rod::written_blocks(data),
             _ => self.extent(cdb).blocks,
         };
         blocks.saturating_mul(block_bytes.into())
@@ -207,17 +208,22 @@ const fn row(
     (opcode, action): (u8, Option<u8>), name: &'static str, (conflict, effect): (ConflictRule, Effect), class: Class,
     transfer: Transfer, handler: Handler, usage: &'static [u8],
 ) -> Row {
-    Row { opcode, action, name, usage, conflict, effect, class, transfer, handler, operation: operation(opcode) }
+    let operation = operation(opcode, action);
+    Row { opcode, action, name, usage, conflict, effect, class, transfer, handler, operation }
 }
 
-/// What the commands of an operation code are counted as.
-const fn operation(opcode: u8) -> Operation {
+/// What a command is counted as.
+const fn operation(opcode: u8, action: Option<u8>) -> Operation {
     match opcode {
         0x08 | 0x28 | 0x88 | 0xA8 => Operation::Read,
         0x0A | 0x2A | 0x2E | 0x8A | 0x8B | 0x8E | 0x9C | 0xAA | 0xAE => Operation::Write,
         0x41 | 0x93 => Operation::WriteSame,
         0x42 => Operation::Unmap,
-        0x83 => Operation::Copy,
+        0x83 => match action {
+            Some(0x00 | 0x01) => Operation::Copy,
+            Some(0x11) => Operation::TokenCopy,
+            _ => Operation::Other,
+        },
         0x89 => Operation::CompareAndWrite,
         _ => Operation::Other,
     }
@@ -314,12 +320,26 @@ pub(crate) const TABLE: &[Row] = &[
         persistent_reserve::persistent_out, b"\x5f\x1f\xff\x00\x00\xff\xff\xff\xff\x00"),
     row((0x83, Some(0x00)), "EXTENDED COPY (LID1)", (Write, Named), Media, Out(10, 4),
         copy::extended_copy, b"\x83\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row((0x83, Some(0x01)), "EXTENDED COPY (LID4)", (Write, Named), Media, Out(10, 4),
+        copy::extended_copy, b"\x83\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row((0x83, Some(0x10)), "POPULATE TOKEN", (Read, Nothing), Media, Out(10, 4),
+        rod::populate_token, b"\x83\x1f\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row((0x83, Some(0x11)), "WRITE USING TOKEN", (Write, Medium), Media, Out(10, 4),
+        rod::write_using_token, b"\x83\x1f\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
+    row((0x83, Some(0x1C)), "COPY OPERATION ABORT", (Write, Nothing), Free, Transfer::None,
+        copy::abort, b"\x83\x1f\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
     row((0x84, Some(0x00)), "RECEIVE COPY RESULTS, COPY STATUS (LID1)", (Write, Nothing), Free, In(10, 4),
         copy::receive_copy_results, b"\x84\x1f\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
     row((0x84, Some(0x03)), "RECEIVE COPY RESULTS, OPERATING PARAMETERS", (Write, Nothing), Free, In(10, 4),
         copy::receive_copy_results, b"\x84\x1f\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
     row((0x84, Some(0x04)), "RECEIVE COPY RESULTS, FAILED SEGMENT DETAILS (LID1)", (Write, Nothing), Free, In(10, 4),
         copy::receive_copy_results, b"\x84\x1f\xff\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row((0x84, Some(0x05)), "RECEIVE COPY STATUS (LID4)", (Write, Nothing), Free, In(10, 4),
+        copy::receive_copy_results, b"\x84\x1f\xff\xff\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row((0x84, Some(0x07)), "RECEIVE ROD TOKEN INFORMATION", (Write, Nothing), Free, In(10, 4),
+        rod::receive_information, b"\x84\x1f\xff\xff\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
+    row((0x84, Some(0x08)), "REPORT ALL ROD TOKENS", (Write, Nothing), Free, In(10, 4),
+        rod::report_all, b"\x84\x1f\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x00\x00"),
     row((0x88, None), "READ (16)", (Read, Nothing), Media, BlocksIn(Sixteen),
         read_write::read, b"\x88\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x3f\x00"),
     row((0x89, None), "COMPARE AND WRITE", (Write, Medium), Media, TwiceOut(Compare),

@@ -1,6 +1,6 @@
 //! A path: one I_T nexus and one logical unit (an I_T_L nexus), with its tasks and unit attention conditions.
 
-use crate::copy::Results;
+use crate::copy::Operations;
 use crate::gate::{self, Gate};
 use crate::opcode::{Effect, Row};
 use crate::sense::{Code, Sense};
@@ -32,7 +32,7 @@ pub(crate) struct Path {
     /// The mapping is read-only.
     read_only: AtomicBool,
     /// Third-party copies that came by this path.
-    pub(crate) copies: Results,
+    pub(crate) copies: Operations,
 }
 
 impl Path {
@@ -57,7 +57,7 @@ impl Path {
             recorder,
             blocks_written: AtomicU64::new(0),
             read_only: AtomicBool::new(read_only),
-            copies: Results::default(),
+            copies: Operations::default(),
         });
         path.raise_unit_attention(Code::POWER_ON.into());
         let mut core = path.unit.lock();
@@ -79,6 +79,11 @@ impl Path {
         core.refresh();
         drop(core);
         self.unit.wake_queued();
+    }
+
+    /// The name of the initiator's host.
+    pub(crate) fn host(&self) -> &Arc<str> {
+        &self.host
     }
 
     /// Relative identifier of the target port.

@@ -64,7 +64,7 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
 pub(crate) async fn read_blocks(unit: &Unit, extent: Extent) -> Result<Data, Fault> {
     match unit.volume.disk().execute(Op::Read(extent)).await? {
         Reply::Data(data) => Ok(data),
-        Reply::Done | Reply::Status(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
+        Reply::Done | Reply::Status(_) | Reply::Image(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
     }
 }
 

@@ -31,6 +31,13 @@ impl Code {
     pub(crate) const INVALID_OPCODE: Code = code(0x5, 0x20, 0x00);
     pub(crate) const LBA_OUT_OF_RANGE: Code = code(0x5, 0x21, 0x00);
     pub(crate) const INVALID_FIELD_IN_CDB: Code = code(0x5, 0x24, 0x00);
+    pub(crate) const UNSUPPORTED_TOKEN_TYPE: Code = code(0x5, 0x23, 0x01);
+    pub(crate) const REMOTE_TOKEN: Code = code(0x5, 0x23, 0x02);
+    pub(crate) const TOKEN_UNKNOWN: Code = code(0x5, 0x23, 0x04);
+    pub(crate) const TOKEN_REVOKED: Code = code(0x5, 0x23, 0x06);
+    pub(crate) const TOKEN_EXPIRED: Code = code(0x5, 0x23, 0x07);
+    pub(crate) const TOKEN_DELETED: Code = code(0x5, 0x23, 0x09);
+    pub(crate) const INVALID_TOKEN_LENGTH: Code = code(0x5, 0x23, 0x0A);
     pub(crate) const UNIT_NOT_SUPPORTED: Code = code(0x5, 0x25, 0x00);
     pub(crate) const INVALID_FIELD_IN_LIST: Code = code(0x5, 0x26, 0x00);
     pub(crate) const INVALID_RELEASE: Code = code(0x5, 0x26, 0x04);
@@ -42,6 +49,7 @@ impl Code {
     pub(crate) const OPERATION_IN_PROGRESS: Code = code(0x5, 0x00, 0x16);
     pub(crate) const INVALID_MESSAGE: Code = code(0x5, 0x49, 0x00);
     pub(crate) const NO_REGISTRATION_RESOURCES: Code = code(0x5, 0x55, 0x04);
+    pub(crate) const NO_ROD_TOKEN_RESOURCES: Code = code(0x5, 0x55, 0x0D);
 
     pub(crate) const MEDIUM_MAY_HAVE_CHANGED: Code = code(0x6, 0x28, 0x00);
     pub(crate) const THIN_THRESHOLD: Code = code(0x6, 0x38, 0x07);

@@ -4,6 +4,7 @@
 use crate::nexus::{Shared, View};
 use crate::path::Path;
 use crate::reservation::Reservations;
+use crate::rod::Rods;
 use crate::sense::Code;
 use crate::task_set::Class;
 use crate::unit::Unit;
@@ -36,6 +37,7 @@ pub struct TargetIdentity {
 pub struct Target {
     pub(crate) identity: Arc<TargetIdentity>,
     pub(crate) exports: Arc<Exports>,
+    rods: Arc<Rods>,
     state: Mutex<State>,
 }
 
@@ -49,9 +51,12 @@ struct State {
 }
 
 impl Target {
-    /// A target with a unit for each exported volume.
-    pub fn new(identity: TargetIdentity, exports: Arc<Exports>) -> Arc<Target> {
-        let target = Arc::new(Target { identity: Arc::new(identity), exports, state: Mutex::default() });
+    /// A target with a unit for each exported volume. `token_key` seals ROD tokens: random bytes, and others in each
+    /// process, as tokens end with it.
+    pub fn new(identity: TargetIdentity, exports: Arc<Exports>, token_key: [u8; 32]) -> Arc<Target> {
+        let rods = Arc::new(Rods::new(token_key, &identity.name));
+        let target =
+            Arc::new(Target { identity: Arc::new(identity), exports, rods, state: Mutex::default() });
         let front_end: Weak<Target> = Arc::downgrade(&target);
         target.exports.add_front_end(front_end);
         target
@@ -64,6 +69,12 @@ impl Target {
     /// The hosts that see a unit which `host` may write to; `host` itself among them, unless it can write nowhere.
     pub fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String> {
         self.exports.hosts_sharing_with(host)
+    }
+
+    /// Ends the ROD tokens that were not used for their inactivity timeout, and frees what they hold. Has to be called now
+    /// and then, as nothing else does it while no tokens are used.
+    pub fn expire_tokens(&self) {
+        self.rods.expire(self.clock().now());
     }
 
     /// Sets whether RESERVE and RELEASE of SCSI-2 are commands of one unit; they are by default.
@@ -118,7 +129,12 @@ impl State {
             if known.is_some_and(|unit| Arc::ptr_eq(&unit.volume, volume)) {
                 continue;
             }
-            let unit = Unit::new(volume.clone(), target.identity.clone(), target.exports.clone());
+            let unit = Unit::new(
+                volume.clone(),
+                target.identity.clone(),
+                target.exports.clone(),
+                target.rods.clone(),
+            );
             unit.set_simple_reservations(!without_simple_reservations.contains(&unit.id));
             units.insert(unit.id, unit);
         }
@@ -157,6 +173,10 @@ impl FrontEnd for Target {
         state.nexuses.retain(|nexus| nexus.strong_count() > 0);
         let nexuses: Vec<_> = state.nexuses.iter().filter_map(Weak::upgrade).collect();
         nexuses.iter().for_each(|nexus| state.rebuild(nexus, registry, true));
+        self.rods.revoke(|host, disk| {
+            registry.volume(disk).is_some()
+                && registry.mappings(host).any(|(_, mapping)| mapping.disk == disk)
+        });
     }
 
     fn limits_changed(&self, _: &Registry) {

@@ -4,6 +4,7 @@ use crate::gate;
 use crate::mode_pages::Pages;
 use crate::path::Path;
 use crate::reservation::Reservations;
+use crate::rod::Rods;
 use crate::sense::Code;
 use crate::target::TargetIdentity;
 use crate::task_set::Queue;
@@ -22,6 +23,8 @@ pub(crate) struct Unit {
     pub(crate) identity: Arc<TargetIdentity>,
     pub(crate) exports: Arc<Exports>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The RODs of all units.
+    pub(crate) rods: Arc<Rods>,
     /// True if the unit supports RESERVE and RELEASE.
     pub(crate) simple_reservations: AtomicBool,
     /// D_SENSE of the control mode page, read wherever sense data is encoded.
@@ -46,6 +49,7 @@ impl Unit {
         volume: Arc<Volume>,
         identity: Arc<TargetIdentity>,
         exports: Arc<Exports>,
+        rods: Arc<Rods>,
     ) -> Arc<Unit> {
         let saved = volume.state().scsi_mode_pages().clone();
         let pages = Pages::from_saved(&saved).unwrap_or_else(|| {
@@ -58,6 +62,7 @@ impl Unit {
             identity,
             clock: exports.clock().clone(),
             exports,
+            rods,
             simple_reservations: AtomicBool::new(true),
             descriptor_sense: AtomicBool::new(pages.current().descriptor_sense),
             core: Mutex::new(Core {

@@ -45,7 +45,7 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         ports: 2,
     };
     let exports = Exports::new(Arc::new(FastClock::default()));
-    let (target, store) = (Target::new(identity, exports.clone()), MemArray::new());
+    let (target, store) = (Target::new(identity, exports.clone(), [7; 32]), MemArray::new());
     for id in [1, 2] {
         let disk = store.create(DiskId(id), Geometry { block_bytes: 512, blocks: BLOCKS });
         exports.add_volume(Arc::new(disk));
@@ -54,15 +54,15 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         exports.set_mappings(name, BTreeMap::from([(0, DiskId(1)), (1, DiskId(2))]));
         let nexus = target.attach(InitiatorPort::iscsi(name, [0; 6]), 1);
         let initiator = Initiator { nexus };
-        (0..2).for_each(|lun| initiator.send(lun, &[0; 6], &[])); // the first unit attentions
+        (0..2).for_each(|lun| drop(initiator.send(lun, &[0; 6], &[]))); // the first unit attentions
         initiator
     });
     (target, initiators)
 }
 
 impl Initiator {
-    /// Sends a command and waits for its response, which must arrive and be consistent.
-    pub fn send(&self, lun: u16, cdb: &[u8], data: &[u8]) {
+    /// Sends a command and waits for its response, which must arrive and be consistent: whether it is GOOD, and the data.
+    pub fn send(&self, lun: u16, cdb: &[u8], data: &[u8]) -> (bool, Bytes) {
         let command = Command {
             tag: 1,
             lun: Lun([0, lun as u8, 0, 0, 0, 0, 0, 0]),
@@ -85,5 +85,6 @@ impl Initiator {
             }
         };
         assert_eq!(response.status == Status::CheckCondition, !response.sense.is_empty());
+        (response.status == Status::Good, response.data_in.to_bytes())
     }
 }

@@ -7,3 +7,4 @@ pub mod nvme;
 pub mod parameter_list;
 pub mod pdu;
 pub mod shelf_media;
+pub mod token;

@@ -109,6 +109,7 @@ impl Action {
                     touches.collect()
                 }
                 Op::SaveState(_) => one(*id, STATE, true),
+                Op::Image => one(*id, EVERYTHING, false),
                 Op::Flush => Vec::new(),
             },
             Action::Create(id, _) | Action::Resize(id, _) | Action::Delete(id, _) => {

@@ -17,7 +17,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("io/iscsi", 3),
     ("io/nvmf", 2),
     ("io/raid", 12),
-    ("io/scsi", 28),
+    ("io/scsi", 34),
     ("io/shelf", 3),
 ];
 

@@ -94,7 +94,16 @@ impl Whose {
 const CLASSES: [(&str, &[Operation]); 3] = [
     ("read", &[Operation::Read]),
     ("write", &[Operation::Write]),
-    ("offload", &[Operation::CompareAndWrite, Operation::Copy, Operation::WriteSame, Operation::Unmap]),
+    (
+        "offload",
+        &[
+            Operation::CompareAndWrite,
+            Operation::Copy,
+            Operation::TokenCopy,
+            Operation::WriteSame,
+            Operation::Unmap,
+        ],
+    ),
 ];
 
 fn class(sample: &Sample, index: usize) -> Cell {

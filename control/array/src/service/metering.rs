@@ -128,7 +128,7 @@ impl Meter {
 }
 
 /// What a kind of command is called in samples; numbers stay, as they are in files.
-const KINDS: [(Operation, u8); 7] = [
+const KINDS: [(Operation, u8); 8] = [
     (Operation::Read, 0),
     (Operation::Write, 1),
     (Operation::CompareAndWrite, 2),
@@ -136,6 +136,7 @@ const KINDS: [(Operation, u8); 7] = [
     (Operation::WriteSame, 4),
     (Operation::Unmap, 5),
     (Operation::Other, 6),
+    (Operation::TokenCopy, 7),
 ];
 
 /// The size class without an upper bound.

@@ -234,7 +234,7 @@ impl Rig {
             ports: 1,
         };
         let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
-        let target = scsi::Target::new(names, exports.clone());
+        let target = scsi::Target::new(names, exports.clone(), [7; 32]);
         let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = iscsi::Server::new(
             target.clone(),

@@ -8,6 +8,7 @@ mod durable;
 mod encrypted;
 mod format;
 mod full;
+mod images;
 mod inconsistencies;
 mod map_pages;
 mod model;

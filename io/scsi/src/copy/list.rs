@@ -1,4 +1,4 @@
-//! The parameter list of EXTENDED COPY (LID1) (SPC-5 5.18.6): header, CSCD descriptors, segment descriptors.
+//! The parameter lists of EXTENDED COPY (LID1) and (LID4) (SPC-5 6.6, 6.7): header, CSCD descriptors, segment descriptors.
 
 use super::{MAX_CSCDS, MAX_DESCRIPTOR_BYTES, MAX_SEGMENTS};
 use crate::cdb::List;
@@ -19,13 +19,72 @@ pub(super) const DESCRIPTORS: [u8; 3] = [BLOCKS, BYTES, IDENTIFICATION];
 /// The CSCD identifier of the unit that got the command.
 pub(super) const RECEIVER: u16 = 0xFFFF;
 
-const HEADER: usize = 16;
 const CSCD_BYTES: usize = 32;
+
+/// The format of a list, by the service action of its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Lid1,
+    Lid4,
+}
+
+/// The fields of a header.
+struct Header {
+    /// Its length.
+    bytes: usize,
+    list_id: u32,
+    /// LIST ID USAGE.
+    usage: u8,
+    /// Where that field and the list identifier are.
+    at: (usize, usize),
+    cscd_bytes: usize,
+    segment_bytes: usize,
+    /// Bytes of inline data, and where the field is.
+    inline: (u32, usize),
+    immediate: bool,
+}
+
+impl Header {
+    fn parse(format: Format, list: List<'_>) -> Result<Header, Fault> {
+        let usage = list.u8(1) >> 3 & 3;
+        Ok(match format {
+            Format::Lid1 => Header {
+                bytes: 16,
+                list_id: list.u8(0).into(),
+                usage,
+                at: (1, 0),
+                cscd_bytes: list.u16(2).into(),
+                segment_bytes: list.u32(8) as usize,
+                inline: (list.u32(12), 12),
+                immediate: false,
+            },
+            Format::Lid4 => {
+                // The only list format, and the length and type of the header's CSCD descriptor.
+                let fixed = [(0, list.u8(0) == 0x01), (2, list.u16(2) == 0x20), (16, list.u8(16) == 0xFF)];
+                if let Some((at, _)) = fixed.into_iter().find(|(_, right)| !right && list.len() >= 48) {
+                    return Err(Fault::list_byte(at));
+                }
+                Header {
+                    bytes: 48,
+                    list_id: list.u32(20),
+                    usage,
+                    at: (1, 20),
+                    cscd_bytes: list.u16(42).into(),
+                    segment_bytes: list.u16(44).into(),
+                    inline: (list.u16(46).into(), 46),
+                    immediate: list.u8(15) & 0x01 != 0,
+                }
+            }
+        })
+    }
+}
 
 /// A list of valid form.
 pub(super) struct Description {
     /// The identifier under which the result is stored; `None` if it is not wanted.
-    pub(super) list_id: Option<u8>,
+    pub(super) list_id: Option<u32>,
+    /// The command may end before the copy does.
+    pub(super) immediate: bool,
     pub(super) cscds: Vec<Cscd>,
     pub(super) segments: Vec<Segment>,
 }
@@ -69,45 +128,45 @@ impl Segment {
 }
 
 impl Description {
-    pub(super) fn parse(bytes: &[u8]) -> Result<Description, Fault> {
+    pub(super) fn parse(format: Format, bytes: &[u8]) -> Result<Description, Fault> {
         let list = List(bytes);
-        let cscd_bytes = usize::from(list.u16(2));
-        let segment_bytes = list.u32(8) as usize;
-        let inline_bytes = list.u32(12);
-        if list.len() < HEADER || cscd_bytes + segment_bytes > MAX_DESCRIPTOR_BYTES {
+        let header = Header::parse(format, list)?;
+        let (start, cscd_bytes, segment_bytes) = (header.bytes, header.cscd_bytes, header.segment_bytes);
+        if list.len() < start || cscd_bytes + segment_bytes > MAX_DESCRIPTOR_BYTES {
             return Err(Code::PARAMETER_LIST_LENGTH.into());
         }
         let (cscds, segments) = list
-            .sub(HEADER, cscd_bytes)
-            .zip(list.sub(HEADER + cscd_bytes, segment_bytes))
+            .sub(start, cscd_bytes)
+            .zip(list.sub(start + cscd_bytes, segment_bytes))
             .filter(|_| cscd_bytes.is_multiple_of(CSCD_BYTES))
             .ok_or(Fault::from(Code::PARAMETER_LIST_LENGTH))?;
         if cscd_bytes / CSCD_BYTES > MAX_CSCDS {
             return Err(Fault::in_list(Code::TOO_MANY_CSCDS, 2));
         }
-        if inline_bytes != 0 {
-            return Err(Fault::in_list(Code::INLINE_DATA_LENGTH, 12));
+        if header.inline.0 != 0 {
+            return Err(Fault::in_list(Code::INLINE_DATA_LENGTH, header.inline.1));
         }
-        let list_id = match list.u8(1) >> 3 & 3 {
-            0b00 | 0b10 => Some(list.u8(0)),
+        let list_id = match header.usage {
+            0b00 | 0b10 => Some(header.list_id),
             // Without an identifier there are no results to ask for.
-            0b11 if list.u8(0) == 0 => None,
-            0b11 => return Err(Fault::list_byte(0)),
-            _ => return Err(Fault::list_byte(1)),
+            0b11 if header.list_id == 0 => None,
+            0b11 => return Err(Fault::list_byte(header.at.1)),
+            _ => return Err(Fault::list_byte(header.at.0)),
         };
         Ok(Description {
             list_id,
-            cscds: parse_cscds(cscds)?,
-            segments: parse_segments(segments, HEADER + cscd_bytes)?,
+            immediate: header.immediate,
+            cscds: parse_cscds(cscds, start)?,
+            segments: parse_segments(segments, start + cscd_bytes)?,
         })
     }
 }
 
-fn parse_cscds(list: List<'_>) -> Result<Vec<Cscd>, Fault> {
+fn parse_cscds(list: List<'_>, start: usize) -> Result<Vec<Cscd>, Fault> {
     let mut cscds = Vec::new();
     for at in (0..list.len()).step_by(CSCD_BYTES) {
         if list.u8(at) != IDENTIFICATION {
-            return Err(Fault::in_list(Code::UNSUPPORTED_CSCD_TYPE, HEADER + at));
+            return Err(Fault::in_list(Code::UNSUPPORTED_CSCD_TYPE, start + at));
         }
         // Association logical unit, type NAA; LU ID TYPE and NUL are obsolete and ignored (SPC-4).
         let named = list.u8(at + 5) & 0x3F == 0x03 && list.u8(at + 7) == 16;

@@ -8,6 +8,8 @@ mod operator;
 mod provisioning;
 mod read_only;
 mod reservations;
+mod reserved_bits;
 mod side_by_side;
 mod tasks;
 mod third_party_copy;
+mod tokens;

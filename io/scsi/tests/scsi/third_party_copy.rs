@@ -1,6 +1,6 @@
 //! EXTENDED COPY and RECEIVE COPY RESULTS.
 
-use crate::host::{Array, BLOCK, BLOCKS, End, Host, long, pattern};
+use crate::host::{Array, BLOCK, BLOCKS, End, Host, long, number, pattern};
 use block::DiskId;
 use export::QuotaRefusals;
 
@@ -167,7 +167,60 @@ fn operating_parameters_match_the_third_party_copy_page() {
         at += 4 + usize::from(u16::from_be_bytes([page[at + 2], page[at + 3]]));
         assert_eq!(at % 4, 0);
     }
-    assert_eq!((kinds, at), (vec![1, 4, 8, 12, 0x8001], page.len()));
+    let expected = vec![0, 1, 4, 8, 12, 0x0106, 0x0108, 0x8001];
+    assert_eq!((kinds, at), (expected, page.len()));
+}
+
+/// The list of LID1 as one of LID4.
+fn long_list(id: u32, flags: u8, disks: &[u128], segments: &[(u16, u16, u16, u64, u64)]) -> Vec<u8> {
+    let short = list(0, disks, segments);
+    let mut out = vec![0; 48];
+    (out[0], out[3], out[15], out[16]) = (1, 0x20, flags, 0xFF);
+    out[20..24].copy_from_slice(&id.to_be_bytes());
+    out[42..44].copy_from_slice(&short[2..4]);
+    out[44..46].copy_from_slice(&short[10..12]);
+    out.extend_from_slice(&short[16..]);
+    out
+}
+
+fn long_copy(host: &Host, list: &[u8]) -> End {
+    host.send(&long(0x83, 1, 0, list.len() as u32), list)
+}
+
+/// RECEIVE COPY STATUS (LID4)
+fn status(host: &Host, id: u32) -> End {
+    let mut cdb = long(0x84, 0x05, 0, 1024);
+    cdb[2..6].copy_from_slice(&id.to_be_bytes());
+    host.command(&cdb)
+}
+
+#[test]
+fn a_copy_can_have_an_identifier_of_four_bytes() {
+    let (_array, host) = array();
+    host.write(0, &pattern(8, 1)).good();
+    let id = 0x0102_0304;
+    long_copy(&host, &long_list(id, 0, &[1, 2], &[(0, 1, 8, 0, 100)])).good();
+    assert_eq!(host.command_lun(1, &long(0x88, 0, 100, 8)).good(), pattern(8, 1));
+    let done = status(&host, id).good();
+    assert_eq!((done.len(), done[3], done[4], done[5], done[15]), (32, 28, 1, 1, 0));
+    assert_eq!(number(&done[16..24]), 4096);
+    assert_eq!(done[24..26], [0, 1], "segments");
+    status(&host, id + 1).fails(5, 0x24, 0);
+    long_copy(&host, &long_list(id, 0, &[1, 3], &[(0, 1, 8, 0, 100)])).fails(0x0A, 0x08, 0x04);
+    let failed = status(&host, id).good();
+    assert_eq!((failed[5], failed[12], failed[14], failed[34]), (2, 2, 18, 0x0A));
+    // With IMMED the status alone reports the error.
+    long_copy(&host, &long_list(7, 1, &[1, 3], &[(0, 1, 8, 0, 100)])).good();
+    assert_eq!(status(&host, 7).good()[5], 2);
+    assert_eq!(results(&host, 0, 7).good()[4], 2, "the same identifier in one byte");
+    let good = long_list(id, 0, &[1], &[(0, 0, 8, 0, 100)]);
+    for (at, value) in [(0, 0), (3, 0x10), (16, 0xFE), (1, 0x08)] {
+        let mut list = good.clone();
+        list[at] = value;
+        long_copy(&host, &list).fails(5, 0x26, 0);
+    }
+    long_copy(&host, &good[..40]).fails(5, 0x1A, 0);
+    long_copy(&host, &good[..good.len() - 1]).fails(5, 0x1A, 0);
 }
 
 #[test]

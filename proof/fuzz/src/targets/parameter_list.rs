@@ -3,7 +3,7 @@
 use crate::initiator::array;
 
 /// CDBs up to the field of the parameter list length, and that field's length.
-const COMMANDS: [(&[u8], usize); 13] = [
+const COMMANDS: [(&[u8], usize); 16] = [
     (&[0x15, 0x10, 0, 0], 1),
     (&[0x15, 0x11, 0, 0], 1),
     (&[0x55, 0x10, 0, 0, 0, 0, 0], 2),
@@ -17,6 +17,9 @@ const COMMANDS: [(&[u8], usize); 13] = [
     (&[0x5F, 0x06, 0, 0, 0], 4),
     (&[0x5F, 0x07, 0, 0, 0], 4),
     (&[0x83, 0x00, 0, 0, 0, 0, 0, 0, 0, 0], 4),
+    (&[0x83, 0x01, 0, 0, 0, 0, 0, 0, 0, 0], 4),
+    (&[0x83, 0x10, 0, 0, 0, 0, 0, 0, 0, 1], 4),
+    (&[0x83, 0x11, 0, 0, 0, 0, 0, 0, 0, 1], 4),
 ];
 
 /// One input.

@@ -39,7 +39,7 @@ export function Sizes({ scope, stretch }: Shown) {
   );
 }
 
-const NAMES: Record<string, string> = { ats: "Compare and write (ATS)", xcopy: "Copy (XCOPY)", write_same: "Write same", unmap: "Unmap" };
+const NAMES: Record<string, string> = { ats: "Compare and write (ATS)", xcopy: "Copy (XCOPY)", odx: "Copy by token (ODX)", write_same: "Write same", unmap: "Unmap" };
 
 const OFFLOADS: Column<Offload>[] = [
   { name: "Primitive", cell: (it) => NAMES[it.primitive] ?? it.primitive },

@@ -64,7 +64,7 @@ impl Array {
     pub fn new() -> Array {
         let clock = Arc::new(Hand(AtomicU64::new(1 << 40)));
         let exports = Exports::new(clock.clone());
-        let target = Target::new(identity(), exports.clone());
+        let target = Target::new(identity(), exports.clone(), [7; 32]);
         Array { exports, target, store: MemArray::new(), clock }
     }
 
@@ -84,7 +84,7 @@ impl Array {
     /// Connects a host through a target port.
     pub fn connect(&self, name: &str, port: u16) -> Host {
         let initiator = InitiatorPort::iscsi(name, [0, 2, 0x3D, 0, 0, port as u8]);
-        Host { nexus: self.target.attach(initiator, port), tag: Cell::new(1) }
+        Host { name: name.into(), nexus: self.target.attach(initiator, port), tag: Cell::new(1) }
     }
 
     /// One disk, shown as LUN 0 to host "a", whose first unit attention is over.
@@ -123,6 +123,7 @@ impl Array {
 
 /// An initiator port with its session.
 pub struct Host {
+    name: String,
     pub nexus: Nexus,
     tag: Cell<u64>,
 }
@@ -183,6 +184,12 @@ impl End {
 }
 
 impl Host {
+    /// The same host at another target.
+    pub fn on(&self, target: &Arc<Target>) -> Host {
+        let initiator = InitiatorPort::iscsi(&self.name, [0, 2, 0x3D, 0, 0, 1]);
+        Host { name: self.name.clone(), nexus: target.attach(initiator, 1), tag: Cell::new(1) }
+    }
+
     /// Sends a command and waits for its end.
     pub fn send(&self, cdb: &[u8], data: &[u8]) -> End {
         End::of(self.start(0, cdb, data))
