@@ -17,6 +17,8 @@ export default defineConfig({
     // Root, as on build machines, can't use the browser's sandbox.
     launchOptions: { executablePath, args: ["--no-sandbox", "--disable-gpu"] },
     screenshot: "only-on-failure",
+    // The one test of it lets it in: requests through it can't be changed by tests.
+    serviceWorkers: "block",
     contextOptions: { reducedMotion: "reduce" },
   },
 });

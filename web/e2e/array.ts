@@ -37,6 +37,16 @@ export class RunningArray {
     await once(this.process, "exit");
   }
 
+  /** Lets the daemon hang: it keeps its connections and answers nothing. */
+  hang(): void {
+    this.process.kill("SIGSTOP");
+  }
+
+  /** Lets it go on. */
+  goOn(): void {
+    this.process.kill("SIGCONT");
+  }
+
   get url(): string {
     return this.ready.api;
   }

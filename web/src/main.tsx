@@ -32,6 +32,8 @@ if (!root) throw new Error("the document has no place for the page");
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
 setNonce(nonce);
 void session.ask();
+// A reload then shows the interface even while the array does not respond. Browsers refuse it on addresses whose certificate they don't trust.
+if (import.meta.env.PROD && "serviceWorker" in navigator) navigator.serviceWorker.register("/sw.js").catch(() => undefined);
 createRoot(root).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>

@@ -1,25 +1,63 @@
 /** The frame of every page: navigation, name and state of the array, user menu. */
-import { ActionIcon, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
-import { useDisclosure, useIdle } from "@mantine/hooks";
+import { ActionIcon, Alert, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { useDisclosure, useDocumentTitle, useIdle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { KeyRound, LogOut, Moon, Sun, User } from "lucide-react";
+import { KeyRound, LogOut, Moon, Sun, Unplug, User } from "lucide-react";
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { alerts, array } from "./api/queries";
+import { lastAnswer, useHeartbeat, usePulse } from "./api/pulse";
+import { Refusal } from "./api/refusal";
 import { isGuest, session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
 import { SECTIONS, type PageEntry } from "./pages/map";
 import { SetPassword } from "./pages/settings/password";
 import { Logo } from "./parts/logo";
+import { ProblemAlert } from "./parts/problem";
 import { StateBadge } from "./parts/state-badge";
+import { moment } from "./format";
 
 /** Idle time-out of a session in milliseconds. Pages poll, so that the array cannot detect inactivity. */
 const IDLE = 30 * 60 * 1000;
 
 export function Shell({ children }: { children: ReactNode }) {
-  const [opened, menu] = useDisclosure(false);
   useLeaveWhenIdle();
   useStream();
+  useHeartbeat();
+  return (
+    <Frame array={<ArrayName />} user={<UserMenu />}>
+      <NoAnswer />
+      {children}
+    </Frame>
+  );
+}
+
+/** What is shown while it is not known who is signed in: nothing at first, and the frame with the reason once that takes long. */
+export function Asking() {
+  const state = useSession();
+  useDocumentTitle("Ashlar");
+  if (state.at !== "asking" || !state.problem) return null;
+  return (
+    <Frame array={<StateBadge state={state.problem.kind === "silent" ? "silent" : "unreachable"} />}>
+      <ProblemAlert error={state.problem} />
+    </Frame>
+  );
+}
+
+/** Above every page while the array does not answer: how old what is shown is. */
+function NoAnswer() {
+  const pulse = usePulse();
+  if (pulse === "answers") return null;
+  const { title, detail } = pulse === "silent" ? Refusal.silent() : Refusal.of(new TypeError());
+  return (
+    <Alert color="red" icon={<Unplug size={18} />} title={title} mb="md" role="alert">
+      {detail} What is shown is from {moment(lastAnswer(), true)}.
+    </Alert>
+  );
+}
+
+function Frame({ array: name, user, children }: { array: ReactNode; user?: ReactNode; children: ReactNode }) {
+  const [opened, menu] = useDisclosure(false);
   const [location] = useLocation();
   // Another page begins at its top.
   useEffect(() => {
@@ -34,11 +72,11 @@ export function Shell({ children }: { children: ReactNode }) {
           <Group gap="sm" wrap="nowrap" miw={0}>
             <Burger opened={opened} onClick={menu.toggle} hiddenFrom="sm" size="sm" aria-label="Navigation" aria-expanded={opened} />
             <Logo />
-            <ArrayName />
+            {name}
           </Group>
           <Group gap={4} wrap="nowrap">
             <SchemeToggle />
-            <UserMenu />
+            {user}
           </Group>
         </Group>
       </AppShell.Header>
@@ -86,7 +124,7 @@ function Navigation({ onGo }: { onGo: () => void }) {
 
 /** Number of alerts that are not acknowledged. */
 function OpenAlerts() {
-  const { data } = useQuery(alerts());
+  const { data } = useQuery({ ...alerts(), enabled: useSession().at === "in" });
   const open = data?.filter((it) => it.state === "open");
   if (!open?.length) return null;
   const critical = open.some((it) => it.severity === "critical");
@@ -99,13 +137,16 @@ function OpenAlerts() {
 
 function ArrayName() {
   const { data, isError } = useQuery(array());
-  if (!data) return null;
+  const pulse = usePulse();
+  if (!data && pulse === "answers") return null;
   return (
     <>
-      <Text fw={600} size="md" truncate>
-        {data.name}
-      </Text>
-      <StateBadge state={isError ? "unreachable" : data.state} />
+      {data && (
+        <Text fw={600} size="md" truncate>
+          {data.name}
+        </Text>
+      )}
+      <StateBadge state={pulse !== "answers" ? pulse : !data || isError ? "unreachable" : data.state} />
     </>
   );
 }

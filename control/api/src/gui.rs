@@ -31,6 +31,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'n
                       img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 
+/// Of files: they load nothing.
+const FILE_POLICY: &str = "default-src 'none'";
+
+/// The script that keeps the pages' files in the browser asks for them itself.
+const WORKER: &str = "/sw.js";
+const WORKER_POLICY: &str = "default-src 'none'; connect-src 'self'";
+
 /// Names carry a digest of their content, so they never change.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
@@ -91,7 +98,8 @@ fn file(files: &'static [(&str, &[u8])], name: &str, gzip: bool) -> Response {
     let find = |name: &str| files.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
     let packed = if gzip { find(&format!("{name}.gz")) } else { None };
     let bytes = packed.or_else(|| find(name)).unwrap_or_default();
-    let mut response = response(name, Bytes::from_static(bytes), "default-src 'none'");
+    let policy = if name == WORKER { WORKER_POLICY } else { FILE_POLICY };
+    let mut response = response(name, Bytes::from_static(bytes), policy);
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     if packed.is_some() {

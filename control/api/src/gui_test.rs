@@ -6,6 +6,7 @@ const SOME: &[(&str, &[u8])] = &[
     ("/assets/index-1a2b.js.gz", b"packed"),
     ("/favicon.svg", b"<svg/>"),
     ("/index.html", b"<meta nonce=\"{{nonce}}\">"),
+    ("/sw.js", b"self"),
 ];
 
 async fn get(path: &str) -> Response {
@@ -39,6 +40,15 @@ fn compressed_files_go_to_those_who_can_read_them() {
     assert_eq!(header(true, CONTENT_TYPE).as_deref(), Some("text/javascript; charset=utf-8"));
     assert_eq!(header(true, CACHE_CONTROL).as_deref(), Some(FOR_EVER));
     assert!(file(SOME, "/favicon.svg", true).headers().get(CONTENT_ENCODING).is_none());
+}
+
+#[test]
+fn only_the_worker_may_ask_for_files() {
+    let policy =
+        |name| file(SOME, name, false).headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
+    assert!(policy("/sw.js").ends_with("connect-src 'self'"));
+    assert_eq!(policy("/favicon.svg"), "default-src 'none'");
+    assert_eq!(file(SOME, "/sw.js", false).headers()[CACHE_CONTROL], "no-cache");
 }
 
 #[tokio::test]

@@ -12,6 +12,11 @@ export class Refusal extends Error {
     this.name = "Refusal";
   }
 
+  /** The array takes connections but does not answer. */
+  static silent(): Refusal {
+    return new Refusal("The array is not responding", "The server takes connections, but ashlard does not answer. Check the load of the server, and the service: systemctl status ashlard. The page goes on by itself.", 0, "silent");
+  }
+
   static of(error: unknown): Refusal {
     if (error instanceof Refusal) return error;
     if (isProblem(error)) return new Refusal(error.title, error.detail, error.status, error.kind);

@@ -8,6 +8,8 @@ const PATH = "/api/v1/session";
 /** The page that browsers come back to from a directory, and where what they bring is handed over. */
 const SIGN_IN = "/sign-in";
 const SIGN_IN_PATH = "/api/v1/sign-in";
+/** Milliseconds without an answer after which a page that is being loaded says that the array is not responding. */
+const SILENT_MS = 1_500;
 /** Milliseconds until an array that could not be reached is asked again. */
 const AGAIN = 2_000;
 
@@ -87,6 +89,7 @@ export const session = {
     adopt();
     const brought = arrival();
     if (brought) return arrive(brought);
+    const silent = setTimeout(() => state.at === "asking" && become({ at: "asking", problem: Refusal.silent() }), SILENT_MS);
     try {
       enter(await request("GET", token()), token() !== null);
     } catch (error) {
@@ -96,6 +99,8 @@ export const session = {
         become({ at: "asking", problem });
         setTimeout(() => void session.ask(), AGAIN);
       }
+    } finally {
+      clearTimeout(silent);
     }
   },
 

@@ -3,6 +3,7 @@ import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { SchemaChange as Change, SchemaPerformance as Performance, SchemaTopic as Topic, SchemaWork as Work, SchemaWorkColumns as WorkColumns } from "./schema";
 import type { Key } from "./keys";
+import { alive } from "./pulse";
 import { session } from "./session";
 
 /** Performance of the array in one second. */
@@ -68,6 +69,7 @@ async function receive(client: QueryClient, signal: AbortSignal): Promise<void> 
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    alive();
     const cut = parseEvents(rest + decoder.decode(value, { stream: true }));
     rest = cut.rest;
     for (const it of cut.complete) dispatch(client, it);

@@ -37,18 +37,6 @@ export function LoginPage() {
   );
 }
 
-/** While the session is being fetched; long only if the array is unreachable. */
-export function AskingPage() {
-  useDocumentTitle("Ashlar");
-  const state = useSession();
-  if (state.at !== "asking" || !state.problem) return null;
-  return (
-    <Gate>
-      <ProblemAlert error={state.problem} />
-    </Gate>
-  );
-}
-
 function Gate({ children }: { children: ReactNode }) {
   return (
     <main style={{ minHeight: "100vh", display: "grid", placeItems: "center", padding: 16 }}>

@@ -1,6 +1,6 @@
 /** The map of the site: every page with its address and its entry in the navigation. A new noun has a line here. */
 import { Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, HardDrive, LayoutDashboard, ListTodo, Network, ScrollText, Server, Settings, Trash2, type LucideIcon } from "lucide-react";
-import type { ComponentType } from "react";
+import { lazy, type ComponentType } from "react";
 import type { SchemaRole as Role } from "../api/schema";
 import { AlertsPage } from "./alerts/page";
 import { DashboardPage } from "./dashboard/page";
@@ -14,14 +14,16 @@ import { HostGroupsPage } from "./host-groups/list";
 import { HostPage } from "./hosts/host";
 import { HostsPage } from "./hosts/list";
 import { JobsPage } from "./jobs/page";
-import { PerformancePage } from "./performance/page";
 import { RecycleBinPage } from "./recycle-bin/page";
 import { SchedulesPage } from "./schedules/page";
-import { SettingsPage } from "./settings/page";
 import { SnapshotsPage } from "./snapshots/list";
 import { SnapshotPage } from "./snapshots/snapshot";
 import { VolumesPage } from "./volumes/list";
 import { VolumePage } from "./volumes/volume";
+
+// Pages that are large and not the first to be seen are fetched when they are opened.
+const PerformancePage = lazy(() => import("./performance/page").then((it) => ({ default: it.PerformancePage })));
+export const SettingsPage = lazy(() => import("./settings/page").then((it) => ({ default: it.SettingsPage })));
 
 export type PageEntry = {
   path: string;

@@ -1,9 +1,10 @@
 import { Badge } from "@mantine/core";
-import { CircleCheck, CircleX, Unplug } from "lucide-react";
+import { CircleAlert, CircleCheck, CircleX, Unplug } from "lucide-react";
 
 const STATES = {
   online: { color: "teal", icon: CircleCheck, label: "Online" },
   stopped: { color: "red", icon: CircleX, label: "Stopped" },
+  silent: { color: "red", icon: CircleAlert, label: "Not responding" },
   unreachable: { color: "orange", icon: Unplug, label: "Unreachable" },
 } as const;
 
