@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { array } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { Terminal } from "../../parts/copy";
-import { esxi, linux, windows, type Step } from "./commands";
+import { esxi, linux, proxmox, windows, type Step } from "./commands";
 
 /** Commands to connect a host, by operating system. */
 export function Instructions({ host }: { host: Host }) {
@@ -16,6 +16,7 @@ export function Instructions({ host }: { host: Host }) {
         <Tabs.Tab value="linux">Linux</Tabs.Tab>
         <Tabs.Tab value="esxi">VMware ESXi</Tabs.Tab>
         <Tabs.Tab value="windows">Windows</Tabs.Tab>
+        <Tabs.Tab value="proxmox">Proxmox VE</Tabs.Tab>
       </Tabs.List>
       <Tabs.Panel value="linux">
         <Steps steps={linux(access)} />
@@ -25,6 +26,9 @@ export function Instructions({ host }: { host: Host }) {
       </Tabs.Panel>
       <Tabs.Panel value="windows">
         <Steps steps={windows(access)} />
+      </Tabs.Panel>
+      <Tabs.Panel value="proxmox">
+        <Steps steps={proxmox(access)} />
       </Tabs.Panel>
     </Tabs>
   );
@@ -39,6 +43,11 @@ function Steps({ steps }: { steps: Step[] }) {
             {step.title}
           </Text>
           <Terminal text={step.commands} label={`Copy: ${step.title}`} />
+          {step.note && (
+            <Text size="xs" className="quiet" mt={4}>
+              {step.note}
+            </Text>
+          )}
         </li>
       ))}
     </Stack>
