@@ -6,9 +6,11 @@ use crate::execute::Execution;
 use crate::fabrics;
 use crate::sqe::{FABRICS, Outcome, Sqe};
 use crate::status::Status;
-use crate::{features, identify, log_pages};
+use crate::{abort, features, identify, log_pages};
 use std::sync::Arc;
 
+/// Opcode of Abort.
+pub(crate) const ABORT: u8 = 0x08;
 /// Opcode of Asynchronous Event Request.
 pub(crate) const EVENT_REQUEST: u8 = 0x0C;
 
@@ -40,12 +42,11 @@ pub(crate) const ROWS: &[Row] = &[
         handler: |controller, sqe| Execution::Done(identify::identify(controller, sqe).into()),
     },
     Row {
-        opcode: 0x08,
+        opcode: ABORT,
         name: "Abort",
         clause: "5.1",
         discovery: false,
-        // Commands end soon by themselves: none is aborted (dword 0, bit 0), which the standard leaves to the controller.
-        handler: |_, _| Execution::Done(Outcome::result(1)),
+        handler: |controller, sqe| abort(controller, sqe.dword(10) as u16, (sqe.dword(10) >> 16) as u16),
     },
     Row {
         opcode: 0x09,
@@ -83,6 +84,15 @@ pub(crate) const ROWS: &[Row] = &[
         handler: |controller, sqe| Execution::Done(fabrics::execute(controller, sqe).into()),
     },
 ];
+
+/// Abort of a command of an I/O queue.
+fn abort(controller: &Controller, qid: u16, cid: u16) -> Execution {
+    let Some(aborts) = controller.aborts(qid) else { return Execution::Done(abort::outcome(false)) };
+    match aborts.request(cid) {
+        Ok(performed) => Execution::Task(Box::pin(performed)),
+        Err(status) => status.into(),
+    }
+}
 
 /// The row of an opcode that a controller has.
 pub(crate) fn find(opcode: u8, discovery: bool) -> Option<&'static Row> {

@@ -5,6 +5,7 @@
 //! [`Connection::space`], calls [`Connection::received`], polls its tasks, sends what [`Connection::slices`] returns, and
 //! calls [`Connection::tick`] once a second.
 
+use crate::abort::Aborts;
 use crate::controller::{Controller, Port};
 use crate::fabrics::{self, Connect, Refusal};
 use crate::pdu::incoming::Pdu;
@@ -233,14 +234,15 @@ impl Connection {
         if !self.wire.share.open(&connect.host, guarantee) {
             return Err(Status::CONNECT_CONTROLLER_BUSY.into());
         }
-        let controller = match connect.qid {
-            0 => self.create_controller(&connect, discovery)?,
+        let (controller, aborts) = match connect.qid {
+            0 => (self.create_controller(&connect, discovery)?, Arc::<Aborts>::default()),
             _ => self.join_controller(&connect)?,
         };
         if connect.qid > 0 {
             self.wire.incoming.enlarge();
         }
-        Ok(Queue::new(controller, connect.qid, connect.entries, connect.flow_control))
+        let entries = (connect.entries, connect.flow_control);
+        Ok(Queue::new(controller, connect.qid, entries, aborts))
     }
 
     /// Connect of an admin queue: a new controller.
@@ -257,7 +259,7 @@ impl Connection {
     }
 
     /// Connect of an I/O queue: to a controller of the same host.
-    fn join_controller(&self, connect: &Connect) -> Result<Arc<Controller>, Refusal> {
+    fn join_controller(&self, connect: &Connect) -> Result<(Arc<Controller>, Arc<Aborts>), Refusal> {
         let controller = self.setup.subsystem.controller(connect.controller).ok_or(Refusal::data(16))?;
         if *controller.nqn != *connect.host {
             return Err(Refusal::data(512));
@@ -267,8 +269,8 @@ impl Connection {
         if !same {
             return Err(Refusal::data(0));
         }
-        controller.add_queue(connect.qid, self.setup.control.clone())?;
-        Ok(controller)
+        let aborts = controller.add_queue(connect.qid, self.setup.control.clone())?;
+        Ok((controller, aborts))
     }
 
     /// Sends completions of commands that have ended; pending if there are none. The context is woken when there may be

@@ -321,3 +321,89 @@ fn discovery_shows_what_the_host_may_use() {
     assert_eq!(host.run(identify(2, 0)).status, 0x002, "no namespaces");
     assert_eq!(host.run(log_page(0x02, 512, 0)).status, 0x109);
 }
+
+/// Abort of a command of a queue, on the admin queue; `io` gets to perform it.
+fn abort(admin: &mut Host, io: &mut Host, qid: u16, cid: u16) -> u64 {
+    admin.submit(&Cmd::new(0x08, 0).dword(10, u32::from(cid) << 16 | u32::from(qid)));
+    io.turn();
+    let end = admin.completion().expect("the abort has ended");
+    assert_eq!(end.status, 0);
+    end.result
+}
+
+#[test]
+fn a_command_that_has_not_ended_can_be_aborted() {
+    let world = World::new();
+    let (mut admin, mut io) = world.connected(HOST);
+    let late = write(1, 0, vec![1; 512], false).cid(7);
+    io.submit(&late);
+    let r2t = io.next().unwrap();
+    assert_eq!(r2t.kind, 9, "its data is requested");
+    assert_eq!(abort(&mut admin, &mut io, 1, 7), 0, "aborted");
+    assert_eq!(io.completion().map(|end| (end.cid, end.status)), Some((7, 0x007)));
+    io.data(&r2t, &late.data, 0, true);
+    assert_eq!(io.completion(), None);
+    assert_eq!(io.run(read(1, 0, 1)).data, vec![0; 512], "nothing was written");
+    assert_eq!(abort(&mut admin, &mut io, 1, 7), 1, "it has ended");
+    assert_eq!(abort(&mut admin, &mut io, 2, 7), 1, "no such queue");
+    admin.submit(&Cmd::new(0x0C, 0).cid(30));
+    admin.submit(&Cmd::new(0x08, 0).dword(10, 30 << 16).cid(31));
+    let ends = [admin.completion(), admin.completion()].map(|end| end.expect("both have ended"));
+    assert_eq!(ends.map(|end| (end.cid, end.status, end.result)), [(30, 0x007, 0), (31, 0, 0)]);
+    // Without the connection of the queue nothing is aborted, and the Abort ends all the same.
+    for cid in 40..44 {
+        admin.submit(&Cmd::new(0x08, 0).dword(10, 1).cid(cid));
+    }
+    admin.submit(&Cmd::new(0x08, 0).dword(10, 1).cid(44));
+    assert_eq!(admin.completion().map(|end| (end.cid, end.status)), Some((44, 0x103)), "too many");
+    drop(io);
+    let ends = (40..44).map(|_| admin.completion().expect("ended"));
+    assert!(ends.map(|end| end.result).all(|result| result == 1));
+}
+
+#[test]
+fn a_running_command_can_be_aborted() {
+    let world = World::new();
+    let (mut admin, mut io) = world.connected(HOST);
+    // The second command waits for the limit, as this clock never wakes.
+    world.stop_clock();
+    let operations = Some(export::Rate { per_second: 1, burst: 1 });
+    world.exports.set_limits(DiskId(1), export::QosLimits { operations, bytes: None });
+    let cids: Vec<u16> = (50..60).collect();
+    for cid in &cids {
+        io.submit(&write(1, u64::from(*cid), vec![1; 512], true).cid(*cid));
+    }
+    let ended = std::iter::from_fn(|| io.completion()).map(|end| end.cid).collect::<Vec<_>>();
+    let waits = *cids.iter().find(|cid| !ended.contains(cid)).expect("one waits");
+    assert_eq!(abort(&mut admin, &mut io, 1, waits), 0);
+    assert_eq!(io.completion().map(|end| (end.cid, end.status)), Some((waits, 0x007)));
+    world.exports.set_limits(DiskId(1), Default::default());
+    assert_eq!(io.run(read(1, waits.into(), 1)).data, vec![0; 512]);
+}
+
+#[test]
+fn a_host_can_have_256_namespaces() {
+    let world = World::new();
+    let (mut admin, mut io) = world.connected(HOST);
+    let array = block::mem::MemArray::new();
+    let disks = (100..356).map(|id| {
+        let disk = array.create(DiskId(id), block::Geometry { block_bytes: 512, blocks: 1000 });
+        world.exports.add_volume(std::sync::Arc::new(disk));
+        DiskId(id)
+    });
+    let mappings: BTreeMap<u16, DiskId> = (0..).zip(disks).collect();
+    world.exports.set_mappings(HOST, mappings);
+    let list = admin.run(identify(2, 0)).data;
+    let ids: Vec<u32> = list.chunks(4).map(|id| u32::from_le_bytes(id.try_into().unwrap())).collect();
+    let expected: Vec<u32> = (1..=256).collect();
+    assert_eq!((&ids[..256], ids[256]), (&expected[..], 0));
+    let access = admin.run(log_page(0x0C, 16 + 32 + 256 * 4, 0)).data;
+    assert_eq!(u32::from_le_bytes(access[20..24].try_into().unwrap()), 256, "namespaces of the group");
+    for nsid in [1, 2, 128, 255, 256] {
+        assert_eq!(io.run(write(nsid, 3, vec![nsid as u8; 512], true)).status, 0);
+    }
+    for nsid in [1, 2, 128, 255, 256] {
+        assert_eq!(io.run(read(nsid, 3, 1)).data, vec![nsid as u8; 512]);
+    }
+    assert_eq!(io.run(read(257, 0, 1)).status, 0x00B);
+}

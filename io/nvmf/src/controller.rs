@@ -1,5 +1,6 @@
 //! A controller: what all queues of one host through one portal share (NVM Express Base 2.0 clause 3.1).
 
+use crate::abort::Aborts;
 use crate::event::Events;
 use crate::path::{Path, View};
 use crate::spec::{
@@ -51,10 +52,16 @@ struct State {
     status: u32,
     features: BTreeMap<(u8, u32), u32>,
     /// The connections of I/O queues, by queue identifier.
-    queues: BTreeMap<u16, UnboundedSender<Control>>,
+    queues: BTreeMap<u16, QueueLink>,
     /// I/O queues that the host may connect.
     granted: u16,
     keep_alive_ms: u32,
+}
+
+/// The connection of an I/O queue, as its controller reaches it.
+struct QueueLink {
+    control: UnboundedSender<Control>,
+    aborts: Arc<Aborts>,
 }
 
 /// What a controller starts with.
@@ -159,7 +166,11 @@ impl Controller {
     }
 
     /// Enters the connection of an I/O queue.
-    pub(crate) fn add_queue(&self, qid: u16, control: UnboundedSender<Control>) -> Result<(), Status> {
+    pub(crate) fn add_queue(
+        &self,
+        qid: u16,
+        control: UnboundedSender<Control>,
+    ) -> Result<Arc<Aborts>, Status> {
         let mut state = self.state.lock();
         if state.status & configuration::READY == 0 {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
@@ -167,17 +178,23 @@ impl Controller {
         if qid == 0 || qid > state.granted {
             return Err(Status::CONNECT_INVALID_PARAMETERS);
         }
-        if state.queues.get(&qid).is_some_and(|other| !other.is_closed()) {
+        if state.queues.get(&qid).is_some_and(|other| !other.control.is_closed()) {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
-        state.queues.insert(qid, control);
-        Ok(())
+        let aborts = Arc::<Aborts>::default();
+        state.queues.insert(qid, QueueLink { control, aborts: aborts.clone() });
+        Ok(aborts)
+    }
+
+    /// Where aborts of commands of an I/O queue are requested.
+    pub(crate) fn aborts(&self, qid: u16) -> Option<Arc<Aborts>> {
+        self.state.lock().queues.get(&qid).map(|queue| queue.aborts.clone())
     }
 
     /// The connection of an I/O queue ended.
     pub(crate) fn remove_queue(&self, qid: u16, control: &UnboundedSender<Control>) {
         let mut state = self.state.lock();
-        if state.queues.get(&qid).is_some_and(|known| known.same_channel(control)) {
+        if state.queues.get(&qid).is_some_and(|known| known.control.same_channel(control)) {
             state.queues.remove(&qid);
         }
     }
@@ -189,9 +206,9 @@ impl Controller {
 
     /// Ends the connections of all I/O queues.
     pub(crate) fn close_queues(&self, reason: &'static str) {
-        for control in std::mem::take(&mut self.state.lock().queues).into_values() {
+        for queue in std::mem::take(&mut self.state.lock().queues).into_values() {
             // A connection that is ending does not receive any more.
-            let _gone = control.send(Control::Close(reason));
+            let _gone = queue.control.send(Control::Close(reason));
         }
     }
 

@@ -4,9 +4,9 @@ use crate::controller::Controller;
 use crate::encoding::{Structure, list_of_u32};
 use crate::path::Path;
 use crate::spec::{
-    ANA_GROUP, ANA_TRANSITION_SECONDS, Cns, KEEP_ALIVE_GRANULARITY, MAX_COPY_BYTES, MAX_COPY_RANGE_BLOCKS,
-    MAX_COPY_RANGES, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_NSID, MAX_QUEUE_ENTRIES, MAX_TRANSFER_BYTES,
-    MDTS, RETRY_DELAY, VERSION, event_notice,
+    ANA_GROUP, ANA_TRANSITION_SECONDS, Cns, KEEP_ALIVE_GRANULARITY, MAX_ABORTS, MAX_COPY_BYTES,
+    MAX_COPY_RANGE_BLOCKS, MAX_COPY_RANGES, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_NSID, MAX_QUEUE_ENTRIES,
+    MAX_TRANSFER_BYTES, MDTS, RETRY_DELAY, VERSION, event_notice,
 };
 use crate::sqe::{ALL_NAMESPACES, Outcome, SQE_BYTES, Sqe};
 use crate::status::Status;
@@ -134,7 +134,7 @@ fn io_controller(controller: &Controller) -> Vec<u8> {
         .u32(92, event_notice::NAMESPACE | event_notice::ANA) // OAES
         .u32(96, 1 | 1 << 6) // CTRATT: 128-bit host identifiers, traffic-based keep alive
         .u8(111, 1) // CNTRLTYPE: I/O
-        .u8(258, 3) // ACL
+        .u8(258, MAX_ABORTS as u8 - 1) // ACL
         .u8(260, 1 | 1 << 1) // FRMW: one slot, read-only
         .u8(261, 1 << 1 | 1 << 2) // LPA: command effects too
         .u8(342, ANA_TRANSITION_SECONDS)

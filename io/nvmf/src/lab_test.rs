@@ -8,7 +8,7 @@ use bytes::BufMut;
 use export::{Clock, Exports, Sleep};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use transport::{Budget, Control};
@@ -20,17 +20,24 @@ pub(crate) const STRANGER: &str = "nqn.2014-08.org.nvmexpress:uuid:stranger";
 pub(crate) const BLOCK: usize = 512;
 pub(crate) const BLOCKS: u64 = 1 << 20;
 
-/// A clock that advances with each reading.
+/// A clock that advances with each reading, until it is stopped.
 #[derive(Default)]
-struct FastClock(AtomicU64);
+struct FastClock {
+    now: AtomicU64,
+    stopped: AtomicBool,
+}
 
 impl Clock for FastClock {
     fn now(&self) -> u64 {
-        self.0.fetch_add(1000, Ordering::Relaxed)
+        let step = if self.stopped.load(Ordering::Relaxed) { 0 } else { 1000 };
+        self.now.fetch_add(step, Ordering::Relaxed)
     }
 
     fn sleep_until(&self, _: u64) -> Sleep {
-        Box::pin(std::future::ready(()))
+        match self.stopped.load(Ordering::Relaxed) {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(())),
+        }
     }
 }
 
@@ -40,11 +47,13 @@ pub(crate) struct World {
     pub(crate) subsystem: Arc<Subsystem>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) disks: Vec<MemDisk>,
+    clock: Arc<FastClock>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let exports = Exports::new(Arc::new(FastClock::default()));
+        let clock = Arc::<FastClock>::default();
+        let exports = Exports::new(clock.clone());
         let store = MemArray::new();
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
         let disks: Vec<MemDisk> = (1..4).map(|id| store.create(DiskId(id), geometry)).collect();
@@ -61,7 +70,12 @@ impl World {
         let subsystem = Subsystem::new(identity, exports.clone());
         subsystem.set_hosts([HOST, OTHER].map(str::to_owned).into());
         subsystem.set_portals(vec![([127, 0, 0, 1], 4420).into(), ([127, 0, 0, 1], 8009).into()]);
-        Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks }
+        Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
+    }
+
+    /// Stops the clock: what waits for a time waits for ever.
+    pub(crate) fn stop_clock(&self) {
+        self.clock.stopped.store(true, Ordering::Relaxed);
     }
 
     /// A connection that has sent nothing.

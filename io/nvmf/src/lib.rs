@@ -5,6 +5,7 @@
 //! Connect a queue of a controller of the [`Subsystem`]. Which host sees which volume, limits, reservations and events come from
 //! [`export`].
 
+mod abort;
 mod admin;
 mod command;
 mod connection;

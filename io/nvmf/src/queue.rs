@@ -5,6 +5,7 @@
 //! capsule can always wait for memory. One with data waits in the stream, or, if requested data follows it there, is
 //! refused with Command Interrupted, which hosts repeat.
 
+use crate::abort::{self, Aborts};
 use crate::admin;
 use crate::controller::Controller;
 use crate::execute::{self, COMPARE, Execution, VERIFY};
@@ -94,10 +95,16 @@ pub(crate) struct Queue {
     seconds: Vec<u16>,
     /// Asynchronous Event Requests that wait for an event.
     event_requests: VecDeque<u16>,
+    aborts: Arc<Aborts>,
 }
 
 impl Queue {
-    pub(crate) fn new(controller: Arc<Controller>, qid: u16, entries: u16, flow_control: bool) -> Self {
+    pub(crate) fn new(
+        controller: Arc<Controller>,
+        qid: u16,
+        (entries, flow_control): (u16, bool),
+        aborts: Arc<Aborts>,
+    ) -> Self {
         Self {
             controller,
             qid,
@@ -111,6 +118,7 @@ impl Queue {
             fused: Fused::default(),
             seconds: Vec::new(),
             event_requests: VecDeque::new(),
+            aborts,
         }
     }
 
@@ -357,6 +365,10 @@ impl Queue {
     fn dispatch(&mut self, wire: &mut Wire, sqe: Sqe, data: Data, charge: u64) {
         let execution = match self.qid {
             0 if sqe.opcode() == admin::EVENT_REQUEST => return self.event_request(wire, &sqe),
+            0 if sqe.opcode() == admin::ABORT && sqe.dword(10) as u16 == 0 && self.controller.is_ready() => {
+                let aborted = self.abort(wire, (sqe.dword(10) >> 16) as u16);
+                Execution::Done(abort::outcome(aborted))
+            }
             0 => admin::start(&self.controller, &sqe),
             _ => execute::start(&self.controller, sqe, data),
         };
@@ -418,6 +430,26 @@ impl Queue {
         }
     }
 
+    /// Aborts a command, if it has not ended: it has then taken effect whole or never will. A half of a fused operation ends with
+    /// the other only.
+    fn abort(&mut self, wire: &mut Wire, cid: u16) -> bool {
+        let waits = |queue: &VecDeque<u16>| queue.iter().position(|waiting| *waiting == cid);
+        let gathers = |gather: &&Gather| gather.sqe.cid() == cid && self.is_single(gather);
+        if let Some(index) = waits(&self.event_requests) {
+            self.event_requests.remove(index);
+        } else if let Some(index) = self.waiting.iter().position(|sqe| sqe.cid() == cid) {
+            self.waiting.remove(index);
+        } else if self.gathers.values().any(|gather| gathers(&gather)) {
+            self.orphan(cid);
+        } else if matches!(self.tasks.about(cid.into()), Some(About::Single(..))) {
+            self.tasks.remove(cid.into());
+        } else {
+            return false;
+        }
+        self.complete(wire, cid, 0, Status::ABORT_REQUESTED.into());
+        true
+    }
+
     /// Queues the data and the completion of a command. `limit` is the most data that it may return.
     fn complete(&mut self, wire: &mut Wire, cid: u16, limit: u32, mut outcome: Outcome) {
         if outcome.data.len() as u64 > u64::from(limit) {
@@ -470,6 +502,11 @@ impl Queue {
     /// Sends completions of commands that have ended, and events. Pending if there is nothing to do.
     pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
         let mut progress = wire.share.poll(cx).is_ready();
+        for request in self.aborts.take(cx) {
+            let aborted = self.abort(wire, request.cid);
+            request.answer(aborted);
+            progress = true;
+        }
         if let Poll::Ready(ended) = self.tasks.poll(cx) {
             progress = true;
             for (about, outcome) in ended {

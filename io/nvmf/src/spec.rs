@@ -21,6 +21,8 @@ pub(crate) const MDTS: u8 = 8;
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 4096 << MDTS;
 /// Asynchronous Event Requests at the same time: AERL + 1.
 pub(crate) const MAX_EVENT_REQUESTS: usize = 8;
+/// Abort commands at the same time: ACL + 1.
+pub(crate) const MAX_ABORTS: usize = 4;
 /// NN: the largest namespace identifier, one more than the largest number of a mapping.
 pub(crate) const MAX_NSID: u32 = 1 << 14;
 /// MNAN: namespaces that a host may see. The log page of asymmetric access must fit in a transfer.

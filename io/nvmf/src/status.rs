@@ -16,6 +16,7 @@ pub(crate) const NAMES: &[(Status, &str)] = &[
     (Status::INVALID_FIELD, "Invalid Field in Command"),
     (Status::COMMAND_ID_CONFLICT, "Command ID Conflict"),
     (Status::INTERNAL_ERROR, "Internal Error"),
+    (Status::ABORT_REQUESTED, "Command Abort Requested"),
     (Status::FAILED_FUSED, "Command Aborted due to Failed Fused Command"),
     (Status::MISSING_FUSED, "Command Aborted due to Missing Fused Command"),
     (Status::INVALID_NAMESPACE, "Invalid Namespace or Format"),
@@ -32,6 +33,7 @@ pub(crate) const NAMES: &[(Status, &str)] = &[
     (Status::NAMESPACE_NOT_READY, "Namespace Not Ready"),
     (Status::RESERVATION_CONFLICT, "Reservation Conflict"),
     (Status::INVALID_QUEUE_IDENTIFIER, "Invalid Queue Identifier"),
+    (Status::ABORT_LIMIT, "Abort Command Limit Exceeded"),
     (Status::EVENT_REQUEST_LIMIT, "Asynchronous Event Request Limit Exceeded"),
     (Status::INVALID_LOG_PAGE, "Invalid Log Page"),
     (Status::FEATURE_NOT_SAVEABLE, "Feature Identifier Not Saveable"),
@@ -51,6 +53,7 @@ impl Status {
     pub(crate) const INVALID_FIELD: Status = Status::new(0, 0x02).final_();
     pub(crate) const COMMAND_ID_CONFLICT: Status = Status::new(0, 0x03).final_();
     pub(crate) const INTERNAL_ERROR: Status = Status::new(0, 0x06);
+    pub(crate) const ABORT_REQUESTED: Status = Status::new(0, 0x07);
     pub(crate) const FAILED_FUSED: Status = Status::new(0, 0x09);
     pub(crate) const MISSING_FUSED: Status = Status::new(0, 0x0A);
     pub(crate) const INVALID_NAMESPACE: Status = Status::new(0, 0x0B).final_();
@@ -68,6 +71,7 @@ impl Status {
     pub(crate) const NAMESPACE_NOT_READY: Status = Status::new(0, 0x82).delayed();
     pub(crate) const RESERVATION_CONFLICT: Status = Status::new(0, 0x83).final_();
     pub(crate) const INVALID_QUEUE_IDENTIFIER: Status = Status::new(1, 0x01).final_();
+    pub(crate) const ABORT_LIMIT: Status = Status::new(1, 0x03);
     pub(crate) const EVENT_REQUEST_LIMIT: Status = Status::new(1, 0x05).final_();
     pub(crate) const INVALID_LOG_PAGE: Status = Status::new(1, 0x09).final_();
     pub(crate) const FEATURE_NOT_SAVEABLE: Status = Status::new(1, 0x0D).final_();
