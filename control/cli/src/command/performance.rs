@@ -41,7 +41,7 @@ pub enum PerformanceVerb {
         #[command(flatten)]
         range: Range<300>,
     },
-    /// Show statistics of the VAAI primitives ATS, XCOPY, WRITE SAME and UNMAP
+    /// Show statistics of the offloads ATS, XCOPY, ODX, WRITE SAME and UNMAP
     Offload {
         #[command(flatten)]
         object: Object,

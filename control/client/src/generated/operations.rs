@@ -492,7 +492,7 @@ pub fn show_latency(query: &ShowLatency) -> Request<schemas::LatencyMap> {
     Request::new("GET", format!("/api/v1/performance/latency",), "LatencyMap")
         .query(query)
 }
-/// Query of: Get statistics of the VAAI primitives
+/// Query of: Get statistics of the VAAI and ODX primitives
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListOffloads {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -510,7 +510,7 @@ pub struct ListOffloads {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
-/// Get statistics of the VAAI primitives
+/// Get statistics of the VAAI and ODX primitives
 pub fn list_offloads(query: &ListOffloads) -> Request<schemas::Offloads> {
     Request::new("GET", format!("/api/v1/performance/offload",), "Offloads").query(query)
 }

@@ -2188,7 +2188,7 @@ pub struct NotificationTargets {
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
-///Statistics of one VAAI primitive.
+///Statistics of one offloaded primitive.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Offload {
@@ -2196,20 +2196,20 @@ pub struct Offload {
     pub bytes: u64,
     ///Commands that succeeded.
     pub commands: u64,
-    ///Bytes physically copied; `null` for primitives that do not copy.
+    ///Bytes that XCOPY and ODX physically copied, both together; only of `xcopy`, `null` for the others.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub copied_bytes: ::std::option::Option<u64>,
     ///Failed commands, including ATS miscompares.
     pub failures: u64,
     ///Latency.
     pub latency_us: Latency,
-    ///`ats`, `xcopy`, `write_same` or `unmap`.
+    ///`ats`, `xcopy`, `odx` (WRITE USING TOKEN), `write_same` or `unmap`.
     pub primitive: ::std::string::String,
-    ///Bytes shared instead of copied; `null` for primitives that do not copy.
+    ///Bytes that XCOPY and ODX shared instead of copied, both together; only of `xcopy`, `null` for the others.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub shared_bytes: ::std::option::Option<u64>,
 }
-///Statistics of VAAI primitives.
+///Statistics of offloaded primitives.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Offloads {

@@ -1,4 +1,4 @@
-//! Statistics of the VAAI primitives.
+//! Statistics of the primitives that hosts offload: VAAI and ODX.
 
 use super::{Latency, Whose, Work};
 use crate::Context;
@@ -18,10 +18,10 @@ pub(super) fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(operations!(list_offloads: ShowPerformance as "list_offloads"))
 }
 
-/// Statistics of one VAAI primitive.
+/// Statistics of one offloaded primitive.
 #[derive(Debug, Serialize, ToSchema)]
 struct Offload {
-    /// `ats`, `xcopy`, `write_same` or `unmap`.
+    /// `ats`, `xcopy`, `odx` (WRITE USING TOKEN), `write_same` or `unmap`.
     primitive: String,
     /// Commands that succeeded.
     commands: u64,
@@ -29,30 +29,31 @@ struct Offload {
     failures: u64,
     /// Bytes processed.
     bytes: u64,
-    /// Bytes shared instead of copied; `null` for primitives that do not copy.
+    /// Bytes that XCOPY and ODX shared instead of copied, both together; only of `xcopy`, `null` for the others.
     shared_bytes: Option<u64>,
-    /// Bytes physically copied; `null` for primitives that do not copy.
+    /// Bytes that XCOPY and ODX physically copied, both together; only of `xcopy`, `null` for the others.
     copied_bytes: Option<u64>,
     /// Latency.
     latency_us: Latency,
 }
 
-/// Statistics of VAAI primitives.
+/// Statistics of offloaded primitives.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Offloads {
     /// One entry per primitive.
     items: Vec<Offload>,
 }
 
-/// What VAAI primitives are called.
-const PRIMITIVES: [(&str, Operation); 4] = [
+/// What the primitives are called.
+const PRIMITIVES: [(&str, Operation); 5] = [
     ("ats", Operation::CompareAndWrite),
     ("xcopy", Operation::Copy),
+    ("odx", Operation::TokenCopy),
     ("write_same", Operation::WriteSame),
     ("unmap", Operation::Unmap),
 ];
 
-/// Get statistics of the VAAI primitives
+/// Get statistics of the VAAI and ODX primitives
 #[utoipa::path(get, path = "/api/v1/performance/offload", tag = "performance", params(Whose), responses(
     (status = 200, description = "Each primitive", body = Offloads),
     Problems,
