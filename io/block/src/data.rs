@@ -102,9 +102,28 @@ impl Data {
     /// Offset in bytes of the first difference to `other`; `None` if both are equal.
     /// A payload that is a prefix of the other differs at its end.
     pub fn first_difference(&self, other: &Data) -> Option<usize> {
-        let (a, b) = (self.to_bytes(), other.to_bytes());
-        let common = a.iter().zip(b.iter()).position(|(x, y)| x != y);
-        common.or((a.len() != b.len()).then_some(a.len().min(b.len())))
+        let (mut ours, mut theirs) = (self.parts(), other.parts());
+        let (mut a, mut b): (&[u8], &[u8]) = (&[], &[]);
+        let mut offset = 0;
+        loop {
+            if a.is_empty() {
+                a = ours.next().map_or(&[], |part| part);
+            }
+            if b.is_empty() {
+                b = theirs.next().map_or(&[], |part| part);
+            }
+            let common = a.len().min(b.len());
+            if common == 0 {
+                return (self.len != other.len).then_some(offset);
+            }
+            // Whole pieces are compared first, as equal ones are what is expected.
+            if a[..common] != b[..common] {
+                let unequal = a.iter().zip(b).position(|(x, y)| x != y);
+                return unequal.map(|index| offset + index);
+            }
+            (a, b) = (&a[common..], &b[common..]);
+            offset += common;
+        }
     }
 }
 
@@ -157,6 +176,9 @@ mod tests {
         assert_eq!(rope(&[b"abc", b"def"]).first_difference(&rope(&[b"abcd", b"xf"])), Some(4));
         assert_eq!(rope(&[b"ab"]).first_difference(&rope(&[b"a", b"b"])), None);
         assert_eq!(rope(&[b"ab"]).first_difference(&rope(&[b"abc"])), Some(2));
+        assert_eq!(rope(&[b"abc", b"d"]).first_difference(&rope(&[b"ab"])), Some(2));
+        assert_eq!(rope(&[]).first_difference(&rope(&[b"a"])), Some(0));
+        assert_eq!(rope(&[]).first_difference(&rope(&[])), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A set of disks in memory that can copy to each other.
 #[derive(Clone, Default)]
 pub struct MemArray {
-    state: Arc<Mutex<BTreeMap<DiskId, MemVolume>>>,
+    /// Volumes are shared between forks until one of them changes.
+    state: Arc<Mutex<BTreeMap<DiskId, Arc<MemVolume>>>>,
 }
 
 #[derive(Clone)]
@@ -55,7 +56,7 @@ impl MemArray {
     pub fn create(&self, id: DiskId, geometry: Geometry) -> MemDisk {
         let (blocks, saved) = (BTreeMap::new(), Bytes::new());
         let volume = MemVolume { geometry, read_only: false, kept_until: 0, blocks, saved, image: false };
-        assert!(self.lock().insert(id, volume).is_none(), "{id:?} exists");
+        assert!(self.lock().insert(id, volume.into()).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
 
@@ -66,7 +67,7 @@ impl MemArray {
 
     /// All disks, by identity.
     pub fn disks(&self) -> Vec<MemDisk> {
-        let shown = |(id, volume): (&DiskId, &MemVolume)| (!volume.image).then_some(*id);
+        let shown = |(id, volume): (&DiskId, &Arc<MemVolume>)| (!volume.image).then_some(*id);
         self.lock().iter().filter_map(shown).map(|id| MemDisk { id, array: self.clone() }).collect()
     }
 
@@ -80,9 +81,9 @@ impl MemArray {
     /// # Panics
     /// If there is no such disk, or the identity is in use.
     pub fn clone_disk(&self, source: DiskId, id: DiskId) -> MemDisk {
-        let mut copy = self.lock()[&source].clone();
+        let mut copy = MemVolume::clone(&self.lock()[&source]);
         (copy.saved, copy.read_only, copy.kept_until) = (Bytes::new(), false, 0);
-        assert!(self.lock().insert(id, copy).is_none(), "{id:?} exists");
+        assert!(self.lock().insert(id, copy.into()).is_none(), "{id:?} exists");
         MemDisk { id, array: self.clone() }
     }
 
@@ -96,7 +97,7 @@ impl MemArray {
         self.lock().get(&id).and_then(|volume| volume.read(extent).ok()).unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DiskId, MemVolume>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DiskId, Arc<MemVolume>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,7 +105,7 @@ impl MemArray {
 impl MemDisk {
     /// Changes the capacity; blocks beyond a smaller one are lost.
     pub fn resize(&self, blocks: u64) {
-        self.with(|volume| {
+        self.change(|volume| {
             volume.geometry.blocks = blocks;
             volume.blocks.split_off(&blocks);
         });
@@ -116,17 +117,17 @@ impl MemDisk {
     /// If there is no such disk.
     pub fn restore(&self, source: DiskId) {
         let source = self.array.lock()[&source].clone();
-        self.with(|volume| (volume.geometry, volume.blocks) = (source.geometry, source.blocks));
+        self.change(|volume| (volume.geometry, volume.blocks) = (source.geometry, source.blocks.clone()));
     }
 
     /// Sets whether the disk is read-only.
     pub fn set_read_only(&self, read_only: bool) {
-        self.with(|volume| volume.read_only = read_only);
+        self.change(|volume| volume.read_only = read_only);
     }
 
     /// Sets the end of the retention; the caller that deletes or changes disks checks it.
     pub fn keep(&self, until: u64) {
-        self.with(|volume| volume.kept_until = until);
+        self.change(|volume| volume.kept_until = until);
     }
 
     /// End of the retention; zero if there is none.
@@ -139,20 +140,27 @@ impl MemDisk {
         let mut volumes = self.array.lock();
         let free = (0..=u128::MAX).rev().map(DiskId).find(|id| !volumes.contains_key(id));
         let id = free.expect("there are fewer disks than identities");
-        let image = MemVolume { read_only: true, kept_until: 0, image: true, ..volumes[&self.id].clone() };
-        volumes.insert(id, image);
+        let volume = MemVolume::clone(&volumes[&self.id]);
+        let image = MemVolume { read_only: true, kept_until: 0, image: true, ..volume };
+        volumes.insert(id, image.into());
         MemDisk { id, array: self.array.clone() }
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut MemVolume) -> T) -> T {
-        f(self.array.lock().get_mut(&self.id).expect("a disk of this array"))
+    fn with<T>(&self, f: impl FnOnce(&MemVolume) -> T) -> T {
+        f(self.array.lock().get(&self.id).expect("a disk of this array"))
+    }
+
+    fn change<T>(&self, f: impl FnOnce(&mut MemVolume) -> T) -> T {
+        f(Arc::make_mut(self.array.lock().get_mut(&self.id).expect("a disk of this array")))
     }
 
     fn perform(&self, op: Op) -> Result {
         match op {
             Op::Copy(segments) => self.array.copy(&segments),
             Op::Image => Ok(Reply::Image(Image(Arc::new(MemImage(self.image()))))),
-            op => self.with(|volume| volume.perform(op)),
+            Op::Read(extent) => self.with(|volume| volume.read(extent)).map(Reply::Data),
+            Op::Status(extent) => self.with(|volume| volume.status(extent)).map(Reply::Status),
+            op => self.change(|volume| volume.perform(op)),
         }
     }
 }
@@ -178,6 +186,7 @@ impl MemArray {
                 .map(|(lba, block)| (*lba, block.clone()))
                 .collect();
             let target = volumes.get_mut(&segment.target).ok_or(Error::Unreachable(segment.target))?;
+            let target = Arc::make_mut(target);
             target.unmap(Extent::new(segment.target_lba, segment.blocks));
             for (lba, block) in copied {
                 target.blocks.insert(lba - segment.source_lba + segment.target_lba, block);
@@ -193,7 +202,6 @@ impl MemVolume {
             self.check_access()?;
         }
         match op {
-            Op::Read(extent) => self.read(extent).map(Reply::Data),
             Op::Write { lba, data } => self.write(lba, &data),
             Op::Fill { extent, block } => self.fill(extent, &block),
             Op::Unmap(extents) => {
@@ -217,13 +225,14 @@ impl MemVolume {
                     self.read(extent)?.to_bytes().iter().zip(data.to_bytes()).map(|(a, b)| a | b).collect();
                 self.write(lba, &merged.into())
             }
-            Op::Status(extent) => self.status(extent).map(Reply::Status),
             Op::SaveState(saved) => {
                 self.saved = saved;
                 Ok(Reply::Done)
             }
             Op::Flush => Ok(Reply::Done),
-            Op::Copy(_) | Op::Image => unreachable!("performed by the array"),
+            Op::Read(_) | Op::Status(_) | Op::Copy(_) | Op::Image => {
+                unreachable!("performed without changing a volume alone")
+            }
         }
     }
 
@@ -280,9 +289,10 @@ impl MemVolume {
     }
 
     fn unmap(&mut self, extent: Extent) {
-        let mut tail = self.blocks.split_off(&extent.lba);
-        let mut kept = tail.split_off(&(extent.lba + extent.blocks));
-        self.blocks.append(&mut kept);
+        let mapped = self.blocks.range(extent.lba..extent.lba + extent.blocks).map(|(lba, _)| *lba);
+        for lba in mapped.collect::<Vec<_>>() {
+            self.blocks.remove(&lba);
+        }
     }
 
     fn status(&self, extent: Extent) -> Result<Vec<Region>> {

@@ -259,8 +259,16 @@ impl Run {
     }
 
     fn boot_rados(&mut self, cluster: &Cluster) -> Result<Option<Incarnation>, String> {
-        let Some(store) = self.open_rados(cluster)? else { return Ok(None) };
-        let Some(engine) = self.open_engine(store.clone())? else { return Ok(None) };
+        let (store, engine) = loop {
+            let Some(store) = self.open_rados(cluster)? else { return Ok(None) };
+            match self.open_engine(store.clone()) {
+                Ok(None) => return Ok(None),
+                Ok(Some(engine)) => break (store, engine),
+                // The opening before, which a crash ended, took over later than this one: the next is newer than both.
+                Err(cause) if cause.contains("fenced by epoch") => {}
+                Err(cause) => return Err(cause),
+            }
+        };
         self.watch_pool(cluster, &store, &engine);
         let tolerates = shelf::pool::Pool::status(&*store).tolerates;
         let (shelf, rados, under_way) = (None, Some(store), Vec::new());
@@ -411,6 +419,9 @@ impl Run {
 
     /// Explains what has ended; false when the machine has to crash before.
     fn settle(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
+        if !self.history.may_settle(&self.unreadable) {
+            return Ok(true);
+        }
         'knots: while let Some((ids, observations)) =
             self.history.settle(&present(&incarnation.engine), &self.unreadable)?
         {

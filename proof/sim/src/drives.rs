@@ -14,7 +14,7 @@ const SECTOR: usize = 512;
 /// Longest latency of a sound drive, less than the timeouts of the store: a drive that takes longer counts as failed.
 const PROMPT: Duration = Duration::from_secs(10);
 
-type Page = Arc<[u8; ALIGN]>;
+type Page = Arc<[u8]>;
 
 /// Fault of a running drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -282,10 +282,8 @@ impl Drives {
         let pages = range.start / ALIGN as u64..range.end / ALIGN as u64;
         for (_, page) in media[drive].durable.range_mut(pages) {
             if random.chance(20) {
-                let mut bytes = **page;
                 let at = random.below(ALIGN as u64) as usize;
-                bytes[at] ^= 1 + random.below(255) as u8;
-                *page = Arc::new(bytes);
+                Arc::make_mut(page)[at] ^= 1 + random.below(255) as u8;
             }
         }
     }
@@ -321,7 +319,11 @@ impl State {
         (drive, request.offset).hash(trace);
         match &request.work {
             Work::Read(len, _) => (0, len).hash(trace),
-            Work::Write(pieces, durable, _) => (1, durable, pieces).hash(trace),
+            Work::Write(pieces, durable, _) => {
+                let mut sum = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+                pieces.iter().for_each(|piece| sum.update(piece));
+                (1, durable, sum.finalize()).hash(trace);
+            }
             Work::Sync(..) => 2.hash(trace),
             Work::Discard(len, _) => (3, len).hash(trace),
             Work::Allocate(len, _) => (4, len).hash(trace),
@@ -332,11 +334,7 @@ impl State {
 /// The pages that a write touches.
 fn split(offset: u64, pieces: &[Bytes]) -> impl Iterator<Item = (u64, Page)> {
     let chunks = pieces.iter().flat_map(|piece| piece.chunks_exact(ALIGN));
-    (offset / ALIGN as u64..).zip(chunks.map(|chunk| {
-        let mut page = [0; ALIGN];
-        page.copy_from_slice(chunk);
-        Arc::new(page)
-    }))
+    (offset / ALIGN as u64..).zip(chunks.map(Page::from))
 }
 
 impl Medium {
@@ -397,8 +395,10 @@ impl Medium {
             (Work::Discard(len, done), Ok(())) => {
                 let pages = offset / ALIGN as u64..(offset + len) / ALIGN as u64;
                 self.cache.retain(|cached| !pages.contains(&cached.page));
-                self.durable.retain(|page, _| !pages.contains(page));
-                self.allocated.retain(|page| !pages.contains(page));
+                for page in pages {
+                    self.durable.remove(&page);
+                    self.allocated.remove(&page);
+                }
                 Box::new(move || done(Ok(())))
             }
         }
@@ -459,13 +459,12 @@ impl Medium {
                 0 => _ = self.durable.insert(page, new),
                 1 => {}
                 _ => {
-                    let mut torn = self.durable.get(&page).map_or([0; ALIGN], |old| **old);
-                    for (old, new) in torn.chunks_mut(SECTOR).zip(new.chunks(SECTOR)) {
+                    let torn = self.durable.entry(page).or_insert_with(|| [0; ALIGN].into());
+                    for (old, new) in Arc::make_mut(torn).chunks_mut(SECTOR).zip(new.chunks(SECTOR)) {
                         if random.chance(50) {
                             old.copy_from_slice(new);
                         }
                     }
-                    self.durable.insert(page, Arc::new(torn));
                 }
             }
         }

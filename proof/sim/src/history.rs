@@ -260,6 +260,10 @@ pub struct History {
     geometries: BTreeMap<DiskId, Geometry>,
     entries: Vec<Entry>,
     clock: u64,
+    /// Number of actions that have ended.
+    ended: u64,
+    /// Nothing could be explained when so many had ended and so many were unreadable.
+    settled: Option<(u64, usize)>,
     traced: bool,
 }
 
@@ -347,6 +351,7 @@ impl History {
     /// Takes note of an answer.
     pub fn answer(&mut self, id: ActionId, answer: Result) {
         self.clock += 1;
+        self.ended += 1;
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else { return };
         let leaves = |other: &Entry| {
             let names = |id: &DiskId| self.entries[index].touches.iter().any(|touch| touch.id == *id);
@@ -380,6 +385,7 @@ impl History {
     /// Takes note that nobody waits for an answer any more: the action was cancelled, or lost in a crash.
     pub fn give_up(&mut self, id: ActionId) {
         self.clock += 1;
+        self.ended += 1;
         self.tell(|| format!("given up: {id}"));
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
             entry.ended = Some(self.clock);
@@ -397,6 +403,11 @@ impl History {
             reach.extend_from_slice(&self.entries[index].touches);
             knot.insert(index);
         }
+    }
+
+    /// False if [`History::settle`] would find nothing to do, as nothing has ended since it last found nothing.
+    pub fn may_settle(&self, unreadable: &BTreeSet<ActionId>) -> bool {
+        self.settled != Some((self.ended, unreadable.len()))
     }
 
     /// Unties what needs no reading: single actions with an answer. Then names the members of a knot that has to be
@@ -431,6 +442,7 @@ impl History {
                 return Err(format!("answered {answer:?} instead of {}", made.show()));
             }
         }
+        self.settled = Some((self.ended, unreadable.len()));
         Ok(None)
     }
 

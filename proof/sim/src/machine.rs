@@ -13,9 +13,12 @@ use std::time::Duration;
 /// A run with more steps counts as an endless loop.
 const MAX_STEPS: u64 = 3_000_000;
 
-/// Seconds that pass, at most, while nothing happens and something is waited for. After half of them other files have left
-/// the file system under the drives.
-const MAX_WAITS: u32 = 40;
+/// Seconds that pass, at most, while nothing else happens and something is waited for: a rebuild at the lowest rate that
+/// worlds draw, for which a full array waits, ends within them.
+const MAX_WAITS: u32 = 4000;
+
+/// Of these, the seconds after which other files have left the file system under the drives.
+const WAITS_WITH_OTHER_FILES: u32 = 20;
 
 /// Tasks, drives, and the order of what they do.
 pub struct Machine {
@@ -190,7 +193,7 @@ impl Machine {
 
     /// Lets a second pass when nothing else can happen, for the `turn`th time; false when that is no use.
     pub fn wait(&self, turn: u32) -> bool {
-        if turn >= MAX_WAITS / 2 {
+        if turn >= WAITS_WITH_OTHER_FILES {
             self.drives.fill_file_system(0);
         }
         self.pass(Duration::from_secs(1));
