@@ -211,9 +211,11 @@ impl Appender {
         self.pool.free.contains(&segment)
     }
 
-    /// Number of free segments, whatever drives have room for.
-    pub fn free_count(&self) -> usize {
-        self.pool.free.len()
+    /// Bytes of free segments, whatever drives have room for, and of the ends of open ones.
+    pub fn free_bytes(&self) -> u64 {
+        let Streams { data, moved, pages, roots } = &self.streams;
+        let ends: u64 = [data, moved, pages, roots].into_iter().map(|stream| self.writer.left(stream)).sum();
+        self.pool.free.len() as u64 * u64::from(self.core.layout.segment_bytes) + ends
     }
 
     /// Segments that can be written without reducing the redundancy of any.

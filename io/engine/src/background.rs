@@ -144,7 +144,7 @@ impl Worker {
             self.checkpoint().await?;
             busy = true;
         }
-        self.core.load_deferred().await?;
+        busy |= self.core.load_deferred(!busy).await?;
         self.core.evict_pages();
         self.appender.publish_progress();
         Ok(busy)
@@ -163,7 +163,7 @@ impl Worker {
     /// Writes a checkpoint.
     pub async fn checkpoint(&mut self) -> block::Result<()> {
         let freed = self.checkpointer.write(&mut self.appender).await?;
-        self.cleaner.end_checkpoint(&freed, self.appender.free_count());
+        self.cleaner.end_checkpoint(&freed, self.appender.free_bytes());
         self.appender.end_checkpoint();
         Ok(())
     }

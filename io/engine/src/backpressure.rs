@@ -93,9 +93,9 @@ impl Throttle {
         self.wanted_journal_bytes.store(0, Ordering::Release);
     }
 
-    /// An operation waits until free space is known exactly.
-    pub fn want_space(&self) {
-        self.wants_space.store(true, Ordering::Release);
+    /// An operation waits until free space is known exactly. True if no other one has waited for that since it was.
+    pub fn want_space(&self) -> bool {
+        !self.wants_space.swap(true, Ordering::AcqRel)
     }
 
     /// Whether an operation waits for that; asking takes the request.

@@ -202,7 +202,10 @@ impl Core {
                 return if shrinks { Ok(()) } else { Err(self.refusals.refuse(change, Shortage::Capacity)) };
             }
             if self.free_bytes(state) < needed {
-                self.throttle.want_space();
+                if self.throttle.want_space() {
+                    // The background may have looked before this was wanted, and be at rest.
+                    self.signal.notify();
+                }
                 return Err(Refusal::Backpressure);
             }
         }

@@ -116,7 +116,7 @@ impl Checkpointer {
         let wanted = self.core.throttle.wanted_journal_bytes();
         let limit = journal.limit();
         let (used, worth) = (journal.used(), limit / tunables.trim_divisor);
-        let short = wanted > 0 && used > limit / 4 || journal.is_crowded(wanted);
+        let short = wanted > 0 && used > limit / 4 || journal.is_crowded(wanted, true);
         let min = tunables.trim_min_bytes.min(limit / tunables.trim_min_divisor);
         if used > limit / 2 && self.trims(worth) || short && self.trims(min) {
             self.core.throttle.end_journal_wants();

@@ -8,6 +8,7 @@
 use crate::appender::Appender;
 use crate::checkpoint::page_index;
 use crate::core::Core;
+use crate::entry::BLOCK;
 use crate::frame::{self, Fingerprint, HEADER, Header, ObjectKind, Packer};
 use crate::map::Need;
 use crate::space::{Live, Location};
@@ -49,15 +50,22 @@ pub struct Cleaner {
 #[derive(Default)]
 struct Rounds {
     changes: u64,
-    /// The most segments that were free.
-    free: usize,
-    /// Rounds in a row that gained no segment.
+    /// Bytes that could be written when the round began: checkpoints between rounds use some.
+    free_bytes: u64,
+    /// Rounds in a row that gained less than a block. What a victim held lies in an open segment then, so a round need not
+    /// gain a whole segment.
     fruitless: u32,
     /// The most segments that could be written when cleaning was given up.
     room: u32,
 }
 
 impl Rounds {
+    /// Counts a round that ended with so many bytes that can be written.
+    fn end(&mut self, free_bytes: u64) {
+        let gained = free_bytes >= self.free_bytes + BLOCK as u64;
+        self.fruitless = if gained { 0 } else { self.fruitless + 1 };
+    }
+
     /// Begins again with more room than whenever cleaning was given up: the file systems below have got space back.
     /// Room that cleaning itself gains and loses does not count, so it ends.
     fn note_room(&mut self, room: u32, max_fruitless: u32) {
@@ -129,13 +137,17 @@ impl Cleaner {
             return Ok(Cleaned::Nothing);
         }
         if self.rounds.changes != changes {
-            self.rounds = Rounds { changes, free: appender.free_count(), fruitless: 0, room: now.1.any };
+            self.rounds =
+                Rounds { changes, free_bytes: appender.free_bytes(), fruitless: 0, room: now.1.any };
         }
         let max_fruitless = self.core.options.tunables.fruitless_rounds_max;
         self.rounds.note_room(now.1.any, max_fruitless);
         if self.rounds.fruitless >= max_fruitless {
             self.exhausted = Some(now);
             return Ok(Cleaned::Nothing);
+        }
+        if self.cleaned == 0 {
+            self.rounds.free_bytes = appender.free_bytes();
         }
         appender.begin_cleaning();
         let dead = appender.dead_count();
@@ -154,13 +166,12 @@ impl Cleaner {
         Ok(Cleaned::Nothing)
     }
 
-    /// A checkpoint has freed these segments: a round is over.
-    pub fn end_checkpoint(&mut self, freed: &[u32], free: usize) {
+    /// A checkpoint has freed these segments: a round is over, after which so many bytes can be written.
+    pub fn end_checkpoint(&mut self, freed: &[u32], free_bytes: u64) {
         self.marked.clear();
         freed.iter().for_each(|segment| _ = self.stuck.remove(segment));
         if std::mem::take(&mut self.cleaned) > 0 {
-            self.rounds.fruitless = if free > self.rounds.free { 0 } else { self.rounds.fruitless + 1 };
-            self.rounds.free = free.max(self.rounds.free);
+            self.rounds.end(free_bytes);
         }
     }
 

@@ -163,8 +163,9 @@ impl Core {
         }
         self.check_capacity(state, change)?;
         let bytes = state.maps.slots.bytes();
-        let full = bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
-        let crowded = self.journal.is_crowded(cost);
+        let has_data = !change.pages.is_empty();
+        let full = has_data && bytes > 0 && bytes + change.pages.len() > self.options.slot_bytes;
+        let crowded = self.journal.is_crowded(cost, has_data);
         if full || crowded || !first && self.throttle.queue.is_queued() {
             // The background may have looked before this was wanted, and be at rest: now a checkpoint is due.
             if self.throttle.want_journal_bytes(cost) && crowded {

@@ -139,12 +139,13 @@ impl Journal {
         self.journal_bytes - spare
     }
 
-    /// Whether a change that costs so much has no room before a checkpoint. A part is kept for the first changes
-    /// after a crash that left the journal full, so that they need not wait for a checkpoint; a costly change may use
-    /// that part too, as it may never fit otherwise.
-    pub fn is_crowded(&self, cost: u64) -> bool {
+    /// Whether a change that costs so much has no room before a checkpoint. A part is kept for changes without data,
+    /// which free space where data can't be flushed for lack of it, and for the first changes after a crash that left the
+    /// journal full, so that they need not wait for a checkpoint; a costly change may use that part too, as it may never
+    /// fit otherwise.
+    pub fn is_crowded(&self, cost: u64, has_data: bool) -> bool {
         let limit = self.limit();
-        let all = self.recovered.load(Ordering::Relaxed) || cost > limit / 2;
+        let all = !has_data || self.recovered.load(Ordering::Relaxed) || cost > limit / 2;
         self.used() + cost > if all { limit } else { limit - limit / self.tunables.journal_kept_divisor }
     }
 

@@ -97,11 +97,7 @@ impl Writer {
     ) -> shelf::Result<Result<Location, Full>> {
         let len = object.len() as u32;
         assert!(len <= self.layout.segment_bytes, "an object fits in a segment");
-        let left = stream
-            .open
-            .as_ref()
-            .map_or(0, |open| self.layout.segment_bytes - open.base - open.stripe.len() as u32);
-        if left < len {
+        if self.left(stream) < u64::from(len) {
             // The old segment stays open when there is no new one, so that smaller objects may still fit.
             let Some(segment) = segments.allocate(self.log.shelf.room()) else {
                 return Ok(Err(Full));
@@ -133,6 +129,12 @@ impl Writer {
     fn begin(&self, segment: u32, base: u32) -> Open {
         let stripe = AlignedBuf::with_capacity(self.layout.stripe_bytes as usize);
         Open { segment, base, stripe, objects: Vec::new() }
+    }
+
+    /// Bytes that the open segment of a stream has left.
+    pub fn left(&self, stream: &Stream) -> u64 {
+        let left = |open: &Open| self.layout.segment_bytes - open.base - open.stripe.len() as u32;
+        stream.open.as_ref().map_or(0, left).into()
     }
 
     /// The segment that a stream is writing to.

@@ -2,7 +2,7 @@
 //! clean pages.
 
 use crate::core::Core;
-use crate::entry::Node;
+use crate::entry::{BLOCK, Node};
 use crate::frame_table::{FRAMES, Frame};
 use crate::map::Need;
 
@@ -31,21 +31,27 @@ impl Core {
         Ok(busy)
     }
 
-    /// Reads the pages of the frame table that reference changes wait for, if these are many.
-    pub async fn load_deferred(&self) -> block::Result<()> {
-        let pages: Vec<u64> = {
+    /// Reads the pages of the frame table that reference changes wait for, if these are many. When the background would
+    /// `rest`, also if they may free more space than there is: nothing else would give it back. False if that applied
+    /// none.
+    pub async fn load_deferred(&self, rest: bool) -> block::Result<bool> {
+        let (before, pages): (usize, Vec<u64>) = {
             let state = self.state.read();
-            if state.maps.table.deferred() <= self.options.tunables.deferred_changes_max {
-                return Ok(());
+            let table = &state.maps.table;
+            let deferred = table.deferred();
+            let holds_space = || (deferred * BLOCK) as u64 > self.free_bytes(&state);
+            if deferred <= self.options.tunables.deferred_changes_max && !(rest && holds_space()) {
+                return Ok(false);
             }
-            state.maps.table.deferred.keys().copied().collect()
+            (deferred, table.deferred.keys().copied().collect())
         };
         for page in pages {
             if self.load(Need::Table(page)).await.is_err() {
                 self.check_running()?;
             }
         }
-        Ok(())
+        // What can't be read stays.
+        Ok(self.state.read().maps.table.deferred() < before)
     }
 
     /// Evicts clean pages beyond [`crate::Options::page_bytes`]: half of it is for maps, half for the frame table.

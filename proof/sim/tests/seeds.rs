@@ -71,6 +71,42 @@ fn an_emptied_array_has_space() {
     run(World::OutOfSpace, 23).unwrap();
 }
 
+/// References of deleted blocks that wait for a page of the frame table held all the space of a small array.
+#[test]
+fn an_array_gets_the_space_back_that_deferred_references_hold() {
+    run(World::OutOfSpace, 500_000_110).unwrap();
+}
+
+/// An operation wanted to know the free space exactly once more while the background was at rest.
+#[test]
+fn the_background_is_told_that_free_space_is_to_be_known_exactly() {
+    run(World::OutOfSpace, 500_000_320).unwrap();
+}
+
+/// One block could not be flushed for lack of space, and an unmap waited for the memory that the block had.
+#[test]
+fn what_frees_space_does_not_wait_for_data_that_have_none() {
+    run(World::DriveChanges, 500_000_001).unwrap();
+}
+
+/// Checkpoints between two rounds of cleaning used what these gained, and cleaning was given up.
+#[test]
+fn cleaning_goes_on_while_checkpoints_use_what_it_gains() {
+    run(World::Array, 500_000_682).unwrap();
+}
+
+/// A full array waited for a rebuild at the lowest rate.
+#[test]
+fn a_rebuild_at_the_lowest_rate_ends() {
+    run(World::DriveChanges, 400_000_160).unwrap();
+}
+
+/// A takeover that a crash had interrupted went on in the cluster, and fenced the next owner.
+#[test]
+fn an_owner_that_is_fenced_while_it_opens_opens_again() {
+    run(World::Rados, 500_000_305).unwrap();
+}
+
 #[test]
 fn the_store_keeps_its_contract_over_power_losses() {
     for drives in [1, 3, 5] {
