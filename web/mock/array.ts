@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -9,6 +9,9 @@ export type State = {
   /** Of hosts and of unknown initiators. */
   refused: SchemaRefusedLogin[];
   alerts: SchemaAlert[];
+  drives: SchemaDrive[];
+  /** The one that was set last. */
+  password: string | undefined;
 };
 
 export class Problem extends Error {
@@ -41,12 +44,13 @@ export function random(seed: number): () => number {
   };
 }
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [] });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {
   const next = random(volumes);
   const state: State = { ...empty(), name: "rack4-array" };
+  for (let slot = 0; slot < 6; slot += 1) state.drives.push(drive(slot));
   const kinds = ["sql", "esx-ds", "mail", "build", "vdi", "backup"];
   for (let number = 0; number < hosts; number += 1) {
     const name = `${number % 3 === 2 ? "db" : "esx"}${Math.floor(number / 3) * 3 + (number % 3) + 1}`;
@@ -71,9 +75,19 @@ export function busy(volumes = 24, hosts = 9): State {
     volume.mapped = Math.floor((size * (0.1 + next() * 0.7)) / 4096) * 4096;
     volume.created = new Date(START + number * 7_900_000).toISOString();
     const host = state.hosts[number % Math.max(1, hosts)];
+    const iops = number % 5 === 3 ? 0 : Math.floor(next() * 4000);
+    volume.performance = { iops, bytes_per_second: iops * 8192, latency_us: iops > 0 ? 150 + Math.floor(next() * 600) : null };
+    volume.snapshots = number % 4;
+    if (number % 3 === 0) volume.group = kinds[number % kinds.length] ?? null;
     if (host && number % 7 !== 6) connect(state, volume.name, host.name, null);
   }
   return state;
+}
+
+function drive(slot: number): SchemaDrive {
+  const health = { verdict: "passed" as const, model: "FAST 3840", serial: `S${slot}`, firmware: "1.0", temperature_celsius: 34, used_percent: 3, spare_percent: 100, power_on_hours: 4000, media_errors: 0, lifetime_written_bytes: null, lifetime_read_bytes: null };
+  const counts = { read_bytes: 0, written_bytes: 0, read_errors: 0, slow_reads: 0, bad_pages: 0 };
+  return { slot, path: `/dev/disk/by-id/nvme-FAST_3840_S${slot}`, id: `${slot}`.repeat(32), size: 5.5 * 1024 * GIB, used: 900 * GIB, state: "online", journal: slot < 3, ...counts, slow: false, evacuation_warning: null, health };
 }
 
 /** Random hex digits. */
@@ -100,6 +114,8 @@ function newVolume(state: State, name: string, size: number, block_size: number)
     scsi2_reservations: true,
     mixed_transports: false,
     labels: {},
+    snapshots: 0,
+    performance: { iops: 0, bytes_per_second: 0, latency_us: null },
   };
   state.volumes.push(volume);
   return volume;

@@ -115,6 +115,27 @@ export const handlers: Handlers = {
   },
   "/api/v1/performance": { get: () => ({ resolution_seconds: 1, times: [], read: model.noWork(), write: model.noWork(), offload: model.noWork() }) },
   "/api/v1/capacity": { get: () => ({ times: [], space: { provisioned: [], mapped: [], unique: [], physical: [], metadata: [], total: [] }, forecast: {} }) },
+  "/api/v1/protection": { get: () => ({ tolerates: 2, promises: 2, parity_bytes: 8 * 1024 ** 4, segments: 400, segments_at_risk: 0, rebuilt: 0, repaired: 0, lost: 0, former_members: [], scrub: null, next_scrub: null }) },
+  "/api/v1/drives": { get: (state) => list(state.drives) },
+  "/api/v1/drives/available": {
+    get: () => ({
+      items: [
+        { path: "/dev/disk/by-id/nvme-FAST_3840_S7", size: 3_840_755_982_336, model: "FAST 3840", serial: "S7", users: [], contents: [], problem: null },
+        { path: "/dev/disk/by-id/nvme-FAST_3840_S8", size: 3_840_755_982_336, model: "FAST 3840", serial: "S8", users: [], contents: ["a partition table (gpt) at byte 512", "ext4 \"backup\" at byte 1049656"], problem: null },
+        { path: "/dev/disk/by-id/ata-BOOT_240_B1", size: 240_057_409_536, model: "BOOT 240", serial: "B1", users: ["sda2 is mounted at /"], contents: ["a partition table (gpt) at byte 512"], problem: null },
+      ],
+    }),
+  },
+  "/api/v1/notification-targets": { get: () => list([]) },
+  "/api/v1/users/{name}": {
+    patch: (state, { path, body }) => {
+      if (body.password) state.password = body.password;
+      return { name: path["name"] ?? "", role: "admin", created: "2026-10-01T08:00:00Z", password_set: "2026-10-01T08:00:00Z" };
+    },
+  },
+  "/api/v1/jobs": { get: () => list([]) },
+  "/api/v1/performance/paths": { get: () => ({ items: [], hosts: [] }) },
+  "/api/v1/performance/offload/history": { get: () => ({ resolution_seconds: 1, times: [], items: [] }) },
   "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800 }) },
   "/api/v1/key/rotate": { post: () => ({ source: "file", generation: 4, kmip_id: null }) },
   "/api/v1/key": { get: () => ({ source: "file", generation: 3, kmip_id: null }) },

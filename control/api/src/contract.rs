@@ -38,6 +38,7 @@ const VOLATILE_FIELDS: &[&str] = &[
     "next",
     "last",
     "snapshots",
+    "performance",
     "soft_quota_crossed",
     "hard_quota_reached",
 ];

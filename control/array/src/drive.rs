@@ -4,6 +4,7 @@
 //! is in the configuration.
 
 use crate::array::Array;
+use crate::machine::FoundDrive;
 use crate::overwrite::{Words, refusal};
 use crate::request::verbs;
 use crate::transaction::Transaction;
@@ -35,6 +36,10 @@ pub struct ShowProtection;
 /// All drives, by slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListDrives;
+
+/// Drives of the server that are not of the array, by path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListAvailableDrives;
 
 /// One drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -70,6 +75,11 @@ verbs! {
         => |tx, _| Ok(tx.array.protection(&tx.array.config()));
     ListDrives -> Vec<view::Drive>, Read "list" "drive", Viewer
         => |tx, _| Ok(tx.array.drives().into_iter().map(|drive| tx.array.with_health(drive)).collect());
+    ListAvailableDrives -> Vec<FoundDrive>, Read "list" "drive", Admin
+        => |tx, _| {
+            let members = tx.array.drives().into_iter().filter_map(|drive| drive.name).collect();
+            Ok(tx.array.parts.machine.find_drives(members).await)
+        };
     ShowDrive -> view::Drive, Read "show" "drive", Viewer, about which
         => |tx, it| tx.array.show_drive(&it.which);
     AddDrive -> view::Drive, Change "add" "drive", Admin, of |it, _| Object::of(&["path"], &it.0.path)

@@ -72,7 +72,10 @@ pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
 };
-pub use drive::{AddDrive, EvacuateDrive, ListDrives, NewDrive, ReplaceDrive, ShowDrive, ShowProtection};
+pub use drive::{
+    AddDrive, EvacuateDrive, ListAvailableDrives, ListDrives, NewDrive, ReplaceDrive, ShowDrive,
+    ShowProtection,
+};
 pub use engine::Ratios;
 pub use ensure::Ensured;
 pub use env::{Env, File, Uptime};
@@ -90,7 +93,7 @@ pub use host::{
 pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, RotateKey, ShowKey};
 pub use login::ListRefusedLogins;
-pub use machine::{Machine, NewKey};
+pub use machine::{FoundDrive, Machine, NewKey};
 pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
     NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,

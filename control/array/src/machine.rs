@@ -11,6 +11,25 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// A block device of the server that could become a drive of the array.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundDrive {
+    /// Where it is, by a name that stays the same from start to start if there is one.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What its maker calls it.
+    pub model: Option<String>,
+    /// Its number.
+    pub serial: Option<String>,
+    /// Who uses it, for people, such as `sda1 is mounted at /`.
+    pub users: Vec<String>,
+    /// What is on it, for people; nothing on a blank one.
+    pub contents: Vec<String>,
+    /// Why it is not known what is on it.
+    pub problem: Option<String>,
+}
+
 /// What the array can't do without the machine that it runs on.
 pub trait Machine: Send + Sync {
     /// Opens what lies at an absolute path, and is none of the `members`, for this process alone. May take seconds.
@@ -28,6 +47,9 @@ pub trait Machine: Send + Sync {
         &self,
         path: &Path,
     ) -> Pin<Box<dyn Future<Output = std::result::Result<Examined, String>> + Send>>;
+
+    /// Drives of the machine that are none of the `members`, with what is on them. May take seconds.
+    fn find_drives(&self, members: Vec<String>) -> Pin<Box<dyn Future<Output = Vec<FoundDrive>> + Send>>;
 
     /// The health that the drive at a path reports; empty where that can't be known. Returns within a minute.
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;

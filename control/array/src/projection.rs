@@ -6,11 +6,25 @@ use crate::view::{
     Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
 };
 use block::{Disk, DiskId};
+use history::Sample;
 use records::{
     Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Peer, ScheduleEntry,
     SnapshotEntry, Subject, VolumeEntry,
 };
+use shelf::Layout;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Seconds over which the present performance of a volume is measured.
+const RECENT_SECONDS: u64 = 5;
+
+/// What the drives hold beyond the payload of the segments in use, for as many segments as there can be.
+fn parity_bytes(on_drives: u64, segments: u32, layout: Layout) -> Option<u64> {
+    let payload = |segments: u32| u128::from(segments) * u128::from(layout.segment_bytes);
+    let stored = payload(segments);
+    let parity = u128::from(on_drives).saturating_sub(stored) * payload(layout.segments);
+    u64::try_from(parity.checked_div(stored)?).ok()
+}
 
 impl Array {
     /// What people call the array.
@@ -75,7 +89,10 @@ impl Array {
     /// How what is stored is protected now.
     pub(crate) fn protection(&self, config: &Config) -> Protection {
         let (scrub, next_scrub) = (self.scrubs.last(config), self.scrubs.next(config));
-        Protection { shelf: self.parts.pool.status(), scrub, next_scrub }
+        let shelf = self.parts.pool.status();
+        let on_drives = shelf.drives.iter().map(|drive| drive.used_bytes).sum();
+        let parity_bytes = parity_bytes(on_drives, shelf.segments, self.parts.pool.layout());
+        Protection { shelf, parity_bytes, scrub, next_scrub }
     }
 
     /// What is set.
@@ -86,11 +103,29 @@ impl Array {
 
     /// Every volume, by name.
     pub(crate) fn volumes(&self, config: &Config) -> Vec<Volume> {
-        config.volumes.iter().map(|entry| self.volume(config, entry)).collect()
+        let mut recent = self.metering.recent_volumes(RECENT_SECONDS);
+        let mut snapshots: BTreeMap<DiskId, usize> = BTreeMap::new();
+        config.snapshots.iter().for_each(|it| *snapshots.entry(it.source).or_default() += 1);
+        let view = |entry: &VolumeEntry| {
+            let count = snapshots.get(&entry.id).copied().unwrap_or(0);
+            self.volume_with(config, entry, (count, recent.take(entry.id)))
+        };
+        config.volumes.iter().map(view).collect()
     }
 
     /// One volume with those that see it.
     pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
+        let count = config.snapshots.iter().filter(|it| it.source == entry.id).count();
+        let recent = self.metering.recent_volumes(RECENT_SECONDS).take(entry.id);
+        self.volume_with(config, entry, (count, recent))
+    }
+
+    fn volume_with(
+        &self,
+        config: &Config,
+        entry: &VolumeEntry,
+        (snapshots, recent): (usize, Sample),
+    ) -> Volume {
         let disk = self.parts.engine.disk(entry.id);
         let source_id = disk.as_ref().and_then(|disk| disk.parent);
         Volume {
@@ -112,6 +147,8 @@ impl Array {
             scsi2_reservations: entry.scsi2_reservations,
             mixed_transports: entry.mixed_transports,
             labels: entry.labels.clone(),
+            snapshots,
+            recent,
             connections: self.connections_of(config, entry.id),
         }
     }
@@ -327,5 +364,25 @@ impl Array {
             (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
         });
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parity_is_what_the_drives_hold_beyond_the_payload() {
+        let layout = Layout {
+            segment_bytes: 4096,
+            stripe_bytes: 4096,
+            segments: 100,
+            journal_bytes: 0,
+            batch_bytes: 0,
+            superblock_bytes: 0,
+        };
+        // Four columns of payload and two of parity, of 1024 bytes each.
+        assert_eq!(parity_bytes(10 * 6 * 1024, 10, layout), Some(100 * 2048));
+        assert_eq!(parity_bytes(0, 0, layout), None, "nothing is known while nothing is stored");
     }
 }

@@ -3,7 +3,7 @@
 use crate::policy::PolicyInForce;
 use block::DiskId;
 use engine::Ratios;
-use history::Severity;
+use history::{Sample, Severity};
 use notify::Destination;
 use records::{Config, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId, Scrub};
 use serde::Serialize;
@@ -50,6 +50,10 @@ pub struct Volume {
     pub mixed_transports: bool,
     /// Its labels.
     pub labels: Labels,
+    /// Number of its snapshots.
+    pub snapshots: usize,
+    /// What hosts did with it in the last seconds.
+    pub recent: Sample,
     /// Its connections: hosts, then host groups.
     pub connections: Vec<Connection>,
 }
@@ -385,6 +389,8 @@ pub enum State {
 pub struct Protection {
     /// What the shelf says.
     pub shelf: PoolStatus,
+    /// Bytes of parity on the drives when they are full, by what the segments in use have; `None` while none is in use.
+    pub parity_bytes: Option<u64>,
     /// The scrub under way, or the last one; `None` if there never was one.
     pub scrub: Option<Scrub>,
     /// When the next one begins by itself, in seconds since 1970; none while one is under way, and when none will.

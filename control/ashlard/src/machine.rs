@@ -2,8 +2,8 @@
 
 use crate::access::{read_whole, write_whole};
 use crate::args::KeyArgs;
-use crate::{key, probe, smart};
-use array::{Examined, Health, KEY_BYTES, KeySource, NewKey, Uptime, WrappedKey};
+use crate::{find, key, probe, smart};
+use array::{Examined, FoundDrive, Health, KEY_BYTES, KeySource, NewKey, Uptime, WrappedKey};
 use raid::device::{self, Ring};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,10 @@ impl array::Machine for Machine {
     fn examine(&self, path: &Path) -> Pin<Box<dyn Future<Output = Result<Examined, String>> + Send>> {
         let path = path.to_owned();
         Box::pin(async move { probe::examine(&path).await })
+    }
+
+    fn find_drives(&self, members: Vec<String>) -> Pin<Box<dyn Future<Output = Vec<FoundDrive>> + Send>> {
+        Box::pin(async move { find::drives(&members).await })
     }
 
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {

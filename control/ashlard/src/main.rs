@@ -13,6 +13,7 @@ mod certificate;
 mod check;
 mod drives;
 mod fatal;
+mod find;
 mod key;
 mod kmip;
 mod limits;

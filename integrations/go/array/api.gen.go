@@ -1484,6 +1484,9 @@ type Volume struct {
 	// Name Name.
 	Name string `json:"name"`
 
+	// Performance Performance in the last five seconds.
+	Performance VolumePerformance `json:"performance"`
+
 	// Policy Data reduction settings of this volume.
 	Policy Policy `json:"policy"`
 
@@ -1498,6 +1501,9 @@ type Volume struct {
 
 	// Size Size presented to hosts, in bytes.
 	Size int64 `json:"size"`
+
+	// Snapshots Number of snapshots.
+	Snapshots int `json:"snapshots"`
 
 	// Source Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
 	Source nullable.Nullable[string] `json:"source,omitempty"`
@@ -1538,6 +1544,18 @@ type VolumeChange struct {
 
 	// Size New size in bytes. Must be the only field of the request besides `shrink`.
 	Size nullable.Nullable[int64] `json:"size,omitempty"`
+}
+
+// VolumePerformance Performance of a volume in the last seconds.
+type VolumePerformance struct {
+	// BytesPerSecond Bytes per second.
+	BytesPerSecond float64 `json:"bytes_per_second"`
+
+	// Iops Commands per second.
+	Iops float64 `json:"iops"`
+
+	// LatencyUs Mean latency in microseconds; `null` without commands.
+	LatencyUs nullable.Nullable[float64] `json:"latency_us,omitempty"`
 }
 
 // Volumes Volumes.

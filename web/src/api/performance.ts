@@ -83,6 +83,22 @@ export const offloads = (scope: Scope, stretch: Stretch) =>
     ...live(stretch),
   });
 
+export const offloadHistory = (scope: Scope, stretch: Stretch) =>
+  queryOptions({
+    queryKey: key("performance", "offload-history", scopeText(scope), stretch),
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/performance/offload/history", { params: { query: query(scope, stretch) }, signal })),
+    ...live(stretch),
+  });
+
+/** The paths of a host in the last five minutes. */
+export const paths = (host: string) =>
+  queryOptions({
+    queryKey: key("performance", "paths", host),
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/performance/paths", { params: { query: { host } }, signal })),
+    refetchInterval: 5_000,
+    placeholderData: keepPreviousData,
+  });
+
 export const busiest = (by: "volume" | "host") =>
   queryOptions({
     queryKey: key("performance", "top", by),

@@ -142,6 +142,10 @@ export const alerts = () =>
 export const drives = () =>
   queryOptions({ queryKey: key("drives"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives", { signal }))).items, ...LIVE });
 
+/** Drives of the server that are not of the array. They are examined one by one, so they are asked for once. */
+export const availableDrives = () =>
+  queryOptions({ queryKey: key("drives", "available"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives/available", { signal }))).items });
+
 export const protection = () =>
   queryOptions({ queryKey: key("protection"), queryFn: ({ signal }) => answer(api.GET("/api/v1/protection", { signal })), ...LIVE });
 

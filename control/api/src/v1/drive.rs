@@ -18,6 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(operations!(list_drives: ListDrives, add_drive: AddDrive))
+        .routes(operations!(list_available_drives: ListAvailableDrives))
         .routes(operations!(show_drive: ShowDrive))
         .routes(operations!(evacuate_drive: EvacuateDrive))
         .routes(operations!(replace_drive: ReplaceDrive))
@@ -156,6 +157,10 @@ pub struct Protection {
     /// Number of drive failures that the array is designed to tolerate. An alert is raised
     /// while `tolerates` is less.
     promises: usize,
+    /// Bytes of parity on the drives when they are full, by what the segments in use have; `null` while none is in use. What is
+    /// neither parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    parity_bytes: Option<u64>,
     /// Segments in use.
     segments: u32,
     /// Segments with reduced redundancy.
@@ -217,6 +222,52 @@ async fn list_drives(
 ) -> Result<Response, Problem> {
     let drives = perform(operator, &context, array::ListDrives).await?;
     list(drives.into_iter().map(Drive::from).collect(), part)
+}
+
+/// A block device of the server that is not a drive of the array.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AvailableDrive {
+    /// Path, under `/dev/disk/by-id` if there is one.
+    path: String,
+    /// Size in bytes.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    size: u64,
+    /// Model.
+    model: Option<String>,
+    /// Serial number.
+    serial: Option<String>,
+    /// Who uses it, such as `sda1 is mounted at /`. A drive in use is refused.
+    users: Vec<String>,
+    /// What is on it, such as a partition table or a file system; empty if it is blank.
+    contents: Vec<String>,
+    /// Why its contents are unknown; `null` if they are known.
+    problem: Option<String>,
+}
+
+/// Block devices of the server that are not drives of the array.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AvailableDrives {
+    /// Sorted by path.
+    items: Vec<AvailableDrive>,
+}
+
+/// List block devices that could be added
+///
+/// Nothing is written to them. Loop devices, device-mapper and md devices are left out.
+#[utoipa::path(get, path = "/api/v1/drives/available", tag = "drives", responses(
+    (status = 200, description = "The block devices", body = AvailableDrives),
+    Problems,
+))]
+async fn list_available_drives(
+    operator: Operator,
+    State(context): State<Context>,
+) -> Answer<AvailableDrives> {
+    let found = perform(operator, &context, array::ListAvailableDrives).await?;
+    let drive = |it: array::FoundDrive| {
+        let array::FoundDrive { path, bytes, model, serial, users, contents, problem } = it;
+        AvailableDrive { path, size: bytes, model, serial, users, contents, problem }
+    };
+    Ok(Json(AvailableDrives { items: found.into_iter().map(drive).collect() }))
 }
 
 /// Add a drive to the array
@@ -374,6 +425,7 @@ impl From<array::Protection> for Protection {
         Self {
             tolerates,
             promises: failures_to_tolerate,
+            parity_bytes: it.parity_bytes,
             segments,
             segments_at_risk: degraded_segments,
             rebuilt: rebuilt_segments,

@@ -144,21 +144,21 @@ fn csv(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Result<R
 pub struct Work {
     /// Commands per second.
     #[schema(extensions(("x-unit" = json!("1/s"))))]
-    iops: f64,
+    pub(super) iops: f64,
     /// Bytes per second.
     #[schema(extensions(("x-unit" = json!("bytes/s"))))]
-    bytes_per_second: f64,
+    pub(super) bytes_per_second: f64,
     /// Failed commands.
     failures: u64,
     /// Latency.
-    latency_us: Latency,
+    pub(super) latency_us: Latency,
 }
 
 /// Latency in microseconds; `null` without commands.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Latency {
     /// Mean.
-    mean: Option<f64>,
+    pub(super) mean: Option<f64>,
     /// Median.
     p50: Option<f64>,
     /// 95th percentile.
@@ -170,7 +170,7 @@ pub struct Latency {
 }
 
 impl Work {
-    fn of(cell: &Cell, millis: u64) -> Self {
+    pub(super) fn of(cell: &Cell, millis: u64) -> Self {
         let part = |part| cell.latency.quantile(part).map(micros);
         Self {
             iops: rate(cell.latency.count(), millis),

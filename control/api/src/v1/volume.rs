@@ -5,6 +5,7 @@ use super::handler::{
     Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
 };
 use super::label::{Selector, setting};
+use super::performance::Work;
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use crate::Context;
 use crate::auth::Operator;
@@ -76,8 +77,26 @@ pub struct Volume {
     mixed_transports: bool,
     /// Labels.
     labels: BTreeMap<String, String>,
+    /// Number of snapshots.
+    snapshots: usize,
+    /// Performance in the last five seconds.
+    performance: Recent,
     /// Connections to hosts and host groups.
     connections: Vec<Connection>,
+}
+
+/// Performance of a volume in the last seconds.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = VolumePerformance)]
+pub struct Recent {
+    /// Commands per second.
+    #[schema(extensions(("x-unit" = json!("1/s"))))]
+    iops: f64,
+    /// Bytes per second.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
+    bytes_per_second: f64,
+    /// Mean latency in microseconds; `null` without commands.
+    latency_us: Option<f64>,
 }
 
 /// Volumes.
@@ -317,6 +336,13 @@ async fn clear_volume_state(
     no_content(perform(operator, &context, array::ClearVolumeState { name }).await?)
 }
 
+impl Recent {
+    fn of(sample: &array::Sample) -> Self {
+        let work = Work::of(&sample.sum(|_, _| true), sample.millis);
+        Self { iops: work.iops, bytes_per_second: work.bytes_per_second, latency_us: work.latency_us.mean }
+    }
+}
+
 impl From<array::Volume> for Volume {
     fn from(volume: array::Volume) -> Self {
         Self {
@@ -338,6 +364,8 @@ impl From<array::Volume> for Volume {
             scsi2_reservations: volume.scsi2_reservations,
             mixed_transports: volume.mixed_transports,
             labels: volume.labels.into(),
+            snapshots: volume.snapshots,
+            performance: Recent::of(&volume.recent),
             connections: volume.connections.into_iter().map(Into::into).collect(),
         }
     }

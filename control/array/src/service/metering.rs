@@ -201,6 +201,20 @@ pub struct Busiest {
     pub busiest: Vec<Busy>,
 }
 
+/// What hosts did with volumes in the last seconds.
+pub(crate) struct Recent {
+    millis: u64,
+    samples: BTreeMap<String, Sample>,
+}
+
+impl Recent {
+    /// That of one volume; its `millis` are those for which something is known.
+    pub fn take(&mut self, id: DiskId) -> Sample {
+        let work = self.samples.remove(&volume_key(id)).unwrap_or_default();
+        Sample { millis: self.millis, ..work }
+    }
+}
+
 /// Samples what hosts do and how space is used, and answers from what was sampled.
 pub(crate) struct Metering {
     env: Arc<Env>,
@@ -328,6 +342,14 @@ impl Metering {
         };
         top.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
         Busiest { millis: all.millis, busiest: top }
+    }
+
+    /// What hosts did with each volume in the last `seconds`.
+    pub fn recent_volumes(&self, seconds: u64) -> Recent {
+        let meter = self.meter.lock();
+        let (all, samples) = meter.recorder.last(seconds.max(1));
+        let owned = samples.into_iter().map(|(key, sample)| (key.to_owned(), sample));
+        Recent { millis: all.millis, samples: owned.collect() }
     }
 
     /// Portals of all protocols: those of NVMe/TCP have the numbers after those of iSCSI.

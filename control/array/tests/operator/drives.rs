@@ -3,9 +3,9 @@
 use crate::rig::{Rig, Up};
 use array::{
     AddDrive, CancelJob, ChangeSettings, CreateVolume, DriveState, DriveStatus, EvacuateDrive, Examined,
-    Health, Job, JobKind, JobState, Kind, ListAlerts, ListDrives, ListEvents, ListJobs, NewDrive, Page,
-    Protection, ReplaceDrive, Request, Settings, SettingsChange, Severity, ShowDrive, ShowJob,
-    ShowProtection, StartScrub,
+    Health, Job, JobKind, JobState, Kind, ListAlerts, ListAvailableDrives, ListDrives, ListEvents, ListJobs,
+    NewDrive, Page, Protection, ReplaceDrive, Request, Settings, SettingsChange, Severity, ShowDrive,
+    ShowJob, ShowProtection, StartScrub,
 };
 use block::{Disk, Op};
 use raid::{DriveShelf, FormatOptions};
@@ -57,9 +57,15 @@ async fn a_drive_is_added_and_is_there_after_a_restart() {
     let up = rig.up().await;
     up.array.tick().await;
     rig.machine.plug("/dev/new");
+    let available = || async {
+        let found = up.perform(ListAvailableDrives).await.unwrap();
+        found.into_iter().map(|drive| drive.path).collect::<Vec<_>>()
+    };
+    assert_eq!(available().await, ["/dev/new"]);
     let new = up.perform(add("/dev/new", false)).await.unwrap();
     let new = new.status;
     assert_eq!((new.slot, new.name.as_deref(), new.state), (4, Some("/dev/new"), DriveState::Online));
+    assert!(available().await.is_empty(), "it is of the array now");
     assert!(rig.machine.remembered.lock().unwrap().contains(&"/dev/new".into()));
     assert_eq!(refused(&up, add("/dev/new", true)).await.0, Kind::Conflict);
     assert_eq!(kinds(&up).await, ["drive.added"]);

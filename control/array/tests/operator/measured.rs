@@ -3,7 +3,7 @@
 use crate::rig::{Rig, Up, steps};
 use array::{
     Busiest, By, Cell, CreateConnection, CreateGroup, CreateHost, CreateVolume, GroupChange, Kind,
-    ListBusiest, Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
+    ListBusiest, ListVolumes, Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
 };
 use std::sync::atomic::Ordering;
 
@@ -106,6 +106,10 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
     let Busiest { millis, busiest } = up.perform(ListBusiest { by: By::Volume, seconds: 2 }).await.unwrap();
     assert_eq!((millis, busiest.len(), busiest[0].name.as_str()), (2000, 1, "db1"));
     assert_eq!(busiest[0].sample.sum(|_, _| true).latency.count(), 4);
+    let volumes = up.perform(ListVolumes).await.unwrap();
+    let recent = |name: &str| volumes.iter().find(|it| it.name == name).unwrap().recent.clone();
+    assert_eq!((recent("db1").millis, recent("db1").sum(|_, _| true).latency.count()), (3000, 6));
+    assert!(recent("idle").is_idle());
 
     up.array.flush().await;
     up.down().await;

@@ -1,8 +1,8 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Array, Caller, Credential, Env, Error, Examined, Health, KEY_BYTES, KeySource, Kind, Machine, NewKey,
-    Parts, Request, Role, SealingKey, Uptime, Verb, WrappedKey,
+    Array, Caller, Credential, Env, Error, Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Machine,
+    NewKey, Parts, Request, Role, SealingKey, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -74,6 +74,15 @@ impl Machine for Bench {
         let device = Ok(Examined { is_device: true, ..Examined::default() });
         let known = self.examined.lock().unwrap().get(path.to_str().unwrap()).cloned();
         Box::pin(async { known.unwrap_or(device) })
+    }
+
+    fn find_drives(&self, members: Vec<String>) -> Pin<Box<dyn Future<Output = Vec<FoundDrive>> + Send>> {
+        let spare = self.spare.lock().unwrap();
+        let others = spare.keys().filter(|path| !members.contains(path));
+        let found =
+            others.map(|path| FoundDrive { path: path.clone(), bytes: 16 << 20, ..FoundDrive::default() });
+        let found: Vec<_> = found.collect();
+        Box::pin(async { found })
     }
 
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>> {

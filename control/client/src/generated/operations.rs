@@ -203,6 +203,10 @@ pub fn list_drives(query: &ListDrives) -> Request<schemas::Drives> {
 pub fn add_drive(body: &schemas::NewDrive) -> Request<schemas::Drive> {
     Request::new("POST", format!("/api/v1/drives",), "Drive").body(body)
 }
+/// List block devices that could be added
+pub fn list_available_drives() -> Request<schemas::AvailableDrives> {
+    Request::new("GET", format!("/api/v1/drives/available",), "AvailableDrives")
+}
 /// Get a drive
 pub fn show_drive(slot: &str) -> Request<schemas::Drive> {
     Request::new("GET", format!("/api/v1/drives/{}", quoted(slot)), "Drive")
@@ -513,6 +517,35 @@ pub struct ListOffloads {
 /// Get statistics of the VAAI and ODX primitives
 pub fn list_offloads(query: &ListOffloads) -> Request<schemas::Offloads> {
     Request::new("GET", format!("/api/v1/performance/offload",), "Offloads").query(query)
+}
+/// Query of: Get the performance history of the VAAI primitives
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ShowOffloadHistory {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub points: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+}
+/// Get the performance history of the VAAI primitives
+pub fn show_offload_history(
+    query: &ShowOffloadHistory,
+) -> Request<schemas::OffloadHistory> {
+    Request::new(
+            "GET",
+            format!("/api/v1/performance/offload/history",),
+            "OffloadHistory",
+        )
+        .query(query)
 }
 /// Query of: Get statistics of host paths
 #[derive(Clone, Debug, Default, serde::Serialize)]

@@ -410,6 +410,35 @@ pub struct AuditTrail {
     ///Newest first.
     pub items: ::std::vec::Vec<Audit>,
 }
+///A block device of the server that is not a drive of the array.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct AvailableDrive {
+    ///What is on it, such as a partition table or a file system; empty if it is blank.
+    pub contents: ::std::vec::Vec<::std::string::String>,
+    ///Model.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub model: ::std::option::Option<::std::string::String>,
+    ///Path, under `/dev/disk/by-id` if there is one.
+    pub path: ::std::string::String,
+    ///Why its contents are unknown; `null` if they are known.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub problem: ::std::option::Option<::std::string::String>,
+    ///Serial number.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub serial: ::std::option::Option<::std::string::String>,
+    ///Size in bytes.
+    pub size: u64,
+    ///Who uses it, such as `sda1 is mounted at /`. A drive in use is refused.
+    pub users: ::std::vec::Vec<::std::string::String>,
+}
+///Block devices of the server that are not drives of the array.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct AvailableDrives {
+    ///Sorted by path.
+    pub items: ::std::vec::Vec<AvailableDrive>,
+}
 ///A volume or snapshot in the recycle bin.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2209,6 +2238,26 @@ pub struct Offload {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub shared_bytes: ::std::option::Option<u64>,
 }
+///Performance history of one VAAI primitive.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct OffloadColumns {
+    ///`ats`, `xcopy`, `odx`, `write_same` or `unmap`.
+    pub primitive: ::std::string::String,
+    ///A value for each time.
+    pub work: WorkColumns,
+}
+///Performance history of the VAAI primitives as columns.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct OffloadHistory {
+    ///One entry per primitive.
+    pub items: ::std::vec::Vec<OffloadColumns>,
+    ///Interval between two times, in seconds.
+    pub resolution_seconds: u64,
+    ///Interval start times, in seconds since 1970.
+    pub times: ::std::vec::Vec<u64>,
+}
 ///Statistics of offloaded primitives.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2355,6 +2404,10 @@ They are not read.*/
     ///Time of the next scheduled scrub; `null` while one is running, and if none is scheduled.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub next_scrub: ::std::option::Option<::std::string::String>,
+    /**Bytes of parity on the drives when they are full, by what the segments in use have; `null` while none is in use. What is
+neither parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub parity_bytes: ::std::option::Option<u64>,
     /**Number of drive failures that the array is designed to tolerate. An alert is raised
 while `tolerates` is less.*/
     pub promises: u64,
@@ -3213,6 +3266,8 @@ pub struct Volume {
     pub naa: ::std::string::String,
     ///Name.
     pub name: ::std::string::String,
+    ///Performance in the last five seconds.
+    pub performance: VolumePerformance,
     ///Data reduction settings of this volume.
     pub policy: Policy,
     ///Effective data reduction settings for new writes.
@@ -3223,6 +3278,8 @@ pub struct Volume {
     pub scsi2_reservations: bool,
     ///Size presented to hosts, in bytes.
     pub size: u64,
+    ///Number of snapshots.
+    pub snapshots: u64,
     ///Volume or snapshot that it was cloned from; `null` if it is no clone, or the source has been deleted.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub source: ::std::option::Option<::std::string::String>,
@@ -3285,6 +3342,18 @@ impl ::std::default::Default for VolumeChange {
             size: Default::default(),
         }
     }
+}
+///Performance of a volume in the last seconds.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct VolumePerformance {
+    ///Bytes per second.
+    pub bytes_per_second: f64,
+    ///Commands per second.
+    pub iops: f64,
+    ///Mean latency in microseconds; `null` without commands.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub latency_us: ::std::option::Option<f64>,
 }
 ///Volumes.
 ///

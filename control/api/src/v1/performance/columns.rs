@@ -38,7 +38,7 @@ struct LatencyColumns {
 
 /// Performance of one kind of command: a value for each time; `null` where there is no data.
 #[derive(Debug, Default, Serialize, ToSchema)]
-struct WorkColumns {
+pub(super) struct WorkColumns {
     /// Commands per second.
     iops: Vec<Option<f64>>,
     /// Bytes per second.
@@ -65,7 +65,7 @@ pub struct Performance {
 }
 
 impl WorkColumns {
-    fn push(&mut self, work: Option<(&Cell, u64)>) {
+    pub(super) fn push(&mut self, work: Option<(&Cell, u64)>) {
         let cell = work.map(|(cell, _)| cell);
         self.iops.push(work.map(|(cell, millis)| rate(cell.latency.count(), millis)));
         self.bytes_per_second.push(work.map(|(cell, millis)| rate(cell.bytes, millis)));

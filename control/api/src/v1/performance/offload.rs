@@ -1,6 +1,7 @@
 //! Statistics of the primitives that hosts offload: VAAI and ODX.
 
-use super::{Latency, Whose, Work};
+use super::columns::WorkColumns;
+use super::{Latency, Whose, Work, times};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Asked;
@@ -15,7 +16,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
 pub(super) fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::new().routes(operations!(list_offloads: ShowPerformance as "list_offloads"))
+    OpenApiRouter::new()
+        .routes(operations!(list_offloads: ShowPerformance as "list_offloads"))
+        .routes(operations!(show_offload_history: ShowPerformance as "show_offload_history"))
 }
 
 /// Statistics of one offloaded primitive.
@@ -52,6 +55,55 @@ const PRIMITIVES: [(&str, Operation); 5] = [
     ("write_same", Operation::WriteSame),
     ("unmap", Operation::Unmap),
 ];
+
+/// Performance history of one VAAI primitive.
+#[derive(Debug, Serialize, ToSchema)]
+struct OffloadColumns {
+    /// `ats`, `xcopy`, `odx`, `write_same` or `unmap`.
+    primitive: String,
+    /// A value for each time.
+    work: WorkColumns,
+}
+
+/// Performance history of the VAAI primitives as columns.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OffloadHistory {
+    /// Interval between two times, in seconds.
+    resolution_seconds: u64,
+    /// Interval start times, in seconds since 1970.
+    times: Vec<u64>,
+    /// One entry per primitive.
+    items: Vec<OffloadColumns>,
+}
+
+/// Get the performance history of the VAAI primitives
+#[utoipa::path(get, path = "/api/v1/performance/offload/history", tag = "performance", params(Whose), responses(
+    (status = 200, description = "Columns for each primitive", body = OffloadHistory),
+    Problems,
+))]
+async fn show_offload_history(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(whose): Asked<Whose>,
+) -> Answer<OffloadHistory> {
+    let series = whose.series(operator, &context).await?;
+    let columns = |(name, operation): (&str, Operation)| {
+        let mut work = WorkColumns::default();
+        for sample in &series.samples {
+            let of = |sample: &array::Sample| {
+                (sample.sum(|kind, _| array::kind(kind) == Some(operation)), sample.millis)
+            };
+            let cell = sample.as_ref().map(of);
+            work.push(cell.as_ref().map(|(cell, millis)| (cell, *millis)));
+        }
+        OffloadColumns { primitive: name.into(), work }
+    };
+    Ok(Json(OffloadHistory {
+        resolution_seconds: series.span.width,
+        times: times(&series),
+        items: PRIMITIVES.into_iter().map(columns).collect(),
+    }))
+}
 
 /// Get statistics of the VAAI and ODX primitives
 #[utoipa::path(get, path = "/api/v1/performance/offload", tag = "performance", params(Whose), responses(
