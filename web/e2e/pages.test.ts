@@ -73,15 +73,29 @@ for (const scheme of ["light", "dark"] as const) {
   });
 }
 
-test("every page fits a narrow screen", async ({ array, open, page }) => {
+/** Cells of tables that are so narrow that each line has a word or two. */
+const squeezed = (page: Page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll("td, th")].flatMap((cell) => {
+      const text = cell.textContent.trim();
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      const lines = range.getBoundingClientRect().height / Number.parseFloat(getComputedStyle(cell).lineHeight);
+      return lines > 3.5 && text.length / lines < 14 ? [`${text} (${cell.clientWidth} pixels)`] : [];
+    }),
+  );
+
+for (const width of [390, 768, 1024]) test(`every page fits a screen of ${width} pixels`, async ({ array, open, page }) => {
   test.setTimeout(900_000);
   await furnish(array);
-  await page.setViewportSize({ width: 390, height: 800 });
+  await page.setViewportSize({ width, height: 800 });
   for (const [path] of PAGES) {
     await open(path);
+    await expect(page.locator(".mantine-Skeleton-root")).toHaveCount(0);
+    expect(await squeezed(page), path).toEqual([]);
     const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect(over, path).toBeLessThanOrEqual(0);
-    await shot(page, "narrow", path);
+    await shot(page, `${width}`, path);
   }
 });
 

@@ -2,6 +2,7 @@
 import { mkdirSync } from "node:fs";
 import type { Page } from "@playwright/test";
 import { expect, test } from "./array";
+import { throughSetup } from "./setup";
 
 const INITIATOR = "iqn.1993-08.org.debian:01:db1";
 const pictures = process.env["TOUR"];
@@ -26,11 +27,7 @@ test("a new user gives a server storage, watches it, goes back in time, and take
 
   await page.getByRole("link", { name: "Set up" }).click();
   await expect(page.getByText("usable, after what protects")).toBeVisible();
-  await page.getByRole("button", { name: "Next" }).click();
-  await page.getByRole("textbox", { name: "Name of the array" }).fill("rack4");
-  await page.getByRole("button", { name: "Next" }).click();
-  await expect(page.getByText(array.ready.target_iqn)).toBeVisible();
-  await page.getByRole("button", { name: "Next" }).click();
+  await throughSetup(page, "rack4");
   await page.getByRole("textbox", { name: "Name of the host" }).fill("db1");
   await page.getByLabel("iSCSI initiator name").fill(INITIATOR);
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("data");

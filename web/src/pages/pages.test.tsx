@@ -1,4 +1,4 @@
-import { screen, waitFor, within } from "@testing-library/react";
+import { cleanup, screen, waitFor, within } from "@testing-library/react";
 import { expect, test } from "vitest";
 import { busy, empty } from "../../mock/array";
 import type { SchemaAlert } from "../api/schema";
@@ -159,4 +159,58 @@ test("an initiator that no host has is offered as a host, with the reason it was
   await user.type(form.getByLabelText(/^Name/), "web9");
   await user.click(form.getByRole("button", { name: "Add" }));
   await waitFor(() => expect(mock.state.hosts.find((it) => it.name === "web9")?.initiators).toEqual([initiator]));
+});
+
+test("an open alert is a banner on the dashboard, and no alert is said, too", async () => {
+  show("/", busy(1, 1));
+  expect(await screen.findByText("No open alerts.")).toBeTruthy();
+  cleanup();
+  show("/", { ...busy(1, 1), alerts: [{ ...alert(1, "space.threshold", null), message: "95 % of the drives' space is in use" }] });
+  const banner = await screen.findByRole("alert");
+  expect(banner.textContent).toContain("1 condition needs attention");
+  expect(banner.textContent).toContain("95 % of the drives' space is in use");
+  expect(banner.dataset["state"]).toBe("critical");
+});
+
+test("volumes are filtered by group; those that are selected are deleted at once after a question", async () => {
+  const { mock, user } = show("/volumes", { ...busy(12, 0), connections: [] });
+  const table = await screen.findByRole("table", { name: "Volumes" });
+  await user.click(await screen.findByRole("combobox", { name: "Filter by group" }));
+  await user.click(await screen.findByRole("option", { name: "sql" }));
+  await waitFor(() => expect(within(table).getAllByRole("row").length).toBe(3));
+  await user.click(screen.getByRole("checkbox", { name: "Select all volumes found" }));
+  const selection = within(screen.getByRole("region", { name: "Selection" }));
+  expect(selection.getByText("2 volumes selected")).toBeTruthy();
+  await user.click(selection.getByRole("button", { name: "Delete" }));
+  const question = within(await screen.findByRole("dialog"));
+  await user.type(question.getByRole("textbox"), "2 volumes");
+  await user.click(question.getByRole("button", { name: "Delete" }));
+  await waitFor(() => expect(mock.state.volumes.length).toBe(10));
+});
+
+test("one request brings everything that the list of volumes shows", async () => {
+  const { mock } = show("/volumes", busy(1000, 200));
+  expect(await screen.findByText("1,000 volumes")).toBeTruthy();
+  const asked = mock.asked.filter((it) => /volumes|performance|snapshots|hosts|groups/.test(it));
+  expect(asked).toEqual(["GET /api/v1/volumes"]);
+});
+
+test("the first run keeps the password or sets one, and offers drives with what is on them", async () => {
+  const { mock, user } = show("/setup", busy(0, 0));
+  expect(await screen.findByText("FAST 3840, serial number S0")).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "Add drive" }));
+  const add = within(await screen.findByRole("dialog"));
+  expect(await add.findByText(/Not blank: a partition table/)).toBeTruthy();
+  const choice = (name: RegExp): HTMLButtonElement => add.getByRole("radio", { name });
+  expect(choice(/BOOT 240/).disabled).toBe(true);
+  await user.click(choice(/nvme-FAST_3840_S7/));
+  expect(add.getByLabelText<HTMLInputElement>(/^Device/).value).toBe("/dev/disk/by-id/nvme-FAST_3840_S7");
+  await user.click(add.getByRole("button", { name: "Cancel" }));
+  await user.click(screen.getByRole("button", { name: "Next" }));
+  await user.click(await screen.findByRole("button", { name: "Next" }));
+  await user.type(await screen.findByLabelText(/New password of admin/), "my own password");
+  await user.type(screen.getByLabelText(/Repeat password/), "my own password");
+  await user.click(screen.getByRole("button", { name: "Set password" }));
+  expect(await screen.findByText("No notification targets")).toBeTruthy();
+  expect(mock.state.password).toBe("my own password");
 });

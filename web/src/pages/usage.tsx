@@ -2,7 +2,7 @@ import { Button, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Ruler } from "lucide-react";
 import { usage } from "../api/queries";
-import { bytes, plural } from "../format";
+import { bytes, plural, ratio } from "../format";
 import { Panel } from "../parts/panel";
 import { ProblemAlert } from "../parts/problem";
 
@@ -19,6 +19,10 @@ export function UsagePanel({ kind, name }: { kind: "volume" | "group"; name: str
       <ProblemAlert error={error} />
       {data ? (
         <dl className="facts">
+          <dt>Data reduction</dt>
+          <dd className="number">
+            {ratio(data.physical > 0 ? (data.unique + data.shared) / data.physical : null)} <span className="quiet">of its data to the space that only it takes</span>
+          </dd>
           <dt>Freed when deleted</dt>
           <dd className="number">{bytes(data.physical + data.metadata)}</dd>
           <dt>Unique data</dt>

@@ -27,25 +27,27 @@ type Props = {
   /** The axis is in steps of powers of two, for bytes. */
   binary?: boolean;
   height?: number;
+  /** Names of lines with their values below the chart; without it the page shows them. */
+  legend?: boolean;
   /** Charts with the same key share a cursor. */
   sync?: string;
   /** What was dragged over, in seconds since 1970. */
   onZoom?: (from: number, to: number) => void;
 };
 
-export function Chart({ title, times, lines, format, binary = false, height = 200, sync, onZoom }: Props) {
+export function Chart({ title, times, lines, format, binary = false, height = 200, legend = true, sync, onZoom }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const latest = useRef({ format, onZoom, times, lines });
   const colours = useColours();
-  const shape = JSON.stringify([lines.map(({ label, color, dashed }) => [label, color, dashed]), sync, height, colours.ground]);
+  const shape = JSON.stringify([lines.map(({ label, color, dashed }) => [label, color, dashed]), sync, height, legend, colours.ground]);
   useEffect(() => {
     latest.current = { format, onZoom, times, lines };
   });
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const made = new uPlot(options(latest, colours, { width: element.clientWidth, height, sync, binary }), dataOf(latest.current), element);
+    const made = new uPlot(options(latest, colours, { width: element.clientWidth, height, sync, binary, legend }), dataOf(latest.current), element);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
@@ -84,18 +86,18 @@ function alone(plot: uPlot, series: number): number[] {
   return Array.from(values.keys()).filter((index) => values[index] != null && values[index - 1] == null && values[index + 1] == null);
 }
 
-function options(latest: Latest, colours: Colours, { width, height, sync, binary }: { width: number; height: number; sync: string | undefined; binary: boolean }): uPlot.Options {
+function options(latest: Latest, colours: Colours, { width, height, sync, binary, legend }: { width: number; height: number; sync: string | undefined; binary: boolean; legend: boolean }): uPlot.Options {
   const axis = { stroke: colours.text, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: "11px 'Inter Variable', sans-serif" };
   const say = (value: number | null | undefined) => (value == null ? "–" : latest.current.format(value));
   return {
     width,
     height,
     cursor: { ...(sync !== undefined && { sync: { key: sync, setSeries: false } }), drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
-    legend: { live: true },
+    legend: { show: legend, live: true },
     scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
-    axes: [{ ...axis, space: 90, values: (_, ticks, __, ___, step) => ticks.map((it) => tick(it, step)) }, { ...axis, size: 76, ...(binary && { incrs: BINARY }), values: (_, ticks) => ticks.map(say) }],
+    axes: [{ ...axis, space: 90, values: (_, ticks, __, ___, step) => ticks.map((it, index) => tick(it, step, ticks[index - 1])) }, { ...axis, size: 76, ...(binary && { incrs: BINARY }), values: (_, ticks) => ticks.map(say) }],
     series: [
-      { value: (_, time: number | null) => (time == null ? "–" : new Date(time * 1000).toLocaleString("en-GB")) },
+      { label: "Time", value: (_, time: number | null) => (time == null ? "–" : WHEN.format(new Date(time * 1000))) },
       ...latest.current.lines.map(({ label, color, dashed }) => ({
         label,
         stroke: colours[color],
@@ -107,6 +109,9 @@ function options(latest: Latest, colours: Colours, { width, height, sync, binary
       })),
     ],
     hooks: {
+      // Away from the chart the names have the newest values.
+      setCursor: [(made) => (made.cursor.left ?? -1) < 0 && newest(made)],
+      setData: [newest],
       setSelect: [
         (made) => {
           const { left, width: wide } = made.select;
@@ -119,11 +124,27 @@ function options(latest: Latest, colours: Colours, { width, height, sync, binary
   };
 }
 
-/** A time at the axis, as exact as the distance between two. */
-function tick(seconds: number, step: number): string {
+/** The date is part of what is pointed at: a chart may show last week. */
+const WHEN = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** Shows the newest value that is known of each line. */
+function newest(plot: uPlot): void {
+  const idxs = plot.data.map((values) => {
+    const index = Array.from(values).findLastIndex((it) => it != null);
+    return index < 0 ? null : index;
+  });
+  plot.setLegend({ idxs }, false);
+}
+
+const day = (time: Date) => time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+
+/** A time at the axis, as exact as the distance between two; below the first of each day its date. */
+export function tick(seconds: number, step: number, before?: number): string {
   const time = new Date(seconds * 1000);
-  if (step >= 86_400) return time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-  return time.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
+  if (step >= 86_400) return day(time);
+  const clock = time.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
+  const same = before !== undefined && day(new Date(before * 1000)) === day(time);
+  return same ? clock : `${clock}\n${day(time)}`;
 }
 
 /** Saves all charts below an element as one picture. */

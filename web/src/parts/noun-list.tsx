@@ -7,7 +7,7 @@ import { May } from "./may";
 import { Page } from "./page";
 import { Panel } from "./panel";
 import { ProblemAlert } from "./problem";
-import { DataTable, type Column } from "./table";
+import { DataTable, type Column, type Filter, type Selection } from "./table";
 
 type Props<Row> = {
   title: string;
@@ -21,6 +21,9 @@ type Props<Row> = {
   /** The words that a search looks into. */
   text: (row: Row) => string;
   empty: { icon: LucideIcon; title: string; text: string };
+  filters?: Filter<Row>[];
+  selection?: Selection<Row>;
+  chooser?: boolean;
   create?: { label: string; icon?: LucideIcon; onClick: () => void };
   /** Why something that was done on the page failed. */
   problem?: unknown;
@@ -31,7 +34,7 @@ type Props<Row> = {
 };
 
 /** The page of a list of objects: a table, or what to do while there are none, and a button that creates one. */
-export function NounList<Row>({ title, above, list: { data, error }, noun, many, columns, id, text, empty, create, problem, before, children }: Props<Row>) {
+export function NounList<Row>({ title, above, list: { data, error }, noun, many, columns, id, text, empty, filters, selection, chooser, create, problem, before, children }: Props<Row>) {
   const Icon = create?.icon ?? Plus;
   const button = create && (
     <May>
@@ -47,7 +50,7 @@ export function NounList<Row>({ title, above, list: { data, error }, noun, many,
         {before}
         {data || !error ? (
           <Panel flush>
-            <DataTable label={title} noun={noun} {...(many && { many })} rows={data} columns={columns} id={id} text={text} empty={<Empty {...empty} action={button} />} />
+            <DataTable label={title} noun={noun} {...(many && { many })} rows={data} columns={columns} id={id} text={text} {...(filters && { filters })} {...(selection && { selection })} {...(chooser && { chooser })} empty={<Empty {...empty} action={button} />} />
           </Panel>
         ) : (
           <ProblemAlert error={error} />

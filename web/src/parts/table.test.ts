@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { arrange, type Column } from "./table";
+import { storedChoice } from "./columns";
+import { arrange, type Column, filtered } from "./table";
 
 type Row = { name: string; size: number };
 const NAME: Column<Row> = { name: "Name", cell: (row) => row.name, key: (row) => row.name };
@@ -21,4 +22,21 @@ test("a search finds rows that hold every word", () => {
   expect(find("DB")).toEqual(["db2", "db10"]);
   expect(find("sql alp")).toEqual(["Alpha sql"]);
   expect(find("sql db")).toEqual([]);
+});
+
+test("filters leave the rows that belong to each choice", () => {
+  const filters = [
+    { label: "First letter", of: (row: Row) => [row.name.charAt(0)] },
+    { label: "Size", of: (row: Row) => (row.size > 2 ? ["large"] : []) },
+  ];
+  const left = (chosen: Record<string, string>) => names(filtered(ROWS, filters, chosen));
+  expect(left({})).toEqual(names(ROWS));
+  expect(left({ "First letter": "d" })).toEqual(["db10", "db2"]);
+  expect(left({ "First letter": "d", Size: "large" })).toEqual(["db2"]);
+  expect(left({ Size: "" })).toEqual(names(ROWS));
+});
+
+test("a choice of columns that is damaged is the default", () => {
+  for (const text of [null, "", "{", "3", "null"]) expect(storedChoice(text)).toEqual({});
+  expect(storedChoice('{"Size":false,"IOPS":"yes"}')).toEqual({ Size: false });
 });

@@ -1,8 +1,12 @@
-/** A list: sorted by a click on a column, searched by words, shown a page at a time, so that thousands stay fluid. */
-import { Group, Pagination, Skeleton, Table, Text, TextInput } from "@mantine/core";
+/**
+ * A list: sorted by a click on a column, searched by words, filtered by what rows belong to, shown a page at a time, so that
+ * thousands stay fluid. Rows can be selected for an action, and columns chosen.
+ */
+import { Button, Checkbox, Group, Pagination, Select, Skeleton, Table, Text, TextInput } from "@mantine/core";
 import { ArrowDown, ArrowUp, ChevronsUpDown, Search } from "lucide-react";
 import { useMemo, useState, type ReactNode } from "react";
 import { count, plural } from "../format";
+import { ColumnChooser, useChosenColumns } from "./columns";
 
 export type Column<Row> = {
   name: string;
@@ -13,9 +17,17 @@ export type Column<Row> = {
   /** The largest first, as of times. */
   down?: boolean;
   right?: boolean;
-  /** Left out on narrow screens. */
-  wide?: boolean;
+  /** Left out on narrow screens; `"xl"` also on those of tablets. */
+  wide?: boolean | "xl";
+  /** In a list whose columns can be chosen: not shown until it is. */
+  optional?: boolean;
 };
+
+/** A choice that limits the rows to those which belong to it. */
+export type Filter<Row> = { label: string; of: (row: Row) => string[] };
+
+/** What can be done with several rows at once. */
+export type Selection<Row> = { may: boolean; actions: (rows: Row[], clear: () => void) => ReactNode };
 
 type Props<Row> = {
   label: string;
@@ -30,9 +42,13 @@ type Props<Row> = {
   empty: ReactNode;
   pageSize?: number;
   tools?: ReactNode;
+  filters?: Filter<Row>[];
+  selection?: Selection<Row>;
+  /** Columns can be chosen; the choice is kept in this browser. */
+  chooser?: boolean;
 };
 
-type Order = { column: number; down: boolean };
+type Order = { column: string; down: boolean };
 
 /** Rows that hold every word, in order. */
 export function arrange<Row>(rows: Row[], words: string, text: ((row: Row) => string) | undefined, column: Column<Row> | undefined, down: boolean): Row[] {
@@ -42,6 +58,12 @@ export function arrange<Row>(rows: Row[], words: string, text: ((row: Row) => st
   if (!key) return found;
   const sign = down ? -1 : 1;
   return [...found].sort((a, b) => sign * compare(key(a), key(b)));
+}
+
+/** Rows that belong to each choice that was made. */
+export function filtered<Row>(rows: Row[], filters: Filter<Row>[] | undefined, chosen: Record<string, string>): Row[] {
+  const active = (filters ?? []).filter(({ label }) => chosen[label]);
+  return active.length === 0 ? rows : rows.filter((row) => active.every(({ label, of }) => of(row).includes(chosen[label] ?? "")));
 }
 
 function contains(text: string, words: string[]): boolean {
@@ -54,16 +76,21 @@ function compare(a: string | number, b: string | number): number {
   return typeof a === "number" && typeof b === "number" ? a - b : NAMES.compare(String(a), String(b));
 }
 
-export function DataTable<Row>({ label, noun, many, rows, columns, id, text, empty, pageSize = 50, tools }: Props<Row>) {
+export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text, empty, pageSize = 50, tools, filters, selection, chooser = false }: Props<Row>) {
   const [words, setWords] = useState("");
+  const [chosen, setChosen] = useState<Record<string, string>>({});
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const choice = useChosenColumns(label, all, chooser);
+  const columns = choice.shown;
   const [order, setOrder] = useState<Order>(() => {
-    const column = columns.findIndex((column) => column.key);
-    return { column, down: columns[column]?.down ?? false };
+    const column = all.find((column) => column.key);
+    return { column: column?.name ?? "", down: column?.down ?? false };
   });
   const [page, setPage] = useState(1);
+  const sorting = columns.find(({ name }) => name === order.column) ?? columns.find((column) => column.key);
   const found = useMemo(
-    () => (rows ? arrange(rows, words, text, columns[order.column], order.down) : undefined),
-    [rows, words, text, columns, order],
+    () => (rows ? arrange(filtered(rows, filters, chosen), words, text, sorting, order.down) : undefined),
+    [rows, words, text, sorting, order, filters, chosen],
   );
   if (rows?.length === 0) {
     return (
@@ -73,6 +100,10 @@ export function DataTable<Row>({ label, noun, many, rows, columns, id, text, emp
       </>
     );
   }
+  const selects = selection?.may === true;
+  const marked = selects ? (rows ?? []).filter((row) => selected.has(id(row))) : [];
+  const mark = (keys: string[], on: boolean) => setSelected((now) => (on ? new Set([...now, ...keys]) : new Set([...now].filter((key) => !keys.includes(key)))));
+  const clear = () => setSelected(new Set());
   const pages = Math.max(1, Math.ceil((found?.length ?? 0) / pageSize));
   const current = Math.min(page, pages);
   const shown = found?.slice((current - 1) * pageSize, current * pageSize);
@@ -93,25 +124,55 @@ export function DataTable<Row>({ label, noun, many, rows, columns, id, text, emp
               }}
               style={{ flex: "1 1 160px", maxWidth: 320 }}
             />
+            {filters?.map((filter) => (
+              <FilterSelect key={filter.label} filter={filter} rows={rows ?? []} value={chosen[filter.label] ?? ""} onChange={(value) => {
+                  setChosen({ ...chosen, [filter.label]: value });
+                  setPage(1);
+                }} />
+            ))}
             {tools}
           </Group>
-          <Text size="sm" className="quiet number" role="status">
-            {found && rows && `${found.length === rows.length ? "" : `${count(found.length)} of `}${plural(rows.length, noun, many)}`}
+          <Group gap="sm">
+            <Text size="sm" className="quiet number" role="status">
+              {found && rows && `${found.length === rows.length ? "" : `${count(found.length)} of `}${plural(rows.length, noun, many)}`}
+            </Text>
+            {chooser && <ColumnChooser list={label} columns={all} choice={choice} />}
+          </Group>
+        </Group>
+      )}
+      {marked.length > 0 && (
+        <Group className="selection" px="md" py={8} gap="sm" role="region" aria-label="Selection">
+          <Text size="sm" fw={500} className="number">
+            {plural(marked.length, noun, many)} selected
           </Text>
+          {selection?.actions(marked, clear)}
+          <Button variant="subtle" color="gray" size="compact-sm" onClick={clear}>
+            Clear
+          </Button>
         </Group>
       )}
       <Table.ScrollContainer minWidth={0} type="native">
         <Table className="data-table" highlightOnHover verticalSpacing={4} horizontalSpacing="md" aria-label={label}>
           <Table.Thead>
             <Table.Tr>
-              {columns.map((column, index) => (
-                <Heading key={column.name} column={column} down={order.column === index ? order.down : undefined} onSort={(down) => setOrder({ column: index, down })} />
+              {selects && (
+                <Table.Th scope="col" className="select">
+                  <Mark label={`Select all ${noun === "" ? "rows" : (many ?? `${noun}s`)} found`} keys={(found ?? []).map(id)} selected={selected} onMark={mark} />
+                </Table.Th>
+              )}
+              {columns.map((column) => (
+                <Heading key={column.name} column={column} down={sorting === column ? order.down : undefined} onSort={(down) => setOrder({ column: column.name, down })} />
               ))}
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
             {shown?.map((row) => (
-              <Table.Tr key={id(row)}>
+              <Table.Tr key={id(row)} data-selected={selected.has(id(row)) || undefined}>
+                {selects && (
+                  <Table.Td className="select">
+                    <Mark label={`Select ${id(row)}`} keys={[id(row)]} selected={selected} onMark={mark} />
+                  </Table.Td>
+                )}
                 {columns.map((column) => (
                   <Table.Td key={column.name} className={classes(column)}>
                     {column.cell(row)}
@@ -119,13 +180,13 @@ export function DataTable<Row>({ label, noun, many, rows, columns, id, text, emp
                 ))}
               </Table.Tr>
             ))}
-            {!shown && <Waiting columns={columns.length} />}
+            {!shown && <Waiting columns={columns.length + (selects ? 1 : 0)} />}
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
       {found?.length === 0 && (
         <Text size="sm" className="quiet" ta="center" p="lg">
-          Nothing matches “{words.trim()}”.
+          {words.trim() ? <>Nothing matches “{words.trim()}”.</> : "Nothing matches the filters."}
         </Text>
       )}
       {pages > 1 && (
@@ -137,16 +198,32 @@ export function DataTable<Row>({ label, noun, many, rows, columns, id, text, emp
   );
 }
 
-function classes(column: { right?: boolean; wide?: boolean }): string | undefined {
-  return [column.right && "right", column.wide && "wide-only"].filter(Boolean).join(" ") || undefined;
+type MarkProps = { label: string; keys: string[]; selected: ReadonlySet<string>; onMark: (keys: string[], on: boolean) => void };
+
+function Mark({ label, keys, selected, onMark }: MarkProps) {
+  const on = keys.filter((key) => selected.has(key)).length;
+  return <Checkbox size="xs" aria-label={label} checked={on > 0 && on === keys.length} indeterminate={on > 0 && on < keys.length} onChange={(event) => onMark(keys, event.currentTarget.checked)} />;
+}
+
+type FilterProps<Row> = { filter: Filter<Row>; rows: Row[]; value: string; onChange: (value: string) => void };
+
+/** What rows belong to, to choose from; nothing where there is nothing to choose. */
+function FilterSelect<Row>({ filter: { label, of }, rows, value, onChange }: FilterProps<Row>) {
+  const choices = useMemo(() => [...new Set(rows.flatMap(of))].sort((a, b) => NAMES.compare(a, b)), [rows, of]);
+  if (choices.length === 0 && value === "") return null;
+  return <Select aria-label={`Filter by ${label.toLowerCase()}`} placeholder={label} data={choices} value={value || null} onChange={(next) => onChange(next ?? "")} limit={100} searchable clearable style={{ flex: "1 1 120px", maxWidth: 170 }} />;
+}
+
+function classes(column: { right?: boolean; wide?: boolean | "xl" }): string | undefined {
+  return [column.right && "right", column.wide === "xl" ? "xl-only" : column.wide && "wide-only"].filter(Boolean).join(" ") || undefined;
 }
 
 function Heading<Row>({ column, down, onSort }: { column: Column<Row>; down: boolean | undefined; onSort: (down: boolean) => void }) {
   const sorted = down !== undefined;
   const Arrow = !sorted ? ChevronsUpDown : down ? ArrowDown : ArrowUp;
-  if (!column.key) return <Table.Th className={classes(column)}>{column.name || <span aria-hidden />}</Table.Th>;
+  if (!column.key) return <Table.Th scope="col" className={classes(column)}>{column.name || <span aria-hidden />}</Table.Th>;
   return (
-    <Table.Th className={classes(column)} aria-sort={sorted ? (down ? "descending" : "ascending") : "none"}>
+    <Table.Th scope="col" className={classes(column)} aria-sort={sorted ? (down ? "descending" : "ascending") : "none"}>
       <button type="button" className="sort" data-sorted={sorted || undefined} onClick={() => onSort(sorted ? !down : (column.down ?? false))}>
         {column.name}
         <Arrow size={13} aria-hidden />

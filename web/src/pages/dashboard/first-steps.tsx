@@ -8,7 +8,7 @@ export function FirstSteps() {
   return (
     <Panel title="Your array is ready">
       <Group justify="space-between" align="flex-end" gap="md">
-        <Text size="sm">No host is connected. Five short steps set up the first volume on the first host.</Text>
+        <Text size="sm">No host is connected. Short steps set the password, notifications, and the first volume on the first host.</Text>
         <May>
           <Group gap="xs">
             <Button component={Link} href="/hosts?new" variant="default">

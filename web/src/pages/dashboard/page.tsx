@@ -1,6 +1,5 @@
-import { Alert, SimpleGrid, Skeleton, Stack } from "@mantine/core";
+import { SimpleGrid, Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { OctagonX } from "lucide-react";
 import { array } from "../../api/queries";
 import type { SchemaArray as ArrayStatus } from "../../api/schema";
 import { count, duration } from "../../format";
@@ -11,8 +10,9 @@ import { ProblemAlert } from "../../parts/problem";
 import { CapacityPanel } from "./capacity";
 import { RecentEvents } from "./events";
 import { FirstSteps } from "./first-steps";
-import { PerformancePanel } from "./performance";
+import { NowPanel } from "./now";
 import { ReductionPanel } from "./reduction";
+import { StateBanner } from "./state";
 
 export function DashboardPage() {
   const { data, error } = useQuery(array());
@@ -20,17 +20,13 @@ export function DashboardPage() {
     <Page title="Dashboard">
       <Stack gap="md">
         <ProblemAlert error={error} />
-        {data?.state === "stopped" && (
-          <Alert color="red" icon={<OctagonX size={18} />} title="The array stopped to protect data">
-            {data.reason ?? "The log of ashlard says why."}
-          </Alert>
-        )}
+        {data && <StateBanner status={data} />}
         {data && data.hosts === 0 && <FirstSteps />}
+        <NowPanel />
         <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
           {data ? <CapacityPanel space={data.space} /> : <Skeleton height={250} />}
           {data ? <ReductionPanel space={data.space} reduction={data.reduction} /> : <Skeleton height={250} />}
         </SimpleGrid>
-        <PerformancePanel />
         <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
           <RecentEvents />
           {data && <About status={data} />}

@@ -7,8 +7,8 @@ import { Panel } from "../../parts/panel";
 export function ReductionPanel({ space, reduction }: { space: Space; reduction: Reduction }) {
   const provisioned = space.provisioned + space.snapshot;
   const steps = [
-    { name: "Provisioned", value: provisioned, says: "provisioned size of volumes, and data of snapshots", saved: null },
-    { name: "Logical", value: space.logical, says: "data of volumes and snapshots, without zeros", saved: { by: "thin provisioning", ratio: reduction.thin_provisioning } },
+    { name: "Provisioned", value: provisioned, says: "volumes, and data of snapshots", saved: null },
+    { name: "Logical", value: space.logical, says: "data, without zeros", saved: { by: "thin provisioning", ratio: reduction.thin_provisioning } },
     { name: "Unique", value: space.unique, says: "after deduplication", saved: { by: "deduplication", ratio: reduction.deduplication } },
     { name: "Stored", value: space.physical, says: "physical space", saved: { by: "compression", ratio: reduction.compression } },
   ];

@@ -30,7 +30,7 @@ export function DriveDetails({ drive, onClose }: { drive: Drive; onClose: () => 
     ["Written since the start", bytes(drive.written_bytes)],
     ["Failed reads", count(drive.read_errors)],
     ["Slow reads", count(drive.slow_reads)],
-    ["Rotten pages", count(drive.bad_pages)],
+    ["Bad pages", count(drive.bad_pages)],
     ["Identity", drive.id],
   ];
   const reported: [string, string | undefined][] = [

@@ -7,6 +7,7 @@ import type { SchemaDrive as Drive } from "../../api/schema";
 import { bytes } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
+import { DrivePicker } from "./picker";
 
 const pathError = (path: string) => (path.startsWith("/") ? null : "Give the whole path, such as /dev/disk/by-id/nvme-….");
 
@@ -26,7 +27,8 @@ type NewDevice = ReturnType<ReturnType<typeof useDevice>["getTransformedValues"]
 function DeviceFields({ form }: { form: ReturnType<typeof useDevice> }) {
   return (
     <>
-      <TextInput label="Device" description="Path on the array’s machine, preferably under /dev/disk/by-id." placeholder="/dev/disk/by-id/nvme-…" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("path")} />
+      <DrivePicker value={form.values.path} onChange={({ path }) => form.setValues({ path, force: false })} />
+      <TextInput label="Device" description="Path on the array’s machine, preferably under /dev/disk/by-id." placeholder="/dev/disk/by-id/nvme-…" autoComplete="off" spellCheck={false} required {...form.getInputProps("path")} />
       <Checkbox label="Overwrite a block device that is not blank: its contents are destroyed" description="Never a drive with the label of an Ashlar array." color="red" {...form.getInputProps("force", { type: "checkbox" })} />
       <TextInput label="Take from array" description="Only for a drive with the label of an Ashlar array: the identity of that array, which can no longer use the drive." placeholder="32 hex digits" autoComplete="off" spellCheck={false} {...form.getInputProps("take_from_array")} />
     </>

@@ -63,11 +63,11 @@ export function DrivesPage() {
 
 const columns = (choose: (task: Task) => void): Column<Drive>[] => [
   { name: "Slot", key: (it) => it.slot, cell: (it) => <span className="number">{it.slot}</span> },
-  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.path ?? "missing"}</span>, wide: true },
+  { name: "Drive", key: (it) => it.path ?? "", cell: (it) => <span style={{ display: "inline-block", minWidth: 180, overflowWrap: "anywhere" }}>{it.path ?? "missing"}</span>, wide: true },
   { name: "State", key: (it) => it.state, cell: (it) => <Dot {...stateOf(it)} /> },
   { name: "Health", key: (it) => it.health.used_percent ?? -1, cell: (it) => <HealthCell drive={it} />, wide: true },
   { name: "Used", key: (it) => it.used / it.size, cell: (it) => `${percent(it.used / it.size)} of ${bytes(it.size)}`, right: true },
-  { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: true },
+  { name: "Errors", key: (it) => it.read_errors + it.bad_pages, cell: (it) => <Errors drive={it} />, right: true, wide: "xl" },
   {
     name: "",
     right: true,

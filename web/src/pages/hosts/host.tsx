@@ -1,8 +1,7 @@
 import { Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Pencil, Trash2 } from "lucide-react";
+import { Link2, Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { Link } from "wouter";
 import { answer, api } from "../../api/client";
 import { host } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
@@ -13,8 +12,11 @@ import { LabelsPanel } from "../../parts/labels";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
+import { NowPanel } from "../dashboard/now";
+import { ConnectToHost } from "./connect";
 import { ChangeHost, DeleteHost } from "./forms";
 import { Instructions } from "./instructions";
+import { PathsPanel } from "./paths";
 import { RefusedLogins } from "./refused";
 import { SeenVolumes } from "./seen";
 
@@ -22,14 +24,18 @@ export function HostPage({ name }: { name: string }) {
   const object = useQuery(host(name));
   const [deleting, setDeleting] = useState(false);
   const [changing, setChanging] = useState(false);
+  const [connecting, setConnecting] = useState(false);
   return (
     <NounPage
       name={name}
       object={object}
       above={{ label: "Hosts", path: "/hosts" }}
-      beside={(data) => (data.sessions > 0 ? <Dot color="teal" label={plural(data.sessions, "session")} /> : <Dot color="gray" label="not logged in" />)}
+      beside={(data) => (data.sessions + data.controllers > 0 ? <Dot color="teal" label={plural(data.sessions + data.controllers, "session")} /> : <Dot color="gray" label="not logged in" />)}
       actions={() => (
         <May>
+          <Button leftSection={<Link2 size={16} aria-hidden />} onClick={() => setConnecting(true)}>
+            Connect
+          </Button>
           <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setChanging(true)}>
             Change
           </Button>
@@ -41,16 +47,19 @@ export function HostPage({ name }: { name: string }) {
     >
       {(data) => (
         <>
+          <RefusedLogins title="Refused log-ins" refused={data.refused_logins} />
+          {data.sessions + data.controllers > 0 && <NowPanel scope={{ kind: "host", name: data.name }} />}
+          <PathsPanel host={data} />
           <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+            <Seen host={data} onConnect={() => setConnecting(true)} />
             <Facts host={data} />
-            <Seen host={data} />
             <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/hosts/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
-          <RefusedLogins title="Refused log-ins" refused={data.refused_logins} />
           <Panel title="Commands for the host">
             <Instructions host={data} />
           </Panel>
           <ChangeHost key={`${data.name} ${[...data.initiators, ...data.nqns].join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
+          <ConnectToHost host={data} opened={connecting} onClose={() => setConnecting(false)} />
           <DeleteHost host={data} opened={deleting} onClose={() => setDeleting(false)} />
         </>
       )}
@@ -85,11 +94,11 @@ function Facts({ host }: { host: Host }) {
   );
 }
 
-function Seen({ host }: { host: Host }) {
+function Seen({ host, onConnect }: { host: Host; onConnect: () => void }) {
   const action = (
-    <Button component={Link} href="/volumes" variant="default">
-      To the volumes
-    </Button>
+    <May>
+      <Button onClick={onConnect}>Connect volumes</Button>
+    </May>
   );
-  return <SeenVolumes by="host" connections={host.connections} empty={{ title: "No volumes", text: "Open a volume, or create one, and connect it to this host.", action }} />;
+  return <SeenVolumes by="host" connections={host.connections} empty={{ title: "No volumes", text: "Connect a volume: the host finds it as a new disk after a rescan.", action }} />;
 }

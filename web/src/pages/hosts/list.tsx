@@ -6,7 +6,7 @@ import type { SchemaHost as Host } from "../../api/schema";
 import { count, plural } from "../../format";
 import { Dot } from "../../parts/dot";
 import { RowLink } from "../../parts/row-link";
-import type { Column } from "../../parts/table";
+import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateHost } from "./forms";
 import { RefusedLogins } from "./refused";
@@ -20,6 +20,7 @@ const COLUMNS: Column<Host>[] = [
   },
   { name: "Sessions", key: (host) => host.sessions + host.controllers, cell: (host) => <Sessions host={host} /> },
   { name: "Volumes", key: (host) => host.connections.length, cell: (host) => count(host.connections.length), right: true },
+  { name: "Host group", key: (host) => host.host_group ?? "", cell: ({ host_group }) => (host_group ? <RowLink place="host-groups" name={host_group} /> : <span className="quiet">–</span>), wide: true },
   { name: "Initiator", key: (host) => namesOf(host)[0] ?? "", cell: (host) => <Initiators host={host} />, wide: true },
   { name: "CHAP", key: (host) => host.chap_user ?? "", cell: (host) => <Chap host={host} />, wide: true },
 ];
@@ -50,6 +51,11 @@ function Chap({ host }: { host: Host }) {
   return host.mutual_user ? "mutual" : "one way";
 }
 
+const FILTERS: Filter<Host>[] = [
+  { label: "Host group", of: (host) => (host.host_group ? [host.host_group] : []) },
+  { label: "Log-in", of: (host) => [host.sessions + host.controllers > 0 ? "logged in" : "not logged in"] },
+];
+
 export function HostsPage() {
   const refused = useQuery(refusedLogins());
   const create = useOpened("new");
@@ -66,6 +72,8 @@ export function HostsPage() {
       columns={COLUMNS}
       id={(host) => host.name}
       text={(host) => `${host.name} ${host.initiators.join(" ")} ${host.connections.map((it) => it.volume).join(" ")}`}
+      filters={FILTERS}
+      chooser
       create={{ label: "Add host", onClick: () => add("") }}
       empty={{ icon: Server, title: "No hosts yet", text: "A host is a server that uses volumes. Only hosts with known iSCSI initiator names can log in." }}
     >

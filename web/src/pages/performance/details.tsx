@@ -12,6 +12,7 @@ import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
 import { HeatMap } from "./heat-map";
 import { CLASSES, type Class } from "./lines";
+import { PRIMITIVES } from "./offload-charts";
 import { SizeHistogram } from "./sizes";
 
 type Shown = { scope: Scope; stretch: Stretch };
@@ -39,10 +40,8 @@ export function Sizes({ scope, stretch }: Shown) {
   );
 }
 
-const NAMES: Record<string, string> = { ats: "Compare and write (ATS)", xcopy: "Copy (XCOPY)", odx: "Copy by token (ODX)", write_same: "Write same", unmap: "Unmap" };
-
 const OFFLOADS: Column<Offload>[] = [
-  { name: "Primitive", cell: (it) => NAMES[it.primitive] ?? it.primitive },
+  { name: "Primitive", cell: (it) => PRIMITIVES[it.primitive] ?? it.primitive },
   { name: "Commands", cell: (it) => count(it.commands), right: true },
   { name: "Bytes", cell: (it) => bytes(it.bytes), right: true },
   { name: "Shared", cell: (it) => (it.shared_bytes == null ? "–" : bytes(it.shared_bytes)), right: true, wide: true },

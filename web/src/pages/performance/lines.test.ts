@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { noWork } from "../../../mock/array";
 import type { SchemaPerformance as Performance } from "../../api/schema";
 import { labelled, stretchOf } from "../../api/performance";
-import { lines } from "./lines";
+import { current, lines } from "./lines";
 
 const series = (times: number[], iops: number[], resolution_seconds = 1): Performance => ({
   resolution_seconds,
@@ -44,4 +44,19 @@ test("tables of two are one, with a column that says whose a row is", () => {
   expect(labelled([[{ kind: "array" }, rows("1")]])).toBe("of,time,read_iops\r\narray,2026-01-01T00:00:00Z,1\r\n");
   const both = labelled([[{ kind: "volume", name: "db1" }, rows("1")], [{ kind: "host", name: "web1" }, rows("2")]]);
   expect(both).toBe("of,time,read_iops\r\ndb1,2026-01-01T00:00:00Z,1\r\nweb1,2026-01-01T00:00:00Z,2\r\n");
+});
+
+test("the current values are the newest that are known; latency of all commands is weighted by their number", () => {
+  const work = (iops: (number | null)[], mean: (number | null)[]) => ({ ...noWork(), iops, bytes_per_second: iops, latency_us: { ...noWork().latency_us, mean } });
+  const data: Performance = { resolution_seconds: 1, times: [1, 2, 3], read: work([10, 30, null], [1, 100, null]), write: work([0, 10, null], [null, 500, null]), offload: work([0, 0, null], [null, null, null]) };
+  expect(current(data).total).toEqual({ iops: 40, bytes_per_second: 40, latency_us: 200 });
+  expect(current(data).read.iops).toBe(30);
+  expect(current(data).offload.latency_us).toBeNull();
+  expect(current(undefined).total.iops).toBeNull();
+});
+
+test("what is too old is not current", () => {
+  const times = Array.from({ length: 20 }, (_, index) => index);
+  const iops = times.map((it) => (it < 5 ? 7 : null));
+  expect(current({ resolution_seconds: 1, times, read: { ...noWork(), iops }, write: noWork(), offload: noWork() }).total.iops).toBeNull();
 });

@@ -16,6 +16,28 @@ export function lines(all: { name: string; data: Performance | undefined }[], cl
   );
 }
 
+/** What was done in the newest interval that is known. */
+export type Current = { iops: number | null; bytes_per_second: number | null; latency_us: number | null };
+
+const at = (column: readonly (number | null)[], index: number) => column[index] ?? null;
+
+/** Intervals looked back from the end for one with data: the second that has just begun is not known yet. */
+const LOOK_BACK = 5;
+
+/** The newest values of each class and of all; latency of all is the mean of their commands. Nothing when the newest are too old. */
+export function current(data: Performance | undefined): Record<Class | "total", Current> {
+  const none: Current = { iops: null, bytes_per_second: null, latency_us: null };
+  const index = data ? data.read.iops.findLastIndex((it) => it !== null) : -1;
+  if (!data || index < 0 || index < data.times.length - LOOK_BACK) return { read: none, write: none, offload: none, total: none };
+  const one = (work: Work): Current => ({ iops: at(work.iops, index), bytes_per_second: at(work.bytes_per_second, index), latency_us: at(work.latency_us.mean, index) });
+  const classes = { read: one(data.read), write: one(data.write), offload: one(data.offload) };
+  const all = Object.values(classes);
+  const sum = (of: (it: Current) => number | null) => all.reduce((sum, it) => sum + (of(it) ?? 0), 0);
+  const iops = sum((it) => it.iops);
+  const busy = sum((it) => (it.iops ?? 0) * (it.latency_us ?? 0));
+  return { ...classes, total: { iops, bytes_per_second: sum((it) => it.bytes_per_second), latency_us: iops > 0 ? busy / iops : null } };
+}
+
 /** Values at the times of another answer: what is compared was asked for a moment earlier or later. */
 function onto(times: number[], data: Performance, values: (number | null)[]): (number | null)[] {
   if (data.times === times) return values;

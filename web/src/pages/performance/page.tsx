@@ -2,7 +2,7 @@
 import { ActionIcon, Button, Group, SegmentedControl, Select, SimpleGrid, Stack, Tooltip } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight, Image, Sheet, ZoomIn, ZoomOut } from "lucide-react";
-import { useMemo, useRef, useState } from "react";
+import { useMemo, useRef } from "react";
 import { useLocation, useSearch } from "wouter";
 import { bounds, LATELY, performance, performanceCsv, scopeOf, scopeText, stretchOf, type Scope, type Stretch } from "../../api/performance";
 import { groups, hosts, volumes } from "../../api/queries";
@@ -12,7 +12,9 @@ import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { Busiest, Latencies, Offloads, Sizes } from "./details";
-import { CLASSES, lines, PERCENTILES, type Class, type Percentile } from "./lines";
+import { OffloadCharts } from "./offload-charts";
+import { ViewMenu } from "./view-menu";
+import { CLASSES, current, type Current, lines, PERCENTILES, type Class, type Percentile } from "./lines";
 
 const RANGES = [
   { value: "300", label: "5 min" },
@@ -27,9 +29,7 @@ const RANGES = [
 const PERCENTILE_NAMES: Record<Percentile, string> = { mean: "Mean", p50: "p50", p95: "p95", p99: "p99", p999: "p99.9", max: "Max" };
 
 export function PerformancePage() {
-  const [work, setWork] = useState<"all" | Class>("all");
-  const [percentile, setPercentile] = useState<Percentile>("mean");
-  const { scope, other, stretch, choose, setStretch } = useChosen();
+  const { scope, other, stretch, work, percentile, search, choose, setStretch, setWork, setPercentile, showView } = useChosen();
   const first = useQuery(performance(scope, stretch));
   const second = useQuery({ ...performance(other ?? scope, stretch), enabled: other !== undefined });
   const charts = useRef<HTMLDivElement>(null);
@@ -40,12 +40,15 @@ export function PerformancePage() {
   const heading = all.map((it) => it.name).join(" and ");
   const file = all.map((it) => it.name).join("-and-");
   const csv = useMutation({ mutationFn: () => performanceCsv(other ? [scope, other] : [scope], stretch), onSuccess: (blob) => save(blob, `${file}-performance.csv`) });
+  // Of longer times the newest point is a mean of minutes.
+  const live = "last" in stretch && stretch.last <= 3_600;
   const zoom = (from: number, to: number) => setStretch({ from, to: Math.max(to, from + 10) });
   return (
     <Page
       title="Performance"
       actions={
         <>
+          <ViewMenu search={search} onShow={showView} />
           <Button variant="default" leftSection={<Sheet size={15} aria-hidden />} loading={csv.isPending} onClick={() => csv.mutate()}>
             CSV
           </Button>
@@ -69,19 +72,21 @@ export function PerformancePage() {
         <ProblemAlert error={first.error ?? second.error ?? csv.error} />
         <div ref={charts}>
           <Stack gap="md">
-            <Series title="IOPS" all={all} classes={classes} of={(it) => it.iops} format={count} onZoom={zoom} />
-            <Series title="Throughput" all={all} classes={classes} of={(it) => it.bytes_per_second} format={(it) => `${bytes(it)}/s`} binary onZoom={zoom} />
+            <Series title="IOPS" all={all} classes={classes} of={(it) => it.iops} format={count} now={live ? (it) => it.iops : undefined} onZoom={zoom} />
+            <Series title="Throughput" all={all} classes={classes} of={(it) => it.bytes_per_second} format={(it) => `${bytes(it)}/s`} now={live ? (it) => it.bytes_per_second : undefined} binary onZoom={zoom} />
             <Series
               title="Latency"
               all={all}
               classes={classes}
               of={(it) => it.latency_us[percentile]}
               format={latency}
+              now={live && percentile === "mean" ? (it) => it.latency_us : undefined}
               onZoom={zoom}
               actions={<SegmentedControl size="xs" aria-label="Percentile" value={percentile} onChange={setPercentile} data={PERCENTILES.map((value) => ({ value, label: PERCENTILE_NAMES[value] }))} />}
             />
           </Stack>
         </div>
+        <OffloadCharts scope={scope} stretch={stretch} onZoom={zoom} />
         <Latencies scope={scope} stretch={stretch} />
         <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
           <Sizes scope={scope} stretch={stretch} />
@@ -93,23 +98,34 @@ export function PerformancePage() {
   );
 }
 
-/** Whose charts these are, and of when, stands in the address, so that a link leads to them. */
+/** Whose charts these are, of when and of which commands, stands in the address, so that a link or a saved view leads to them. */
 function useChosen() {
-  const search = new URLSearchParams(useSearch());
+  const text = useSearch();
+  const search = new URLSearchParams(text);
   const [location, go] = useLocation();
   const against = search.get("against");
   const [scope, other, stretch] = [scopeOf(search.get("of")), against ? scopeOf(against) : undefined, stretchOf(search)];
-  const show = (scope: Scope, other: Scope | undefined, stretch: Stretch) => {
-    const times = Object.entries(stretch).map(([name, value]) => [name, `${value}`]);
-    const next = new URLSearchParams([["of", scopeText(scope)], ...(other ? [["against", scopeText(other)]] : []), ...times]);
-    go(`${location}?${next.toString()}`, { replace: true });
+  const work: "all" | Class = CLASSES.find((it) => it === search.get("work")) ?? "all";
+  const percentile: Percentile = PERCENTILES.find((it) => it === search.get("percentile")) ?? "mean";
+  const show = (change: { scope?: Scope; other?: Scope | undefined; stretch?: Stretch; work?: "all" | Class; percentile?: Percentile }) => {
+    const next = { scope, other, stretch, work, percentile, ...change };
+    const times = Object.entries(next.stretch).map(([name, value]) => [name, `${value}`]);
+    const rest = [...(next.work !== "all" ? [["work", next.work]] : []), ...(next.percentile !== "mean" ? [["percentile", next.percentile]] : [])];
+    const all = new URLSearchParams([["of", scopeText(next.scope)], ...(next.other ? [["against", scopeText(next.other)]] : []), ...times, ...rest]);
+    go(`${location}?${all.toString()}`, { replace: true });
   };
   return {
     scope,
     other,
     stretch,
-    choose: (scope: Scope, other: Scope | undefined) => show(scope, other, stretch),
-    setStretch: (stretch: Stretch) => show(scope, other, stretch),
+    work,
+    percentile,
+    search: text,
+    choose: (scope: Scope, other: Scope | undefined) => show({ scope, other }),
+    setStretch: (stretch: Stretch) => show({ stretch }),
+    setWork: (work: "all" | Class) => show({ work }),
+    setPercentile: (percentile: Percentile) => show({ percentile }),
+    showView: (search: string) => go(`${location}?${search}`, { replace: true }),
   };
 }
 
@@ -178,14 +194,25 @@ type SeriesProps = {
   format: (value: number) => string;
   binary?: boolean;
   onZoom: (from: number, to: number) => void;
+  /** The present value, when the time shown ends now. */
+  now?: ((it: Current) => number | null) | undefined;
   actions?: React.ReactNode;
 };
 
-function Series({ title, all, classes, of, format, binary, onZoom, actions }: SeriesProps) {
+function Series({ title, all, classes, of, format, binary, onZoom, now, actions }: SeriesProps) {
   const times = all[0]?.data?.times;
   const drawn: Line[] = useMemo(() => lines(all, classes, of), [all, classes, of]);
+  const figure = all.length === 1 && now ? now(current(all[0]?.data).total) : undefined;
   return (
     <Panel title={title} actions={actions}>
+      {figure !== undefined && (
+        <div className="figure" aria-label={`Current ${title}`} role="group">
+          <span className="figure-value number">{figure === null ? "–" : format(figure)}</span>
+          <span className="quiet" style={{ fontSize: 12 }}>
+            at present, all commands
+          </span>
+        </div>
+      )}
       <Chart title={title} times={times ?? []} lines={drawn} format={format} binary={binary} sync="performance" onZoom={onZoom} />
     </Panel>
   );

@@ -6,7 +6,9 @@ import { FirstHost, type Given } from "./first-host";
 import { Found } from "./found";
 import { NameStep } from "./name";
 import { NetworkStep } from "./network";
+import { NotifyStep } from "./notify";
 import { OnTheHost } from "./on-the-host";
+import { SecurityStep } from "./security";
 
 export function SetupPage() {
   const [step, setStep] = useState(0);
@@ -18,14 +20,18 @@ export function SetupPage() {
       <Stepper active={step} size="sm" mb="md" aria-label="Steps" allowNextStepsSelect={false} {...(!given && { onStepClick: setStep })} classNames={{ steps: "setup-steps" }}>
         <Stepper.Step label="Drives" />
         <Stepper.Step label="Name" />
+        <Stepper.Step label="Security" />
+        <Stepper.Step label="Notifications" />
         <Stepper.Step label="Network" />
         <Stepper.Step label="Host and volume" />
         <Stepper.Step label="On the host" />
       </Stepper>
       {step === 0 && <Found onNext={next} />}
       {step === 1 && <NameStep onBack={back} onNext={next} />}
-      {step === 2 && <NetworkStep onBack={back} onNext={next} />}
-      {step === 3 && (
+      {step === 2 && <SecurityStep onBack={back} onNext={next} />}
+      {step === 3 && <NotifyStep onBack={back} onNext={next} />}
+      {step === 4 && <NetworkStep onBack={back} onNext={next} />}
+      {step === 5 && (
         <FirstHost
           onBack={back}
           onDone={(made) => {
@@ -34,7 +40,7 @@ export function SetupPage() {
           }}
         />
       )}
-      {step === 4 && given && <OnTheHost given={given} />}
+      {step === 6 && given && <OnTheHost given={given} />}
     </Page>
   );
 }

@@ -1,8 +1,11 @@
 import { Button } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link2 } from "lucide-react";
 import { useState } from "react";
+import { hosts } from "../../api/queries";
 import type { SchemaConnection as Connection } from "../../api/schema";
-import { seer } from "../../format";
+import { plural, seer } from "../../format";
+import { Dot } from "../../parts/dot";
 import { Disconnect } from "../../parts/disconnect";
 import { Empty } from "../../parts/empty";
 import { May } from "../../parts/may";
@@ -14,8 +17,12 @@ import { DisconnectVolume } from "./forms";
 /** Who sees a volume or a snapshot. */
 export function Connections({ of, onConnect }: { of: { connections: Connection[] }; onConnect: () => void }) {
   const [leaving, setLeaving] = useState<Connection>();
+  const known = useQuery({ ...hosts(), enabled: of.connections.length > 0 }).data;
+  const sessions = ({ host, host_group }: Connection): number | undefined =>
+    known?.filter((it) => (host_group ? it.host_group === host_group : it.name === host)).reduce((sum, it) => sum + it.sessions + it.controllers, 0);
   const columns: Column<Connection>[] = [
     { name: "Host", key: seer, cell: (it) => <Seer connection={it} /> },
+    { name: "Sessions", key: (it) => sessions(it) ?? -1, cell: (it) => <Sessions count={sessions(it)} /> },
     { name: "LUN", key: (it) => it.lun, cell: (it) => it.lun, right: true },
     { name: "Access", key: (it) => Number(it.read_only), cell: (it) => (it.read_only ? "read-only" : "read and write"), wide: true },
     {
@@ -48,6 +55,11 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
       {leaving !== undefined && <DisconnectVolume connection={leaving} onClose={() => setLeaving(undefined)} />}
     </Panel>
   );
+}
+
+function Sessions({ count }: { count: number | undefined }) {
+  if (count === undefined) return null;
+  return count > 0 ? <Dot color="teal" label={plural(count, "session")} /> : <Dot color="gray" label="not logged in" />;
 }
 
 function Seer({ connection: { host, host_group } }: { connection: Connection }) {

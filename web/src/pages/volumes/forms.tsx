@@ -180,21 +180,6 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
   );
 }
 
-export function DeleteVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
-  const [, go] = useLocation();
-  const remove = useChange({
-    run: () => answer(api.DELETE("/api/v1/volumes/{name}", { params: { path: { name: volume.name } } })),
-    done: () => `Volume ${volume.name} is in the recycle bin.`,
-    then: () => go("/volumes"),
-  });
-  return (
-    <Confirm opened={opened} onClose={onClose} title={`Delete ${volume.name}?`} name={volume.name} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-      The volume of {bytes(volume.size)} goes to the recycle bin, with its {bytes(volume.mapped)} of mapped data. Until it is
-      eradicated, it can be restored, and its space is not freed.
-    </Confirm>
-  );
-}
-
 /** Takes the volume from a host, or from all hosts of a group. */
 export function DisconnectVolume({ connection, onClose }: { connection: Connection; onClose: () => void }) {
   const { volume, host, host_group } = connection;

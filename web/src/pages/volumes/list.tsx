@@ -2,13 +2,17 @@ import { Progress, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Database } from "lucide-react";
 import { volumes } from "../../api/queries";
+import { useMay } from "../../api/session";
 import type { SchemaVolume as Volume } from "../../api/schema";
-import { bytes, moment, percent, plural, seer } from "../../format";
+import { bytes, count, latency, moment, percent, plural, seer } from "../../format";
 import { RowLink } from "../../parts/row-link";
-import type { Column } from "../../parts/table";
+import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateVolume } from "./forms";
+import { SeveralVolumes } from "./several";
 import { NounList } from "../../parts/noun-list";
+
+const none = <span className="quiet">–</span>;
 
 const COLUMNS: Column<Volume>[] = [
   {
@@ -18,10 +22,29 @@ const COLUMNS: Column<Volume>[] = [
   },
   { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
   { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },
-  { name: "Mapped share", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: true },
+  { name: "Mapped share", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: "xl", optional: true },
+  { name: "IOPS", key: (volume) => volume.performance.iops, cell: ({ performance: { iops } }) => (iops > 0 ? count(iops) : none), right: true, wide: true },
+  { name: "Throughput", key: (volume) => volume.performance.bytes_per_second, cell: ({ performance: { bytes_per_second: rate } }) => (rate > 0 ? `${bytes(rate)}/s` : none), right: true, wide: "xl" },
+  { name: "Latency", key: (volume) => volume.performance.latency_us ?? 0, cell: ({ performance: { latency_us } }) => (latency_us == null ? none : latency(latency_us)), right: true, wide: "xl" },
+  { name: "Group", key: (volume) => volume.group ?? "", cell: ({ group }) => (group ? <RowLink place="groups" name={group} /> : none), wide: true },
+  { name: "Snapshots", key: (volume) => volume.snapshots, cell: (volume) => (volume.snapshots > 0 ? count(volume.snapshots) : none), right: true, wide: "xl" },
   { name: "Connected to", key: (volume) => volume.connections.length, cell: (volume) => <SeenBy volume={volume} />, wide: true },
-  { name: "Created", key: (volume) => volume.created, cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: true },
+  { name: "QoS", key: (volume) => volume.limits.iops ?? 0, cell: (volume) => <Limit volume={volume} />, wide: "xl", optional: true },
+  { name: "Created", key: (volume) => volume.created, cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: "xl", optional: true },
 ];
+
+const FILTERS: Filter<Volume>[] = [
+  { label: "Group", of: (volume) => (volume.group ? [volume.group] : []) },
+  { label: "Host", of: (volume) => volume.connections.map(seer) },
+];
+
+/** Milliseconds between two looks at the list, whose figures of performance are of the last seconds. */
+const REFRESH_MS = 5_000;
+
+function Limit({ volume: { limits } }: { volume: Volume }) {
+  const texts = [limits.iops != null && `${count(limits.iops)} IOPS`, limits.bandwidth != null && `${bytes(limits.bandwidth)}/s`].filter(Boolean);
+  return texts.length > 0 ? <span className="number">{texts.join(", ")}</span> : <span className="quiet">unlimited</span>;
+}
 
 function Filled({ volume }: { volume: Volume }) {
   const share = volume.mapped / volume.size;
@@ -42,13 +65,17 @@ function SeenBy({ volume }: { volume: Volume }) {
 
 export function VolumesPage() {
   const create = useOpened("new");
+  const may = useMay("operator");
   return (
     <NounList
       title="Volumes"
       noun="volume"
-      list={useQuery(volumes())}
+      list={useQuery({ ...volumes(), refetchInterval: REFRESH_MS })}
       columns={COLUMNS}
-      id={(volume) => volume.id}
+      id={(volume) => volume.name}
+      filters={FILTERS}
+      chooser
+      selection={{ may, actions: (chosen, clear) => <SeveralVolumes volumes={chosen} clear={clear} /> }}
       text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(seer).join(" ")}`}
       create={{ label: "Create volume", onClick: create.open }}
       empty={{ icon: Database, title: "No volumes yet", text: "A volume is a disk for hosts. It is thin-provisioned: it takes space only for written data." }}

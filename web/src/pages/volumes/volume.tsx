@@ -1,4 +1,4 @@
-import { Button, Group, Menu, Progress, SimpleGrid, Text } from "@mantine/core";
+import { Button, Group, Menu, Progress, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Camera, ChevronDown, Copy, Expand, Link2, Pencil, Trash2 } from "lucide-react";
 import { Link } from "wouter";
@@ -14,12 +14,15 @@ import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
 import { DataTable } from "../../parts/table";
 import { useTask } from "../../parts/use-task";
+import { NowPanel } from "../dashboard/now";
 import { LimitsPanel } from "../limits";
 import { UsagePanel } from "../usage";
 import { OF_ONE } from "../snapshots/columns";
 import { TakeSnapshot, useSnapshotsOf } from "../snapshots/forms";
 import { Connections } from "./connections";
-import { ChangeVolume, CloneVolume, ConnectVolume, DeleteVolume, ResizeVolume } from "./forms";
+import { ChangeVolume, CloneVolume, ConnectVolume, ResizeVolume } from "./forms";
+import { DeleteVolume } from "./delete";
+import { ProtectionPanel } from "./protection";
 
 type Task = "resize" | "clone" | "connect" | "snapshot" | "change" | "delete";
 
@@ -30,14 +33,18 @@ export function VolumePage({ name }: { name: string }) {
     <NounPage name={name} object={object} above={{ label: "Volumes", path: "/volumes" }} actions={() => <Actions onChoose={start} />}>
       {(data) => (
         <>
-          <Facts volume={data} />
+          <NowPanel scope={{ kind: "volume", name: data.name }} />
           <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
-            <Connections of={data} onConnect={() => start("connect")} />
+            <SpaceOf volume={data} />
+            <ProtectionPanel volume={data} />
+          </SimpleGrid>
+          <Connections of={data} onConnect={() => start("connect")} />
+          <Snapshots volume={data} onTake={() => start("snapshot")} />
+          <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
             <LimitsPanel kind="volume" thing={data} />
-            <UsagePanel kind="volume" name={data.name} />
+            <Identity volume={data} />
             <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
-          <Snapshots volume={data} onTake={() => start("snapshot")} />
           <TakeSnapshot volume={data.name} {...window("snapshot")} />
           <ChangeVolume key={`change-${data.name} ${data.group}`} volume={data} {...window("change")} />
           <ResizeVolume key={`resize-${data.size}`} volume={data} {...window("resize")} />
@@ -85,10 +92,10 @@ function Actions({ onChoose }: { onChoose: (task: Task) => void }) {
   );
 }
 
-function Facts({ volume }: { volume: Volume }) {
+function SpaceOf({ volume }: { volume: Volume }) {
   const share = volume.mapped / volume.size;
   return (
-    <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+    <Stack gap="md">
       <Panel title="Space">
         <Group justify="space-between" mb={6}>
           <Text size="sm" className="number">
@@ -103,39 +110,45 @@ function Facts({ volume }: { volume: Volume }) {
           Mapped: data written and not unmapped by hosts, before deduplication and compression.
         </Text>
       </Panel>
-      <Panel title="Identity">
-        <dl className="facts">
-          <dt>NAA identifier</dt>
-          <dd>
-            {volume.naa} <CopyText text={volume.naa.replace("naa.", "")} label="Copy the identifier" />
-          </dd>
-          {volume.source_id && (
-            <>
-              <dt>Clone of</dt>
-              <dd>{volume.source ?? <span className="quiet">deleted</span>}</dd>
-            </>
+      <UsagePanel kind="volume" name={volume.name} />
+    </Stack>
+  );
+}
+
+function Identity({ volume }: { volume: Volume }) {
+  return (
+    <Panel title="Identity">
+      <dl className="facts">
+        <dt>NAA identifier</dt>
+        <dd>
+          {volume.naa} <CopyText text={volume.naa.replace("naa.", "")} label="Copy the identifier" />
+        </dd>
+        {volume.source_id && (
+          <>
+            <dt>Clone of</dt>
+            <dd>{volume.source ?? <span className="quiet">deleted</span>}</dd>
+          </>
+        )}
+        <dt>ID</dt>
+        <dd>
+          {volume.id} <CopyText text={volume.id} label="Copy the ID" />
+        </dd>
+        <dt>Group</dt>
+        <dd>
+          {volume.group ? (
+            <Link className="plain" href={`/groups/${encodeURIComponent(volume.group)}`}>
+              {volume.group}
+            </Link>
+          ) : (
+            <span className="quiet">none</span>
           )}
-          <dt>ID</dt>
-          <dd>
-            {volume.id} <CopyText text={volume.id} label="Copy the ID" />
-          </dd>
-          <dt>Group</dt>
-          <dd>
-            {volume.group ? (
-              <Link className="plain" href={`/groups/${encodeURIComponent(volume.group)}`}>
-                {volume.group}
-              </Link>
-            ) : (
-              <span className="quiet">none</span>
-            )}
-          </dd>
-          <dt>Block size</dt>
-          <dd className="number">{bytes(volume.block_size)}</dd>
-          <dt>Created</dt>
-          <dd className="number">{moment(volume.created)}</dd>
-        </dl>
-      </Panel>
-    </SimpleGrid>
+        </dd>
+        <dt>Block size</dt>
+        <dd className="number">{bytes(volume.block_size)}</dd>
+        <dt>Created</dt>
+        <dd className="number">{moment(volume.created)}</dd>
+      </dl>
+    </Panel>
   );
 }
 

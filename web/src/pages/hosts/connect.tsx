@@ -1,0 +1,50 @@
+/** Connects volumes to a host: several at once. */
+import { MultiSelect, Switch } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { answer, api } from "../../api/client";
+import { useChange, volumes } from "../../api/queries";
+import type { SchemaHost as Host } from "../../api/schema";
+import { plural } from "../../format";
+import { FormModal } from "../../parts/form";
+
+export function ConnectToHost({ host, opened, onClose }: { host: Host; opened: boolean; onClose: () => void }) {
+  const known = useQuery({ ...volumes(), enabled: opened });
+  const seen = new Set(host.connections.map((it) => it.volume));
+  const form = useForm<{ volumes: string[]; read_only: boolean }>({
+    initialValues: { volumes: [], read_only: false },
+    validate: { volumes: (chosen) => (chosen.length > 0 ? null : "Choose a volume.") },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    connect.reset();
+  };
+  const connect = useChange({
+    run: async ({ volumes: chosen, read_only }: typeof form.values) => {
+      // One after the other, so that LUNs are in the order of the choice.
+      for (const volume of chosen) await answer(api.POST("/api/v1/connections", { body: { volume, host: host.name, read_only } }));
+      return chosen.length;
+    },
+    done: (count) => `${plural(count, "volume")} ${count === 1 ? "is" : "are"} connected to ${host.name}.`,
+    then: close,
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title={`Connect volumes to ${host.name}`} verb="Connect" busy={connect.isPending} error={connect.error} onSubmit={form.onSubmit((values) => connect.mutate(values))}>
+      <MultiSelect
+        label="Volumes"
+        description="Each gets the lowest free LUN."
+        data={known.data?.map((it) => it.name).filter((name) => !seen.has(name)) ?? []}
+        nothingFoundMessage="There are no other volumes."
+        searchable
+        clearable
+        hidePickedOptions
+        limit={100}
+        required
+        data-autofocus
+        {...form.getInputProps("volumes")}
+      />
+      <Switch label="Read-only" {...form.getInputProps("read_only", { type: "checkbox" })} />
+    </FormModal>
+  );
+}

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import type { SchemaPath as Path, SchemaWork as Work } from "../../api/schema";
+import { balanceText, rowsOf } from "./paths";
+
+const work: Work = { iops: 1, bytes_per_second: 1, failures: 0, latency_us: { mean: null, p50: null, p95: null, p99: null, max: null } };
+const path = (portal: number, initiator = "iqn.a"): Path => ({ host: "h", initiator, portal, sessions: 1, share: null, total: work, read: work, write: work, offload: work }) as Path;
+
+test("every portal has a row, also one without a session; NVMe portals come after those of iSCSI", () => {
+  const rows = rowsOf([path(1), path(1, "iqn.b"), path(3)], ["10.0.0.1:3260", "10.0.1.1:3260"]);
+  expect(rows.map((it) => [it.portal, it.address, it.path?.initiator])).toEqual([
+    [1, "10.0.0.1:3260", "iqn.a"],
+    [1, "10.0.0.1:3260", "iqn.b"],
+    [2, "10.0.1.1:3260", undefined],
+    [3, "NVMe/TCP", "iqn.a"],
+  ]);
+});
+
+test("balance is said of two paths or more", () => {
+  expect(balanceText(1, null)).toBeNull();
+  expect(balanceText(2, 0.1)).toContain("Balanced");
+  expect(balanceText(2, 0.9)).toContain("Uneven");
+});
