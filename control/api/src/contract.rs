@@ -23,7 +23,8 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const MAX_SAVED_RESPONSES: usize = 1000;
 /// How long a response can be replayed, in seconds.
 const REPLAY_SECONDS: u64 = 24 * 3600;
-const MAX_KEY_CHARS: usize = 255;
+/// Maximum length of an idempotency key.
+pub const MAX_KEY_CHARS: usize = 255;
 /// Time-out of a request body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -230,7 +231,7 @@ impl Saved {
 }
 
 /// Whether the path logs in. Each log-in begins a new session, so an idempotency key has no meaning.
-fn logs_in(path: &str) -> bool {
+pub fn logs_in(path: &str) -> bool {
     let path = path.strip_prefix("/api/v1/").unwrap_or_default();
     path == "session" || path == "sign-in" || path.starts_with("sign-in/")
 }

@@ -7,8 +7,10 @@
 mod auth;
 mod body;
 mod contract;
+mod described;
 mod gui;
 mod headers;
+mod health;
 mod limiter;
 mod list;
 mod metrics;
@@ -78,7 +80,12 @@ impl utoipa::Modify for Secrets {
 }
 
 fn routes() -> OpenApiRouter<Context> {
-    OpenApiRouter::with_openapi(Description::openapi()).merge(v1::routes()).merge(metrics::routes())
+    let mut routes = OpenApiRouter::with_openapi(Description::openapi())
+        .merge(v1::routes())
+        .merge(metrics::routes())
+        .merge(health::routes());
+    described::add_headers(routes.get_openapi_mut());
+    routes
 }
 
 /// The description of the API: OpenAPI 3.1, as JSON for people to read.

@@ -97,6 +97,12 @@ impl Problem {
         Self::of(Kind::Invalid, Some(status), detail)
     }
 
+    /// Hosts are not served.
+    pub fn not_ready() -> Self {
+        let detail = "the array has stopped to protect data: `ashlar array status` has the reason";
+        Self::of(Kind::Failed, Some(StatusCode::SERVICE_UNAVAILABLE), detail.into())
+    }
+
     /// The array's own side is wrong, which is worth a line in the log.
     pub fn internal(detail: String) -> Self {
         tracing::error!(%detail, "an API request failed");

@@ -63,7 +63,8 @@ impl Array {
         }
     }
 
-    fn state(&self) -> State {
+    /// Whether hosts are served.
+    pub fn state(&self) -> State {
         self.parts.engine.stopped().map_or(State::Online, State::Stopped)
     }
 

@@ -41,7 +41,9 @@ pub fn read(description: &Value) -> Result<Vec<Operation>> {
             let responses = it["responses"].as_object().into_iter().flatten();
             let response =
                 responses.filter(|(status, _)| status.starts_with('2')).find_map(|(_, it)| schema(it));
+            // Headers are set by the sender of the request.
             let parameters = it["parameters"].as_array().into_iter().flatten();
+            let parameters = parameters.filter(|it| it["in"] != "header");
             operations.push(Operation {
                 id: it["operationId"].as_str().context("an operation has no id")?.to_owned(),
                 summary: it["summary"].as_str().unwrap_or_default().to_owned(),

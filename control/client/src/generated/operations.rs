@@ -912,7 +912,15 @@ pub fn restore_volume(
 pub fn show_volume_space(name: &str) -> Request<schemas::Usage> {
     Request::new("GET", format!("/api/v1/volumes/{}/space", quoted(name)), "Usage")
 }
+/// Whether the process responds
+pub fn healthz() -> Request<()> {
+    Request::new("GET", format!("/healthz",), "")
+}
 /// Get metrics in OpenMetrics format
 pub fn metrics() -> Request<()> {
     Request::new("GET", format!("/metrics",), "")
+}
+/// Whether hosts are served; 503 after the array has stopped to protect data
+pub fn readyz() -> Request<()> {
+    Request::new("GET", format!("/readyz",), "")
 }
