@@ -55,6 +55,8 @@ pub struct Client {
     token: String,
     started_by: String,
     reads: bool,
+    /// ID of the daemon's process, if it runs on this machine.
+    process: Option<u64>,
 }
 
 impl Client {
@@ -92,10 +94,17 @@ impl Client {
         }
         let data = location.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
         let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
-        let (url, token) = read_access(&data)?;
+        let (url, token, process) = read_access(&data)?;
         let token = location.token.unwrap_or(token);
         let certificate = location.certificate.unwrap_or_else(|| data.join("tls.pem"));
-        Self::new(url, token, Some(&certificate), format!("with `ashlard --data {} …`", data.display()))
+        let started_by = format!("with `ashlard --data {} …`, or `systemctl start ashlard`", data.display());
+        let client = Self::new(url, token, Some(&certificate), started_by)?;
+        Ok(Client { process, ..client })
+    }
+
+    /// ID of the daemon's process; `None` if it runs elsewhere.
+    pub fn process(&self) -> Option<u64> {
+        self.process
     }
 
     fn new(url: String, token: String, certificate: Option<&Path>, started_by: String) -> Result<Client> {
@@ -122,6 +131,7 @@ impl Client {
             token,
             started_by,
             reads: false,
+            process: None,
         })
     }
 
@@ -243,14 +253,14 @@ fn problem(status: StatusCode, text: &str, path: &str) -> anyhow::Error {
     }
 }
 
-/// Address and token of the array that was started in a folder.
-fn read_access(data: &Path) -> Result<(String, String)> {
+/// Address, token and process of the array that was started in a folder.
+fn read_access(data: &Path) -> Result<(String, String, Option<u64>)> {
     let path = data.join("api.json");
     let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "no array has been started in {}: start one with `ashlard --data {} --iscsi ADDR:PORT --api ADDR:PORT`, \
-             or name another with --data DIR or --array URL",
+            "no array has been started in {}: configure and start the service (`systemctl start ashlard`), start one with \
+             `ashlard --data {} --iscsi ADDR`, or name another with --data DIR or --array URL",
             data.display(),
             data.display()
         ),
@@ -265,7 +275,7 @@ fn read_access(data: &Path) -> Result<(String, String)> {
             format!("{} has no {name:?}; a restart of ashlard writes it again", path.display())
         })
     };
-    Ok((field("url")?, field("token")?))
+    Ok((field("url")?, field("token")?, access.get("pid").and_then(Value::as_u64)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod alert;
 mod array;
 mod bin;
 mod directory;
+mod doctor;
 mod drive;
 mod group;
 mod host;
@@ -132,6 +133,8 @@ enum Noun {
     /// Audit log
     #[command(subcommand)]
     Audit(array::AuditVerb),
+    /// Examine the array and this server, and say what to do
+    Doctor,
     /// Download a support bundle, which contains no secrets
     SupportBundle {
         /// File to write: tar, compressed with zstd
@@ -270,6 +273,7 @@ impl Noun {
             Noun::Notification(verb) => verb.run(client),
             Noun::Event(verb) => verb.run(client),
             Noun::Audit(verb) => verb.run(client),
+            Noun::Doctor => doctor::run(client),
             Noun::SupportBundle { file } => support_bundle(client, &file),
             Noun::Profile(_) | Noun::Manual { .. } | Noun::Completion { .. } => {
                 unreachable!("they need no array")
