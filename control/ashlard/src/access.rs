@@ -78,6 +78,11 @@ pub fn lock(data: &Path) -> Result<Vec<File>> {
     }
 }
 
+/// Whether an `ashlard` runs in a folder.
+pub fn is_locked(data: &Path) -> bool {
+    File::open(data).is_ok_and(|folder| matches!(folder.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// Locks a file; `None` if another process has locked it.
 fn try_lock(file: File) -> io::Result<Option<File>> {
     let start = Instant::now();

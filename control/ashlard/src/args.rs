@@ -2,8 +2,17 @@
 
 use crate::memory;
 use bytesize::ByteSize;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+
+/// The file with options that packages install.
+pub const DEFAULT_FILE: &str = "/etc/ashlar/ashlar.toml";
+/// Port of iSCSI (RFC 7143, 13.1).
+const ISCSI_PORT: u16 = 3260;
+/// Port of NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
+const NVME_PORT: u16 = 4420;
+/// Port of the API.
+const API_PORT: u16 = 8443;
 
 /// The Ashlar array: volumes for iSCSI and NVMe/TCP hosts on the drives of this machine.
 #[derive(clap::Parser)]
@@ -11,6 +20,9 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// File with options, which those of the command line override; see ashlar.toml(5)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Data folder of this array: address and token of the API, secrets, history, and the drives if they are files
     #[arg(long, value_name = "DIR", required_unless_present = "openapi")]
     data: Option<PathBuf>,
@@ -36,15 +48,17 @@ pub struct Args {
     /// Name of the array at the first start
     #[arg(long, default_value = "ashlar")]
     pub name: String,
-    /// Portals: addresses and ports to listen on for iSCSI; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', required_unless_present = "openapi")]
+    /// Portals: addresses to listen on for iSCSI, with port 3260 unless another is given; port 0 takes a free one
+    #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',', required_unless_present = "openapi",
+        value_parser = |text: &str| listener(text, ISCSI_PORT))]
     pub iscsi: Vec<SocketAddr>,
-    /// Portals for NVMe/TCP: addresses and ports to listen on, usually 4420; on port 8009 only discovery is served [default:
-    /// NVMe/TCP is off]
-    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
+    /// Portals for NVMe/TCP: addresses to listen on, with port 4420 unless another is given; on port 8009 only discovery is
+    /// served [default: NVMe/TCP is off]
+    #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',', value_parser = |text: &str| listener(text, NVME_PORT))]
     pub nvme: Vec<SocketAddr>,
-    /// Address and port to listen on for the API and the browser; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    /// Address to listen on for the API and the browser, with port 8443 unless another is given; port 0 takes a free one
+    #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:8443",
+        value_parser = |text: &str| listener(text, API_PORT))]
     pub api: SocketAddr,
     /// No plain HTTP on a loopback address; other addresses have only HTTPS anyway
     #[arg(long)]
@@ -107,6 +121,37 @@ pub enum Command {
     Key(Key),
     /// Predict the data reduction of files or devices, by policy, without an array
     ReductionReport(ReductionReport),
+    /// The file with options
+    Config(Config),
+    /// Write man pages
+    #[command(hide = true)]
+    Manual {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Print shell completions
+    #[command(hide = true)]
+    Completion { shell: clap_complete::Shell },
+    /// The health of the drive whose path is on standard input, as smartctl reports it; for the service ashlar-smart
+    #[command(hide = true)]
+    SmartHelper,
+}
+
+/// Arguments of `config`.
+#[derive(clap::Args)]
+pub struct Config {
+    #[command(subcommand)]
+    pub what: ConfigCommand,
+}
+
+/// Commands on the file with options.
+#[derive(clap::Subcommand)]
+pub enum ConfigCommand {
+    /// Check a file with options, and whether the drives, files and addresses that it names exist; changes nothing
+    Check {
+        #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
+        file: PathBuf,
+    },
 }
 
 /// Arguments of `reduction-report`.
@@ -133,6 +178,9 @@ pub enum Output {
 /// Arguments of `check`.
 #[derive(clap::Args)]
 pub struct Check {
+    /// File with options of the array, such as /etc/ashlar/ashlar.toml: its folder, drives and key are used
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Folder of the array
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
@@ -314,6 +362,14 @@ impl Args {
         }
         options
     }
+}
+
+/// An address to listen on, with the default port unless one is given.
+fn listener(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = alone.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
+    let wrong = |_| format!("write an address such as 10.0.0.1, 10.0.0.1:{port} or [fd00::1]:{port}");
+    address.or_else(|_| text.parse().map_err(wrong))
 }
 
 fn identity(text: &str) -> Result<u128, String> {

@@ -98,8 +98,15 @@ fn renew(array: &Array, tls: &Tls, folder: &Folder) {
     folder.show(FILE, chain.into_bytes());
 }
 
-/// Prints the first user's password once, to standard error; it is not stored.
+/// Prints the first user's password once, to standard error; it is not stored. A journal would store it (sd_journal(3)):
+/// there it is left out.
 pub fn show_password(password: &Secret) {
+    if std::env::var_os("JOURNAL_STREAM").is_some() {
+        tracing::info!(
+            "the first user is {FIRST_USER:?}: set its password with ashlar user password {FIRST_USER}"
+        );
+        return;
+    }
     let text = format!(
         "\nThe first user is {FIRST_USER:?} with the password {}\nIt is not shown again. To set another one: ashlar \
          user password {FIRST_USER}\n\n",

@@ -11,6 +11,7 @@ mod backing;
 mod ceph;
 mod certificate;
 mod check;
+mod config;
 mod drives;
 mod fatal;
 mod find;
@@ -19,9 +20,11 @@ mod kmip;
 mod limits;
 mod log;
 mod machine;
+mod manual;
 mod memory;
 mod probe;
 mod reduction;
+mod service;
 mod smart;
 mod stopped;
 mod threads;
@@ -29,9 +32,8 @@ mod web;
 
 use access::Folder;
 use anyhow::{Context, Result};
-use args::{Args, Command, KeyCommand};
+use args::{Args, Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
-use clap::Parser;
 use engine::Engine;
 use fatal::Supervised;
 use history::Store;
@@ -57,12 +59,30 @@ const PRODUCT: &str = "ALL-FLASH ARRAY";
 const TICK: Duration = Duration::from_secs(1);
 /// Delay of a measurement after the end of its second, so that a timer is never early.
 const MEASUREMENT_DELAY: Duration = Duration::from_millis(20);
+/// Exit code for a command line or a file with options that can't be used, as clap has it.
+const WRONG_USAGE: u8 = 2;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match config::parse(std::env::args_os().collect()) {
+        Ok(args) => args,
+        Err(error) => {
+            eprintln!("ashlard: {error:#}");
+            return ExitCode::from(WRONG_USAGE);
+        }
+    };
     if args.openapi {
-        return print_openapi();
+        return print(&api::openapi());
+    }
+    match &args.command {
+        Some(Command::Config(config)) => {
+            let ConfigCommand::Check { file } = &config.what;
+            return ended(config::check(file));
+        }
+        Some(Command::Manual { folder }) => return ended(manual::write(folder).map(|()| 0)),
+        Some(Command::Completion { shell }) => return print(&manual::completion(*shell)),
+        Some(Command::SmartHelper) => return ended(smart::help().map(|()| 0)),
+        _ => {}
     }
     let log = Log::start();
     access::keep_private();
@@ -71,13 +91,25 @@ fn main() -> ExitCode {
         Some(Command::Format(format)) => runtime.block_on(format_drives(format)).map(|()| 0),
         Some(Command::Key(key)) => runtime.block_on(change_key(&key.what)).map(|()| 0),
         Some(Command::ReductionReport(report)) => reduction::run(report).map(|()| 0),
-        None => runtime.block_on(run(&args, log)).map(|()| 0),
+        _ => runtime.block_on(run(&args, log)).map(|()| 0),
     });
     match outcome {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The exit code of a command that does not log.
+fn ended(outcome: Result<usize>) -> ExitCode {
+    match outcome {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("ashlard: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -121,6 +153,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let layout = shelf.layout();
     let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
     let options = args.engine_options(random()?, capacity);
+    service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let background = threads::background(engine.clone())?;
     let keeper = threads::start_store(shelf.clone())?;
@@ -146,6 +179,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let (token, plain) = (api::Token::new(&token), args.plain_http());
     let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
     announce(&array.identity, &portals, &nvme_portals, &url);
+    let watchdog =
+        service::ready(shards.watched().chain([background.watched(), keeper.watched()]).collect())?;
 
     let mut tasks = Supervised::default();
     tasks.spawn("clock", tick(array.array.clone()));
@@ -158,6 +193,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         never = tasks.watch() => match never {},
     };
     tracing::info!(signal, "stopping");
+    drop(watchdog);
+    service::stopping();
     let finish = web.stop();
     tasks.end();
     tokio::join!(array.server.shutdown(), array.nvme.shutdown());
@@ -290,12 +327,12 @@ async fn measure(array: Arc<Array>) {
     }
 }
 
-/// Prints the description of the API. A reader that closes the pipe early (`| head`) is no error.
-fn print_openapi() -> ExitCode {
+/// Prints a text. A reader that closes the pipe early (`| head`) is no error.
+fn print(text: &str) -> ExitCode {
     use std::io::Write;
-    match std::io::stdout().write_all(api::openapi().as_bytes()) {
+    match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("ashlard: cannot write the description of the API: {error}");
+            eprintln!("ashlard: standard output can't be written: {error}");
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,

@@ -1,13 +1,20 @@
 //! Drive health (SMART) by `smartctl` of smartmontools. If that is not installed or takes too long, or the drive is a file,
 //! health is unknown, which is not an error.
+//!
+//! smartctl sends commands of its own to drives, which takes privileges that an installed `ashlard` does not have. There the
+//! service `ashlar-smart` has them: it runs this program as [`help`] for each connection to its socket.
 
+use anyhow::{Context, Result, ensure};
 use array::Health;
 use serde_json::Value;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -15,6 +22,10 @@ use tokio::time::timeout;
 const PROGRAMS: [&str; 2] = ["smartctl", "/usr/sbin/smartctl"];
 /// Time-out, after which it is killed.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// The socket of the service `ashlar-smart`.
+const HELPER: &str = "/run/ashlar-smart.sock";
+/// Maximum length of a path that the service takes (PATH_MAX).
+const MAX_PATH_BYTES: u64 = 4096;
 /// NVMe data unit in bytes (NVM Express Base Specification, SMART / Health Information).
 const DATA_UNIT: u64 = 512_000;
 
@@ -24,17 +35,73 @@ pub async fn health(path: &str) -> Health {
     if !is_device {
         return Health::default();
     }
-    for program in PROGRAMS {
-        match run(Path::new(program), path, TIMEOUT).await {
-            Ok(text) => return read(&text),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::warn!(path, %error, "the health of the drive can't be read");
-                break;
-            }
+    let answer = match ask(Path::new(HELPER), path, TIMEOUT).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => run_any(path).await,
+        answer => answer,
+    };
+    match answer {
+        Ok(text) => read(&text),
+        Err(error) if error.kind() == ErrorKind::NotFound => Health::default(),
+        Err(error) => {
+            tracing::warn!(path, %error, "the health of the drive can't be read");
+            Health::default()
         }
     }
-    Health::default()
+}
+
+/// The output of smartctl by the service with that socket.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] when there is no such service.
+async fn ask(socket: &Path, path: &str, limit: Duration) -> io::Result<Vec<u8>> {
+    let exchange = async {
+        let mut stream = UnixStream::connect(socket).await?;
+        stream.write_all(path.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).await?;
+        io::Result::Ok(text)
+    };
+    let text = tokio::time::timeout(limit, exchange).await;
+    let text = text.map_err(|_| io::Error::new(ErrorKind::TimedOut, "ashlar-smart did not respond"))??;
+    match text.is_empty() {
+        true => Err(io::Error::other("ashlar-smart refused: see its log (journalctl -u 'ashlar-smart@*')")),
+        false => Ok(text),
+    }
+}
+
+/// The service: reads the path of a drive from standard input, and prints the output of smartctl for it.
+///
+/// # Errors
+/// If the path is none of a drive, or there is no smartctl.
+pub fn help() -> Result<()> {
+    let mut bytes = Vec::new();
+    io::stdin().take(MAX_PATH_BYTES).read_to_end(&mut bytes)?;
+    let path = drive(Path::new(std::ffi::OsStr::from_bytes(&bytes)))?;
+    let path = path.to_str().context("the path is not text")?;
+    let text = crate::threads::management()?.block_on(run_any(path)).context("smartctl can't be run")?;
+    Ok(io::stdout().write_all(&text)?)
+}
+
+/// The block device at a path below `/dev`; the caller may be anybody who reached the socket.
+fn drive(path: &Path) -> Result<PathBuf> {
+    let shown = path.display();
+    ensure!(path.starts_with("/dev"), "{shown:?} is not below /dev");
+    let real = path.canonicalize().with_context(|| format!("can't find {shown:?}"))?;
+    let about = std::fs::metadata(&real).with_context(|| format!("can't look at {shown:?}"))?;
+    ensure!(real.starts_with("/dev") && about.file_type().is_block_device(), "{shown:?} is no block device");
+    Ok(real)
+}
+
+/// The output of the first program that there is.
+async fn run_any(path: &str) -> io::Result<Vec<u8>> {
+    for program in PROGRAMS {
+        match run(Path::new(program), path, TIMEOUT).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            answer => return answer,
+        }
+    }
+    Err(ErrorKind::NotFound.into())
 }
 
 /// The output of smartctl for a drive, regardless of its exit code, which also reports the drive's condition.

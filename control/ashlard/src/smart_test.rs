@@ -109,3 +109,43 @@ async fn a_file_is_not_asked() {
     assert_eq!(health(file.path().to_str().unwrap()).await, Health::default());
     assert_eq!(health("/dev/there-is-none").await, Health::default());
 }
+
+#[tokio::test]
+async fn the_service_is_asked_where_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("smart.sock");
+    let none = ask(&socket, "/dev/x", TIMEOUT).await.unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::NotFound);
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let serve = async {
+        for answer in [NVME, ""] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut path = String::new();
+            stream.read_to_string(&mut path).await.unwrap();
+            assert_eq!(path, "/dev/x");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    };
+    let asking = async {
+        let text = ask(&socket, "/dev/x", TIMEOUT).await.unwrap();
+        assert_eq!(read(&text), read(NVME.as_bytes()));
+        assert!(ask(&socket, "/dev/x", TIMEOUT).await.unwrap_err().to_string().contains("refused"));
+    };
+    tokio::join!(serve, asking);
+}
+
+#[test]
+fn the_service_takes_block_devices_alone() {
+    for (path, reason) in [
+        ("/etc/passwd", "not below /dev"),
+        ("dev/sda", "not below /dev"),
+        ("/dev/../etc/passwd", "no block device"),
+        ("/dev/null", "no block device"),
+        ("/dev/none\n/dev/null", "can't find"),
+        ("--scan", "not below /dev"),
+        ("", "not below /dev"),
+    ] {
+        let said = drive(Path::new(path)).unwrap_err().to_string();
+        assert!(said.contains(reason), "{path}: {said}");
+    }
+}

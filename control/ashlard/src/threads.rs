@@ -71,6 +71,9 @@ async fn serve_drives() {
     }
 }
 
+/// A thread with a runtime, by name.
+pub type Watched = (String, Handle);
+
 /// Threads with a single-threaded runtime each, for connections.
 pub struct Shards {
     handles: Vec<Handle>,
@@ -88,7 +91,7 @@ impl Shards {
                 .context("a runtime can't be created")?;
             shards.handles.push(runtime.handle().clone());
             let (stop, stopped) = oneshot::channel();
-            let thread = named(&format!("shard{number}"), move || {
+            let thread = named(&shard(number), move || {
                 runtime.block_on(async {
                     tokio::select! {
                         // Ends when the sender is dropped as well.
@@ -107,11 +110,20 @@ impl Shards {
         self.handles.clone()
     }
 
+    /// Each, for the watchdog.
+    pub fn watched(&self) -> impl Iterator<Item = Watched> {
+        self.handles.iter().enumerate().map(|(number, handle)| (shard(number), handle.clone()))
+    }
+
     /// Ends them, and every task on them.
     pub fn stop(self) {
         let threads: Vec<_> = self.running.into_iter().map(|(_, thread)| thread).collect();
         threads.into_iter().for_each(join);
     }
+}
+
+fn shard(number: usize) -> String {
+    format!("shard{number}")
 }
 
 /// Interval at which the store's clock is advanced.
@@ -158,6 +170,11 @@ impl StoreThread {
         self.handle.clone()
     }
 
+    /// It, for the watchdog.
+    pub fn watched(&self) -> Watched {
+        ("shelf".into(), self.handle())
+    }
+
     /// Ends it. Interrupted rebuilds restart with the next start.
     pub fn end(self) {
         drop(self.stop);
@@ -166,19 +183,28 @@ impl StoreThread {
 }
 
 /// The thread of the engine's background work.
-pub struct Background(JoinHandle<()>);
+pub struct Background {
+    thread: JoinHandle<()>,
+    handle: Handle,
+}
 
 /// Starts the engine's background work: flushing, checkpoints, cleaning.
 pub fn background(engine: Arc<Engine>) -> Result<Background> {
     let runtime = runtime()?;
-    named("background", move || runtime.block_on(engine.background_with_rest(|rest| sleep(length(rest)))))
-        .map(Background)
+    let handle = runtime.handle().clone();
+    let body = move || runtime.block_on(engine.background_with_rest(|rest| sleep(length(rest))));
+    Ok(Background { thread: named("background", body)?, handle })
 }
 
 impl Background {
+    /// It, for the watchdog.
+    pub fn watched(&self) -> Watched {
+        ("background".into(), self.handle.clone())
+    }
+
     /// Waits for its end after [`Engine::shutdown`].
     pub fn end(self) {
-        join(self.0);
+        join(self.thread);
     }
 }
 

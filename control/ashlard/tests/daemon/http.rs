@@ -117,6 +117,22 @@ fn what_is_wrong_is_answered_with_a_problem() {
 }
 
 #[test]
+fn monitors_learn_the_state_without_credentials_and_nothing_else() {
+    let api = Api::start();
+    for path in ["/healthz", "/readyz"] {
+        let mut answer = api.agent.get(format!("{}{path}", api.url)).call().unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+        assert_eq!(answer.headers()["content-type"], "text/plain; charset=utf-8");
+        assert_eq!(answer.headers()["cache-control"], "no-store");
+        assert_eq!(answer.body_mut().read_to_string().unwrap(), "ok\n");
+        api.ask("POST", path, json!({})).assert_problem(405, "invalid");
+    }
+    for path in ["/api", "/api/v1", "/api/v1/nothing", "/api/v2/volumes"] {
+        api.ask("GET", path, Value::Null).assert_problem(404, "not_found");
+    }
+}
+
+#[test]
 fn volumes_hosts_and_connections_come_and_go() {
     let api = Api::start();
     let made = api.ask("POST", "/api/v1/volumes", json!({ "name": "db1", "size": 1 << 30 }));

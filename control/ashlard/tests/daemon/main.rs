@@ -20,6 +20,7 @@ mod process;
 mod questions;
 mod repair;
 mod roles;
+mod service;
 mod support;
 
 use process::{ashlard, check, drives, fails, json, run, start};
@@ -192,6 +193,23 @@ fn tables_are_for_people() {
     assert!(text("connection list").contains("web1"));
     assert!(text("volume disconnect db1 --host web1").contains("disconnected from web1"));
     assert!(text("volume delete db1").contains("recycle bin"));
+}
+
+#[test]
+fn the_doctor_examines_array_and_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = &folder.path().join("array");
+    let _daemon = start(data, &["--drives", "2"]).unwrap();
+    let found = json(data, "doctor");
+    let of = |about: &str| {
+        found["findings"].as_array().unwrap().iter().filter(|it| it["about"] == about).collect::<Vec<_>>()
+    };
+    assert_eq!(of("array")[0]["state"], "ok");
+    assert_eq!(of("protection")[0]["text"], "any drive may fail");
+    assert_eq!(of("drives")[0]["text"], "2 of 2 are files");
+    assert_eq!((of("limits").len(), of("memory").len()), (1, 1), "{found}");
+    let text = String::from_utf8(run(data, "doctor").stdout).unwrap();
+    assert!(text.contains("for more than a trial use block devices"), "{text}");
 }
 
 #[test]

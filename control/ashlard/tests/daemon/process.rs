@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 
-const ASHLARD: &str = env!("CARGO_BIN_EXE_ashlard");
+/// The program.
+pub const ASHLARD: &str = env!("CARGO_BIN_EXE_ashlard");
 
 /// A running `ashlard`; killed when it is dropped.
 pub struct Daemon {
@@ -27,7 +28,8 @@ pub fn start_within(data: &Path, descriptors: u32) -> Result<Daemon, String> {
     start_as(shell, data, &[])
 }
 
-fn start_as(mut command: Command, data: &Path, more: &[&str]) -> Result<Daemon, String> {
+/// The same by a command that is not complete yet.
+pub fn start_as(mut command: Command, data: &Path, more: &[&str]) -> Result<Daemon, String> {
     command.arg("--data").arg(data).args(["--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0"]);
     command.args(["--threads", "1"]).args(more);
     if !more.contains(&"--drive") {
@@ -36,6 +38,11 @@ fn start_as(mut command: Command, data: &Path, more: &[&str]) -> Result<Daemon, 
             command.args(["--drives", "4"]);
         }
     }
+    wait_for(command, data)
+}
+
+/// Runs a whole command, and waits as [`start`] does.
+pub fn wait_for(mut command: Command, data: &Path) -> Result<Daemon, String> {
     let log = data.with_extension("log");
     let file = std::fs::File::create(&log).unwrap();
     let mut child = command.stdout(Stdio::piped()).stderr(file).spawn().unwrap();
