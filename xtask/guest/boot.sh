@@ -5,7 +5,9 @@
 #   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back; DIR/disk is /dev/vdb
 #                                    and DIR/nvme an NVMe drive, where they exist
 # GUEST=peers: another guest, with other arrays and a kernel that has dm-vdo (6.9 and later), for `build` and `run`.
-# The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager. The host's 127.0.0.1 is
+# GUEST=server: a Debian with systemd, on a disk that lasts for the run, and DIR/drive0 and so on as /dev/disk/by-id/virtio-lab-0;
+# it boots again until DIR/rc exists, and is cut off, as by a power failure, when DIR/cut appears.
+# The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager but there. The host's 127.0.0.1 is
 # 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
 # Emulated without KVM, so that it runs everywhere; one processor, because that is what emulation is steady with.
 set -euo pipefail
@@ -14,6 +16,7 @@ SUITE=bookworm
 PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,lsscsi,fio,e2fsprogs,util-linux
 case ${GUEST:=hosts} in
   hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools ;;
+  server) PACKAGES+=,linux-image-amd64,systemd,systemd-sysv,dbus,multipath-tools,smartmontools,init-system-helpers,debconf ;;
   peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,btrfs-progs,duperemove,qemu-utils ;;
   *) echo "guest: there is no guest $GUEST" >&2; exit 125 ;;
 esac
@@ -64,6 +67,11 @@ for m in $($b cat /list); do $b insmod /m/$m; done
 $b mount -t ext4 /dev/vda /r; $b mount -t tmpfs t /r/run; $b mkdir /r/run/lab
 $b mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 lab /r/run/lab
 for m in proc dev; do $b mount -o move /$m /r/$m; done
+if $b grep -q lab=server /r/proc/cmdline; then
+  units=/r/run/systemd/system; $b mkdir -p $units/multi-user.target.wants
+  $b cp /r/run/lab/lab.service $units/; $b ln -s ../lab.service $units/multi-user.target.wants/lab.service
+  exec $b switch_root /r /sbin/init
+fi
 exec $b switch_root /r /bin/bash /run/lab/init
 INIT
   chmod +x "$initrd/init"; (cd "$initrd"; find . | cpio -o -H newc --quiet) >"$cache/$INITRD"
@@ -106,23 +114,30 @@ INIT
   rm -r "$dir/more"; ln -sf "$cache/$KERNEL" "$dir/vmlinuz"
 }
 
-run() {
-  local cache=$1 dir=$2 seconds=$3 khz try disk=()
-  build "$cache"
-  guest_init >"$dir/init"
+# QEMU and APPEND: the machine and the kernel's command line, without disks.
+machine() {
+  local cache=$1 dir=$2 khz
   # The emulated clock is the host's: the kernel need not, and can't well, measure it.
   khz=$(awk -F: '/^cpu MHz/ { printf "%d", $2 * 1000; exit }' /proc/cpuinfo)
+  APPEND="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check"
+  APPEND+=" cryptomgr.notests net.ifnames=0 init_on_alloc=0 audit=0 apparmor=0"
+  QEMU=(qemu-system-x86_64 -accel "tcg,thread=multi,tb-size=512" -cpu max -M "pc,usb=off" -smp 1 -m 1536 -nodefaults
+    -no-user-config -display none -no-reboot -kernel "$cache/$KERNEL" -initrd "$cache/$INITRD"
+    -netdev "user,id=n,ipv6=off" -device "virtio-net-pci,netdev=n,romfile="
+    -virtfs "local,path=$dir,mount_tag=lab,security_model=none,multidevs=remap")
+}
+
+run() {
+  local cache=$1 dir=$2 seconds=$3 try disk=()
+  build "$cache"
+  guest_init >"$dir/init"
+  machine "$cache" "$dir"
   [ -e "$dir/disk" ] && disk=(-drive "file=$dir/disk,format=raw,if=virtio,cache=unsafe,discard=unmap")
   [ -e "$dir/nvme" ] && disk+=(-drive "file=$dir/nvme,format=raw,if=none,id=nvme,cache=unsafe"
     -device nvme,drive=nvme,serial=lab-1)
   for try in 1 2 3; do
-    timeout -k 5 "$seconds" qemu-system-x86_64 -accel tcg,thread=multi,tb-size=512 -cpu max -M pc,usb=off \
-      -smp 1 -m 1536 -nodefaults -no-user-config -display none -no-reboot -serial "file:$dir/serial" \
-      -kernel "$cache/$KERNEL" -initrd "$cache/$INITRD" -append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr \
-tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check cryptomgr.notests net.ifnames=0 init_on_alloc=0 audit=0 apparmor=0" \
-      -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" "${disk[@]}" \
-      -netdev user,id=n,ipv6=off -device virtio-net-pci,netdev=n,romfile= \
-      -virtfs "local,path=$dir,mount_tag=lab,security_model=none,multidevs=remap" </dev/null 2>"$dir/qemu" || true
+    timeout -k 5 "$seconds" "${QEMU[@]}" -serial "file:$dir/serial" -append "$APPEND" \
+      -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" "${disk[@]}" </dev/null 2>"$dir/qemu" || true
     [ -s "$dir/rc" ] && return
     [ -e "$dir/out" ] && die "no result: timed out after $seconds s or died, see $dir/serial"
     echo "guest: it did not start (try $try)" >&2
@@ -130,9 +145,47 @@ tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check cryptomgr.notests net.ifn
   die "it does not start, see $dir/serial and $dir/qemu"
 }
 
+# Boots again until there is a result, from one disk.
+serve() {
+  local cache=$1 dir=$2 end=$((SECONDS + $3)) disk=() drive pid
+  build "$cache"
+  machine "$cache" "$dir"
+  cp --sparse=always "$cache/$IMAGE" "$dir/root.img"; tune2fs -j "$dir/root.img" >/dev/null
+  disk=(-drive "file=$dir/root.img,format=raw,if=none,id=root,cache=unsafe" -device virtio-blk-pci,drive=root)
+  for drive in "$dir"/drive[0-9]; do
+    disk+=(-drive "file=$drive,format=raw,if=none,id=d${drive##*/drive},cache=unsafe,discard=unmap"
+      -device "virtio-blk-pci,drive=d${drive##*/drive},serial=lab-${drive##*/drive}")
+  done
+  [ -e "$dir/nvme" ] && disk+=(-drive "file=$dir/nvme,format=raw,if=none,id=nvme,cache=unsafe"
+    -device nvme,drive=nvme,serial=lab-1)
+  cat >"$dir/lab.service" <<'UNIT'
+[Unit]
+After=multi-user.target
+[Service]
+Type=idle
+ExecStart=/bin/bash /run/lab/start
+TimeoutStopSec=5
+UNIT
+  # A script that has asked for another start, by DIR/again, has no result yet.
+  cat >"$dir/start" <<'START'
+cd /root; bash /run/lab/script >>/run/lab/out 2>&1; code=$?
+[ -e /run/lab/again ] || { journalctl -b -o cat -n 200 -u ashlard >/run/lab/journal; echo $code >/run/lab/rc; systemctl poweroff; }
+START
+  until [ -s "$dir/rc" ]; do
+    rm -f "$dir/cut" "$dir/again"
+    "${QEMU[@]}" "${disk[@]}" -serial "file:$dir/serial" -append "$APPEND lab=server" </dev/null 2>"$dir/qemu" & pid=$!
+    while kill -0 $pid 2>/dev/null; do
+      if [ -e "$dir/cut" ]; then kill -9 $pid; fi
+      [ $SECONDS -lt $end ] || { kill -9 $pid; die "no result within the time, see $dir/serial and $dir/out"; }
+      sleep 0.2
+    done
+    wait $pid || true
+  done
+}
+
 case ${1:-} in
   build) build "$2" ;;
   machines) machines "$2" "$3" ;;
-  run) run "$2" "$3" "$4" ;;
+  run) if [ "$GUEST" = server ]; then serve "$2" "$3" "$4"; else run "$2" "$3" "$4"; fi ;;
   *) sed -n '2,7p' "$0"; exit 126 ;;
 esac

@@ -1,6 +1,7 @@
 //! A real Linux initiator in a throw-away virtual machine against the array: `xtask/guest/`.
 
 use crate::conformance::programs;
+use crate::package;
 use crate::real;
 use crate::setup;
 use crate::shell::{exec, root, target_dir};
@@ -54,6 +55,8 @@ enum Home {
     HereWith(&'static str),
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
+    /// In a Debian with systemd, where the case installs the package and takes an initiator of its own.
+    Server,
 }
 
 /// Which guest: what is installed there (`xtask/guest/boot.sh`).
@@ -63,10 +66,15 @@ enum Kind {
     Hosts,
     /// One with other arrays.
     Peers,
+    /// A server, which boots as often as it wants.
+    Server,
 }
 
 /// Size of the NVMe drive in MiB.
 const NVME: u64 = 384;
+/// Drives of a server beside the NVMe drive, and the size of each in MiB.
+const SERVER_DRIVES: u32 = 3;
+const SERVER_DRIVE: u64 = 1024;
 
 const GUEST: Host = ("guest", "iqn.2001-04.org.example:guest", &[]);
 const ONE_WAY: Host =
@@ -146,6 +154,7 @@ const CASES: &[Case] = &[
         volumes: &[("database", 1024, 512, &[("guest", 0)])],
     },
     Case { name: "drives", home: Home::Guest { kind: Kind::Hosts, disk: 9 * 384 }, hosts: &[], volumes: &[] },
+    Case { name: "package", home: Home::Server, hosts: &[], volumes: &[] },
     Case { name: "peers", home: Home::Guest { kind: Kind::Peers, disk: 15 << 10 }, hosts: &[], volumes: &[] },
 ];
 
@@ -170,9 +179,14 @@ pub fn short() -> Result<Tally> {
     Ok(Tally { passed: 1, ..Tally::default() })
 }
 
-/// Installs what guests need and builds their image, unless it is there.
+/// Installs what guests need.
+fn tools() -> Result<()> {
+    setup::need(&["qemu-system-x86", "mmdebstrap", "cpio", "kmod", "xz-utils", "e2fsprogs"])
+}
+
+/// Installs what guests need and builds the image of hosts, unless it is there.
 pub fn prepare() -> Result<()> {
-    setup::need(&["qemu-system-x86", "mmdebstrap", "cpio", "kmod", "xz-utils", "e2fsprogs"])?;
+    tools()?;
     let built = boot(Kind::Hosts, &["build", &cache().display().to_string()]).status()?;
     ensure!(built.success(), "building the guest's image ended with {built}");
     Ok(())
@@ -188,7 +202,12 @@ pub fn machines(folder: &Path) -> Result<()> {
 
 /// Runs the cases; fails when one did.
 pub fn run(args: &Args) -> Result<()> {
-    prepare()?;
+    let wanted = |case: &&Case| args.case.is_empty() || args.case.iter().any(|it| it == case.name);
+    // Other guests are built when they start.
+    match CASES.iter().filter(wanted).all(|case| matches!(case.home, Home::Server)) {
+        true => tools()?,
+        false => prepare()?,
+    }
     let programs = programs()?;
     let unknown = args.case.iter().find(|name| !CASES.iter().any(|case| case.name == **name));
     if let Some(name) = unknown {
@@ -198,8 +217,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let mut failed = 0;
-    for case in CASES.iter().filter(|case| args.case.is_empty() || args.case.iter().any(|it| it == case.name))
-    {
+    for case in CASES.iter().filter(wanted) {
         let start = Instant::now();
         let verdict = match run_case(case, &programs, args.verbose) {
             Ok(measured) => {
@@ -238,6 +256,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         Home::Here | Home::HereNvme => run_here(case, programs, &scratch.path().join("array"), &lab, None),
         Home::HereWith(tree) => run_here(case, programs, &scratch.path().join("array"), &lab, Some(tree)),
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
+        Home::Server => run_server(case, &lab),
     };
     let output = std::fs::read(lab.join("out")).unwrap_or_default();
     // Cases of that kind print the I/O of hosts for each second, which is their purpose.
@@ -308,6 +327,20 @@ fn run_in_guest(case: &Case, programs: &Programs, (kind, disk): (Kind, u64), lab
     std::fs::File::create(lab.join("nvme"))?.set_len(NVME << 20)?;
     std::fs::write(lab.join("script"), script(case, "")?)?;
     start(kind, lab, LIMIT_INSIDE)?.wait()?;
+    verdict(lab)
+}
+
+/// A server on which two builds of the package are installed, one after the other.
+fn run_server(case: &Case, lab: &Path) -> Result<()> {
+    for (deb, name) in package::debs_for_test(&[1, 2])?.iter().zip(["old.deb", "new.deb"]) {
+        std::fs::copy(deb, lab.join(name))?;
+    }
+    for number in 0..SERVER_DRIVES {
+        std::fs::File::create(lab.join(format!("drive{number}")))?.set_len(SERVER_DRIVE << 20)?;
+    }
+    std::fs::File::create(lab.join("nvme"))?.set_len(SERVER_DRIVE << 20)?;
+    std::fs::write(lab.join("script"), script(case, "")?)?;
+    start(Kind::Server, lab, LIMIT_INSIDE)?.wait()?;
     verdict(lab)
 }
 
@@ -398,6 +431,7 @@ fn boot(kind: Kind, words: &[&str]) -> Command {
     let guest = match kind {
         Kind::Hosts => "hosts",
         Kind::Peers => "peers",
+        Kind::Server => "server",
     };
     command.env("GUEST", guest).arg(root().join("xtask/guest/boot.sh")).args(words);
     command

@@ -11,6 +11,7 @@ mod fuzz;
 mod guest;
 mod integrations;
 mod openapi;
+mod package;
 mod parity;
 mod python;
 mod rados;
@@ -48,6 +49,8 @@ enum Verb {
     Guest(guest::Args),
     /// The drivers and plug-ins of `integrations/` against a real daemon
     Integrations(integrations::Args),
+    /// Packages for Debian and for others, and an image for containers
+    Package(package::Args),
     /// The array and tgt side by side, as ratios
     Bench(bench::Args),
     /// Workloads that arrays are judged by, through the model of a hypervisor host
@@ -109,6 +112,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Conformance(args) => conformance::run(&args),
         Verb::Guest(args) => guest::run(&args),
         Verb::Integrations(args) => integrations::run(&args),
+        Verb::Package(args) => package::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Lab(Lab::Vms(args)) => vms::run(&args),
         Verb::Lab(Lab::Run(args)) => real::run(args),

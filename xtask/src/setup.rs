@@ -34,6 +34,10 @@ const PACKAGES: &[Package] = &[
     package("kmod", "depmod", false),
     package("xz-utils", "xz", false),
     package("prometheus", "promtool", false),
+    package("lintian", "lintian", false),
+    package("rpm", "rpm", false),
+    package("umoci", "umoci", false),
+    package("systemd", "systemd-analyze", false),
 ];
 
 /// What to install.
