@@ -17,8 +17,8 @@ pub struct Args {
     /// How many seeds from there on
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// One world: shelf, array, out-of-space, bit-rot, drive-failures, retention, lost-writes, drive-changes
-    /// or rados; all without one. Older names (full, rot, dead, kept, lies) are accepted
+    /// One world: shelf, array, out-of-space, bit-rot, drive-failures, retention, lost-writes, drive-changes,
+    /// rados or cluster; all without one. Older names (full, rot, dead, kept, lies) are accepted
     #[arg(long)]
     world: Option<String>,
     /// How internal limits are chosen: `drawn` by each seed, or `measured`, those of the product, with which older seeds

@@ -16,7 +16,7 @@ use crate::map::{Maps, Need};
 use crate::options::Options;
 use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
 use crate::record::{self, Mutation, Record};
-use crate::root::{Aside, Payload, Root, VERSION};
+use crate::root::{Aside, Payload, READABLE_VERSIONS, Root};
 use crate::slots::Slot;
 use crate::space::{Location, Usage};
 use crate::state::{Refusal, State};
@@ -68,10 +68,12 @@ impl Engine {
         };
         let malformed = |why: Malformed| unusable(format_args!("{why}, of which all copies are the same"));
         let version = Payload::version(&superblock.payload).map_err(malformed)?;
-        if version != VERSION {
-            let needs = if version > VERSION { "a newer" } else { "an older" };
+        if !READABLE_VERSIONS.contains(&version) {
+            let (oldest, newest) = (READABLE_VERSIONS.start(), READABLE_VERSIONS.end());
+            let needs = if version > *newest { "a newer" } else { "an older" };
             return Err(Error::Stopped(format!(
-                "the drives are in format {version}, which takes {needs} program: this one knows format {VERSION} alone"
+                "the array is in format {version}: use {needs} release of Ashlar, this one reads format \
+                 {oldest} to format {newest}; nothing was changed"
             )));
         }
         let payload = Payload::decode(&superblock.payload).map_err(malformed)?;

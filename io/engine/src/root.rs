@@ -6,11 +6,13 @@ use crate::page_index::MAX_REFS;
 use crate::pages::NumberMap;
 use crate::record::checksum;
 use crate::space::{Live, Location};
+use std::ops::RangeInclusive;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
-/// The version of everything that the engine writes. Another one is refused.
-pub const VERSION: u32 = 6;
+/// Versions of what the engine keeps in the store that this release reads. It writes the newest. A version that is not
+/// among them is refused before anything is read or written.
+pub const READABLE_VERSIONS: RangeInclusive<u32> = 6..=6;
 
 /// What the superblock says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl Payload {
         let mut out = Vec::new();
         out.u32(MAGIC);
         out.u32(0);
-        out.u32(VERSION);
+        out.u32(*READABLE_VERSIONS.end());
         out.extend_from_slice(&self.key);
         out.u64(self.replay_from);
         out.var(self.root.len() as u64);
@@ -58,7 +60,8 @@ impl Payload {
         take.expect(MAGIC)?;
         let sum = take.u32()?;
         take.check(sum == checksum(&bytes[8..]))?;
-        take.expect(VERSION)?;
+        let version = take.u32()?;
+        take.check(READABLE_VERSIONS.contains(&version))?;
         let mut key = [0; 32];
         key.copy_from_slice(take.bytes(32)?);
         let replay_from = take.u64()?;

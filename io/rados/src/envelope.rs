@@ -44,7 +44,7 @@ pub async fn read(objects: &dyn Objects, array: u128) -> Result<Option<Envelope>
 pub async fn create(objects: &dyn Objects, envelope: &Envelope) -> Result {
     let steps = vec![
         Step::CreateExclusive,
-        Step::Set(SEQUENCE, hex(envelope.sequence)),
+        Step::set(SEQUENCE, hex(envelope.sequence)),
         Step::WriteFull(envelope.encode()),
     ];
     match objects.operate(&name(), Operation { steps, force: false }).await {
@@ -63,8 +63,8 @@ pub async fn create(objects: &dyn Objects, envelope: &Envelope) -> Result {
 /// [`Error::Unusable`] when it was replaced by another meanwhile, or there is none.
 pub async fn replace(objects: &dyn Objects, envelope: &Envelope) -> Result {
     let steps = vec![
-        Step::Equal(SEQUENCE, hex(envelope.sequence - 1)),
-        Step::Set(SEQUENCE, hex(envelope.sequence)),
+        Step::equal(SEQUENCE, hex(envelope.sequence - 1)),
+        Step::set(SEQUENCE, hex(envelope.sequence)),
         Step::WriteFull(envelope.encode()),
     ];
     match objects.operate(&name(), Operation { steps, force: true }).await {

@@ -168,8 +168,8 @@ impl Journal {
         }
         let owner = hex(self.epoch);
         let mut steps = match offset {
-            0 => vec![Step::CreateExclusive, Step::Set(OWNER, owner)],
-            _ => vec![Step::Equal(OWNER, owner)],
+            0 => vec![Step::CreateExclusive, Step::set(OWNER, owner)],
+            _ => vec![Step::equal(OWNER, owner)],
         };
         steps.push(Step::Write(offset, vec![record]));
         match objects.operate(&name, Operation { steps, force: true }).await {

@@ -4,7 +4,7 @@
 //! encryption, the order of batches and fencing are kept here. Its parts: [`objects`] is what is needed of RADOS;
 //! [`Client`] is a real cluster, by librados in `library`; [`memory`] is a model of it for tests; `record` encodes superblocks and batches; `journal` appends batches in lanes,
 //! `segments` writes and reads stripes; `takeover` makes a new owner of a store that another may still believe to own;
-//! the spine [`Store`] joins them.
+//! the spine [`Store`] joins them. [`Arbiter`] is where controllers that share the store find out who is alive.
 //!
 //! # Why an older owner can't acknowledge a write
 //!
@@ -18,6 +18,7 @@
 pub mod memory;
 pub mod objects;
 
+mod arbiter;
 mod client;
 mod contents;
 mod envelope;
@@ -32,8 +33,9 @@ mod segments;
 mod store;
 mod takeover;
 
+pub use arbiter::{Arbiter, is_shared};
 pub use client::{Client, Place};
 pub use contents::{Contents, contents};
 pub use envelope::{read as read_envelope, replace as replace_envelope};
 pub use overlay::Overlay;
-pub use store::{FormatOptions, OpenOptions, Store};
+pub use store::{FormatOptions, OpenOptions, Store, owner_epoch};

@@ -217,7 +217,7 @@ fn apply(step: &Step, existed: bool, object: &mut Option<Object>) -> Outcome<()>
         Step::Equal(name, expected) if value(name) != expected => return Err(ObjectError::Guard),
         Step::Greater(name, given) if given.as_str() <= value(name) => return Err(ObjectError::Guard),
         Step::Equal(..) | Step::Greater(..) => {}
-        Step::Set(name, value) => drop(found.attributes.insert((*name).into(), value.clone())),
+        Step::Set(name, value) => drop(found.attributes.insert(name.to_string(), value.clone())),
         Step::Write(offset, pieces) => {
             let (offset, bytes) = (*offset as usize, pieces.concat());
             found.bytes.resize(found.bytes.len().max(offset + bytes.len()), 0);

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use shelf::pool::BoxFuture;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// One of the two pools of a store. Both may be the same pool of RADOS.
@@ -28,17 +29,34 @@ pub enum Step {
     /// Fails with [`ObjectError::Exists`] if there is such an object.
     CreateExclusive,
     /// Fails with [`ObjectError::Guard`] unless the attribute has this value. A missing attribute is empty.
-    Equal(&'static str, String),
+    Equal(Cow<'static, str>, String),
     /// Fails with [`ObjectError::Guard`] unless this value is greater than that of the attribute, compared as bytes.
-    Greater(&'static str, String),
+    Greater(Cow<'static, str>, String),
     /// Sets an attribute.
-    Set(&'static str, String),
+    Set(Cow<'static, str>, String),
     /// Writes bytes at an offset. The pieces are concatenated.
     Write(u64, Vec<Bytes>),
     /// Replaces the content.
     WriteFull(Bytes),
     /// Removes the object.
     Remove,
+}
+
+impl Step {
+    /// [`Step::Equal`].
+    pub fn equal(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        Self::Equal(name.into(), value.into())
+    }
+
+    /// [`Step::Greater`].
+    pub fn greater(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        Self::Greater(name.into(), value.into())
+    }
+
+    /// [`Step::Set`].
+    pub fn set(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        Self::Set(name.into(), value.into())
+    }
 }
 
 /// A compound operation.

@@ -16,7 +16,7 @@ pub fn hex(number: u64) -> String {
 
 /// Makes an object of an older owner refuse it.
 pub fn claim(epoch: u64) -> Operation {
-    let steps = vec![Step::Greater(OWNER, hex(epoch)), Step::Set(OWNER, hex(epoch))];
+    let steps = vec![Step::greater(OWNER, hex(epoch)), Step::set(OWNER, hex(epoch))];
     Operation { steps, force: true }
 }
 
@@ -55,7 +55,7 @@ pub async fn remove(objects: &dyn Objects, name: &Name, epoch: u64) -> Result {
         return Err(Error::Fenced { epoch: epoch + 1 });
     }
     let steps =
-        vec![Step::Equal(OWNER, value(OWNER)), Step::Equal(GENERATION, value(GENERATION)), Step::Remove];
+        vec![Step::equal(OWNER, value(OWNER)), Step::equal(GENERATION, value(GENERATION)), Step::Remove];
     match objects.operate(name, Operation { steps, force: true }).await {
         Ok(()) | Err(ObjectError::Absent | ObjectError::Guard) => Ok(()),
         Err(error) => Err(write_failure(name, &error, epoch)),

@@ -200,12 +200,12 @@ impl Segments {
         loop {
             let created = part.state.lock().created;
             let mut steps = match created {
-                true => vec![Step::Equal(OWNER, hex(self.epoch)), Step::Equal(GENERATION, hex(generation))],
+                true => vec![Step::equal(OWNER, hex(self.epoch)), Step::equal(GENERATION, hex(generation))],
                 false => vec![
                     Step::CreateExclusive,
-                    Step::Set(OWNER, hex(self.epoch)),
-                    Step::Set(GENERATION, hex(generation)),
-                    Step::Set(SALT, hex(self.salt)),
+                    Step::set(OWNER, hex(self.epoch)),
+                    Step::set(GENERATION, hex(generation)),
+                    Step::set(SALT, hex(self.salt)),
                 ],
             };
             steps.push(Step::Write(at, vec![pages.clone()]));

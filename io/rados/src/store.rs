@@ -213,7 +213,7 @@ impl Store {
         for slot in 0..2 {
             let name = superblock_name(open.domain, slot);
             let content = stored(slot).encode(&keyring);
-            let steps = vec![Step::CreateExclusive, Step::Set(OWNER, hex(epoch)), Step::WriteFull(content)];
+            let steps = vec![Step::CreateExclusive, Step::set(OWNER, hex(epoch)), Step::WriteFull(content)];
             match objects.operate(&name, Operation { steps, force: false }).await {
                 Ok(()) => {}
                 Err(ObjectError::Exists) => {
@@ -253,7 +253,7 @@ impl Store {
         let newest = loop {
             takeover.epoch = match open.epoch {
                 Some(epoch) => epoch,
-                None => 1 + highest_owner(&objects, open.domain).await?.max(before.epoch),
+                None => 1 + owner_epoch(&*objects, open.domain).await?.max(before.epoch),
             };
             attempts += 1;
             match takeover.claim().await {
@@ -469,11 +469,11 @@ impl Owner {
             };
             (superblock_name(self.domain, state.sequence), stored.encode(&self.keyring))
         };
-        let steps = vec![Step::Equal(OWNER, hex(self.epoch)), Step::WriteFull(content)];
+        let steps = vec![Step::equal(OWNER, hex(self.epoch)), Step::WriteFull(content)];
         match self.objects.operate(&name, Operation { steps, force: true }).await {
             Ok(()) => Ok(()),
             Err(ObjectError::Guard | ObjectError::Blocklisted) => {
-                let newer = highest_owner(&self.objects, self.domain).await.unwrap_or(self.epoch + 1);
+                let newer = owner_epoch(&*self.objects, self.domain).await.unwrap_or(self.epoch + 1);
                 Err(Error::Fenced { epoch: newer })
             }
             Err(error) => Err(Error::Drive { what: format!("{}: {error}", name.name) }),
@@ -575,8 +575,11 @@ async fn prepare(objects: &Arc<dyn Objects>, domain: u16) -> Result {
     Ok(())
 }
 
-/// The newest owner that a superblock names; zero if there is none.
-async fn highest_owner(objects: &Arc<dyn Objects>, domain: u16) -> Result<u64> {
+/// The newest owner of a domain that a superblock names; zero if there is none.
+///
+/// # Errors
+/// [`Error::Drive`] when a superblock is missing, or RADOS fails.
+pub async fn owner_epoch(objects: &dyn Objects, domain: u16) -> Result<u64> {
     let mut highest = 0;
     for slot in 0..2 {
         let name = superblock_name(domain, slot);

@@ -168,8 +168,8 @@ impl Takeover<'_> {
             }
             let steps = vec![
                 Step::CreateExclusive,
-                Step::Set(OWNER, hex(self.epoch)),
-                Step::Set(TOMBSTONE, hex(epoch)),
+                Step::set(OWNER, hex(self.epoch)),
+                Step::set(TOMBSTONE, hex(epoch)),
             ];
             match self.objects.operate(&name, Operation { steps, force: true }).await {
                 Ok(()) => return Ok(None),

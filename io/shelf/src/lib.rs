@@ -2,8 +2,9 @@
 //!
 //! A shelf does not know volumes, maps or hosts; it keeps bytes and proves that they are the ones written. This crate
 //! has the traits only, so that the engine and the control plane depend on no particular store: [`Shelf`] is the data
-//! path, [`pool`] is management. Crate `raid` implements both on drives. [`model`] is the executable definition of the
-//! contract, and [`conformance`] tests implementations of it.
+//! path, [`pool`] is management, and by an [`arbiter`] the controllers that share a store find out who is alive. Crate `raid`
+//! implements the first two on drives, crate `rados` all three. [`model`] is the executable definition of the contract of a
+//! shelf, and [`conformance`] tests implementations of it.
 
 mod buffer;
 mod completion;
@@ -11,6 +12,7 @@ mod drive;
 mod shelf;
 mod task;
 
+pub mod arbiter;
 pub mod conformance;
 pub mod model;
 pub mod pool;

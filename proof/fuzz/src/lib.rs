@@ -25,6 +25,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "nvme", run: targets::nvme::run, test_inputs: 3000 },
     Target { name: "parameter_list", run: targets::parameter_list::run, test_inputs: 3000 },
     Target { name: "pdu", run: targets::pdu::run, test_inputs: 3000 },
+    Target { name: "peer", run: targets::peer::run, test_inputs: 10_000 },
     Target { name: "shelf_media", run: targets::shelf_media::run, test_inputs: 10_000 },
     Target { name: "token", run: targets::token::run, test_inputs: 3000 },
 ];

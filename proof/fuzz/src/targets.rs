@@ -6,5 +6,6 @@ pub mod media;
 pub mod nvme;
 pub mod parameter_list;
 pub mod pdu;
+pub mod peer;
 pub mod shelf_media;
 pub mod token;

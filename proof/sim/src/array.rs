@@ -99,7 +99,7 @@ impl Scenario {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
             World::Rados => scenario.crashes += 2,
-            World::Shelf | World::Array | World::Retention => {}
+            World::Shelf | World::Array | World::Retention | World::Cluster => {}
         }
         scenario
     }

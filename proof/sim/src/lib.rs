@@ -38,6 +38,9 @@
 //! never. Instead of a crash another owner may take over while the older one goes on with everything that it does in the
 //! background, with or without being put on the blocklist. The pool gets full, and is emptied.
 //!
+//! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
+//! an engine: the world is about who may serve.
+//!
 //! # Limits and scheduling
 //!
 //! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
@@ -53,6 +56,7 @@
 
 mod array;
 mod bounds;
+mod cluster;
 mod conformance;
 mod drives;
 mod executor;
@@ -62,6 +66,7 @@ mod machine;
 
 use engine::{Engine, SpaceRefusals};
 
+pub use ::cluster::Timing;
 pub use bounds::Bounds;
 pub use conformance::run as run_conformance;
 
@@ -86,6 +91,8 @@ pub enum World {
     DriveChanges,
     /// The array on objects in RADOS, with crashes, and owners that go on after another has taken over.
     Rados,
+    /// Membership of several controllers over one store.
+    Cluster,
 }
 
 /// The names of a world.
@@ -101,7 +108,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 9] = [
+const NAMES: [Names; 10] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -135,6 +142,12 @@ const NAMES: [Names; 9] = [
         "rados",
         "rados",
         "volumes on objects in RADOS, under crashes, full pools, and owners that go on after a takeover",
+    ),
+    names(
+        World::Cluster,
+        "cluster",
+        "cluster",
+        "controllers over one store that die, sleep, are cut off and have clocks of their own",
     ),
 ];
 
@@ -184,6 +197,10 @@ pub struct Report {
     pub drains: u64,
     /// Drives that failed for good, in the world `drive-changes`.
     pub drives_failed: u64,
+    /// Takeovers of a home that was killed while nothing else was wrong, in the world `cluster`.
+    pub takeovers: u64,
+    /// The longest of them, in milliseconds: until the next home acknowledged a write.
+    pub longest_takeover_ms: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
 }
@@ -211,6 +228,8 @@ impl Report {
         self.drives_added += other.drives_added;
         self.drains += other.drains;
         self.drives_failed += other.drives_failed;
+        self.takeovers += other.takeovers;
+        self.longest_takeover_ms = self.longest_takeover_ms.max(other.longest_takeover_ms);
         self.add_refusals(other.refusals);
     }
 }
@@ -243,6 +262,14 @@ pub fn run(world: World, seed: u64) -> Result<Report, Failure> {
     run_with(world, seed, Bounds::Drawn)
 }
 
+/// Runs the world `cluster` with other intervals than those of the product.
+///
+/// # Errors
+/// Like [`run`].
+pub fn run_cluster(seed: u64, timing: ::cluster::Timing) -> Result<Report, String> {
+    cluster::run(seed, cluster::Options { timing })
+}
+
 /// Runs one world with limits drawn from the seed, or with those of the product.
 ///
 /// # Errors
@@ -250,6 +277,7 @@ pub fn run(world: World, seed: u64) -> Result<Report, Failure> {
 pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failure> {
     let outcome = match world {
         World::Shelf => journal::run(seed, bounds),
+        World::Cluster => cluster::run(seed, cluster::Options::default()),
         other => array::run(other, seed, bounds),
     };
     outcome.map_err(|what| Failure { world, seed, bounds, what })

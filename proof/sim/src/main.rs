@@ -46,6 +46,9 @@ fn main() -> ExitCode {
                 sum.refusals, sum.drives_added, sum.drains, sum.drives_failed
             );
         }
+        if sum.takeovers > 0 {
+            println!("    {} takeovers, the longest {} ms", sum.takeovers, sum.longest_takeover_ms);
+        }
         wrong.sort_unstable();
         failed.extend(wrong.into_iter().map(|seed| format!("{} {seed}", world.name())));
     }

@@ -1,6 +1,6 @@
 //! Worlds that are run with every test; many more are run by `cargo xtask sim`.
 
-use sim::{Bounds, World, run, run_conformance, run_with};
+use sim::{Bounds, Timing, World, run, run_cluster, run_conformance, run_with};
 
 #[test]
 fn a_seed_gives_the_same_run_twice() {
@@ -131,9 +131,27 @@ fn a_failure_prints_the_command_that_reproduces_it() {
 
 #[test]
 fn worlds_have_their_names_and_those_of_older_seeds() {
-    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies", "drive-changes", "rados"];
+    let old = ["shelf", "array", "full", "rot", "dead", "kept", "lies", "drive-changes", "rados", "cluster"];
     assert!(World::all().eq(old.iter().filter_map(|name| World::by_name(name))));
     assert!(World::all().all(|world| World::by_name(world.name()) == Some(world)));
+}
+
+/// A lease that is longer than the time after which others act is found: two controllers answer at once.
+#[test]
+fn leases_that_are_too_long_are_found() {
+    let timing = Timing { lease_ns: 4_500_000_000, ..Timing::PRODUCT };
+    assert!(!timing.is_safe());
+    let what = run_cluster(4, timing).unwrap_err();
+    assert!(what.contains("was acknowledged"), "{what}");
+    run_cluster(4, Timing::PRODUCT).unwrap();
+}
+
+#[test]
+fn another_controller_takes_over_in_time() {
+    let mut sum = sim::Report::default();
+    (0..20).for_each(|seed| sum.add(&run(World::Cluster, seed).unwrap()));
+    assert!(sum.takeovers > 5, "{sum:?}");
+    assert!((3000..6000).contains(&sum.longest_takeover_ms), "{sum:?}");
 }
 
 /// Runs a seed with the limits and the scheduling of the time when it was found.

@@ -78,8 +78,8 @@ fn real_operations_are_refused_as_in_the_model() {
     for pool in [Pool::Meta, Pool::Data] {
         let name = Name { pool, name: "refusals".into() };
         let operate = |steps: Vec<Step>| now(client.operate(&name, Operation { steps, force: false }));
-        let equal = |value: &str| Step::Equal("owner", value.into());
-        let set = |value: &str| Step::Set("owner", value.into());
+        let equal = |value: &str| Step::equal("owner", value);
+        let set = |value: &str| Step::set("owner", value);
         assert_eq!(operate(vec![equal(""), set("1")]), Err(ObjectError::Absent));
         assert_eq!(operate(vec![set("1")]), Err(ObjectError::Absent), "nothing is created by the way");
         assert_eq!(operate(vec![Step::Remove]), Err(ObjectError::Absent));
@@ -91,9 +91,9 @@ fn real_operations_are_refused_as_in_the_model() {
         );
         assert_eq!(operate(vec![Step::CreateExclusive]), Err(ObjectError::Exists));
         assert_eq!(operate(vec![equal("6"), Step::Remove]), Err(ObjectError::Guard));
-        assert_eq!(operate(vec![Step::Greater("owner", "7".into()), set("9")]), Err(ObjectError::Guard));
-        assert_eq!(operate(vec![Step::Greater("owner", "8".into()), set("8")]), Ok(()));
-        assert_eq!(operate(vec![Step::Equal("generation", String::new()), equal("8")]), Ok(()));
+        assert_eq!(operate(vec![Step::greater("owner", "7"), set("9")]), Err(ObjectError::Guard));
+        assert_eq!(operate(vec![Step::greater("owner", "8"), set("8")]), Ok(()));
+        assert_eq!(operate(vec![Step::equal("generation", ""), equal("8")]), Ok(()));
         assert_eq!(now(client.attributes(&name)).unwrap()["owner"], "8");
         assert_eq!(now(client.read(&name, 8000, 1000)).unwrap().len(), 192);
         assert_eq!(now(client.list(pool)).unwrap(), ["refusals"]);
@@ -261,7 +261,7 @@ fn real_capabilities_suffice() {
     now(client.fence(&former.instance())).unwrap();
     let object = Name { pool: Pool::Meta, name: "super.0000.0".into() };
     until("the former client is refused", || {
-        let step = vec![Step::Set("late", "1".into())];
+        let step = vec![Step::set("late", "1")];
         now(former.operate(&object, Operation { steps: step, force: false })) == Err(ObjectError::Blocklisted)
     });
     let other = Client::connect(place("small", &name)).unwrap();

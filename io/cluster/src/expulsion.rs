@@ -1,0 +1,73 @@
+//! An expulsion under way: marks in the witnesses first, then the map without the member.
+
+use crate::observation::{Observation, majority};
+use shelf::arbiter::{Beat, MemberId};
+
+/// Marks that announce a version of the map.
+#[derive(Debug)]
+pub struct Expulsion {
+    pub victim: MemberId,
+    /// The map that was known; the marks announce the next version.
+    pub version: u64,
+    witnesses: Vec<Vote>,
+    /// When each witness may be asked again.
+    next_attempt: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Vote {
+    /// To be marked if its beat is this one.
+    Unmarked(Option<Beat>),
+    Marked,
+    /// It has another beat, or a newer mark.
+    Refused,
+}
+
+impl Expulsion {
+    /// Only witnesses whose beat was first seen by `seen_until` are marked: this is what the lease of the victim relies on.
+    pub fn new(
+        victim: MemberId,
+        version: u64,
+        (witnesses, observation): (usize, &Observation),
+        seen_until: u64,
+    ) -> Self {
+        let seen = |witness| observation.seen(witness, victim).filter(|seen| seen.since <= seen_until);
+        let seen = |witness| seen(witness).map(|seen| seen.beat);
+        let states = (0..witnesses).map(|witness| Vote::Unmarked(seen(witness))).collect();
+        Self { victim, version, witnesses: states, next_attempt: vec![0; witnesses] }
+    }
+
+    /// The version of the map without the victim.
+    pub fn mark(&self) -> u64 {
+        self.version + 1
+    }
+
+    /// A witness that is to be marked now, with the beat that it has to hold; it is not returned again before `again`.
+    pub fn attempt(&mut self, now: u64, again: u64) -> Option<(usize, Beat)> {
+        let to_be_marked = |(witness, state): (usize, &Vote)| match state {
+            Vote::Unmarked(Some(beat)) if self.next_attempt[witness] <= now => Some((witness, *beat)),
+            _ => None,
+        };
+        let found = self.witnesses.iter().enumerate().find_map(to_be_marked)?;
+        self.next_attempt[found.0] = again;
+        Some(found)
+    }
+
+    pub fn note(&mut self, witness: usize, marked: bool) {
+        self.witnesses[witness] = if marked { Vote::Marked } else { Vote::Refused };
+    }
+
+    /// More than half of the witnesses are marked: nobody else can renew the victim's lease in this version.
+    pub fn is_certain(&self) -> bool {
+        self.count(Vote::Marked) >= majority(self.witnesses.len())
+    }
+
+    /// It can't become certain any more.
+    pub fn has_failed(&self) -> bool {
+        self.count(Vote::Refused) > self.witnesses.len() - majority(self.witnesses.len())
+    }
+
+    fn count(&self, state: Vote) -> usize {
+        self.witnesses.iter().filter(|witness| **witness == state).count()
+    }
+}

@@ -1,0 +1,33 @@
+//! The lease: until when hosts may be answered.
+//!
+//! It is read for every turn of every connection, so it is one atomic number.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Until when hosts may be answered, on the clock that the member is driven with.
+///
+/// An answer is right if the lease held at any moment after its look-up, however late it is sent: the command is
+/// outstanding all that time.
+#[derive(Debug, Default)]
+pub struct Lease {
+    until_ns: AtomicU64,
+}
+
+impl Lease {
+    /// True if hosts may be answered at `now`.
+    pub fn holds(&self, now: u64) -> bool {
+        now < self.until_ns.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn until(&self) -> u64 {
+        self.until_ns.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn extend(&self, until: u64) {
+        self.until_ns.fetch_max(until, Ordering::Release);
+    }
+
+    pub(crate) fn end(&self) {
+        self.until_ns.store(0, Ordering::Release);
+    }
+}

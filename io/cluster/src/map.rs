@@ -1,0 +1,242 @@
+//! The membership map: which controllers there are, and which of them is the home of each domain.
+//!
+//! It is replaced as a whole by compare-and-swap, so its versions have one order, and all that controllers agree on is in
+//! it. On the store it is JSON after a header with a format version and a checksum. Fields that this release does not know
+//! are kept when it changes the map.
+
+use crate::Error;
+use bytes::Bytes;
+use media::codec::{Versions, crc32c};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use shelf::arbiter::MemberId;
+
+/// Versions are below this: a larger one is damage.
+pub(crate) const MAX_VERSION: u64 = u64::MAX / 2;
+
+/// Formats that this release reads. A new one is for what an older release would misread.
+pub const FORMATS: Versions = Versions { oldest: 1, current: 1 };
+
+/// Most controllers of a cluster.
+pub const MAX_MEMBERS: usize = 16;
+
+const MAGIC: &[u8; 4] = b"ASHC";
+
+/// Bytes before the JSON: magic, format, checksum.
+const HEADER_BYTES: usize = 12;
+
+/// Fields of a newer release.
+type Unknown = serde_json::Map<String, Value>;
+
+/// Whether a controller takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It takes part.
+    Active,
+    /// It left by itself.
+    Left,
+    /// The others found it silent, and took what it owned.
+    Expelled,
+}
+
+/// A controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its number, which is never given to another one.
+    pub id: u16,
+    /// Its name for people.
+    pub name: String,
+    /// A random number of its process.
+    pub instance: u64,
+    /// The version of the map in which this process joined.
+    pub joined: u64,
+    /// Where its link listens; empty if it has none.
+    #[serde(default)]
+    pub address: String,
+    /// The release that it runs.
+    #[serde(default)]
+    pub release: String,
+    /// Whether it takes part.
+    pub standing: Standing,
+    #[serde(flatten)]
+    other: Unknown,
+}
+
+/// A domain: one engine over a store of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Domain {
+    /// Its number.
+    pub domain: u16,
+    /// The controller that serves it.
+    pub home: u16,
+    /// The epoch of that owner: the version of the map that made it the home.
+    pub epoch: u64,
+    #[serde(flatten)]
+    other: Unknown,
+}
+
+/// The map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Map {
+    /// Grows with every change.
+    pub version: u64,
+    /// The array, as hex digits.
+    pub array: String,
+    /// Controllers, in order of numbers.
+    pub members: Vec<Member>,
+    /// Domains, in order of numbers.
+    pub domains: Vec<Domain>,
+    #[serde(flatten)]
+    other: Unknown,
+}
+
+/// What a process says of itself when it joins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The number of the controller.
+    pub id: MemberId,
+    /// Its name for people.
+    pub name: String,
+    /// A random number, different in each process.
+    pub instance: u64,
+    /// Where its link listens; empty if it has none.
+    pub address: String,
+    /// The release that it runs.
+    pub release: String,
+}
+
+impl Map {
+    /// The first map, of one controller that is the home of domain 0.
+    pub fn first(array: u128, version: u64, identity: &Identity) -> Self {
+        let array = format!("{array:032x}");
+        let mut map =
+            Self { version, array, members: Vec::new(), domains: Vec::new(), other: Unknown::new() };
+        map.admit(identity);
+        let home = identity.id.0;
+        map.domains.push(Domain { domain: 0, home, epoch: version, other: Unknown::new() });
+        map
+    }
+
+    /// The controller of this number.
+    pub fn member(&self, id: MemberId) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == id.0)
+    }
+
+    /// The version in which the process joined that takes part as this controller.
+    pub fn active(&self, id: MemberId) -> Option<u64> {
+        self.member(id).filter(|member| member.standing == Standing::Active).map(|member| member.joined)
+    }
+
+    /// Controllers that take part, each with the version in which its process joined.
+    pub fn active_members(&self) -> impl Iterator<Item = (MemberId, u64)> {
+        let active = self.members.iter().filter(|member| member.standing == Standing::Active);
+        active.map(|member| (MemberId(member.id), member.joined))
+    }
+
+    /// Domains whose home is this controller.
+    pub fn domains_of(&self, id: MemberId) -> impl Iterator<Item = &Domain> {
+        self.domains.iter().filter(move |domain| domain.home == id.0)
+    }
+
+    /// This map with the next version. A version of at least `floor` can be asked for.
+    pub(crate) fn next(&self, floor: u64) -> Self {
+        Self { version: (self.version + 1).max(floor), ..self.clone() }
+    }
+
+    /// Makes a process a member in this version; it takes the place of an earlier one with its number.
+    pub(crate) fn admit(&mut self, identity: &Identity) {
+        let known = self.members.iter().position(|member| member.id == identity.id.0);
+        let other = known.map(|at| self.members.remove(at).other).unwrap_or_default();
+        self.members.push(Member {
+            id: identity.id.0,
+            name: identity.name.clone(),
+            instance: identity.instance,
+            joined: self.version,
+            address: identity.address.clone(),
+            release: identity.release.clone(),
+            standing: Standing::Active,
+            other,
+        });
+        self.members.sort_by_key(|member| member.id);
+    }
+
+    /// Ends the membership of a controller, and gives what it owned to `heirs` in this version, each domain to the one
+    /// with the fewest, the first of these. Without heirs the domains keep their home.
+    pub(crate) fn release(&mut self, id: MemberId, standing: Standing, heirs: &[MemberId]) {
+        for member in self.members.iter_mut().filter(|member| member.id == id.0) {
+            member.standing = standing;
+        }
+        for at in 0..self.domains.len() {
+            if self.domains[at].home == id.0 {
+                self.assign(at, heirs);
+            }
+        }
+    }
+
+    /// Gives a domain another home, in this version.
+    pub(crate) fn reassign(&mut self, domain: u16, heirs: &[MemberId]) {
+        if let Some(at) = self.domains.iter().position(|known| known.domain == domain) {
+            self.assign(at, heirs);
+        }
+    }
+
+    fn assign(&mut self, at: usize, heirs: &[MemberId]) {
+        let heir = heirs.iter().min_by_key(|heir| self.domains_of(**heir).count()).copied();
+        if let Some(heir) = heir {
+            (self.domains[at].home, self.domains[at].epoch) = (heir.0, self.version);
+        }
+    }
+
+    /// The bytes that the store keeps.
+    ///
+    /// # Errors
+    /// [`Error::Map`] when it can't be encoded.
+    pub fn encode(&self) -> Result<Bytes, Error> {
+        let json = serde_json::to_vec(self).map_err(|error| Error::Map(error.to_string()))?;
+        let format = FORMATS.current.to_le_bytes();
+        let sum = crc32c([&format[..], &json]).to_le_bytes();
+        Ok([&MAGIC[..], &format, &sum, &json].concat().into())
+    }
+
+    /// Reads what [`Map::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Map`] when it is damaged, or of a newer release.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let damaged = |what: &str| Error::Map(format!("the cluster's map is damaged: {what}"));
+        let (header, json) =
+            bytes.split_at_checked(HEADER_BYTES).ok_or_else(|| damaged("it is too short"))?;
+        let Some(([magic, format, sum], _)) = header.as_chunks::<4>().0.split_first_chunk::<3>() else {
+            return Err(damaged("it is too short"));
+        };
+        if magic != MAGIC {
+            return Err(damaged("it does not begin as a map does"));
+        }
+        if crc32c([&format[..], json]) != u32::from_le_bytes(*sum) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let format = u32::from_le_bytes(*format);
+        if !FORMATS.reads(format) {
+            let what = FORMATS.refusal("the cluster's map", format);
+            return Err(Error::Map(what.to_string()));
+        }
+        let map: Self = serde_json::from_slice(json).map_err(|error| damaged(&error.to_string()))?;
+        let ordered = |ids: &mut dyn Iterator<Item = u16>| ids.is_sorted_by(|before, after| before < after);
+        let versions = map.members.iter().map(|member| member.joined);
+        let mut epochs = versions.chain(map.domains.iter().map(|domain| domain.epoch));
+        if map.version == 0
+            || map.version >= MAX_VERSION
+            || epochs.any(|version| version > map.version || version == 0)
+            || !ordered(&mut map.members.iter().map(|member| member.id))
+            || !ordered(&mut map.domains.iter().map(|domain| domain.domain))
+        {
+            return Err(damaged("its numbers contradict each other"));
+        }
+        Ok(map)
+    }
+}
+
+#[cfg(test)]
+#[path = "map_test.rs"]
+mod tests;

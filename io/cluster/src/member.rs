@@ -1,0 +1,441 @@
+//! The state machine of one controller: joins, beats, judges the others, and follows the map.
+//!
+//! It does no I/O and has no clock. Whoever drives it calls [`Member::poll`] at [`Member::next_wake`] and after each reply,
+//! performs the requests that this returns, and passes replies to [`Member::reply`]. Replies may come in any order, late,
+//! or never.
+
+mod decide;
+
+use crate::expulsion::Expulsion;
+use crate::lease::Lease;
+use crate::map::{Identity, MAX_MEMBERS, MAX_VERSION, Map, Standing};
+use crate::observation::{Observation, majority};
+use crate::request::{Reply, Request, RequestId};
+use crate::timing::Timing;
+use shelf::arbiter::{Beat, MemberId, Signs};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a member is started with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What it says of itself.
+    pub identity: Identity,
+    /// The array.
+    pub array: u128,
+    /// Witnesses of the arbiter.
+    pub witnesses: usize,
+    /// Intervals.
+    pub timing: Timing,
+    /// If there is no map, make one of this version, which is above every epoch that an owner of the store ever had.
+    /// `None` to wait until another controller has made it.
+    pub first_version: Option<u64>,
+}
+
+/// What the driver has to act on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// This controller takes part.
+    Joined,
+    /// It is the home of a domain: it opens the domain's store with this epoch, and serves it.
+    Serve {
+        /// The domain.
+        domain: u16,
+        /// The epoch of the owner.
+        epoch: u64,
+    },
+    /// It is not the home of a domain any more. The store has refused it, or will.
+    Cease {
+        /// The domain.
+        domain: u16,
+    },
+    /// The map has changed.
+    Changed(Arc<Map>),
+    /// Membership has ended; no host may be answered any more. Sessions are closed, and the process ends.
+    Out(Out),
+}
+
+/// Why membership has ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Out {
+    /// It has left.
+    #[error("this controller has left the cluster")]
+    Left,
+    /// The others found it silent.
+    #[error("the other controllers found this one silent and have taken over: it starts again")]
+    Expelled,
+    /// The store refuses this process.
+    #[error("the store has this process on its blocklist: it starts again")]
+    Fenced,
+    /// Another process takes part under the same number.
+    #[error(
+        "controller {0} of this cluster is running already: give each controller a data folder of its own"
+    )]
+    NumberInUse(u16),
+    /// There are too many controllers.
+    #[error("the cluster has {MAX_MEMBERS} controllers already: remove one first")]
+    TooMany,
+    /// The map is of another array.
+    #[error("the namespace is used by the cluster of array {0}: use another namespace")]
+    OtherArray(String),
+    /// The map can't be read.
+    #[error("{0}")]
+    Map(String),
+}
+
+/// Beats that a process which is gone may still have under way. One that runs makes six a second.
+const MAX_LATE_BEATS: u32 = 12;
+
+/// A request without a reply.
+#[derive(Debug)]
+struct Pending {
+    what: What,
+    sent: u64,
+}
+
+#[derive(Debug)]
+enum What {
+    Map,
+    Signs(usize),
+    Beat(usize),
+    Mark { witness: usize, mark: u64 },
+    Replace(Box<Map>),
+}
+
+/// One controller of a cluster.
+#[derive(Debug)]
+pub struct Member {
+    config: Config,
+    lease: Arc<Lease>,
+    /// The lease has held since then, if it holds.
+    lease_since: u64,
+    /// When the newest beat that each witness took was sent.
+    beaten: Vec<Option<u64>>,
+    started: Option<u64>,
+    map: Option<Arc<Map>>,
+    /// There is no map, as far as is known.
+    map_missing: bool,
+    /// Nothing is proposed before a map that was read after this.
+    stale_since: Option<u64>,
+    /// The version of the map in which this process joined.
+    joined: Option<u64>,
+    count: u64,
+    next_round: u64,
+    /// After an error of the arbiter: nothing is tried again before this, except by a round.
+    quiet_until: u64,
+    pending: BTreeMap<RequestId, Pending>,
+    next_request: u64,
+    observation: Observation,
+    expulsion: Option<Expulsion>,
+    serving: BTreeMap<u16, u64>,
+    /// Domains that are to get another home.
+    given_up: BTreeSet<u16>,
+    /// Before joining: beats of another process with this number.
+    predecessor_beats: u32,
+    leaving: bool,
+    events: Vec<Event>,
+    out: bool,
+}
+
+impl Member {
+    /// A process that is not a member yet.
+    ///
+    /// # Panics
+    /// If a majority of witnesses can't be told from the rest.
+    pub fn new(config: Config) -> Self {
+        assert!(config.witnesses % 2 == 1, "an odd number of witnesses");
+        Self {
+            lease: Arc::default(),
+            lease_since: 0,
+            beaten: vec![None; config.witnesses],
+            started: None,
+            map: None,
+            map_missing: false,
+            stale_since: Some(0),
+            joined: None,
+            count: 0,
+            next_round: 0,
+            quiet_until: 0,
+            pending: BTreeMap::new(),
+            next_request: 0,
+            observation: Observation::new(config.witnesses),
+            expulsion: None,
+            serving: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            predecessor_beats: 0,
+            leaving: false,
+            events: Vec::new(),
+            out: false,
+            config,
+        }
+    }
+
+    /// Whether hosts may be answered; it stays the same object.
+    pub fn lease(&self) -> Arc<Lease> {
+        self.lease.clone()
+    }
+
+    /// The map that is known.
+    pub fn map(&self) -> Option<&Arc<Map>> {
+        self.map.as_ref()
+    }
+
+    /// Its number.
+    pub fn id(&self) -> MemberId {
+        self.config.identity.id
+    }
+
+    /// Events since the last call, in order.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Ends the membership in order: no host is answered from now on, and others get its domains at once.
+    pub fn leave(&mut self) {
+        self.lease.end();
+        self.leaving = true;
+    }
+
+    /// Gives a domain to another controller, as its store failed here or it is to move. It is not served from now on.
+    pub fn give_up(&mut self, domain: u16) {
+        if self.serving.contains_key(&domain) {
+            self.given_up.insert(domain);
+        }
+    }
+
+    /// When [`Member::poll`] is to be called next, at the latest.
+    pub fn next_wake(&self, now: u64) -> u64 {
+        if self.out {
+            return u64::MAX;
+        }
+        let patience = self.config.timing.patience_ns;
+        let expiry = self.pending.values().map(|pending| pending.sent.saturating_add(patience)).min();
+        let due =
+            self.judged().into_iter().filter_map(|member| self.due(member)).filter(|due| *due > now).min();
+        self.next_round.min(expiry.unwrap_or(u64::MAX)).min(due.unwrap_or(u64::MAX))
+    }
+
+    /// What is to be asked of the arbiter now.
+    pub fn poll(&mut self, now: u64) -> Vec<(RequestId, Request)> {
+        let mut requests = Vec::new();
+        if self.out {
+            return requests;
+        }
+        self.started.get_or_insert(now);
+        let patience = self.config.timing.patience_ns;
+        let mut lost_replace = false;
+        self.pending.retain(|_, pending| {
+            let expired = pending.sent.saturating_add(patience) <= now;
+            lost_replace |= expired && matches!(pending.what, What::Replace(_));
+            !expired
+        });
+        if lost_replace {
+            self.stale_since = Some(now);
+        }
+        if now >= self.next_round {
+            self.next_round = now + self.config.timing.beat_ns;
+            self.begin_round(now, &mut requests);
+        }
+        if self.stale_since.is_some() && now >= self.quiet_until {
+            self.ask_for_map(now, &mut requests);
+        }
+        self.judge(now);
+        self.mark(now, &mut requests);
+        self.propose(now, &mut requests);
+        requests
+    }
+
+    /// Takes a reply. Those to requests that were given up are ignored.
+    pub fn reply(&mut self, now: u64, id: RequestId, reply: Reply) {
+        let Some(Pending { what, sent }) = self.pending.remove(&id) else { return };
+        if self.out {
+            return;
+        }
+        if let Reply::Map(Err(error)) | Reply::Signs(Err(error)) | Reply::Done(Err(error)) = &reply {
+            match error {
+                shelf::Error::Fenced { .. } => return self.end(Out::Fenced),
+                error => {
+                    tracing::debug!(%error, ?what, "the arbiter failed");
+                    self.quiet_until = now + self.config.timing.beat_ns;
+                }
+            }
+        }
+        match (what, reply) {
+            (What::Map, Reply::Map(Ok(bytes))) => self.note_map(sent, bytes.as_deref()),
+            (What::Signs(witness), Reply::Signs(Ok(signs))) => self.note_signs(now, witness, &signs),
+            (What::Beat(witness), Reply::Done(Ok(true))) => self.note_beat(now, witness, sent),
+            // A mark, or a beat of this process that came late.
+            (What::Beat(_), Reply::Done(Ok(false))) => self.stale_since = Some(now),
+            (What::Mark { witness, mark }, Reply::Done(Ok(marked))) => {
+                self.note_mark(now, witness, mark, marked)
+            }
+            (What::Replace(map), Reply::Done(Ok(true))) => self.adopt(*map),
+            (What::Replace(_), _) => self.stale_since = Some(now),
+            _ => {}
+        }
+    }
+
+    fn begin_round(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
+        self.ask_for_map(now, requests);
+        for witness in 0..self.config.witnesses {
+            if !self.is_pending(|what| matches!(what, What::Signs(of) if *of == witness)) {
+                self.request(now, What::Signs(witness), Request::Signs { witness }, requests);
+            }
+        }
+        let (Some(joined), Some(map), false) = (self.joined, self.map.clone(), self.leaving) else { return };
+        self.count += 1;
+        let beat = Beat { joined, count: self.count };
+        for witness in 0..self.config.witnesses {
+            // One operation on an object at a time.
+            if !self.is_pending(|what| matches!(what, What::Beat(of) if *of == witness)) {
+                let request = Request::Beat { witness, member: self.id(), beat, map_version: map.version };
+                self.request(now, What::Beat(witness), request, requests);
+            }
+        }
+    }
+
+    fn ask_for_map(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
+        if !self.is_pending(|what| matches!(what, What::Map)) {
+            self.request(now, What::Map, Request::Map, requests);
+        }
+    }
+
+    fn request(&mut self, now: u64, what: What, request: Request, requests: &mut Vec<(RequestId, Request)>) {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.pending.insert(id, Pending { what, sent: now });
+        requests.push((id, request));
+    }
+
+    fn is_pending(&self, is: impl Fn(&What) -> bool) -> bool {
+        self.pending.values().any(|pending| is(&pending.what))
+    }
+
+    fn note_map(&mut self, sent: u64, bytes: Option<&[u8]>) {
+        if self.stale_since.is_some_and(|since| since <= sent) {
+            self.stale_since = None;
+        }
+        let Some(bytes) = bytes else {
+            self.map_missing = self.map.is_none();
+            return;
+        };
+        match Map::decode(bytes) {
+            Ok(map) => self.adopt(map),
+            Err(crate::Error::Map(what)) => self.end(Out::Map(what)),
+        }
+    }
+
+    fn note_signs(&mut self, now: u64, witness: usize, signs: &Signs) {
+        let judged = self.judged();
+        let seen_before = self.observation.seen(witness, self.id());
+        self.observation.note(witness, signs, &judged, self.id(), now);
+        let dead_ns = self.config.timing.dead_ns;
+        let settled = self.started.is_some_and(|started| started + dead_ns < now);
+        let changed = seen_before.is_some() && self.observation.seen(witness, self.id()) != seen_before;
+        if self.joined.is_none() && settled && changed {
+            self.predecessor_beats += 1;
+            if self.predecessor_beats > MAX_LATE_BEATS {
+                return self.end(Out::NumberInUse(self.id().0));
+            }
+        }
+        if self.is_marked() && self.stale_since.is_none() {
+            self.stale_since = Some(now);
+        }
+    }
+
+    fn note_beat(&mut self, now: u64, witness: usize, sent: u64) {
+        self.beaten[witness] = self.beaten[witness].max(Some(sent));
+        let mut beaten = self.beaten.clone();
+        beaten.sort_unstable_by(|one, other| other.cmp(one));
+        let Some(counted) = beaten[majority(self.config.witnesses) - 1] else { return };
+        if self.leaving {
+            return;
+        }
+        if !self.lease.holds(now) {
+            self.lease_since = now;
+        }
+        self.lease.extend(counted + self.config.timing.lease_ns);
+    }
+
+    fn note_mark(&mut self, now: u64, witness: usize, mark: u64, marked: bool) {
+        let Some(expulsion) = self.expulsion.as_mut().filter(|expulsion| expulsion.mark() == mark) else {
+            return;
+        };
+        expulsion.note(witness, marked);
+        if !marked {
+            let victim = expulsion.victim;
+            self.observation.forget(witness, victim);
+        }
+        if expulsion.has_failed() {
+            self.expulsion = None;
+            self.stale_since = Some(now);
+        }
+    }
+
+    /// Whether the member itself is marked for a version that the map has not reached.
+    fn is_marked(&self) -> bool {
+        let mark = self.observation.own_mark();
+        self.joined.is_some() && mark < MAX_VERSION && self.map.as_ref().is_some_and(|map| mark > map.version)
+    }
+
+    /// Follows a map.
+    fn adopt(&mut self, map: Map) {
+        let known = self.map.as_ref().map_or(0, |map| map.version);
+        if map.version <= known {
+            return;
+        }
+        if map.array != format!("{:032x}", self.config.array) {
+            return self.end(Out::OtherArray(map.array));
+        }
+        self.map_missing = false;
+        let own = map.member(self.id()).filter(|own| own.instance == self.config.identity.instance);
+        match own.map(|own| (own.standing, own.joined)) {
+            Some((Standing::Active, joined)) => {
+                if self.joined.replace(joined).is_none() {
+                    self.observation.forget_member(self.id());
+                    self.events.push(Event::Joined);
+                    // It has no beats yet, and needs some before others count it as silent.
+                    self.next_round = 0;
+                }
+            }
+            Some((Standing::Left, _)) => return self.end(Out::Left),
+            Some((Standing::Expelled, _)) => return self.end(Out::Expelled),
+            None if self.joined.is_some() => return self.end(Out::Expelled),
+            None => {}
+        }
+        for (member, joined) in map.active_members() {
+            if self.map.as_ref().and_then(|map| map.active(member)) != Some(joined) {
+                self.observation.forget_member(member);
+            }
+        }
+        self.expulsion.take_if(|expulsion| expulsion.version != map.version);
+        let map = Arc::new(map);
+        self.map = Some(map.clone());
+        self.events.push(Event::Changed(map.clone()));
+        self.follow_domains(&map);
+    }
+
+    fn follow_domains(&mut self, map: &Map) {
+        let Some(joined) = self.joined else { return };
+        // An epoch of an earlier process with this number is not for this one.
+        let homes = map.domains_of(self.id()).filter(|domain| domain.epoch >= joined);
+        let homes: BTreeMap<u16, u64> = homes.map(|domain| (domain.domain, domain.epoch)).collect();
+        let before = std::mem::replace(&mut self.serving, homes.clone());
+        for (domain, _) in before.iter().filter(|(domain, epoch)| homes.get(domain) != Some(epoch)) {
+            self.given_up.remove(domain);
+            self.events.push(Event::Cease { domain: *domain });
+        }
+        for (domain, epoch) in homes.into_iter().filter(|(domain, epoch)| before.get(domain) != Some(epoch)) {
+            self.events.push(Event::Serve { domain, epoch });
+        }
+    }
+
+    fn end(&mut self, out: Out) {
+        self.lease.end();
+        self.out = true;
+        self.pending.clear();
+        self.events.extend(self.serving.keys().map(|domain| Event::Cease { domain: *domain }));
+        self.serving.clear();
+        self.events.push(Event::Out(out));
+    }
+}

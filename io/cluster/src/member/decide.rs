@@ -1,0 +1,141 @@
+//! What a member decides by itself: who is silent, and which map comes next.
+
+use super::{Member, Out, What};
+use crate::expulsion::Expulsion;
+use crate::map::{MAX_MEMBERS, Map, Standing};
+use crate::request::{Request, RequestId};
+use shelf::arbiter::MemberId;
+
+impl Member {
+    /// Those whose beats are watched: the other members; before joining, an earlier process with the own number.
+    pub(super) fn judged(&self) -> Vec<MemberId> {
+        let (Some(map), own) = (&self.map, self.id()) else { return Vec::new() };
+        let is_judged = |member: &MemberId| (*member == own) != self.joined.is_some();
+        map.active_members().map(|(member, _)| member).filter(is_judged).collect()
+    }
+
+    /// When a member counts as silent, unless its beat changes: it was seen unchanged for long enough, while the own beats
+    /// counted. So a store that stalls for everybody expels nobody.
+    pub(super) fn due(&self, member: MemberId) -> Option<u64> {
+        let since = self.observation.unchanged_since(member)?;
+        let since = if self.joined.is_some() { since.max(self.lease_since) } else { since };
+        Some(since + self.config.timing.dead_ns)
+    }
+
+    /// Other members that have beaten lately.
+    fn fresh(&self, now: u64, except: Option<MemberId>) -> Vec<MemberId> {
+        let lease_ns = self.config.timing.lease_ns;
+        let is_fresh = |member: &MemberId| {
+            let since = self.observation.unchanged_since(*member);
+            since.is_some_and(|since| since + lease_ns > now) && Some(*member) != except
+        };
+        self.judged().into_iter().filter(is_fresh).collect()
+    }
+
+    /// A member judges while its own lease holds; a process that has not joined, only its own predecessor.
+    fn may_judge(&self, now: u64) -> bool {
+        self.joined.is_none() || self.lease.holds(now)
+    }
+
+    pub(super) fn judge(&mut self, now: u64) {
+        if !self.may_judge(now) {
+            self.expulsion = None;
+        }
+        if self.expulsion.is_some() || self.stale_since.is_some() || self.leaving || !self.may_judge(now) {
+            return;
+        }
+        let Some(version) = self.map.as_ref().map(|map| map.version) else { return };
+        let is_silent = |member: &MemberId| self.due(*member).is_some_and(|due| due <= now);
+        if let Some(victim) = self.judged().into_iter().find(is_silent) {
+            let seen_until = now - self.config.timing.dead_ns;
+            let seen = (self.config.witnesses, &self.observation);
+            self.expulsion = Some(Expulsion::new(victim, version, seen, seen_until));
+        }
+    }
+
+    pub(super) fn mark(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
+        let again = now + self.config.timing.patience_ns;
+        while let Some(expulsion) = &mut self.expulsion {
+            let Some((witness, seen)) = expulsion.attempt(now, again) else { return };
+            let (member, mark) = (expulsion.victim, expulsion.mark());
+            let request = Request::Mark { witness, member, seen, mark };
+            self.request(now, What::Mark { witness, mark }, request, requests);
+        }
+    }
+
+    pub(super) fn propose(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
+        let waits = self.stale_since.is_some() || now < self.quiet_until;
+        if self.out || waits || self.is_pending(|what| matches!(what, What::Replace(_))) {
+            return;
+        }
+        let expected = self.map.as_ref().map(|map| map.version);
+        let Some(map) = self.proposal(now) else { return };
+        if map.members.len() > MAX_MEMBERS {
+            return self.end(Out::TooMany);
+        }
+        match map.encode() {
+            Ok(bytes) => {
+                let request = Request::Replace { expected, version: map.version, map: bytes };
+                self.request(now, What::Replace(Box::new(map)), request, requests);
+            }
+            Err(crate::Error::Map(what)) => self.end(Out::Map(what)),
+        }
+    }
+
+    /// The map that is to come next, if this member wants another one.
+    fn proposal(&self, now: u64) -> Option<Map> {
+        let Some(map) = &self.map else {
+            let first = self.config.first_version.filter(|_| self.map_missing)?;
+            return Some(Map::first(self.config.array, first, &self.config.identity));
+        };
+        let expelled = self.expulsion.as_ref().filter(|it| it.is_certain()).map(|it| it.victim);
+        let (own, mut next) = (self.id(), map.next(0));
+        if self.joined.is_none() {
+            return self.admission(&mut next, expelled).then_some(next);
+        }
+        if let Some(victim) = expelled {
+            let mut heirs = vec![own];
+            heirs.extend(self.fresh(now, expelled));
+            next.release(victim, Standing::Expelled, &heirs);
+            return Some(next);
+        }
+        if self.leaving {
+            next.release(own, Standing::Left, &self.fresh(now, None));
+            return Some(next);
+        }
+        if let Some(given_up) = self.given_up.first() {
+            let heirs = self.fresh(now, None);
+            next.reassign(*given_up, &heirs);
+            return (!heirs.is_empty()).then_some(next);
+        }
+        if self.lease.holds(now) && adopt_orphans(&mut next, own) {
+            return Some(next);
+        }
+        self.is_marked().then(|| map.next(self.observation.own_mark()))
+    }
+
+    /// Makes this process a member. An earlier one with its number has to be expelled in the same step, unless it is known
+    /// to be none any more.
+    fn admission(&self, next: &mut Map, expelled: Option<MemberId>) -> bool {
+        let own = self.id();
+        if next.active(own).is_some() {
+            if expelled != Some(own) {
+                return false;
+            }
+            next.release(own, Standing::Expelled, &[]);
+        }
+        adopt_orphans(next, own);
+        next.admit(&self.config.identity);
+        true
+    }
+}
+
+/// Gives a controller the domains whose home does not take part; true if there are any. Their owner has left, or was
+/// expelled.
+fn adopt_orphans(map: &mut Map, heir: MemberId) -> bool {
+    let is_orphan = |home: u16| map.active(MemberId(home)).is_none();
+    let orphans: Vec<u16> =
+        map.domains.iter().filter(|domain| is_orphan(domain.home)).map(|domain| domain.domain).collect();
+    orphans.iter().for_each(|domain| map.reassign(*domain, &[heir]));
+    !orphans.is_empty()
+}

@@ -1,0 +1,87 @@
+//! What a member asks of the arbiter, and the replies.
+
+use bytes::Bytes;
+use shelf::arbiter::{Arbiter, Beat, MemberId, Signs};
+use shelf::pool::BoxFuture;
+
+/// The number of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// An operation of the arbiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// [`Arbiter::map`].
+    Map,
+    /// [`Arbiter::replace`].
+    Replace {
+        /// The version that is replaced.
+        expected: Option<u64>,
+        /// The new one.
+        version: u64,
+        /// Its bytes.
+        map: Bytes,
+    },
+    /// [`Arbiter::signs`].
+    Signs {
+        /// The witness.
+        witness: usize,
+    },
+    /// [`Arbiter::beat`].
+    Beat {
+        /// The witness.
+        witness: usize,
+        /// Who beats.
+        member: MemberId,
+        /// The beat.
+        beat: Beat,
+        /// The map that it knows.
+        map_version: u64,
+    },
+    /// [`Arbiter::mark`].
+    Mark {
+        /// The witness.
+        witness: usize,
+        /// Who is marked.
+        member: MemberId,
+        /// The beat that was seen.
+        seen: Beat,
+        /// The version of the map that is to expel it.
+        mark: u64,
+    },
+}
+
+/// What the arbiter returned. An error that is not [`Fenced`](shelf::Error::Fenced) leaves open what happened.
+#[derive(Debug)]
+pub enum Reply {
+    /// Of [`Request::Map`].
+    Map(shelf::Result<Option<Bytes>>),
+    /// Of [`Request::Signs`].
+    Signs(shelf::Result<Signs>),
+    /// Of the others: whether it took effect.
+    Done(shelf::Result<bool>),
+}
+
+impl Request {
+    /// Performs it.
+    pub fn perform(self, arbiter: &dyn Arbiter) -> BoxFuture<'static, Reply> {
+        fn done(future: BoxFuture<'static, shelf::Result<bool>>) -> BoxFuture<'static, Reply> {
+            Box::pin(async move { Reply::Done(future.await) })
+        }
+        match self {
+            Self::Map => {
+                let map = arbiter.map();
+                Box::pin(async move { Reply::Map(map.await) })
+            }
+            Self::Signs { witness } => {
+                let signs = arbiter.signs(witness);
+                Box::pin(async move { Reply::Signs(signs.await) })
+            }
+            Self::Replace { expected, version, map } => done(arbiter.replace(expected, version, map)),
+            Self::Beat { witness, member, beat, map_version } => {
+                done(arbiter.beat(witness, member, beat, map_version))
+            }
+            Self::Mark { witness, member, seen, mark } => done(arbiter.mark(witness, member, seen, mark)),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! One end of a connection between two controllers, without its socket: hello first, then messages.
+
+use crate::frame::{self, Decoder, MAX_PAYLOAD_BYTES};
+use crate::message::{Hello, MAX_HELLO_BYTES, Message, VERSIONS};
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// What a channel received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The other end said hello: messages may be sent.
+    Hello(Hello),
+    /// A message.
+    Message {
+        /// The domain.
+        domain: u16,
+        /// The number of the request that it is or replies to.
+        number: u64,
+        /// What it says.
+        message: Message,
+    },
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Channel {
+    own: Hello,
+    decoder: Decoder,
+    /// The version that both speak.
+    version: Option<u16>,
+    output: VecDeque<Bytes>,
+    failed: Option<Error>,
+}
+
+impl Channel {
+    /// A new connection. What it sends first says which controller this is.
+    pub fn new(member: u16, array: u128, joined: u64) -> Self {
+        let own = Hello { least: *VERSIONS.start(), most: *VERSIONS.end(), member, array, joined };
+        let (decoder, output) = (Decoder::default(), VecDeque::new());
+        let mut channel = Self { own: own.clone(), decoder, version: None, output, failed: None };
+        channel.push(0, 0, &Message::Hello(own));
+        channel
+    }
+
+    /// The version that both ends speak, once it is known.
+    pub fn version(&self) -> Option<u16> {
+        self.version
+    }
+
+    /// Sends a message.
+    ///
+    /// # Panics
+    /// Before the other end has said hello, or if it is longer than a frame may be.
+    pub fn send(&mut self, domain: u16, number: u64, message: &Message) {
+        assert!(self.version.is_some(), "both ends have said hello");
+        self.push(domain, number, message);
+    }
+
+    fn push(&mut self, domain: u16, number: u64, message: &Message) {
+        let payload = message.encode();
+        let header = frame::header(message.kind(), domain, number, &payload);
+        self.output.push_back(Bytes::copy_from_slice(&header));
+        self.output.extend(payload.into_iter().filter(|piece| !piece.is_empty()));
+    }
+
+    /// Takes what is to be written to the socket, in order.
+    pub fn take_output(&mut self) -> Vec<Bytes> {
+        self.output.drain(..).collect()
+    }
+
+    /// Adds bytes from the socket.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.decoder.push(bytes);
+        }
+    }
+
+    /// The next message that was received; `None` until there is one. A kind that is not known is refused here.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed; the same at every later call.
+    pub fn next_message(&mut self) -> Result<Option<Received>> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let next = self.decode();
+        self.failed = next.as_ref().err().cloned();
+        next
+    }
+
+    fn decode(&mut self) -> Result<Option<Received>> {
+        loop {
+            let bound = if self.version.is_some() { MAX_PAYLOAD_BYTES } else { MAX_HELLO_BYTES };
+            let Some(frame) = self.decoder.next(bound)? else { return Ok(None) };
+            let message = Message::decode(frame.kind, frame.payload)?;
+            match (self.version, message) {
+                (None, Message::Hello(hello)) => return self.agree(hello).map(Some),
+                (None, _) => return Err(Error::Malformed("a message before hello")),
+                (Some(_), Message::Hello(_)) => return Err(Error::Malformed("a second hello")),
+                (Some(_), Message::Unknown { .. }) => {
+                    self.push(frame.domain, frame.number, &Message::Refused)
+                }
+                (Some(_), message) => {
+                    let (domain, number) = (frame.domain, frame.number);
+                    return Ok(Some(Received::Message { domain, number, message }));
+                }
+            }
+        }
+    }
+
+    fn agree(&mut self, hello: Hello) -> Result<Received> {
+        if hello.array != self.own.array {
+            return Err(Error::OtherArray(hello.array));
+        }
+        let version = hello.most.min(self.own.most);
+        if version < hello.least.max(self.own.least) {
+            let Hello { least, most, .. } = hello;
+            let (own_least, own_most) = (self.own.least, self.own.most);
+            return Err(Error::Versions { least, most, own_least, own_most });
+        }
+        self.version = Some(version);
+        Ok(Received::Hello(hello))
+    }
+}
+
+#[cfg(test)]
+#[path = "channel_test.rs"]
+mod tests;

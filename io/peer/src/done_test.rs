@@ -1,0 +1,78 @@
+use super::*;
+use proptest::prelude::*;
+
+fn sequence(number: u64, lowest: u64) -> Sequence {
+    Sequence { front: 9, number, lowest }
+}
+
+#[test]
+fn a_command_is_done_once() {
+    let mut done = Done::default();
+    assert_eq!(done.look_up(sequence(5, 3)), Known::New);
+    done.note(sequence(5, 3));
+    assert_eq!(done.look_up(sequence(5, 3)), Known::Done);
+    assert_eq!(done.look_up(sequence(4, 3)), Known::New, "commands are done in any order");
+    assert_eq!(done.look_up(Sequence { front: 8, number: 5, lowest: 3 }), Known::New, "of another front end");
+    done.note(sequence(7, 6));
+    assert_eq!(done.look_up(sequence(5, 3)), Known::Answered, "a late copy");
+    assert_eq!(done.len(), 1);
+    done.forget(9);
+    assert!(done.is_empty());
+}
+
+#[test]
+fn numbers_that_contradict_each_other_are_refused() {
+    let mut done = Done::default();
+    assert_eq!(done.look_up(sequence(1, 2)), Known::Invalid);
+    assert_eq!(done.look_up(sequence(MAX_WINDOW, 0)), Known::Invalid);
+    assert_eq!(done.look_up(sequence(u64::MAX, u64::MAX)), Known::New);
+    for front in 0..MAX_FRONTS as u64 {
+        done.note(Sequence { front: 100 + front, number: 0, lowest: 0 });
+    }
+    assert_eq!(done.look_up(sequence(1, 1)), Known::Invalid, "too many front ends");
+}
+
+#[test]
+fn damaged_bytes_are_refused() {
+    let mut done = Done::default();
+    (0..3).for_each(|number| done.note(sequence(number, 0)));
+    let good = done.encode();
+    assert_eq!(Done::decode(&good), Some(done));
+    for len in 0..good.len() {
+        assert_eq!(Done::decode(&good[..len]), None, "{len} bytes");
+    }
+    assert_eq!(Done::decode(&[&good[..], &[0]].concat()), None);
+    assert_eq!(Done::decode(&[0xff; 64]), None);
+}
+
+proptest! {
+    /// A front end sends commands again in any order, and takes answers in any order; homes change in between.
+    #[test]
+    fn every_command_takes_effect_once(steps in proptest::collection::vec((0u64..40, any::<bool>(), any::<bool>()), 1..300)) {
+        let (mut done, mut effects, mut answered) = (Done::default(), [0u32; 40], [false; 40]);
+        let mut late = Vec::new();
+        for (number, answer_arrives, home_changes) in steps {
+            let lowest = answered.iter().position(|answered| !answered).unwrap_or(40) as u64;
+            if number >= lowest && !answered[number as usize] {
+                let sent = sequence(number, lowest);
+                late.push(sent);
+                match done.look_up(sent) {
+                    Known::New => {
+                        done.note(sent);
+                        effects[number as usize] += 1;
+                    }
+                    known => prop_assert_eq!(known, Known::Done),
+                }
+                answered[number as usize] |= answer_arrives;
+            } else if let Some(copy) = late.get(number as usize).copied() {
+                // A copy that was delayed on the way.
+                let known = done.look_up(copy);
+                prop_assert!(matches!(known, Known::Done | Known::Answered), "{:?}", known);
+            }
+            if home_changes {
+                done = Done::decode(&done.encode()).expect("what was encoded");
+            }
+        }
+        prop_assert!(effects.iter().all(|count| *count <= 1));
+    }
+}

@@ -1,0 +1,130 @@
+//! Frames: a header with a checksum of its own, so that its length can be relied on, and a payload with another one.
+//!
+//! | bytes | header |
+//! |---|---|
+//! | 0–3 | `ASHL` |
+//! | 4–5 | kind |
+//! | 6–7 | domain |
+//! | 8–15 | number of the request; the reply has the same |
+//! | 16–19 | bytes of the payload |
+//! | 20–23 | CRC32C of the payload |
+//! | 24–27 | zero |
+//! | 28–31 | CRC32C of bytes 0 to 27 |
+//!
+//! All numbers are little-endian.
+
+use crate::{Error, Result};
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 32;
+
+/// Longest payload: the data of the longest command, and what is around it.
+pub const MAX_PAYLOAD_BYTES: usize = (32 << 20) + (64 << 10);
+
+const MAGIC: [u8; 4] = *b"ASHL";
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What the payload is. A kind that is not known is refused alone, never the connection.
+    pub kind: u16,
+    /// The domain that it is about.
+    pub domain: u16,
+    /// The number of the request that it is, or replies to.
+    pub number: u64,
+    /// What it carries.
+    pub payload: Bytes,
+}
+
+fn crc32c<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    pieces.into_iter().for_each(|piece| digest.update(piece));
+    digest.finalize() as u32
+}
+
+/// The header of a payload in pieces, which follow it on the wire.
+///
+/// # Panics
+/// If the payload is longer than [`MAX_PAYLOAD_BYTES`].
+pub fn header(kind: u16, domain: u16, number: u64, payload: &[Bytes]) -> [u8; HEADER_BYTES] {
+    let len = payload.iter().map(Bytes::len).sum::<usize>();
+    assert!(len <= MAX_PAYLOAD_BYTES, "a payload within the bound");
+    let mut out = [0; HEADER_BYTES];
+    out[..4].copy_from_slice(&MAGIC);
+    out[4..6].copy_from_slice(&kind.to_le_bytes());
+    out[6..8].copy_from_slice(&domain.to_le_bytes());
+    out[8..16].copy_from_slice(&number.to_le_bytes());
+    out[16..20].copy_from_slice(&(len as u32).to_le_bytes());
+    out[20..24].copy_from_slice(&crc32c(payload.iter().map(|piece| &piece[..])).to_le_bytes());
+    let sum = crc32c([&out[..28]]);
+    out[28..].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// A header that was checked.
+struct Header {
+    kind: u16,
+    domain: u16,
+    number: u64,
+    len: usize,
+    sum: u32,
+}
+
+impl Header {
+    fn decode(mut bytes: &[u8], max_payload: usize) -> Result<Self> {
+        let covered = bytes.get(..28).map(|covered| crc32c([covered]));
+        if !bytes.starts_with(&MAGIC) {
+            return Err(Error::Malformed("bytes that begin no frame"));
+        }
+        bytes.advance(4);
+        let (kind, domain, number) = (bytes.get_u16_le(), bytes.get_u16_le(), bytes.get_u64_le());
+        let (len, sum, zero, own) =
+            (bytes.get_u32_le() as usize, bytes.get_u32_le(), bytes.get_u32_le(), bytes.get_u32_le());
+        if covered != Some(own) {
+            return Err(Error::Malformed("a header with a wrong checksum"));
+        }
+        if zero != 0 || len > max_payload {
+            return Err(Error::Malformed("a frame that is longer than allowed"));
+        }
+        Ok(Self { kind, domain, number, len, sum })
+    }
+}
+
+/// Takes frames out of a stream.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    input: BytesMut,
+}
+
+impl Decoder {
+    /// Adds bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// The next frame; `None` until all of it is there. Payloads over `max_payload` are refused by their header, before
+    /// there is memory for them.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`]: nothing can be read after it.
+    pub fn next(&mut self, max_payload: usize) -> Result<Option<Frame>> {
+        let Some(header) = self.input.get(..HEADER_BYTES) else {
+            // The beginning of what can't be a frame is refused at once.
+            let begun = self.input.len().min(MAGIC.len());
+            let fits = self.input.get(..begun) == MAGIC.get(..begun);
+            return if fits { Ok(None) } else { Err(Error::Malformed("bytes that begin no frame")) };
+        };
+        let header = Header::decode(header, max_payload)?;
+        if self.input.len() < HEADER_BYTES + header.len {
+            return Ok(None);
+        }
+        self.input.advance(HEADER_BYTES);
+        let payload = self.input.split_to(header.len).freeze();
+        if crc32c([&payload[..]]) != header.sum {
+            return Err(Error::Malformed("a payload with a wrong checksum"));
+        }
+        let Header { kind, domain, number, .. } = header;
+        Ok(Some(Frame { kind, domain, number, payload }))
+    }
+}

@@ -1,0 +1,42 @@
+//! The link between the controllers of a cluster: frames, messages, and which commands were done before.
+//!
+//! A front end sends whole SCSI commands to the home controller and gets status, sense data and data back. This crate has
+//! the bytes of that and nothing that moves them: [`frame`] delimits and checks, [`message`] gives frames a meaning,
+//! [`Channel`] is one end of a connection without its socket, and [`Done`] makes a command that was sent twice take effect
+//! once. Both ends are authenticated by mutual TLS before a byte reaches this crate, and nothing here relies on it.
+
+mod channel;
+mod done;
+pub mod frame;
+pub mod message;
+
+pub use channel::{Channel, Received};
+pub use done::{Done, Known, MAX_WINDOW, Sequence};
+
+/// Why a connection of a link ends.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Bytes that are not of this protocol, or were changed on the way.
+    #[error("the link received {0}")]
+    Malformed(&'static str),
+    /// Both ends have no version in common.
+    #[error(
+        "the other controller speaks versions {least} to {most} of the link, this one {own_least} to {own_most}: \
+             update the older one"
+    )]
+    Versions {
+        /// The oldest that the other speaks.
+        least: u16,
+        /// The newest that it speaks.
+        most: u16,
+        /// The oldest of this end.
+        own_least: u16,
+        /// The newest of this end.
+        own_most: u16,
+    },
+    /// The other end is of another array.
+    #[error("the other controller is of array {0:032x}")]
+    OtherArray(u128),
+}
+
+type Result<T> = std::result::Result<T, Error>;

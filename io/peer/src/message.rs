@@ -1,0 +1,308 @@
+//! Messages: what frames mean. Fixed fields come first, then byte strings with their lengths, and what follows them is
+//! of a newer version and ignored.
+
+use crate::done::Sequence;
+use crate::{Error, Result};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// Versions of the link that this release speaks. The newest that both ends speak is used.
+pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
+
+/// Longest payload before both ends have said hello.
+pub const MAX_HELLO_BYTES: usize = 256;
+
+/// Longest CDB (SAM-5 5.2).
+pub const MAX_CDB_BYTES: usize = 260;
+
+/// Longest sense data (SPC-5 4.4).
+pub const MAX_SENSE_BYTES: usize = 252;
+
+/// Longest iSCSI name (RFC 7143 4.2.7.2).
+pub const MAX_NAME_BYTES: usize = 223;
+
+/// The first message of both ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The oldest version that the sender speaks.
+    pub least: u16,
+    /// The newest that it speaks.
+    pub most: u16,
+    /// The number of the controller.
+    pub member: u16,
+    /// The array.
+    pub array: u128,
+    /// The version of the map in which its process joined.
+    pub joined: u64,
+}
+
+/// An I_T nexus of a front end, as the home is to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// The number by which commands name it on this connection.
+    pub nexus: u32,
+    /// The relative target port.
+    pub port: u16,
+    /// ISID of the initiator port.
+    pub isid: [u8; 6],
+    /// True if the home is a new one, and the host is not to see that: no POWER ON.
+    pub resume: bool,
+    /// The initiator's name.
+    pub initiator: Bytes,
+}
+
+/// A SCSI command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its place among the commands of the front end.
+    pub sequence: Sequence,
+    /// The newest reading of the home's clock that the front end had when the command came from its host. The home refuses
+    /// what is too old.
+    pub read_ns: u64,
+    /// The nexus.
+    pub nexus: u32,
+    /// The task attribute, as in iSCSI.
+    pub attribute: u8,
+    /// The logical unit.
+    pub lun: u64,
+    /// The task tag.
+    pub tag: u64,
+    /// The command descriptor block.
+    pub cdb: Bytes,
+    /// Data-Out.
+    pub data: Bytes,
+}
+
+/// The response to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// SCSI status.
+    pub status: u8,
+    /// Bytes of Data-Out that the CDB asked for.
+    pub data_out_wanted: u64,
+    /// Sense data, or nothing.
+    pub sense: Bytes,
+    /// Data-In.
+    pub data_in: Bytes,
+}
+
+/// A task management function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manage {
+    /// The nexus.
+    pub nexus: u32,
+    /// The function, as in iSCSI.
+    pub function: u8,
+    /// The logical unit.
+    pub lun: u64,
+    /// The task that it refers to.
+    pub tag: u64,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Kind 1.
+    Hello(Hello),
+    /// Kind 2: reply to a request of a kind that the receiver does not know, or can't do.
+    Refused,
+    /// Kind 3: the sender's clock, several times a second, and a sign of life.
+    Pulse {
+        /// Nanoseconds.
+        clock_ns: u64,
+    },
+    /// Kind 4: begin a nexus; the reply is [`Message::Attached`].
+    Attach(Attach),
+    /// Kind 5.
+    Attached,
+    /// Kind 6: a nexus has ended.
+    Detach {
+        /// The nexus.
+        nexus: u32,
+    },
+    /// Kind 7; the reply is [`Message::Response`].
+    Command(Command),
+    /// Kind 8.
+    Response(Response),
+    /// Kind 9; the reply is [`Message::Managed`].
+    Manage(Manage),
+    /// Kind 10: the response to a task management function, as in iSCSI.
+    Managed {
+        /// The response.
+        response: u8,
+    },
+    /// Any other kind, of a newer version.
+    Unknown {
+        /// The kind.
+        kind: u16,
+    },
+}
+
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u32_le(bytes.len() as u32);
+    out.put_slice(bytes);
+}
+
+/// Reads fields with checked access.
+struct Fields(Bytes);
+
+impl Fields {
+    fn fixed<T>(&mut self, bytes: usize, read: impl FnOnce(&mut Bytes) -> T) -> Result<T> {
+        if self.0.len() < bytes {
+            return Err(Error::Malformed("a message that ends early"));
+        }
+        Ok(read(&mut self.0))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        self.fixed(1, Bytes::get_u8)
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        self.fixed(2, Bytes::get_u16_le)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.fixed(4, Bytes::get_u32_le)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.fixed(8, Bytes::get_u64_le)
+    }
+
+    fn u128(&mut self) -> Result<u128> {
+        self.fixed(16, Bytes::get_u128_le)
+    }
+
+    fn bytes(&mut self, max: usize) -> Result<Bytes> {
+        let len = self.u32()? as usize;
+        if len > max {
+            return Err(Error::Malformed("a field that is longer than allowed"));
+        }
+        self.fixed(len, |from| from.split_to(len))
+    }
+}
+
+impl Message {
+    /// The number of its kind.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Self::Hello(_) => 1,
+            Self::Refused => 2,
+            Self::Pulse { .. } => 3,
+            Self::Attach(_) => 4,
+            Self::Attached => 5,
+            Self::Detach { .. } => 6,
+            Self::Command(_) => 7,
+            Self::Response(_) => 8,
+            Self::Manage(_) => 9,
+            Self::Managed { .. } => 10,
+            Self::Unknown { kind } => *kind,
+        }
+    }
+
+    /// The payload, in pieces: data of commands and responses are not copied.
+    pub fn encode(&self) -> Vec<Bytes> {
+        let mut out = BytesMut::new();
+        let mut data = None;
+        match self {
+            Self::Hello(hello) => {
+                out.put_u16_le(hello.least);
+                out.put_u16_le(hello.most);
+                out.put_u16_le(hello.member);
+                out.put_u128_le(hello.array);
+                out.put_u64_le(hello.joined);
+            }
+            Self::Refused | Self::Attached | Self::Unknown { .. } => {}
+            Self::Pulse { clock_ns } => out.put_u64_le(*clock_ns),
+            Self::Attach(attach) => {
+                out.put_u32_le(attach.nexus);
+                out.put_u16_le(attach.port);
+                out.put_slice(&attach.isid);
+                out.put_u8(attach.resume.into());
+                put_bytes(&mut out, &attach.initiator);
+            }
+            Self::Detach { nexus } => out.put_u32_le(*nexus),
+            Self::Command(command) => {
+                let Sequence { front, number, lowest } = command.sequence;
+                for number in [front, number, lowest, command.read_ns] {
+                    out.put_u64_le(number);
+                }
+                out.put_u32_le(command.nexus);
+                out.put_u8(command.attribute);
+                out.put_u64_le(command.lun);
+                out.put_u64_le(command.tag);
+                put_bytes(&mut out, &command.cdb);
+                out.put_u32_le(command.data.len() as u32);
+                data = Some(command.data.clone());
+            }
+            Self::Response(response) => {
+                out.put_u8(response.status);
+                out.put_u64_le(response.data_out_wanted);
+                put_bytes(&mut out, &response.sense);
+                out.put_u32_le(response.data_in.len() as u32);
+                data = Some(response.data_in.clone());
+            }
+            Self::Manage(manage) => {
+                out.put_u32_le(manage.nexus);
+                out.put_u8(manage.function);
+                out.put_u64_le(manage.lun);
+                out.put_u64_le(manage.tag);
+            }
+            Self::Managed { response } => out.put_u8(*response),
+        }
+        std::iter::once(out.freeze()).chain(data).collect()
+    }
+
+    /// Reads the payload of a frame.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if a known kind has fields that are missing or too long.
+    pub fn decode(kind: u16, payload: Bytes) -> Result<Self> {
+        let max = payload.len();
+        let mut from = Fields(payload);
+        Ok(match kind {
+            1 => Self::Hello(Hello {
+                least: from.u16()?,
+                most: from.u16()?,
+                member: from.u16()?,
+                array: from.u128()?,
+                joined: from.u64()?,
+            }),
+            2 => Self::Refused,
+            3 => Self::Pulse { clock_ns: from.u64()? },
+            4 => Self::Attach(Attach {
+                nexus: from.u32()?,
+                port: from.u16()?,
+                isid: [from.u8()?, from.u8()?, from.u8()?, from.u8()?, from.u8()?, from.u8()?],
+                resume: from.u8()? & 1 != 0,
+                initiator: from.bytes(MAX_NAME_BYTES)?,
+            }),
+            5 => Self::Attached,
+            6 => Self::Detach { nexus: from.u32()? },
+            7 => Self::Command(Command {
+                sequence: Sequence { front: from.u64()?, number: from.u64()?, lowest: from.u64()? },
+                read_ns: from.u64()?,
+                nexus: from.u32()?,
+                attribute: from.u8()?,
+                lun: from.u64()?,
+                tag: from.u64()?,
+                cdb: from.bytes(MAX_CDB_BYTES)?,
+                data: from.bytes(max)?,
+            }),
+            8 => Self::Response(Response {
+                status: from.u8()?,
+                data_out_wanted: from.u64()?,
+                sense: from.bytes(MAX_SENSE_BYTES)?,
+                data_in: from.bytes(max)?,
+            }),
+            9 => Self::Manage(Manage {
+                nexus: from.u32()?,
+                function: from.u8()?,
+                lun: from.u64()?,
+                tag: from.u64()?,
+            }),
+            10 => Self::Managed { response: from.u8()? },
+            kind => Self::Unknown { kind },
+        })
+    }
+}
