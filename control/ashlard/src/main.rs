@@ -141,12 +141,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let stop = async move {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
     };
-    anyhow::ensure!(
-        !args.format_force,
-        "--format-force was removed. To overwrite drives, run once: ashlard format --data {} --drive \
-         PATH… --force; drives of an Ashlar array need --take-from-array ID",
-        args.data().display()
-    );
+    refuse_removed_options(args)?;
     let _lock = access::lock(args.data())?;
     let ring = Ring::start()?;
     let (shelf, given) = open_store(&ring, args).await?;
@@ -206,6 +201,16 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     finish();
     checkpoint?;
     tracing::info!("stopped");
+    Ok(())
+}
+
+fn refuse_removed_options(args: &Args) -> Result<()> {
+    anyhow::ensure!(
+        !args.format_force,
+        "--format-force was removed. To overwrite drives, run once: ashlard format --data {} --drive \
+         PATH… --force; drives of an Ashlar array need --take-from-array ID",
+        args.data().display()
+    );
     Ok(())
 }
 

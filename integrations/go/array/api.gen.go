@@ -278,7 +278,7 @@ type Alert struct {
 	// Severity Severity.
 	Severity Severity `json:"severity"`
 
-	// State State.
+	// State State of an alert.
 	State AlertState `json:"state"`
 }
 
@@ -311,7 +311,8 @@ type Array struct {
 	// Reason Reason why it stopped; `null` otherwise.
 	Reason nullable.Nullable[string] `json:"reason,omitempty"`
 
-	// Reduction Data reduction ratios.
+	// Reduction Data reduction ratios, `null` while nothing is stored. `data` is `deduplication` times `compression`; `total` is
+	// `thin_provisioning` times `data`.
 	Reduction Reduction `json:"reduction"`
 
 	// Serial Serial number: sixteen hex digits.
@@ -323,7 +324,7 @@ type Array struct {
 	// Space Capacity and space usage in bytes.
 	Space Space `json:"space"`
 
-	// State State.
+	// State State of the array.
 	State State `json:"state"`
 
 	// TargetIqn iSCSI target name.
@@ -404,7 +405,7 @@ type BinnedDisk struct {
 	// ID Permanent identifier: 32 hex digits.
 	ID string `json:"id"`
 
-	// Kind Volume or snapshot.
+	// Kind Kind of deleted item.
 	Kind DiskKind `json:"kind"`
 
 	// Mapped Mapped (written and not unmapped) bytes.
@@ -536,7 +537,7 @@ type Destination2 struct {
 	// Port Port; usually 587 with STARTTLS, 465 with TLS, 25 without.
 	Port int32 `json:"port"`
 
-	// Protection Transport security.
+	// Protection Transport security of a mail server.
 	Protection MailProtection `json:"protection"`
 
 	// To Recipient addresses, 32 at most.
@@ -616,7 +617,7 @@ type Group struct {
 	// Labels Labels.
 	Labels map[string]string `json:"labels"`
 
-	// Limits QoS limits shared by its volumes.
+	// Limits QoS limits; `null`: unlimited.
 	Limits Limits `json:"limits"`
 
 	// Mapped Mapped (written and not unmapped) bytes.
@@ -625,7 +626,7 @@ type Group struct {
 	// Name Name.
 	Name string `json:"name"`
 
-	// Policy Data reduction settings of its volumes, unless a volume overrides them.
+	// Policy Data reduction settings for new writes. `null`: inherited, by a volume from its group, by a group from the array.
 	Policy Policy `json:"policy"`
 
 	// Provisioned Provisioned bytes: sum of the volume sizes.
@@ -649,13 +650,13 @@ type GroupChange struct {
 	// Labels Labels to set, and to remove with `null`; others are kept.
 	Labels *map[string]*string `json:"labels,omitempty"`
 
-	// Limits QoS limits shared by its volumes.
+	// Limits Changes to QoS limits. Omitted fields keep their values; `null`: unlimited.
 	Limits *LimitsChange `json:"limits,omitempty"`
 
 	// Name New name.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
 
-	// Policy Data reduction settings of its volumes, unless a volume overrides them.
+	// Policy Changes to data reduction settings. Omitted fields keep their values; `null`: inherited.
 	Policy *PolicyChange `json:"policy,omitempty"`
 
 	// SoftQuota Mapped bytes above which operators and hosts are warned; `null`: no quota.
@@ -847,13 +848,13 @@ type NewGroup struct {
 	// Labels Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Limits QoS limits shared by its volumes.
+	// Limits Changes to QoS limits. Omitted fields keep their values; `null`: unlimited.
 	Limits *LimitsChange `json:"limits,omitempty"`
 
 	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
 	Name string `json:"name"`
 
-	// Policy Data reduction settings of its volumes, unless a volume overrides them.
+	// Policy Changes to data reduction settings. Omitted fields keep their values; `null`: inherited.
 	Policy *PolicyChange `json:"policy,omitempty"`
 
 	// SoftQuota Mapped bytes above which operators and hosts are warned.
@@ -892,7 +893,7 @@ type NewHostGroup struct {
 
 // NewNotificationTarget A new alert notification target.
 type NewNotificationTarget struct {
-	// Destination Destination.
+	// Destination Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
 	Destination Destination `json:"destination"`
 
 	// Enabled Whether notifications are sent; default true.
@@ -904,7 +905,7 @@ type NewNotificationTarget struct {
 	// Secret Signature key, password, passphrase or community, depending on the destination.
 	Secret nullable.Nullable[string] `json:"secret,omitempty"`
 
-	// Severity Minimum severity of alerts to send; default `warning`.
+	// Severity Severity.
 	Severity *Severity `json:"severity,omitempty"`
 }
 
@@ -987,7 +988,7 @@ type NotificationTarget struct {
 	// Delivered Time of the last successful delivery since the array started; `null` if there was none.
 	Delivered nullable.Nullable[time.Time] `json:"delivered,omitempty"`
 
-	// Destination Destination.
+	// Destination Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
 	Destination Destination `json:"destination"`
 
 	// Enabled Whether notifications are sent.
@@ -1005,7 +1006,7 @@ type NotificationTarget struct {
 	// Name Name.
 	Name string `json:"name"`
 
-	// Severity Minimum severity of alerts to send.
+	// Severity Severity.
 	Severity Severity `json:"severity"`
 
 	// Waiting Number of queued notifications.
@@ -1411,11 +1412,10 @@ type Status struct {
 	// CriticalAlerts Number of open critical alerts.
 	CriticalAlerts int `json:"critical_alerts"`
 
-	// DriverAPI Versions of the driver interface that are supported. It grows by additions; a driver refuses an array whose range
-	// does not contain its own version.
+	// DriverAPI A range of versions.
 	DriverAPI VersionRange `json:"driver_api"`
 
-	// Health Health: the most severe open alert.
+	// Health Health in one word.
 	Health ArrayHealth `json:"health"`
 
 	// ID Permanent identifier: the serial number, sixteen hex digits.
@@ -1427,7 +1427,7 @@ type Status struct {
 	// OpenAlerts Number of open alerts, acknowledged or not.
 	OpenAlerts int `json:"open_alerts"`
 
-	// State State.
+	// State State of the array.
 	State State `json:"state"`
 
 	// TargetIqn iSCSI target name.
@@ -1469,7 +1469,7 @@ type Volume struct {
 	// Labels Labels.
 	Labels map[string]string `json:"labels"`
 
-	// Limits QoS limits of this volume, in addition to those of its group.
+	// Limits QoS limits; `null`: unlimited.
 	Limits Limits `json:"limits"`
 
 	// Mapped Mapped (written and not unmapped) bytes.
@@ -1484,13 +1484,13 @@ type Volume struct {
 	// Name Name.
 	Name string `json:"name"`
 
-	// Performance Performance in the last five seconds.
+	// Performance Performance of a volume in the last seconds.
 	Performance VolumePerformance `json:"performance"`
 
-	// Policy Data reduction settings of this volume.
+	// Policy Data reduction settings for new writes. `null`: inherited, by a volume from its group, by a group from the array.
 	Policy Policy `json:"policy"`
 
-	// PolicyInForce Effective data reduction settings for new writes.
+	// PolicyInForce Effective data reduction settings.
 	PolicyInForce PolicyInForce `json:"policy_in_force"`
 
 	// ReadOnly Whether writes are refused.
@@ -1520,7 +1520,7 @@ type VolumeChange struct {
 	// Labels Labels to set, and to remove with `null`; others are kept.
 	Labels *map[string]*string `json:"labels,omitempty"`
 
-	// Limits QoS limits.
+	// Limits Changes to QoS limits. Omitted fields keep their values; `null`: unlimited.
 	Limits *LimitsChange `json:"limits,omitempty"`
 
 	// MixedTransports Whether hosts may see it over iSCSI and over NVMe/TCP at once. Reservations and atomic writes hold across both; clusters of
@@ -1530,7 +1530,7 @@ type VolumeChange struct {
 	// Name New name.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
 
-	// Policy Effective data reduction settings for new writes.
+	// Policy Changes to data reduction settings. Omitted fields keep their values; `null`: inherited.
 	Policy *PolicyChange `json:"policy,omitempty"`
 
 	// ReadOnly Whether writes are refused. Must be the only field of the request.

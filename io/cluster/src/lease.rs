@@ -19,10 +19,6 @@ impl Lease {
         now < self.until_ns.load(Ordering::Acquire)
     }
 
-    pub(crate) fn until(&self) -> u64 {
-        self.until_ns.load(Ordering::Acquire)
-    }
-
     pub(crate) fn extend(&self, until: u64) {
         self.until_ns.fetch_max(until, Ordering::Release);
     }

@@ -91,7 +91,7 @@ pub struct Map {
     other: Unknown,
 }
 
-/// What a process says of itself when it joins.
+/// What a process reports when it joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The number of the controller.

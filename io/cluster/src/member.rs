@@ -141,7 +141,7 @@ impl Member {
     /// A process that is not a member yet.
     ///
     /// # Panics
-    /// If a majority of witnesses can't be told from the rest.
+    /// If the number of witnesses is even: half of them would be no majority.
     pub fn new(config: Config) -> Self {
         assert!(config.witnesses % 2 == 1, "an odd number of witnesses");
         Self {
@@ -390,14 +390,13 @@ impl Member {
         self.map_missing = false;
         let own = map.member(self.id()).filter(|own| own.instance == self.config.identity.instance);
         match own.map(|own| (own.standing, own.joined)) {
-            Some((Standing::Active, joined)) => {
-                if self.joined.replace(joined).is_none() {
-                    self.observation.forget_member(self.id());
-                    self.events.push(Event::Joined);
-                    // It has no beats yet, and needs some before others count it as silent.
-                    self.next_round = 0;
-                }
+            Some((Standing::Active, joined)) if self.joined.replace(joined).is_none() => {
+                self.observation.forget_member(self.id());
+                self.events.push(Event::Joined);
+                // It has no beats yet, and needs some before others count it as silent.
+                self.next_round = 0;
             }
+            Some((Standing::Active, _)) => {}
             Some((Standing::Left, _)) => return self.end(Out::Left),
             Some((Standing::Expelled, _)) => return self.end(Out::Expelled),
             None if self.joined.is_some() => return self.end(Out::Expelled),

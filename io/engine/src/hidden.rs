@@ -54,9 +54,12 @@ impl HiddenIds {
     }
 }
 
-/// The newest image of each volume by its number: the number of its clone, and the disk that its holders share.
+/// The number of an image's clone, and the disk that its holders share.
+type Shared = (u32, Weak<dyn Disk>);
+
+/// The newest image of each volume, by the number of the volume.
 #[derive(Default)]
-pub struct Images(Mutex<BTreeMap<u32, (u32, Weak<dyn Disk>)>>);
+pub struct Images(Mutex<BTreeMap<u32, Shared>>);
 
 impl Images {
     /// The newest image of a volume, if somebody holds it: the number of its clone, and the disk.

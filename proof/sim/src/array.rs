@@ -17,7 +17,6 @@ use engine::{Engine, Options, Rest};
 use pool::Owners;
 use pressure::Pressure;
 use rados::Store;
-use rados::memory::Cluster;
 use raid::geometry::Geometry as Plan;
 use raid::{DriveShelf, FormatOptions, Opening, Sizes};
 use shelf::Shelf;
@@ -256,23 +255,6 @@ impl Run {
             Some(cluster) => self.boot_rados(&cluster),
             None => self.boot_drives(),
         }
-    }
-
-    fn boot_rados(&mut self, cluster: &Cluster) -> Result<Option<Incarnation>, String> {
-        let (store, engine) = loop {
-            let Some(store) = self.open_rados(cluster)? else { return Ok(None) };
-            match self.open_engine(store.clone()) {
-                Ok(None) => return Ok(None),
-                Ok(Some(engine)) => break (store, engine),
-                // The opening before, which a crash ended, took over later than this one: the next is newer than both.
-                Err(cause) if cause.contains("fenced by epoch") => {}
-                Err(cause) => return Err(cause),
-            }
-        };
-        self.watch_pool(cluster, &store, &engine);
-        let tolerates = shelf::pool::Pool::status(&*store).tolerates;
-        let (shelf, rados, under_way) = (None, Some(store), Vec::new());
-        self.begin(Incarnation { engine, shelf, rados, change: None, tolerates, under_way, fresh: true })
     }
 
     fn open_engine(&mut self, shelf: Arc<dyn Shelf>) -> Result<Option<Arc<Engine>>, String> {

@@ -309,7 +309,7 @@ impl World {
         let outcome = match operation {
             Operation::Arbiter(id, request) => Outcome::Arbiter(id, immediate(request.perform(&*arbiter))),
             Operation::Journal(request) => {
-                let reply = request.perform(&*client);
+                let reply = request.perform(&client);
                 self.hosts.note_effect(&request, &reply);
                 Outcome::Journal(request, reply)
             }

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 /// Operations that carry out no verb: they authenticate, or pass on what the process has.
 const WITHOUT_VERB: &[&str] = &[
     "complete_sign_in",
+    "healthz",
     "list_sign_ins",
     "log_in",
     "log_out",
     "metrics",
+    "readyz",
     "show_openapi",
     "show_session",
     "start_sign_in",

@@ -150,8 +150,16 @@ const PUBLIC: &[(&str, &str)] = &[
 ];
 
 /// What a viewer may not even see.
-const ADMIN_READS: &[&str] =
-    &["audit", "directories", "directories/{name}", "support-bundle", "tokens", "users", "users/{name}"];
+const ADMIN_READS: &[&str] = &[
+    "audit",
+    "directories",
+    "directories/{name}",
+    "drives/available",
+    "support-bundle",
+    "tokens",
+    "users",
+    "users/{name}",
+];
 
 #[test]
 fn no_operation_of_the_api_is_open_to_strangers_nor_its_changes_to_a_viewers_token() {

@@ -40,6 +40,25 @@ fn measure(store: &Arc<Store>) {
 }
 
 impl Run {
+    /// Starts the array on the store in RADOS and compares its contents with the history; `None` if the machine must
+    /// crash before.
+    pub(super) fn boot_rados(&mut self, cluster: &Cluster) -> Result<Option<Incarnation>, String> {
+        let (store, engine) = loop {
+            let Some(store) = self.open_rados(cluster)? else { return Ok(None) };
+            match self.open_engine(store.clone()) {
+                Ok(None) => return Ok(None),
+                Ok(Some(engine)) => break (store, engine),
+                // The opening before, which a crash ended, took over later than this one: the next is newer than both.
+                Err(cause) if cause.contains("fenced by epoch") => {}
+                Err(cause) => return Err(cause),
+            }
+        };
+        self.watch_pool(cluster, &store, &engine);
+        let tolerates = shelf::pool::Pool::status(&*store).tolerates;
+        let (shelf, rados, under_way) = (None, Some(store), Vec::new());
+        self.begin(Incarnation { engine, shelf, rados, change: None, tolerates, under_way, fresh: true })
+    }
+
     /// Opens the store in RADOS, or makes it; `None` if the machine must crash before.
     pub fn open_rados(&mut self, cluster: &Cluster) -> Result<Option<Arc<Store>>, String> {
         let client = cluster.client();

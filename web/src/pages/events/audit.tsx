@@ -17,7 +17,7 @@ const columns = (choose: (entry: Audit) => void): Column<Audit>[] => [
   { name: "Time", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "User", key: (it) => it.user, cell: (it) => it.user },
   { name: "Origin", key: (it) => it.origin, cell: (it) => <span className="quiet">{it.origin}</span>, wide: true },
-  { name: "Action", key: (it) => what(it), cell: (it) => what(it) },
+  { name: "Action", key: (it) => what(it), cell: (it) => <span style={{ display: "inline-block", minWidth: 180 }}>{what(it)}</span> },
   { name: "Outcome", key: (it) => it.outcome, cell: (it) => <Dot color={it.outcome === "done" ? "teal" : it.outcome === "refused" ? "orange" : "red"} label={it.outcome} /> },
   {
     name: "",

@@ -26,7 +26,7 @@ const COLUMNS: Column<Event>[] = [
   // Sorted by number, so that events of the same second stay in order.
   { name: "Time", key: (it) => it.id, down: true, cell: (it) => <span className="number quiet">{moment(it.time, true)}</span> },
   { name: "Severity", key: (it) => it.severity, cell: (it) => <SeverityDot severity={it.severity} /> },
-  { name: "Event", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
+  { name: "Event", cell: (it) => <span style={{ display: "inline-block", minWidth: 230, overflowWrap: "anywhere" }}>{it.message}</span> },
   { name: "Kind", key: (it) => it.kind, cell: (it) => <span className="quiet">{it.kind}</span>, wide: true },
 ];
 

@@ -39,7 +39,7 @@ function Initiators({ host }: { host: Host }) {
   const names = namesOf(host);
   const more = names.length - 1;
   return (
-    <span style={{ overflowWrap: "anywhere" }} title={names.join("\n")}>
+    <span style={{ display: "inline-block", minWidth: 190, overflowWrap: "anywhere" }} title={names.join("\n")}>
       {names[0]}
       {more > 0 && <span className="quiet"> and {more} more</span>}
     </span>

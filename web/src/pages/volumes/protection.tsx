@@ -13,7 +13,7 @@ import { useSnapshotsOf } from "../snapshots/forms";
 export const schedulesOf = (all: readonly Schedule[], volume: Pick<Volume, "name" | "group">): Schedule[] => all.filter((it) => it.volume === volume.name || (volume.group != null && it.group === volume.group));
 
 /** The retention lock that ends last, if one is in force. */
-export function lockedUntil(snapshots: readonly Snapshot[], now: number): string | undefined {
+export function lockedUntil(snapshots: readonly Snapshot[], now = Date.now()): string | undefined {
   const locks = snapshots.map((it) => it.retain_until).filter((it): it is string => it != null && Date.parse(it) > now);
   return locks.sort().at(-1);
 }
@@ -25,7 +25,7 @@ export function ProtectionPanel({ volume }: { volume: Volume }) {
   const active = own?.filter((it) => it.enabled) ?? [];
   const next = active.map((it) => it.next).filter((it): it is string => it != null).sort()[0];
   const newest = snapshots?.[0];
-  const lock = snapshots && lockedUntil(snapshots, Date.now());
+  const lock = snapshots && lockedUntil(snapshots);
   const link = (
     <Link className="plain" href="/schedules">
       Schedules
