@@ -1,6 +1,6 @@
 //! The state machine of one controller: joins, beats, judges the others, and follows the map.
 //!
-//! It does no I/O and has no clock. Whoever drives it calls [`Member::poll`] at [`Member::next_wake`] and after each reply,
+//! It does no I/O and has no clock. Its caller calls [`Member::poll`] at [`Member::next_wake`] and after each reply,
 //! performs the requests that this returns, and passes replies to [`Member::reply`]. Replies may come in any order, late,
 //! or never.
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// What a member is started with.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it says of itself.
+    /// What it reports when it joins.
     pub identity: Identity,
     /// The array.
     pub array: u128,

@@ -60,7 +60,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Counts a round that ended with so many bytes that can be written.
+    /// Counts a round after which this many bytes can be written.
     fn end(&mut self, free_bytes: u64) {
         let gained = free_bytes >= self.free_bytes + BLOCK as u64;
         self.fruitless = if gained { 0 } else { self.fruitless + 1 };
@@ -166,7 +166,7 @@ impl Cleaner {
         Ok(Cleaned::Nothing)
     }
 
-    /// A checkpoint has freed these segments: a round is over, after which so many bytes can be written.
+    /// A checkpoint has freed these segments: a round is over, after which this many bytes can be written.
     pub fn end_checkpoint(&mut self, freed: &[u32], free_bytes: u64) {
         self.marked.clear();
         freed.iter().for_each(|segment| _ = self.stuck.remove(segment));

@@ -262,7 +262,7 @@ pub struct History {
     clock: u64,
     /// Number of actions that have ended.
     ended: u64,
-    /// Nothing could be explained when so many had ended and so many were unreadable.
+    /// Numbers of actions that had ended and that were unreadable when nothing could be explained.
     settled: Option<(u64, usize)>,
     traced: bool,
 }
