@@ -109,7 +109,7 @@ pub fn run(seed: u64, options: Options) -> Result<Report, String> {
     let end = (40 + world.random.below(80)) * SECOND;
     world.run_until(end)?;
     world.heal();
-    // Controllers that were expelled start again, and may have to wait for its predecessor.
+    // Controllers that were expelled start again, and may have to wait for their predecessor.
     let healed = world.now;
     world.run_until(healed + 30 * SECOND)?;
     world.check_quiet()?;
