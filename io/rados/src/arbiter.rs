@@ -20,18 +20,6 @@ const MAX_MAP_BYTES: u64 = 4 << 20;
 /// The attribute with the version of the map.
 const VERSION: &str = "version";
 
-/// True if there is a cluster's map in the namespace: controllers share the array.
-///
-/// # Errors
-/// [`Error::Drive`] when RADOS fails.
-pub async fn is_shared(objects: &dyn Objects) -> Result<bool> {
-    match objects.attributes(&map_name()).await {
-        Ok(_) => Ok(true),
-        Err(ObjectError::Absent) => Ok(false),
-        Err(error) => Err(failure(&map_name(), &error)),
-    }
-}
-
 /// Arbiter of the cluster in one namespace.
 pub struct Arbiter {
     objects: Arc<dyn Objects>,
