@@ -64,7 +64,7 @@ impl Copy {
 /// Performs one segment, in several steps where the data have to be moved.
 pub async fn perform(addressed: &Handle, copy: &Copy) -> Result {
     match copy.is_alike() {
-        true => alike(addressed, std::slice::from_ref(copy)).await,
+        true => alike(addressed, std::slice::from_ref(copy), &copy.covers()).await,
         false => shifted(addressed, copy).await,
     }
 }
@@ -91,12 +91,12 @@ pub fn are_apart(copies: &[Copy]) -> bool {
 }
 
 /// Segments with the same offset in their blocks that do not meet: whole blocks are shared, blocks at the ends are
-/// read and written.
-pub async fn alike(addressed: &Handle, copies: &[Copy]) -> Result {
+/// read and written. `covers` are the ranges that the volumes must have.
+pub async fn alike(addressed: &Handle, copies: &[Copy], covers: &[Cover]) -> Result {
     loop {
         let mut builder = ChangeBuilder::new(2 * copies.len());
+        builder.covers.extend_from_slice(covers);
         for copy in copies {
-            builder.covers.extend(copy.covers());
             let parts = copy.to.parts();
             if parts.whole.len() > 0 {
                 builder.mutation(copy.mutation(copy.back(parts.whole), parts.whole));
@@ -139,14 +139,14 @@ impl Overlay {
     }
 }
 
-/// Any segments, as data, in one step.
-pub async fn together(addressed: &Handle, copies: &[Copy]) -> Result {
+/// Any segments, as data, in one step. `covers` are the ranges that the volumes must have.
+pub async fn together(addressed: &Handle, copies: &[Copy], covers: &[Cover]) -> Result {
     loop {
         let blocks: u64 = copies.iter().map(|copy| copy.to.blocks().1).sum();
         let mut builder = ChangeBuilder::new(blocks as usize);
+        builder.covers.extend_from_slice(covers);
         let mut overlay = Overlay::default();
         for copy in copies {
-            builder.covers.extend(copy.covers());
             let mut bytes = Vec::with_capacity(copy.from.len() as usize);
             for part in copy.from.each_block() {
                 let source = overlay.block(&mut builder, &copy.source, part, false).await?;

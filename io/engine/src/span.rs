@@ -64,10 +64,8 @@ impl Span {
     pub fn parts(self) -> Parts {
         let (low, high) = (self.from.next_multiple_of(BLOCK_BYTES), self.to / BLOCK_BYTES * BLOCK_BYTES);
         if low > high {
-            return Parts {
-                edges: vec![(self.from / BLOCK_BYTES, self)],
-                whole: Span { from: low, to: low },
-            };
+            let part = (self.len() > 0).then_some((self.from / BLOCK_BYTES, self));
+            return Parts { edges: part.into_iter().collect(), whole: Span { from: low, to: low } };
         }
         let head = Span { from: self.from, to: low };
         let tail = Span { from: high, to: self.to };

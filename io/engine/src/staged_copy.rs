@@ -2,7 +2,7 @@
 //! hidden clones, and take effect in one change if what they read is still what it was when the clones were made;
 //! else they are prepared again. Clones that an abort or a crash leaves are deleted by the background.
 
-use crate::change::{Change, Unchanged};
+use crate::change::{Change, Cover, Unchanged};
 use crate::copy::{Copy, alike, are_apart, perform, piece, together};
 use crate::core::Core;
 use crate::handle::Handle;
@@ -56,25 +56,25 @@ struct StagedCopy {
 
 /// Performs a list in which some segment is not aligned. Segments with the same offset in their blocks that do not
 /// meet share their whole blocks; the data of others is moved, by one change if it is not too much. `addressed` is
-/// the volume that got the command.
-pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>) -> Result {
+/// the volume that got the command, `covers` are the ranges that volumes must have when the list takes effect.
+pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>, covers: Vec<Cover>) -> Result {
     if copies.iter().all(Copy::is_alike) && are_apart(&copies) {
-        return alike(&addressed, &copies).await;
+        return alike(&addressed, &copies, &covers).await;
     }
     if copies.iter().map(|copy| copy.to.len()).sum::<u64>() <= piece(&copies[0]) {
-        return together(&addressed, &copies).await;
+        return together(&addressed, &copies, &covers).await;
     }
-    copy_staged(&addressed, &copies).await
+    copy_staged(&addressed, &copies, &covers).await
 }
 
 /// Performs the segments one after the other, all of them at one moment.
-async fn copy_staged(addressed: &Handle, copies: &[Copy]) -> Result {
+async fn copy_staged(addressed: &Handle, copies: &[Copy], covers: &[Cover]) -> Result {
     for _ in 0..addressed.core.options.tunables.copy_attempts {
         let staged = StagedCopy::begin(&addressed.core, copies).await?;
         for copy in copies {
             perform(addressed, &staged.shifted_to_clones(copy)).await?;
         }
-        if let Some(reply) = addressed.attempt(staged.change(copies)).await? {
+        if let Some(reply) = addressed.attempt(staged.change(copies, covers)).await? {
             return Ok(reply);
         }
     }
@@ -124,10 +124,9 @@ impl StagedCopy {
 
     /// The change that puts the result in force and deletes the clones. Blocks that the list covers in part are taken
     /// from the clones whole, so they are expected to be what they were, like everything that the list reads.
-    fn change(&self, copies: &[Copy]) -> Change {
-        let mut change = Change::default();
+    fn change(&self, copies: &[Copy], covers: &[Cover]) -> Change {
+        let mut change = Change { covers: covers.into(), ..Change::default() };
         for copy in copies {
-            change.covers.extend(copy.covers());
             let (source, target) = (copy.source.number, copy.target.number);
             let expect = |volume: u32, block, count| Unchanged {
                 before: self.clones[&volume].before,

@@ -215,7 +215,6 @@ impl Handle {
 
     fn unmap(&self, extents: Vec<Extent>) -> Result<Pending> {
         let mut spans = extents.iter().map(|extent| self.span(*extent)).collect::<Result<Vec<_>>>()?;
-        spans.retain(|span| span.len() > 0);
         spans.sort_unstable_by_key(|span| span.from);
         spans.dedup_by(|next, last| {
             let joins = next.from <= last.to;
@@ -238,6 +237,7 @@ impl Handle {
 
     fn copy(&self, segments: Vec<CopySegment>) -> Result<Pending> {
         let mut copies = Vec::with_capacity(segments.len());
+        let mut covers = Vec::with_capacity(2 * segments.len());
         for segment in segments.iter() {
             let [source, target] = [segment.source, segment.target].map(|id| {
                 let state = self.core.state.read();
@@ -252,16 +252,20 @@ impl Handle {
             if source.geometry()?.block_bytes != target.geometry()?.block_bytes {
                 return Err(Error::Malformed("copy between different block lengths"));
             }
+            let copy = crate::copy::Copy { source, from, target, to };
+            // A segment of no blocks copies nothing, but it must lie within its volumes like any other when the list
+            // takes effect: they may shrink until then.
+            covers.extend(copy.covers());
             if segment.blocks > 0 {
-                copies.push(crate::copy::Copy { source, from, target, to });
+                copies.push(copy);
             }
         }
         if !copies.iter().all(|copy| copy.from.is_aligned() && copy.to.is_aligned()) {
-            return Ok(self.later(move |volume| crate::staged_copy::copy_edges(volume, copies)));
+            return Ok(self.later(move |volume| crate::staged_copy::copy_edges(volume, copies, covers)));
         }
         let mut builder = ChangeBuilder::new(0);
+        builder.covers.extend(covers);
         for copy in &copies {
-            builder.covers.extend(copy.covers());
             builder.mutation(copy.mutation(copy.from, copy.to));
         }
         Ok(self.submit(builder.finish()))

@@ -95,6 +95,12 @@ fn cleaning_goes_on_while_checkpoints_use_what_it_gains() {
     run(World::Array, 500_000_682).unwrap();
 }
 
+/// A list of copies had a segment of no blocks beyond the end of a volume that was restored to a smaller size meanwhile.
+#[test]
+fn a_copy_of_no_blocks_lies_within_its_volumes() {
+    run(World::DriveFailures, 500_001_237).unwrap();
+}
+
 /// A full array waited for a rebuild at the lowest rate.
 #[test]
 fn a_rebuild_at_the_lowest_rate_ends() {
