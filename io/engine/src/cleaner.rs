@@ -55,22 +55,37 @@ struct Rounds {
     /// Rounds in a row that gained less than a block. What a victim held lies in an open segment then, so a round need not
     /// gain a whole segment.
     fruitless: u32,
+    /// The most bytes that could be written after a round.
+    best_free_bytes: u64,
+    /// Segments cleaned since then. What rounds gain, checkpoints between them may use: for some time that brings the
+    /// log into order, but it need not end.
+    cleaned_since_best: usize,
     /// The most segments that could be written when cleaning was given up.
     room: u32,
 }
 
 impl Rounds {
-    /// Counts a round after which this many bytes can be written.
-    fn end(&mut self, free_bytes: u64) {
+    /// Counts a round that cleaned this many segments, and after which this many bytes can be written.
+    fn end(&mut self, cleaned: usize, free_bytes: u64) {
         let gained = free_bytes >= self.free_bytes + BLOCK as u64;
         self.fruitless = if gained { 0 } else { self.fruitless + 1 };
+        if free_bytes >= self.best_free_bytes + BLOCK as u64 {
+            (self.best_free_bytes, self.cleaned_since_best) = (free_bytes, 0);
+        } else {
+            self.cleaned_since_best += cleaned;
+        }
+    }
+
+    /// Whether to give up: no round gains anything, or as many segments as there are were cleaned to no end.
+    fn are_useless(&self, max_fruitless: u32, segments: usize) -> bool {
+        self.fruitless >= max_fruitless || self.cleaned_since_best >= segments
     }
 
     /// Begins again with more room than whenever cleaning was given up: the file systems below have got space back.
     /// Room that cleaning itself gains and loses does not count, so it ends.
-    fn note_room(&mut self, room: u32, max_fruitless: u32) {
-        if self.fruitless >= max_fruitless && room > self.room {
-            (self.room, self.fruitless) = (room, 0);
+    fn note_room(&mut self, room: u32) {
+        if room > self.room {
+            (self.room, self.fruitless, self.cleaned_since_best) = (room, 0, 0);
         }
     }
 }
@@ -137,12 +152,16 @@ impl Cleaner {
             return Ok(Cleaned::Nothing);
         }
         if self.rounds.changes != changes {
-            self.rounds =
-                Rounds { changes, free_bytes: appender.free_bytes(), fruitless: 0, room: now.1.any };
+            let free_bytes = appender.free_bytes();
+            let (best_free_bytes, room) = (free_bytes, now.1.any);
+            self.rounds = Rounds { changes, free_bytes, best_free_bytes, room, ..Rounds::default() };
         }
         let max_fruitless = self.core.options.tunables.fruitless_rounds_max;
-        self.rounds.note_room(now.1.any, max_fruitless);
-        if self.rounds.fruitless >= max_fruitless {
+        let segments = self.core.state.read().maps.usage.segments().len();
+        if self.rounds.are_useless(max_fruitless, segments) {
+            self.rounds.note_room(now.1.any);
+        }
+        if self.rounds.are_useless(max_fruitless, segments) {
             self.exhausted = Some(now);
             return Ok(Cleaned::Nothing);
         }
@@ -170,8 +189,9 @@ impl Cleaner {
     pub fn end_checkpoint(&mut self, freed: &[u32], free_bytes: u64) {
         self.marked.clear();
         freed.iter().for_each(|segment| _ = self.stuck.remove(segment));
-        if std::mem::take(&mut self.cleaned) > 0 {
-            self.rounds.end(free_bytes);
+        match std::mem::take(&mut self.cleaned) {
+            0 => {}
+            cleaned => self.rounds.end(cleaned, free_bytes),
         }
     }
 
@@ -434,9 +454,31 @@ mod tests {
         let mut restarts = 0;
         for room in [10, 9, 10, 11, 11, 8, 11, 12] {
             rounds.fruitless = 20;
-            rounds.note_room(room, 20);
+            rounds.note_room(room);
             restarts += u32::from(rounds.fruitless == 0);
         }
         assert_eq!((restarts, rounds.room), (2, 12));
+    }
+
+    #[test]
+    fn cleaning_ends_if_what_it_gains_is_used_between_rounds() {
+        let mut rounds = Rounds { best_free_bytes: 1000 * 4096, ..Rounds::default() };
+        let mut cleaned = 0;
+        while !rounds.are_useless(20, 64) {
+            rounds.free_bytes = 900 * 4096;
+            rounds.end(3, 1000 * 4096);
+            cleaned += 3;
+        }
+        assert_eq!((rounds.fruitless, cleaned), (0, 66));
+    }
+
+    #[test]
+    fn cleaning_goes_on_as_long_as_it_gains() {
+        let mut rounds = Rounds::default();
+        for round in 1..1000 {
+            rounds.free_bytes = (round - 1) * 4096;
+            rounds.end(3, round * 4096);
+            assert!(!rounds.are_useless(20, 64));
+        }
     }
 }

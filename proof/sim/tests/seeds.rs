@@ -101,6 +101,14 @@ fn a_copy_of_no_blocks_lies_within_its_volumes() {
     run(World::DriveFailures, 500_001_237).unwrap();
 }
 
+/// Checkpoints used what every round of cleaning gained: an idle array that was nearly full rewrote its segments for ever.
+#[test]
+fn cleaning_ends_when_it_gains_nothing_over_all() {
+    run(World::DriveChanges, 600_000_105).unwrap();
+    run(World::DriveChanges, 600_000_412).unwrap();
+    run(World::Rados, 600_003_011).unwrap();
+}
+
 /// A full array waited for a rebuild at the lowest rate.
 #[test]
 fn a_rebuild_at_the_lowest_rate_ends() {
