@@ -35,6 +35,7 @@ const VOLATILE_FIELDS: &[&str] = &[
     "space",
     "reduction",
     "sessions",
+    "nvme_controllers",
     "uptime_seconds",
     "next",
     "last",

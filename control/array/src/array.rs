@@ -88,7 +88,7 @@ impl Array {
         let drive_monitor = DriveMonitor::new(bus.clone(), jobs.clone(), drives());
         let health = Arc::new(HealthMonitor::new(env.clone(), pool.clone(), machine.clone()));
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
-        let logins = Logins::observe(&server, env.clone(), bus.clone());
+        let logins = Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone());
         let directories = Directories::new(configuration.clone(), audit.clone(), sealing.clone());
         let directories = Arc::new(directories);
         let accounts = Accounts::new(core(), directories.clone());

@@ -42,11 +42,14 @@ impl Array {
             target_iqn: self.identity.target_iqn(),
             encryption: self.wrapped_key().and_then(|key| KeySourceKind::of(key.source())),
             portals: self.parts.server.portals(),
+            subsystem_nqn: self.identity.subsystem_nqn(),
+            nvme_portals: self.parts.subsystem.portals(),
             uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
             space: self.space(),
             volumes: config.volumes.len(),
             hosts: config.hosts.len(),
             sessions: self.parts.server.sessions().len(),
+            nvme_controllers: self.parts.subsystem.controllers().len(),
         }
     }
 

@@ -308,6 +308,10 @@ pub struct ArrayStatus {
     pub target_iqn: String,
     /// Where hosts log in.
     pub portals: Vec<SocketAddr>,
+    /// NQN of its subsystem for NVMe/TCP.
+    pub subsystem_nqn: String,
+    /// Where hosts connect over NVMe/TCP; none without it.
+    pub nvme_portals: Vec<SocketAddr>,
     /// How long it has been serving.
     pub uptime: Duration,
     /// Space.
@@ -318,6 +322,8 @@ pub struct ArrayStatus {
     pub hosts: usize,
     /// How many iSCSI sessions there are now.
     pub sessions: usize,
+    /// How many controllers hosts have over NVMe/TCP now.
+    pub nvme_controllers: usize,
     /// What the drives' data key is locked with; `None` if the drives are not encrypted.
     pub encryption: Option<KeySourceKind>,
 }

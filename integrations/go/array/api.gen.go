@@ -305,6 +305,12 @@ type Array struct {
 	// Name Display name.
 	Name string `json:"name"`
 
+	// NvmeControllers Current number of NVMe/TCP controllers.
+	NvmeControllers int `json:"nvme_controllers"`
+
+	// NvmePortals NVMe/TCP portals: addresses with ports; empty if there are none.
+	NvmePortals []string `json:"nvme_portals"`
+
 	// Portals iSCSI portals: addresses with ports.
 	Portals []string `json:"portals"`
 
@@ -326,6 +332,9 @@ type Array struct {
 
 	// State State of the array.
 	State State `json:"state"`
+
+	// SubsystemNqn NQN of the subsystem for NVMe/TCP.
+	SubsystemNqn string `json:"subsystem_nqn"`
 
 	// TargetIqn iSCSI target name.
 	TargetIqn string `json:"target_iqn"`
@@ -1134,7 +1143,7 @@ type Reduction struct {
 	Total nullable.Nullable[float64] `json:"total,omitempty"`
 }
 
-// RefusedLogin An iSCSI log-in that was refused or broke off, once or repeatedly.
+// RefusedLogin A log-in over iSCSI or a connect over NVMe/TCP that was refused or broke off, once or repeatedly.
 type RefusedLogin struct {
 	// Address Source address.
 	Address string `json:"address"`
@@ -1150,16 +1159,16 @@ type RefusedLogin struct {
 	// First First occurrence.
 	First time.Time `json:"first"`
 
-	// Host Host with this initiator name; `null` if there is none.
+	// Host Host with this name; `null` if there is none.
 	Host nullable.Nullable[string] `json:"host,omitempty"`
 
-	// Initiator iSCSI initiator name; `null` if none was sent.
+	// Initiator iSCSI initiator name or NQN; `null` if none was sent.
 	Initiator nullable.Nullable[string] `json:"initiator,omitempty"`
 
 	// Last Most recent occurrence.
 	Last time.Time `json:"last"`
 
-	// Portal Portal number, from 1.
+	// Portal Portal number, from 1; those of NVMe/TCP come after those of iSCSI.
 	Portal int32 `json:"portal"`
 
 	// Reason Human-readable cause.

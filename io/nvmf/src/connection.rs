@@ -8,6 +8,7 @@
 use crate::abort::Aborts;
 use crate::controller::{Controller, Port};
 use crate::fabrics::{self, Connect, Refusal};
+use crate::observer::{ConnectRefusal, RefusedConnect};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{Digests, FatalError, Header, Termination, kind};
@@ -40,6 +41,9 @@ const DISCOVERY_IDLE_SECONDS: u32 = 120;
 const CLOSE_SECONDS: u32 = 15;
 /// Seconds beyond two periods of the keep alive timer.
 const KEEP_ALIVE_GRACE_SECONDS: u32 = 2;
+
+/// Where the data of Connect has the subsystem's NQN (Base figure 329).
+const SUBSYSTEM_OFFSET: u16 = 256;
 
 /// Any controller (CNTLID of Connect, Base 6.3).
 const ANY_CONTROLLER: u16 = 0xFFFF;
@@ -193,7 +197,7 @@ impl Connection {
                 self.idle_ticks = 0;
             }
             Err(refusal) => {
-                tracing::info!(peer = %self.setup.peer, ?refusal, "Connect refused");
+                self.report(&sqe, &pdu.data, refusal);
                 let outcome = Outcome::from(refusal);
                 self.wire.out.response(&completion(&outcome, 0, 0, sqe.cid()));
                 if self.wire.out.len() as u64 > UNKNOWN_GUARANTEE_BYTES / 4 {
@@ -202,6 +206,22 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// Reports a Connect that was refused.
+    fn report(&self, sqe: &Sqe, data: &[u8], refusal: Refusal) {
+        tracing::debug!(peer = %self.setup.peer, ?refusal, "Connect refused");
+        let connect = Connect::parse(sqe, data).ok();
+        let names_subsystem = refusal == Refusal::data(SUBSYSTEM_OFFSET);
+        let cause = match refusal.status {
+            Status::CONNECT_INVALID_HOST => ConnectRefusal::UnknownHost,
+            Status::CONNECT_CONTROLLER_BUSY => ConnectRefusal::TooManyConnections,
+            _ if names_subsystem && connect.is_some() => ConnectRefusal::UnknownSubsystem,
+            _ => ConnectRefusal::Protocol,
+        };
+        let ConnectionConfig { peer, portal, .. } = self.setup;
+        let host = connect.map(|connect| connect.host);
+        self.setup.subsystem.refused(&RefusedConnect { host, peer, portal, cause });
     }
 
     fn stage_queue(&mut self, queue: Queue) -> (&mut Queue, &mut Wire) {
@@ -215,10 +235,10 @@ impl Connection {
         let subsystem = &self.setup.subsystem;
         let discovery = connect.subsystem == DISCOVERY_NQN;
         if !discovery && connect.subsystem != subsystem.identity.nqn {
-            return Err(Refusal::data(256));
+            return Err(Refusal::data(SUBSYSTEM_OFFSET));
         }
         if !discovery && subsystem.is_for_discovery(self.setup.portal) {
-            return Err(Refusal::data(256));
+            return Err(Refusal::data(SUBSYSTEM_OFFSET));
         }
         let most = if connect.qid == 0 { MAX_ADMIN_ENTRIES } else { MAX_QUEUE_ENTRIES };
         if connect.entries > most {
@@ -348,7 +368,7 @@ impl Connection {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended(reason.to_owned()));
         if let Stage::Queue(queue) = stage {
             match queue.qid {
-                0 => self.setup.subsystem.disconnect(&queue.controller),
+                0 => self.setup.subsystem.disconnect(&queue.controller, reason),
                 qid => queue.controller.remove_queue(qid, &self.setup.control),
             }
         }

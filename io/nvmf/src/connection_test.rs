@@ -407,3 +407,44 @@ fn a_host_can_have_256_namespaces() {
     }
     assert_eq!(io.run(read(257, 0, 1)).status, 0x00B);
 }
+
+/// Keeps what happened.
+#[derive(Default)]
+struct Seen(parking_lot::Mutex<Vec<String>>);
+
+impl crate::ConnectObserver for Seen {
+    fn connected(&self, host: &str, _: std::net::SocketAddr, portal: u16) {
+        self.0.lock().push(format!("{host} connected at {portal}"));
+    }
+
+    fn disconnected(&self, host: &str, _: std::net::SocketAddr, _: u16, reason: &str) {
+        self.0.lock().push(format!("{host} ended: {reason}"));
+    }
+
+    fn refused(&self, refused: &crate::RefusedConnect) {
+        let host = refused.host.as_deref().unwrap_or("nobody");
+        self.0.lock().push(format!("{host} refused: {}", refused.cause.kind()));
+    }
+}
+
+#[test]
+fn connects_ends_and_refusals_are_reported() {
+    let world = World::new();
+    let seen = std::sync::Arc::<Seen>::default();
+    world.subsystem.observe(seen.clone());
+    let mut host = world.open();
+    host.initialize((false, false));
+    host.connect(STRANGER, SUBSYSTEM, 0, 0xFFFF, 32).unwrap_err();
+    host.connect(HOST, "nqn.2026-01.test:another", 0, 0xFFFF, 32).unwrap_err();
+    host.connect(HOST, SUBSYSTEM, 0, 1, 32).unwrap_err();
+    host.connect(HOST, SUBSYSTEM, 0, 0xFFFF, 32).unwrap();
+    drop(host);
+    let expected = [
+        format!("{STRANGER} refused: unknown-initiator"),
+        format!("{HOST} refused: unknown-target"),
+        format!("{HOST} refused: protocol-error"),
+        format!("{HOST} connected at 1"),
+        format!("{HOST} ended: dropped"),
+    ];
+    assert_eq!(*seen.0.lock(), expected);
+}

@@ -20,6 +20,7 @@ mod features;
 mod fused;
 mod identify;
 mod log_pages;
+mod observer;
 mod path;
 mod pdu;
 mod queue;
@@ -33,6 +34,7 @@ mod subsystem;
 mod wire;
 
 pub use connection::{Connection, ConnectionConfig};
+pub use observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
 pub use server::Server;
 pub use spec::nqn;
 pub use subsystem::{ControllerInfo, Subsystem, SubsystemIdentity};
@@ -43,6 +45,8 @@ mod connection_test;
 mod lab_test;
 #[cfg(test)]
 mod malformed_test;
+#[cfg(test)]
+mod mixed_test;
 #[cfg(test)]
 mod reservation_test;
 #[cfg(test)]

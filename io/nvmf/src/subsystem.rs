@@ -5,6 +5,7 @@
 
 use crate::controller::{Controller, Port, Start};
 use crate::event::{EventKind, ReservationNotice};
+use crate::observer::{ConnectObserver, RefusedConnect};
 use crate::path::{Path, View};
 use crate::spec::{DISCOVERY_PORT, MAX_NAMESPACES};
 use crate::status::Status;
@@ -14,7 +15,7 @@ use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::mpsc::UnboundedSender;
 use transport::Control;
 
@@ -61,6 +62,7 @@ pub struct ControllerInfo {
 pub struct Subsystem {
     pub(crate) identity: SubsystemIdentity,
     pub(crate) exports: Arc<Exports>,
+    observer: OnceLock<Arc<dyn ConnectObserver>>,
     state: Mutex<State>,
 }
 
@@ -80,10 +82,22 @@ struct State {
 impl Subsystem {
     /// A subsystem that no host may connect to yet.
     pub fn new(identity: SubsystemIdentity, exports: Arc<Exports>) -> Arc<Subsystem> {
-        let subsystem = Arc::new(Subsystem { identity, exports, state: Mutex::default() });
+        let (observer, state) = (OnceLock::new(), Mutex::default());
+        let subsystem = Arc::new(Subsystem { identity, exports, observer, state });
         let front_end: Weak<Subsystem> = Arc::downgrade(&subsystem);
         subsystem.exports.add_front_end(front_end);
         subsystem
+    }
+
+    /// Sets who is notified of connects, ends and refusals; only the first call has an effect.
+    pub fn observe(&self, observer: Arc<dyn ConnectObserver>) {
+        let _first = self.observer.set(observer);
+    }
+
+    /// A Connect was refused.
+    pub(crate) fn refused(&self, refused: &RefusedConnect) {
+        tracing::info!(host = refused.host, peer = %refused.peer, cause = %refused.cause, "Connect refused");
+        self.observer.get().inspect(|observer| observer.refused(refused));
     }
 
     /// Sets the hosts that may connect, by NQN. Controllers of hosts that were removed end. Discovery controllers are
@@ -107,6 +121,11 @@ impl Subsystem {
     /// The addresses that hosts connect to; empty before [`Server::serve`](crate::Server::serve).
     pub fn portals(&self) -> Vec<SocketAddr> {
         self.state.lock().portals.clone()
+    }
+
+    /// Relative identifier of the target port of the first portal.
+    pub fn first_port(&self) -> u16 {
+        self.identity.first_port
     }
 
     /// NQN of the subsystem.
@@ -164,6 +183,9 @@ impl Subsystem {
             Ok(controller)
         })?;
         tracing::info!(host = nqn, controller = created.id, discovery, peer = %port.peer, "connected");
+        if let Some(observer) = self.observer.get().filter(|_| !discovery) {
+            observer.connected(nqn, port.peer, port.portal);
+        }
         Ok(created)
     }
 
@@ -172,12 +194,15 @@ impl Subsystem {
         self.state.lock().controllers.get(&id).filter(|controller| !controller.discovery).cloned()
     }
 
-    /// Ends a controller.
-    pub(crate) fn disconnect(&self, controller: &Arc<Controller>) {
+    /// Ends a controller, for this reason.
+    pub(crate) fn disconnect(&self, controller: &Arc<Controller>, reason: &str) {
         self.state.lock().controllers.remove(&controller.id);
         controller.close_queues("the controller has ended");
         controller.view().values().for_each(|path| path.close());
         controller.set_view(View::new());
+        if let Some(observer) = self.observer.get().filter(|_| !controller.discovery) {
+            observer.disconnected(&controller.nqn, controller.port.peer, controller.port.portal, reason);
+        }
     }
 
     /// The controllers of hosts, by identifier; without those of discovery.

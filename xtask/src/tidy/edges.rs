@@ -29,7 +29,7 @@ const ALLOWED: &[Edges] = &[
     edges("transport", &["export"], &[]),
     edges("scsi", &["block", "export"], &[]),
     edges("iscsi", &["scsi", "transport"], &["block", "export"]),
-    edges("nvmf", &["block", "export", "transport"], &[]),
+    edges("nvmf", &["block", "export", "transport"], &["scsi"]),
     edges("history", &[], &[]),
     edges("trust", &[], &[]),
     edges("notify", &["history", "trust"], &[]),

@@ -44,6 +44,11 @@ pub struct Array {
     /// iSCSI portals: addresses with ports.
     #[schema(example = json!(["127.0.0.1:3260"]))]
     portals: Vec<String>,
+    /// NQN of the subsystem for NVMe/TCP.
+    subsystem_nqn: String,
+    /// NVMe/TCP portals: addresses with ports; empty if there are none.
+    #[schema(example = json!(["127.0.0.1:4420"]))]
+    nvme_portals: Vec<String>,
     /// Seconds since it started.
     uptime_seconds: u64,
     /// Capacity and space usage in bytes.
@@ -56,6 +61,8 @@ pub struct Array {
     hosts: usize,
     /// Current number of iSCSI sessions.
     sessions: usize,
+    /// Current number of NVMe/TCP controllers.
+    nvme_controllers: usize,
     /// Encryption of the drives and source of the key.
     encryption: Encryption,
 }
@@ -346,12 +353,15 @@ impl From<::array::ArrayStatus> for Array {
             reason,
             target_iqn: status.target_iqn,
             portals: status.portals.iter().map(ToString::to_string).collect(),
+            subsystem_nqn: status.subsystem_nqn,
+            nvme_portals: status.nvme_portals.iter().map(ToString::to_string).collect(),
             uptime_seconds: status.uptime.as_secs(),
             space: status.space.into(),
             reduction: reduction.into(),
             volumes: status.volumes,
             hosts: status.hosts,
             sessions: status.sessions,
+            nvme_controllers: status.nvme_controllers,
             encryption: status.encryption.into(),
         }
     }

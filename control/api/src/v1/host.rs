@@ -61,16 +61,16 @@ pub struct Host {
     refused_logins: Vec<RefusedLogin>,
 }
 
-/// An iSCSI log-in that was refused or broke off, once or repeatedly.
+/// A log-in over iSCSI or a connect over NVMe/TCP that was refused or broke off, once or repeatedly.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RefusedLogin {
-    /// iSCSI initiator name; `null` if none was sent.
+    /// iSCSI initiator name or NQN; `null` if none was sent.
     initiator: Option<String>,
-    /// Host with this initiator name; `null` if there is none.
+    /// Host with this name; `null` if there is none.
     host: Option<String>,
     /// Source address.
     address: String,
-    /// Portal number, from 1.
+    /// Portal number, from 1; those of NVMe/TCP come after those of iSCSI.
     portal: u16,
     /// Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
     /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
@@ -301,7 +301,7 @@ async fn delete_host(
     no_content(perform(operator, &context, array::DeleteHost { name }).await?)
 }
 
-/// List refused iSCSI log-ins of the last seven days, of hosts and of unknown initiators
+/// List refused log-ins of the last seven days, of hosts and of unknown initiators
 #[utoipa::path(get, path = "/api/v1/refused-logins", tag = "hosts", responses(
     (status = 200, description = "The refused log-ins since the array was started", body = RefusedLogins),
     Problems,

@@ -1,5 +1,5 @@
-//! iSCSI log-ins: each log-in, log-out and refusal becomes an event, and refused log-ins are listed by initiator and
-//! address, so that an operator sees why a host can't log in.
+//! Log-ins of hosts over iSCSI and connects over NVMe/TCP: each log-in, log-out and refusal becomes an event, and refused ones are
+//! listed by name and address, so that an operator sees why a host can't log in.
 //!
 //! Anyone who reaches a portal can make any number of log-ins fail. Equal ones are therefore one entry with a count,
 //! entries are bounded, and events have a budget for each host and one for all unknown initiators together; what
@@ -10,10 +10,11 @@ use crate::env::Env;
 use crate::view::RefusedLogin;
 use history::Severity;
 use iscsi::{LoginObserver, RefusedLogin as Refusal, SessionInfo};
+use nvmf::{ConnectObserver, RefusedConnect};
 use parking_lot::Mutex;
 use records::{Config, HostId, Topic};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Most different log-ins that wait to be logged; more are only counted.
@@ -28,8 +29,14 @@ const EVENT_SECONDS: u64 = 60;
 /// Longest reason of a log-out that is shown, in characters.
 const MAX_REASON: usize = 120;
 /// Ends of a session that are no failure.
-const WANTED_ENDS: [&str; 5] =
-    ["logged out", "session reinstated", "access changed", "shutting down", "target cold reset"];
+const WANTED_ENDS: [&str; 6] = [
+    "logged out",
+    "session reinstated",
+    "access changed",
+    "shutting down",
+    "target cold reset",
+    "the host disconnected",
+];
 
 /// The log-ins that connections report: queued by them, and turned into events and a list by [`Logins::watch`].
 pub(crate) struct Logins {
@@ -136,6 +143,34 @@ impl LoginObserver for Queue {
     }
 }
 
+/// The same of NVMe/TCP, whose portals are counted after those of iSCSI.
+struct NvmeQueue {
+    queue: Arc<Queue>,
+    first_portal: u16,
+}
+
+impl NvmeQueue {
+    fn portal(&self, portal: u16) -> u16 {
+        self.first_portal.saturating_add(portal).saturating_sub(1)
+    }
+}
+
+impl ConnectObserver for NvmeQueue {
+    fn connected(&self, host: &str, peer: SocketAddr, portal: u16) {
+        self.queue.record(What::LoggedIn, Some(host.to_owned()), peer.ip(), self.portal(portal));
+    }
+
+    fn disconnected(&self, host: &str, peer: SocketAddr, portal: u16, reason: &str) {
+        let what = What::LoggedOut { reason: reason.chars().take(MAX_REASON).collect() };
+        self.queue.record(what, Some(host.to_owned()), peer.ip(), self.portal(portal));
+    }
+
+    fn refused(&self, refused: &RefusedConnect) {
+        let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
+        self.queue.record(what, refused.host.clone(), refused.peer.ip(), self.portal(refused.portal));
+    }
+}
+
 impl EventBudget {
     /// Takes one of what may be logged at `now`.
     fn take(&mut self, now: u64) -> bool {
@@ -181,17 +216,26 @@ impl LoginLog {
     }
 }
 
-/// The host of an initiator.
+/// The host of an initiator's iSCSI name or NQN.
 fn host_of<'a>(config: &'a Config, initiator: Option<&str>) -> Option<&'a records::HostEntry> {
     let initiator = initiator?;
-    config.hosts.iter().find(|host| host.initiators.iter().any(|name| name == initiator))
+    let names =
+        |host: &records::HostEntry| host.initiators.iter().chain(&host.nqns).any(|it| it == initiator);
+    config.hosts.iter().find(|host| names(host))
 }
 
 impl Logins {
-    /// Observes the log-ins of a server.
-    pub fn observe(server: &iscsi::Server, env: Arc<Env>, bus: Arc<EventBus>) -> Self {
+    /// Observes the log-ins of a server and the connects of a subsystem.
+    pub fn observe(
+        server: &iscsi::Server,
+        subsystem: &nvmf::Subsystem,
+        env: Arc<Env>,
+        bus: Arc<EventBus>,
+    ) -> Self {
         let queue = Arc::<Queue>::default();
         server.observe(queue.clone());
+        let first_portal = subsystem.first_port();
+        subsystem.observe(Arc::new(NvmeQueue { queue: queue.clone(), first_portal }));
         Self { env, bus, queue, log: Mutex::default() }
     }
 

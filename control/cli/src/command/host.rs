@@ -35,7 +35,7 @@ pub enum HostVerb {
         #[command(flatten)]
         labels: LabelFilter,
     },
-    /// List refused iSCSI log-ins of hosts and unknown initiators, with the reasons
+    /// List refused log-ins of hosts and unknown initiators, with the reasons
     RefusedLogins,
     /// Show a host
     Show {

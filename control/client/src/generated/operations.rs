@@ -631,7 +631,7 @@ pub fn restore_from_recycle_bin(
     Request::new("POST", format!("/api/v1/recycle-bin/{}/restore", quoted(id)), "Disk")
         .body(body)
 }
-/// List refused iSCSI log-ins of the last seven days, of hosts and of unknown initiators
+/// List refused log-ins of the last seven days, of hosts and of unknown initiators
 pub fn list_refused_logins() -> Request<schemas::RefusedLogins> {
     Request::new("GET", format!("/api/v1/refused-logins",), "RefusedLogins")
 }

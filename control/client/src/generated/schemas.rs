@@ -187,6 +187,10 @@ pub struct Array {
     pub hosts: u64,
     ///Display name.
     pub name: ::std::string::String,
+    ///Current number of NVMe/TCP controllers.
+    pub nvme_controllers: u64,
+    ///NVMe/TCP portals: addresses with ports; empty if there are none.
+    pub nvme_portals: ::std::vec::Vec<::std::string::String>,
     ///iSCSI portals: addresses with ports.
     pub portals: ::std::vec::Vec<::std::string::String>,
     ///Reason why it stopped; `null` otherwise.
@@ -202,6 +206,8 @@ pub struct Array {
     pub space: Space,
     ///State.
     pub state: State,
+    ///NQN of the subsystem for NVMe/TCP.
+    pub subsystem_nqn: ::std::string::String,
     ///iSCSI target name.
     pub target_iqn: ::std::string::String,
     ///Seconds since it started.
@@ -2465,7 +2471,7 @@ impl ::std::default::Default for Reduction {
         }
     }
 }
-///An iSCSI log-in that was refused or broke off, once or repeatedly.
+///A log-in over iSCSI or a connect over NVMe/TCP that was refused or broke off, once or repeatedly.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct RefusedLogin {
@@ -2479,15 +2485,15 @@ pub struct RefusedLogin {
     pub count: u64,
     ///First occurrence.
     pub first: ::std::string::String,
-    ///Host with this initiator name; `null` if there is none.
+    ///Host with this name; `null` if there is none.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub host: ::std::option::Option<::std::string::String>,
-    ///iSCSI initiator name; `null` if none was sent.
+    ///iSCSI initiator name or NQN; `null` if none was sent.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub initiator: ::std::option::Option<::std::string::String>,
     ///Most recent occurrence.
     pub last: ::std::string::String,
-    ///Portal number, from 1.
+    ///Portal number, from 1; those of NVMe/TCP come after those of iSCSI.
     pub portal: u32,
     ///Human-readable cause.
     pub reason: ::std::string::String,

@@ -102,7 +102,7 @@ function Portals() {
   const { data } = useQuery(array());
   if (!data) return <Skeleton height={220} />;
   return (
-    <Panel title="iSCSI">
+    <Panel title="Identity and portals">
       <dl className="facts">
         <dt>Target</dt>
         <dd>
@@ -116,6 +116,22 @@ function Portals() {
             </div>
           ))}
         </dd>
+        {data.nvme_portals.length > 0 && (
+          <>
+            <dt>NVMe/TCP subsystem</dt>
+            <dd>
+              {data.subsystem_nqn} <CopyText text={data.subsystem_nqn} label="Copy the NQN of the subsystem" />
+            </dd>
+            <dt>NVMe/TCP portals</dt>
+            <dd className="number">
+              {data.nvme_portals.map((portal) => (
+                <div key={portal}>
+                  {portal} <CopyText text={portal} label={`Copy ${portal}`} />
+                </div>
+              ))}
+            </dd>
+          </>
+        )}
         <dt>Drives</dt>
         <dd>{ENCRYPTION[data.encryption]}</dd>
         <dt>Serial number</dt>

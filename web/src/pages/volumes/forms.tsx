@@ -114,14 +114,14 @@ export function ResizeVolume({ volume, opened, onClose }: Window & { volume: Vol
   );
 }
 
-/** Another name, another group. */
+/** Another name, another group, other protocols. */
 export function ChangeVolume({ volume, opened, onClose }: Window & { volume: Volume }) {
   const [, go] = useLocation();
   const known = useQuery({ ...groups(), enabled: opened });
-  const form = useForm({ initialValues: { name: volume.name, group: volume.group ?? null }, validate: { name: nameError } });
+  const form = useForm({ initialValues: { name: volume.name, group: volume.group ?? null, mixed: volume.mixed_transports }, validate: { name: nameError } });
   const save = useChange({
-    run: ({ name, group }: typeof form.values) =>
-      answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: volume.name } }, body: { group, ...(name !== volume.name && { name }) } })),
+    run: ({ name, group, mixed }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: volume.name } }, body: { group, ...(name !== volume.name && { name }), ...(mixed !== volume.mixed_transports && { mixed_transports: mixed }) } })),
     done: (now) => `Volume ${now.name} is changed.`,
     then: (now) => {
       onClose();
@@ -132,6 +132,7 @@ export function ChangeVolume({ volume, opened, onClose }: Window & { volume: Vol
     <FormModal opened={opened} onClose={onClose} title={`Change ${volume.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" description="Hosts are not affected: they identify the volume by its NAA identifier." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <Select label="Volume group" placeholder="None" data={known.data?.map((it) => it.name) ?? [volume.group ?? ""].filter(Boolean)} searchable clearable {...form.getInputProps("group")} />
+      <Switch label="iSCSI and NVMe/TCP at once" description="Reservations and Compare and Write hold across both. Hosts such as ESXi do not support it." {...form.getInputProps("mixed", { type: "checkbox" })} />
     </FormModal>
   );
 }

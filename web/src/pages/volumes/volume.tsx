@@ -46,7 +46,7 @@ export function VolumePage({ name }: { name: string }) {
             <LabelsPanel of={data.name} labels={data.labels} save={(labels) => answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: data.name } }, body: { labels } }))} />
           </SimpleGrid>
           <TakeSnapshot volume={data.name} {...window("snapshot")} />
-          <ChangeVolume key={`change-${data.name} ${data.group}`} volume={data} {...window("change")} />
+          <ChangeVolume key={`change-${data.name} ${data.group} ${data.mixed_transports}`} volume={data} {...window("change")} />
           <ResizeVolume key={`resize-${data.size}`} volume={data} {...window("resize")} />
           <CloneVolume volume={data} {...window("clone")} />
           <ConnectVolume volume={data} {...window("connect")} />
@@ -80,7 +80,7 @@ function Actions({ onChoose }: { onChoose: (task: Task) => void }) {
             Clone
           </Menu.Item>
           <Menu.Item leftSection={<Pencil size={15} />} onClick={() => onChoose("change")}>
-            Name and group
+            Name, group and protocols
           </Menu.Item>
           <Menu.Divider />
           <Menu.Item color="red" leftSection={<Trash2 size={15} />} onClick={() => onChoose("delete")}>
