@@ -2,6 +2,7 @@
 
 mod bench;
 mod ci;
+mod cluster;
 mod conformance;
 mod coverage;
 mod crash;
@@ -58,6 +59,8 @@ enum Verb {
     Lab(Lab),
     /// Arrays in a real Ceph cluster, made for the run: the store through librados, kills, a full cluster
     Rados(rados::Args),
+    /// Two controllers of an array in a real Ceph cluster, made for the run: kills, stops and freezes of the home under load
+    Cluster(cluster::Args),
     /// Seeded worlds of crashing drives around the real engine
     Sim(sim::Args),
     /// Rules that the compiler can't hold: edges, file lengths, walks, dependencies, licences
@@ -119,6 +122,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Lab(Lab::Calibrate) => lab::command::calibrate(),
         Verb::Lab(Lab::List) => lab::command::list(),
         Verb::Rados(args) => rados::run(&args),
+        Verb::Cluster(args) => cluster::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Tidy => tidy::run(),
         Verb::Openapi(args) => openapi::run(&args),

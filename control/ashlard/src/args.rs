@@ -107,6 +107,10 @@ pub struct RadosArgs {
     /// Space that the array may take of its pool, before replication; by default it grows with the pool
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub rados_capacity: Option<u64>,
+    /// This is one of several controllers that share the array in Ceph: its number. One of them serves hosts, and another
+    /// takes over when it fails
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub controller: Option<u16>,
 }
 
 /// Commands besides serving.

@@ -7,14 +7,17 @@ use crate::access::{self, read_whole, write_whole};
 use crate::args::{Args, RadosArgs};
 use crate::key;
 use anyhow::{Context, Result, bail, ensure};
+use cluster::Timing;
 use rados::objects::{Objects, Pool};
 use rados::{Client, Contents, FormatOptions, OpenOptions, Place, Store, contents};
 use raid::encryption::{DataKey, Envelope};
 use serde::{Deserialize, Serialize};
+use shelf::arbiter::Arbiter as _;
 use shelf::pool::Pool as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The file in the array's folder that says where in Ceph it is.
 pub const FILE: &str = "rados.json";
@@ -107,11 +110,34 @@ pub async fn stopped(data: &Path) -> Result<Option<(Arc<dyn Objects>, u128)>> {
     let client = Client::connect(found.place())?;
     let array = found.array()?;
     match contents(&*client).await? {
-        Contents::Array { array: there, .. } if there == array => Ok(Some((client, array))),
+        Contents::Array { array: there, .. } if there == array => {}
         other => {
             bail!("the array {array:032x} is not in {} any more: {}", name(&found.place()), describe(&other))
         }
     }
+    if rados::is_shared(&*client).await? {
+        refuse_running(client.clone()).await?;
+    }
+    Ok(Some((client, array)))
+}
+
+/// Refuses an array that controllers share while one of them runs: what this command did would end its service.
+async fn refuse_running(objects: Arc<dyn Objects>) -> Result<()> {
+    let arbiter = rados::Arbiter::new(objects).await?;
+    let signs = async || {
+        let mut signs = Vec::new();
+        for witness in 0..arbiter.witnesses() {
+            signs.push(arbiter.signs(witness).await?);
+        }
+        shelf::Result::Ok(signs)
+    };
+    let before = signs().await?;
+    tokio::time::sleep(Duration::from_nanos(Timing::PRODUCT.dead_ns)).await;
+    ensure!(
+        before == signs().await?,
+        "a controller of this array is running: stop every controller, then repeat the command"
+    );
+    Ok(())
 }
 
 fn name(place: &Place) -> String {
@@ -131,8 +157,16 @@ fn describe(contents: &Contents) -> String {
     }
 }
 
-/// Opens the array; at the first start, makes it in an empty namespace. Nothing that is there is ever overwritten.
-pub async fn open(args: &Args) -> Result<Arc<Store>> {
+/// What was found of the array of a command line.
+struct Found {
+    client: Arc<Client>,
+    array: u128,
+    /// False until it is made.
+    made: bool,
+}
+
+/// Finds the array. Nothing is written.
+async fn find(args: &Args) -> Result<Found> {
     let before = remembered(args.data())?;
     let place = place(&args.rados, before.as_ref())?;
     if let Some(before) = &before {
@@ -150,11 +184,38 @@ pub async fn open(args: &Args) -> Result<Arc<Store>> {
     let found = contents(&*client).await?;
     let known = before.as_ref().map(Remembered::array).transpose()?;
     let (array, made) = decide(args, (&before, known), &found, &place)?;
+    Ok(Found { client, array, made })
+}
+
+/// The array that several controllers share; at the first start of the first of them it is made. It is not opened. The
+/// client never owned the store: the next owner puts the client of the owner before on the blocklist.
+pub async fn shared(args: &Args) -> Result<(Arc<dyn Objects>, u128)> {
+    let mut found = find(args).await?;
+    if !found.made {
+        drop(make(args, found.client, found.array).await?);
+        found = find(args).await?;
+    }
+    let Found { client, array, .. } = found;
+    Remembered::new(array, client.place(), true).write(args.data())?;
+    Ok((client, array))
+}
+
+/// Opens the array; at the first start, makes it in an empty namespace. Nothing that is there is ever overwritten. One of
+/// several controllers opens it with the epoch that the cluster gave it.
+pub async fn open(args: &Args, epoch: Option<u64>) -> Result<Arc<Store>> {
+    let Found { client, array, made } = find(args).await?;
     if !made {
         return make(args, client, array).await;
     }
-    Remembered::new(array, &place, true).write(args.data())?;
-    let store = open_array(args, client, array).await.context("the array in Ceph can't be opened")?;
+    ensure!(
+        epoch.is_some() || !rados::is_shared(&*client).await?,
+        "several controllers share the array in {}: start ashlard with --controller N, where N is the number of this \
+         controller",
+        name(client.place())
+    );
+    Remembered::new(array, client.place(), true).write(args.data())?;
+    let store =
+        open_array(args, client, (array, epoch)).await.context("the array in Ceph can't be opened")?;
     let settled =
         store.keys().and_then(|keys| keys.wrapped()).map(|it| key::settle(&args.key, args.data(), &*it));
     if let Some(Err(error)) = settled {
@@ -213,10 +274,14 @@ fn opening(args: &Args, array: u128, key: Option<(DataKey, Envelope)>) -> Result
     Ok(OpenOptions { array, salt, key, max_bytes, ..OpenOptions::default() })
 }
 
-async fn open_array(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {
+async fn open_array(
+    args: &Args,
+    client: Arc<Client>,
+    (array, epoch): (u128, Option<u64>),
+) -> Result<Arc<Store>> {
     let envelopes = rados::read_envelope(&*client, array).await?.map(|envelope| vec![envelope]);
     let key = key::unlock(&args.key, args.data(), envelopes)?;
-    Ok(Store::open(client, opening(args, array, key)?).await?)
+    Ok(Store::open(client, OpenOptions { epoch, ..opening(args, array, key)? }).await?)
 }
 
 async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {

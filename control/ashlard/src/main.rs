@@ -2,7 +2,7 @@
 //!
 //! Order of a start: lock the folder, open the drives or the array in Ceph (or format blank ones), recover the engine, load
 //! the configuration into the target; only then do the portals and the API listen, so that a host never misses a volume
-//! that is not loaded yet.
+//! that is not loaded yet. One of several controllers of an array in Ceph waits before that until it is the home.
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
 mod access;
@@ -12,6 +12,7 @@ mod ceph;
 mod certificate;
 mod check;
 mod config;
+mod controller;
 mod drives;
 mod fatal;
 mod find;
@@ -34,6 +35,7 @@ use access::Folder;
 use anyhow::{Context, Result};
 use args::{Args, Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
+use controller::Controller;
 use engine::Engine;
 use fatal::Supervised;
 use history::Store;
@@ -44,10 +46,12 @@ use raid::device::Ring;
 use shelf::pool::Pool;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
+use transport::Permit;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -138,13 +142,45 @@ async fn change_key(what: &KeyCommand) -> Result<()> {
 async fn run(args: &Args, log: Log) -> Result<()> {
     fatal::abort_on_panic();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let stop = async move {
+    let mut stop = pin!(async move {
         tokio::select! { _ = terminate.recv() => "SIGTERM", _ = interrupt.recv() => "SIGINT" }
-    };
+    });
     refuse_removed_options(args)?;
     let _lock = access::lock(args.data())?;
+    let Some(id) = args.rados.controller else { return serve(args, log, None, stop).await };
+    anyhow::ensure!(
+        ceph::is_meant(args)?,
+        "--controller is for an array in Ceph that several controllers share: say where it is with --rados POOL"
+    );
+    let (objects, array) = ceph::shared(args).await?;
+    let controller = Controller::start(objects, array, (id, args.name.clone())).await?;
+    let standby = service::standing_by(controller.watched())?;
+    let outcome = tokio::select! {
+        home = controller.home() => match home {
+            Ok(epoch) => serve(args, log, Some((&controller, epoch, standby)), stop.as_mut()).await,
+            Err(error) => Err(error),
+        },
+        signal = &mut stop => {
+            tracing::info!(signal, "stopping");
+            Ok(())
+        }
+    };
+    // Also after a failure: another controller may be able to serve.
+    controller.leave().await;
+    outcome
+}
+
+/// Serves the array until it is stopped. The home of a cluster has an epoch, and answers hosts while its lease holds.
+async fn serve(
+    args: &Args,
+    log: Log,
+    home: Option<(&Controller, u64, service::Watchdog)>,
+    stop: impl Future<Output = &'static str>,
+) -> Result<()> {
+    let epoch = home.as_ref().map(|(_, epoch, _)| *epoch);
+    let permit = home.as_ref().map_or_else(Permit::default, |(controller, ..)| controller.permit());
     let ring = Ring::start()?;
-    let (shelf, given) = open_store(&ring, args).await?;
+    let (shelf, given) = open_store(&ring, args, epoch).await?;
     let layout = shelf.layout();
     let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
     let options = args.engine_options(random()?, capacity);
@@ -155,7 +191,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let shards = threads::Shards::start(args.threads())?;
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
-    let array = assemble(args, &shelf, &engine, machine, log).await?;
+    let array = assemble(args, (&shelf, &engine), machine, (log, permit)).await?;
     let portals = array.server.serve(shards.handles()).await;
     let portals = portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
@@ -174,8 +210,10 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let (token, plain) = (api::Token::new(&token), args.plain_http());
     let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
     announce(&array.identity, &portals, &nvme_portals, &url);
-    let watchdog =
-        service::ready(shards.watched().chain([background.watched(), keeper.watched()]).collect())?;
+    // The watchdog of the standby ends here: now more threads are watched.
+    let cluster = home.map(|(controller, ..)| controller.watched());
+    let watched = shards.watched().chain([background.watched(), keeper.watched()]).chain(cluster);
+    let watchdog = service::ready(watched.collect())?;
 
     let mut tasks = Supervised::default();
     tasks.spawn("clock", tick(array.array.clone()));
@@ -215,9 +253,13 @@ fn refuse_removed_options(args: &Args) -> Result<()> {
 }
 
 /// The store, and the drives that it was started with.
-async fn open_store(ring: &Arc<Ring>, args: &Args) -> Result<(Arc<dyn Pool>, Vec<PathBuf>)> {
+async fn open_store(
+    ring: &Arc<Ring>,
+    args: &Args,
+    epoch: Option<u64>,
+) -> Result<(Arc<dyn Pool>, Vec<PathBuf>)> {
     if ceph::is_meant(args)? {
-        return Ok((ceph::open(args).await?, Vec::new()));
+        return Ok((ceph::open(args, epoch).await?, Vec::new()));
     }
     Ok((drives::open(ring, args).await?, drives::given(args)?))
 }
@@ -249,10 +291,9 @@ struct Assembled {
 
 async fn assemble(
     args: &Args,
-    shelf: &Arc<dyn Pool>,
-    engine: &Arc<Engine>,
+    (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
     machine: Arc<Machine>,
-    log: Log,
+    (log, permit): (Log, Permit),
 ) -> Result<Assembled> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
@@ -270,6 +311,7 @@ async fn assemble(
     // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
     let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
     settings.connection_limits = transport::ConnectionLimits::new(connections.hosts - of_nvme);
+    settings.permit = permit.clone();
     let nvme_limits = transport::ConnectionLimits::new(of_nvme);
     let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
     let server = iscsi::Server::new(target.clone(), settings, budget.clone());
@@ -281,7 +323,7 @@ async fn assemble(
         first_port: args.iscsi.len() as u16 + 1,
     };
     let subsystem = nvmf::Subsystem::new(names, exports.clone());
-    let nvme = nvmf::Server::new(subsystem.clone(), budget);
+    let nvme = nvmf::Server::new(subsystem.clone(), budget, permit);
     let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),

@@ -23,7 +23,19 @@ pub struct Watchdog {
 /// # Errors
 /// If the thread can't be started.
 pub fn ready(threads: Vec<Watched>) -> Result<Watchdog> {
-    notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
+    ready_as("serving", threads)
+}
+
+/// Reports that this controller takes part in the cluster, and watches its thread likewise.
+///
+/// # Errors
+/// If the thread can't be started.
+pub fn standing_by(cluster: Watched) -> Result<Watchdog> {
+    ready_as("standing by: another controller serves hosts", vec![cluster])
+}
+
+fn ready_as(status: &str, threads: Vec<Watched>) -> Result<Watchdog> {
+    notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     let Some(limit) = sd_notify::watchdog_enabled() else { return Ok(Watchdog { _stop: None }) };
     let (stop, stopped) = channel();
     let report = || notify(&[NotifyState::Watchdog]);

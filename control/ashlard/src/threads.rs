@@ -208,7 +208,8 @@ impl Background {
     }
 }
 
-fn named(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+/// Starts a thread that ends the process if it panics.
+pub fn named(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let guarded = move || {
         let guard = AbortOnPanic;
         body();

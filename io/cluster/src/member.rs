@@ -27,8 +27,8 @@ pub struct Config {
     pub witnesses: usize,
     /// Intervals.
     pub timing: Timing,
-    /// If there is no map, make one of this version, which is above every epoch that an owner of the store ever had.
-    /// `None` to wait until another controller has made it.
+    /// The map in which it joins has at least this version, which is above every epoch that an owner of the store ever
+    /// had. `None` to wait until another controller has made the first map.
     pub first_version: Option<u64>,
 }
 
@@ -51,7 +51,8 @@ pub enum Event {
     },
     /// The map has changed.
     Changed(Arc<Map>),
-    /// Membership has ended; no host may be answered any more. Sessions are closed, and the process ends.
+    /// Membership has ended, and with it that it is the home of any domain; no host may be answered any more. Sessions are
+    /// closed, and the process ends.
     Out(Out),
 }
 
@@ -433,7 +434,6 @@ impl Member {
         self.lease.end();
         self.out = true;
         self.pending.clear();
-        self.events.extend(self.serving.keys().map(|domain| Event::Cease { domain: *domain }));
         self.serving.clear();
         self.events.push(Event::Out(out));
     }

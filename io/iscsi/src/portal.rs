@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{ConnectionSlot, Control, Link, Peer, Service};
+use transport::{ConnectionSlot, Control, Link, Peer, Permit, Service};
 
 type Opening =
     Pin<Box<dyn Future<Output = Result<(OpenedSession, Option<Registration>), LoginStatus>> + Send>>;
@@ -56,6 +56,10 @@ impl Service for Server {
     fn refused(&self, Peer { portal, peer, .. }: Peer) {
         let refused = RefusedLogin { initiator: None, peer, portal, cause: RefusalCause::TooManyConnections };
         self.notify(|observer| observer.refused(&refused));
+    }
+
+    fn permit(&self) -> Permit {
+        self.permit()
     }
 }
 

@@ -19,7 +19,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Budget, ConnectionLimits, Control, Portals, Shard, SystemClock};
+use transport::{Budget, ConnectionLimits, Control, Permit, Portals, Shard, SystemClock};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct ServerConfig {
     pub portals: Vec<SocketAddr>,
     /// Limits on the number of connections.
     pub connection_limits: ConnectionLimits,
+    /// Permission to answer hosts.
+    pub permit: Permit,
     /// Values proposed in login.
     pub offers: Offers,
     /// Bounds on each session.
@@ -47,6 +49,7 @@ impl ServerConfig {
             target_name: target_name.into(),
             portals,
             connection_limits: ConnectionLimits::default(),
+            permit: Permit::default(),
             offers: Offers::default(),
             session: SessionLimits::default(),
             timeouts: Timeouts::default(),
@@ -117,6 +120,10 @@ impl Server {
         if let Some(observer) = observer {
             call(&*observer);
         }
+    }
+
+    pub(crate) fn permit(&self) -> Permit {
+        self.config.permit.clone()
     }
 
     /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`].

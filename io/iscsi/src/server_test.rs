@@ -14,9 +14,10 @@ use export::Exports;
 use scsi::{Data, Target, TargetIdentity};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use transport::{ConnectionLimits, SystemClock};
+use transport::{ConnectionLimits, Permit, SystemClock};
 
 const TARGET: &str = "iqn.2026-01.test:target";
 const HOST: &str = "iqn.2026-01.test:host";
@@ -319,6 +320,36 @@ async fn a_shutdown_closes_sessions_that_do_not_log_out() {
     host.closed().await;
     assert!(world.sessions().is_empty());
     assert!(TcpStream::connect(world.portals[0]).await.is_err(), "the portal is closed");
+}
+
+/// A controller without a lease executes commands, and answers them when it has one again.
+#[tokio::test]
+async fn responses_wait_for_the_permission_to_answer() {
+    let (permitted, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let (may, counter) = (permitted.clone(), asked.clone());
+    let permit = Permit::new(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        may.load(Ordering::Relaxed)
+    });
+    let world = World::new(|config| config.permit = permit).await;
+    let mut host = world.host(0, HOST, 1).await;
+    permitted.store(false, Ordering::Relaxed);
+    let header = host.begin(0, &[0; 6], 0);
+    host.send(header, &[]).await;
+    let before = asked.load(Ordering::Relaxed);
+    while asked.load(Ordering::Relaxed) < before + 3 {
+        tokio::task::yield_now().await;
+    }
+    let nothing = host.stream.try_read(&mut [0; 48]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    permitted.store(true, Ordering::Relaxed);
+    assert_eq!(host.receive().await.expect("a response").header.opcode(), opcode::SCSI_RESPONSE);
+    // Without it a shutdown does not wait for the host to take what may not be sent.
+    permitted.store(false, Ordering::Relaxed);
+    let header = host.begin(0, &[0; 6], 0);
+    host.send(header, &[]).await;
+    world.server.shutdown().await;
+    assert!(host.receive().await.is_none(), "the connection was closed without a response");
 }
 
 #[tokio::test]

@@ -11,19 +11,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Context;
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Portals, Service, Shard};
+use transport::{
+    Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portals, Service, Shard,
+};
 
 /// A server of NVMe/TCP.
 pub struct Server {
     subsystem: Arc<Subsystem>,
     budget: Arc<Budget>,
+    permit: Permit,
     portals: Mutex<Option<Portals>>,
 }
 
 impl Server {
-    /// A server that does not listen yet. `budget` is the memory of all connections.
-    pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>) -> Arc<Self> {
-        Arc::new(Self { subsystem, budget, portals: Mutex::default() })
+    /// A server that does not listen yet. `budget` is the memory of all connections, `permit` the permission to answer
+    /// hosts.
+    pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>, permit: Permit) -> Arc<Self> {
+        Arc::new(Self { subsystem, budget, permit, portals: Mutex::default() })
     }
 
     /// The subsystem.
@@ -75,6 +79,10 @@ impl Service for Server {
 
     fn refused(&self, peer: Peer) {
         tracing::warn!(peer = %peer.peer, "too many connections");
+    }
+
+    fn permit(&self) -> Permit {
+        self.permit.clone()
     }
 }
 

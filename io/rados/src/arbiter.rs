@@ -82,6 +82,19 @@ fn failure(name: &Name, error: &ObjectError) -> Error {
     }
 }
 
+/// True if several controllers share what is in this namespace. There is no way back.
+///
+/// # Errors
+/// [`Error::Drive`] when RADOS fails.
+pub async fn is_shared(objects: &dyn Objects) -> Result<bool> {
+    let name = map_name();
+    match objects.attributes(&name).await {
+        Ok(_) => Ok(true),
+        Err(ObjectError::Absent) => Ok(false),
+        Err(error) => Err(failure(&name, &error)),
+    }
+}
+
 impl Arbiter {
     /// The arbiter of this namespace. Its objects are made if they are missing: that changes nothing for others.
     ///

@@ -73,3 +73,12 @@ fn signs_that_are_damaged_are_refused_and_foreign_attributes_ignored() {
         assert!(matches!(add_sign(&mut signs, name, value), Err(Error::Corrupt { .. })), "{name} {value}");
     }
 }
+
+#[test]
+fn a_namespace_is_shared_from_the_first_map_on() {
+    let objects = Cluster::default().client();
+    let arbiter = now(Arbiter::new(objects.clone())).unwrap();
+    assert!(!now(is_shared(&*objects)).unwrap(), "beats alone say nothing");
+    assert!(now(arbiter.replace(None, 1, Bytes::from_static(b"map"))).unwrap());
+    assert!(now(is_shared(&*objects)).unwrap());
+}

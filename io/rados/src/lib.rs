@@ -33,9 +33,9 @@ mod segments;
 mod store;
 mod takeover;
 
-pub use arbiter::Arbiter;
+pub use arbiter::{Arbiter, is_shared};
 pub use client::{Client, Place};
 pub use contents::{Contents, contents};
 pub use envelope::{read as read_envelope, replace as replace_envelope};
 pub use overlay::Overlay;
-pub use store::{FormatOptions, OpenOptions, Store};
+pub use store::{FormatOptions, OpenOptions, Store, owner_epoch};

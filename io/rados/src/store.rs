@@ -579,7 +579,7 @@ async fn prepare(objects: &Arc<dyn Objects>, domain: u16) -> Result {
 ///
 /// # Errors
 /// [`Error::Drive`] when a superblock is missing, or RADOS fails.
-async fn owner_epoch(objects: &dyn Objects, domain: u16) -> Result<u64> {
+pub async fn owner_epoch(objects: &dyn Objects, domain: u16) -> Result<u64> {
     let mut highest = 0;
     for slot in 0..2 {
         let name = superblock_name(domain, slot);

@@ -4,6 +4,7 @@
 pub(crate) mod shard;
 
 use crate::connection_limits::{ConnectionLimits, ConnectionSlot, Connections, Control};
+use crate::permit::Permit;
 use bytes::BytesMut;
 use bytes::buf::Limit;
 use shard::Shard;
@@ -19,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep, sleep_until, timeout};
 
 /// One tick of [`Link::tick`].
 const TICK: Duration = Duration::from_secs(1);
@@ -31,6 +32,8 @@ const LINGER_BYTES: usize = 1 << 20;
 const ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause before the permission to answer is asked for again.
+const PERMIT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause while evicted connections are still open.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -78,6 +81,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// A connection was refused because there are too many.
     fn refused(&self, peer: Peer);
+
+    /// Permission to answer hosts.
+    fn permit(&self) -> Permit;
 }
 
 /// The state machine of one connection, without sockets and clocks.
@@ -238,7 +244,7 @@ fn start<S: Service>(
         service.refused(about);
         return Err(io::Error::other("too many connections"));
     };
-    let link = service.connect(about, sender)?;
+    let (link, permit) = (service.connect(about, sender)?, service.permit());
     // A socket belongs to the runtime that it is used on.
     let stream = stream.into_std()?;
     let shard = slot.shard();
@@ -249,7 +255,8 @@ fn start<S: Service>(
         };
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Driver { link, ticks, receiver, stream, slot, evicted: false }.run().await;
+        let held = None;
+        Driver { link, ticks, receiver, stream, slot, evicted: false, permit, held }.run().await;
     });
     Ok(())
 }
@@ -264,6 +271,9 @@ struct Driver<L> {
     stream: TcpStream,
     /// True if it is evicted: the socket is closed immediately.
     evicted: bool,
+    permit: Permit,
+    /// Responses wait for permission: when to ask again.
+    held: Option<Pin<Box<Sleep>>>,
 }
 
 impl<L: Link> Driver<L> {
@@ -303,13 +313,14 @@ impl<L: Link> Driver<L> {
                 progress = true;
             }
             progress |= self.link.poll_tasks(&self.slot, cx);
-            while self.link.wants_output() {
+            let permitted = self.poll_permit(cx);
+            while permitted && self.link.wants_output() {
                 match self.poll_write(cx)? {
                     Poll::Ready(()) => progress = true,
                     Poll::Pending => break,
                 }
             }
-            let is_over = self.evicted || !self.link.wants_output();
+            let is_over = self.evicted || !permitted || !self.link.wants_output();
             if is_over && self.link.ended().is_some() {
                 return Poll::Ready(Ok(()));
             }
@@ -321,6 +332,19 @@ impl<L: Link> Driver<L> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Whether responses may be sent now. If there are any and they may not, the context is woken to ask again.
+    fn poll_permit(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.link.wants_output() || self.permit.holds() {
+            self.held = None;
+            return true;
+        }
+        let held = self.held.get_or_insert_with(|| Box::pin(sleep(PERMIT_PAUSE)));
+        while held.as_mut().poll(cx).is_ready() {
+            *held = Box::pin(sleep(PERMIT_PAUSE));
+        }
+        false
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

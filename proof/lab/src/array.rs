@@ -4,6 +4,7 @@ use crate::scratch::free_addresses;
 use crate::target::{Login, Process, Shape, Target, pinned};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,8 @@ pub struct Array {
     iqn: String,
     login: Option<Login>,
     process: Option<Process>,
+    /// How often it was started.
+    starts: Cell<usize>,
 }
 
 /// A client of the array's HTTP interface that keeps its connection.
@@ -130,24 +133,33 @@ impl Array {
         store: Vec<String>,
         core: Option<usize>,
     ) -> Result<Self> {
-        let [a, b, api] = free_addresses()?;
-        let (programs, folder) = (programs.clone(), folder.to_path_buf());
-        let mut array = Self {
-            programs,
-            folder,
-            store,
-            portals: [a, b],
-            nvme: None,
-            api,
-            core,
-            iqn: String::new(),
-            login: None,
-            process: None,
-        };
+        let mut array = Self::prepare(programs, folder, store, "")?;
+        array.core = core;
         array.restart()?;
         let status = array.cli(&["array", "status"])?;
         array.iqn = status["target_iqn"].as_str().context("array status without target_iqn")?.to_owned();
         Ok(array)
+    }
+
+    /// An array that is not started: a further controller of one that is there, with the name of its target.
+    ///
+    /// # Errors
+    /// When there are no free ports.
+    pub fn prepare(programs: &Programs, folder: &Path, store: Vec<String>, iqn: &str) -> Result<Self> {
+        let [a, b, api] = free_addresses()?;
+        Ok(Self {
+            programs: programs.clone(),
+            folder: folder.to_path_buf(),
+            store,
+            portals: [a, b],
+            nvme: None,
+            api,
+            core: None,
+            iqn: iqn.to_owned(),
+            login: None,
+            process: None,
+            starts: Cell::new(0),
+        })
     }
 
     /// Serves NVMe/TCP on two more portals from the next start on; returns them.
@@ -200,7 +212,44 @@ impl Array {
         if let Some([a, b]) = self.nvme {
             command.args(["--nvme", &format!("{a},{b}")]);
         }
+        self.starts.set(self.starts.get() + 1);
         Process::start(command.stdout(log.try_clone()?).stderr(log))
+    }
+
+    /// How often it was started.
+    pub fn starts(&self) -> usize {
+        self.starts.get()
+    }
+
+    /// How often it has joined its cluster, by its log.
+    ///
+    /// # Errors
+    /// When there is no log.
+    pub fn joins(&self) -> Result<usize> {
+        let log = std::fs::read(self.folder.join("ashlard.log")).context("no log")?;
+        Ok(String::from_utf8_lossy(&log).matches("this controller takes part").count())
+    }
+
+    /// Stops the daemon where it is (SIGSTOP), or lets it go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self, pause: bool) -> Result<()> {
+        self.process.as_ref().context("ashlard is not running")?.pause(pause)
+    }
+
+    /// Waits until the daemon has ended by itself, in whatever way.
+    ///
+    /// # Errors
+    /// When it goes on.
+    pub fn wait_gone(&mut self, limit: Duration) -> Result<()> {
+        let mut process = self.process.take().context("ashlard is not running")?;
+        let start = std::time::Instant::now();
+        while process.check_alive().is_ok() {
+            ensure!(start.elapsed() < limit, "ashlard runs on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// Kill -9.

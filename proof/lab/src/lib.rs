@@ -26,6 +26,7 @@ pub mod scratch;
 pub mod seed;
 pub mod spdk;
 pub mod stats;
+pub mod takeover;
 pub mod target;
 pub mod tgt;
 pub mod values;

@@ -61,6 +61,7 @@ const ALLOWED: &[Edges] = &[
         &[
             "api",
             "array",
+            "cluster",
             "engine",
             "export",
             "history",

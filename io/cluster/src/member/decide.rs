@@ -89,10 +89,13 @@ impl Member {
             return Some(Map::first(self.config.array, first, &self.config.identity));
         };
         let expelled = self.expulsion.as_ref().filter(|it| it.is_certain()).map(|it| it.victim);
-        let (own, mut next) = (self.id(), map.next(0));
+        let own = self.id();
         if self.joined.is_none() {
+            // Above the epoch of an owner that was not of the cluster, such as a command on the stopped array.
+            let mut next = map.next(self.config.first_version.unwrap_or(0));
             return self.admission(&mut next, expelled).then_some(next);
         }
+        let mut next = map.next(0);
         if let Some(victim) = expelled {
             let mut heirs = vec![own];
             heirs.extend(self.fresh(now, expelled));

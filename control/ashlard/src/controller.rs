@@ -1,0 +1,191 @@
+//! One of several controllers of an array in Ceph: it takes part in the cluster, waits until it is the home of the array, and
+//! ends when it is not any more.
+//!
+//! The membership runs on a thread of its own, so that nothing else delays its beats. It uses its own client of Ceph.
+
+use crate::random;
+use crate::threads::Watched;
+use anyhow::{Context, Result, anyhow, bail};
+use cluster::{Config, Event, Identity, Lease, Member, Out, Timing};
+use rados::objects::Objects;
+use rustix::time::{ClockId, clock_gettime};
+use shelf::arbiter::{Arbiter, MemberId};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use transport::Permit;
+
+/// The domain of the array.
+const DOMAIN: u16 = 0;
+
+/// How long a stop waits until the others know of it. They notice later by themselves.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Exit code of a controller that the others have expelled. It is to be started again.
+pub const EXPELLED: i32 = 75;
+
+/// What the membership has come to.
+#[derive(Clone, Debug)]
+enum State {
+    /// Another controller is the home, or nobody yet.
+    Standby,
+    /// This one is, with this epoch.
+    Home(u64),
+    /// It has left.
+    Left,
+    /// It could not take part.
+    Failed(String),
+}
+
+/// The membership of this process.
+pub struct Controller {
+    lease: Arc<Lease>,
+    state: watch::Receiver<State>,
+    leave: UnboundedSender<()>,
+    thread: JoinHandle<()>,
+    handle: Handle,
+}
+
+/// Nanoseconds of a clock that counts while the machine sleeps.
+fn now() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
+}
+
+impl Controller {
+    /// Begins to take part in the cluster of an array that exists.
+    pub async fn start(objects: Arc<dyn Objects>, array: u128, (id, name): (u16, String)) -> Result<Self> {
+        let owner =
+            rados::owner_epoch(&*objects, DOMAIN).await.context("the owner of the array is not known")?;
+        let arbiter = rados::Arbiter::new(objects).await.context("the cluster's objects can't be made")?;
+        let identity = Identity {
+            id: MemberId(id),
+            name,
+            instance: u64::from_le_bytes(random()?),
+            address: String::new(),
+            release: crate::VERSION.into(),
+        };
+        let first_version = Some(owner + 1);
+        let config = Config {
+            identity,
+            array,
+            witnesses: arbiter.witnesses(),
+            timing: Timing::PRODUCT,
+            first_version,
+        };
+        let member = Member::new(config);
+        let lease = member.lease();
+        let (announce, state) = watch::channel(State::Standby);
+        let (leave, asked_to_leave) = unbounded_channel();
+        let runtime = crate::threads::management()?;
+        let handle = runtime.handle().clone();
+        let thread = crate::threads::named("cluster", move || {
+            runtime.block_on(drive(member, arbiter, asked_to_leave, announce));
+        })?;
+        Ok(Self { lease, state, leave, thread, handle })
+    }
+
+    /// Its thread, for the watchdog.
+    pub fn watched(&self) -> Watched {
+        ("cluster".into(), self.handle.clone())
+    }
+
+    /// Permission to answer hosts: while the lease holds.
+    pub fn permit(&self) -> Permit {
+        let lease = self.lease.clone();
+        Permit::new(move || lease.holds(now()))
+    }
+
+    /// Waits until this controller is the home of the array; returns the epoch with which it is to open it.
+    pub async fn home(&self) -> Result<u64> {
+        let mut state = self.state.clone();
+        loop {
+            match &*state.borrow_and_update() {
+                State::Standby => {}
+                State::Home(epoch) => return Ok(*epoch),
+                State::Left => bail!("this controller has left the cluster"),
+                State::Failed(why) => bail!("{why}"),
+            }
+            state.changed().await.map_err(|_| anyhow!("the thread of the cluster has ended"))?;
+        }
+    }
+
+    /// Leaves in order: another controller becomes the home at once. Nothing is served any more.
+    pub async fn leave(self) {
+        let mut state = self.state.clone();
+        // Fails when it has left already.
+        _ = self.leave.send(());
+        let gone = state.wait_for(|state| matches!(state, State::Left | State::Failed(_)));
+        if timeout(LEAVE_TIMEOUT, gone).await.is_err() {
+            tracing::warn!("the other controllers do not know yet that this one has stopped");
+            return;
+        }
+        _ = self.thread.join();
+    }
+}
+
+/// Performs the requests of a member until it is none any more.
+async fn drive(
+    mut member: Member,
+    arbiter: Arc<dyn Arbiter>,
+    mut asked_to_leave: UnboundedReceiver<()>,
+    state: watch::Sender<State>,
+) {
+    let (replies, mut arrived) = unbounded_channel();
+    loop {
+        for (id, request) in member.poll(now()) {
+            let (reply, replies) = (request.perform(&*arbiter), replies.clone());
+            tokio::spawn(async move { _ = replies.send((id, reply.await)) });
+        }
+        for event in member.events() {
+            match event {
+                Event::Joined => tracing::info!(controller = member.id().0, "this controller takes part"),
+                Event::Changed(map) => tracing::info!(version = map.version, "the cluster's map has changed"),
+                Event::Serve { domain: DOMAIN, epoch } => {
+                    tracing::info!(epoch, "this controller is the home of the array");
+                    _ = state.send_replace(State::Home(epoch));
+                }
+                Event::Serve { domain, .. } => {
+                    tracing::warn!(domain, "a domain that this release does not know")
+                }
+                // Its store refuses this process, or will: what it has in memory is out of date.
+                Event::Cease { .. } => end_if_home(&state, "another controller is the home of the array now"),
+                Event::Out(Out::Left) => {
+                    _ = state.send_replace(State::Left);
+                    return;
+                }
+                Event::Out(out) => {
+                    end_if_home(&state, &out.to_string());
+                    _ = state.send_replace(State::Failed(out.to_string()));
+                    return;
+                }
+            }
+        }
+        let now = now();
+        let pause =
+            Duration::from_nanos(member.next_wake(now).saturating_sub(now)).min(Duration::from_secs(1));
+        tokio::select! {
+            Some((id, reply)) = arrived.recv() => member.reply(self::now(), id, reply),
+            Some(()) = asked_to_leave.recv() => {
+                // It serves nothing any more, and ends in order.
+                _ = state.send_replace(State::Standby);
+                member.leave();
+            }
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Ends the process if it serves hosts: sessions must not outlive the membership, and nothing in memory is of use. What was
+/// acknowledged is durable.
+fn end_if_home(state: &watch::Sender<State>, why: &str) {
+    if matches!(*state.borrow(), State::Home(_)) {
+        tracing::error!(why, "this controller stops at once; start it again, and it takes part again");
+        std::process::exit(EXPELLED);
+    }
+}

@@ -1,0 +1,75 @@
+//! Several controllers of an array in a real Ceph cluster, which is made for the run: the home is killed, stopped and frozen
+//! under load, and the other takes over.
+
+use crate::conformance::programs;
+use crate::setup;
+use crate::shell::target_dir;
+use anyhow::{Context, Result, ensure};
+use lab::ceph::{self, Ceph, Pools};
+use lab::crash;
+use lab::scratch::Scratch;
+use lab::takeover::{self, Fault};
+use std::time::{Duration, Instant};
+
+/// How much.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Check the pauses that hosts see against what the design allows
+    #[arg(long)]
+    check: bool,
+    /// Kills of the home; there are half as many stops, and a fifth as many freezes
+    #[arg(long, default_value_t = 10)]
+    takeovers: u64,
+}
+
+const OSDS: usize = 3;
+/// Bytes of each, in memory as far as they are used.
+const OSD_BYTES: u64 = 4 << 30;
+
+/// Longest pause that a host may see, and the longest in the middle of many kills.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+const MAX_MEDIAN: Duration = Duration::from_secs(6);
+
+/// Runs everything.
+pub fn run(args: &Args) -> Result<()> {
+    if let Some(reason) = ceph::missing() {
+        println!("cluster: skipped: {reason}");
+        return Ok(());
+    }
+    setup::need(&["libiscsi-bin"])?;
+    let (mut scratch, start) = (Scratch::new(&target_dir(), "cluster")?, Instant::now());
+    let result = Ceph::start(scratch.path(), OSDS, OSD_BYTES).context("a Ceph cluster").and_then(|ceph| {
+        println!("a Ceph cluster with {OSDS} OSDs in {} s", start.elapsed().as_secs());
+        takeovers(&ceph, args)
+    });
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {
+    let programs = programs()?;
+    let kills = args.takeovers;
+    for (fault, times) in
+        [(Fault::Kill, kills), (Fault::Stop, kills.div_ceil(2)), (Fault::Freeze, kills.div_ceil(5))]
+    {
+        let namespace = format!("takeover-{fault:?}-{:x}", crash::new_seed());
+        let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
+        let report = takeover::run(&programs, &target_dir(), &place, (fault, times))?;
+        let (median, longest) = (report.median(), report.longest());
+        println!(
+            "{fault:?}, {times} times: pause of the host {} ms in the middle, {} ms at most; {} writes acknowledged, {} \
+             blocks compared; 0 lost, 0 stale",
+            median.as_millis(),
+            longest.as_millis(),
+            report.acknowledged,
+            report.verified
+        );
+        if args.check {
+            ensure!(longest < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
+            ensure!(median < MAX_MEDIAN, "hosts wait for more than {} s", MAX_MEDIAN.as_secs());
+        }
+    }
+    Ok(())
+}
