@@ -176,6 +176,8 @@ export function status(state: State): SchemaArray {
     state: "online",
     target_iqn: "iqn.2026-11.io.ashlar:6fa1c0de91b24477",
     portals: ["10.0.0.1:3260", "10.0.1.1:3260"],
+    subsystem_nqn: "nqn.2026-11.io.ashlar:6fa1c0de91b24477",
+    nvme_portals: ["10.0.0.1:4420"],
     uptime_seconds: 86_400 * 12 + 3_600 * 4,
     space: { provisioned, mapped, zero: 0, snapshot: 0, logical: mapped, unique, shared: mapped - unique, physical, metadata, reclaimable: 0, free: TOTAL - physical - metadata, total: TOTAL },
     reduction: {
@@ -188,6 +190,7 @@ export function status(state: State): SchemaArray {
     volumes: state.volumes.length,
     hosts: state.hosts.length,
     sessions: state.hosts.reduce((sum, host) => sum + host.sessions, 0),
+    nvme_controllers: state.hosts.reduce((sum, host) => sum + host.controllers, 0),
     encryption: "file",
   };
 }
