@@ -8,6 +8,7 @@ use libloading::Library;
 use parking_lot::{Condvar, Mutex};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// What a call of librados has to say when it fails: a negative error number.
@@ -111,6 +112,24 @@ fn functions() -> Result<&'static Functions, String> {
         })
     };
     LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
+}
+
+/// Connections that have not been shut down.
+static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" {
+    /// `on_exit(3)` of glibc: functions run in the reverse order of their registration.
+    safe fn on_exit(run: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    /// `_exit(2)`
+    safe fn _exit(status: c_int) -> !;
+}
+
+/// Ends the process without the destructors of librados while it has a connection: they would take away what its threads
+/// use. Nothing of ours depends on them.
+extern "C" fn end_at_once(status: c_int, _: *mut c_void) {
+    if CONNECTIONS.load(Ordering::SeqCst) > 0 {
+        _exit(status);
+    }
 }
 
 /// What ends a call.
@@ -287,6 +306,7 @@ impl Connection {
         let made = unsafe { (functions.rados_create2)(&mut cluster, c"ceph".as_ptr(), name.as_ptr(), 0) };
         check(made).map_err(|error| format!("librados can't be used: {}", message(error)))?;
         // From here on it is shut down in every case.
+        CONNECTIONS.fetch_add(1, Ordering::SeqCst);
         let connection = Arc::new(Self { functions, cluster, calls: Arc::default() });
         // SAFETY: the cluster was made above, and the file name ends with a zero.
         let read = unsafe { (functions.rados_conf_read_file)(cluster, conf.as_ptr()) };
@@ -311,6 +331,8 @@ impl Connection {
                 message(error)
             )
         })?;
+        // After librados has registered its destructors, so that this runs before them. Without it an exit may crash.
+        _ = on_exit(end_at_once, null_mut());
         Ok(connection)
     }
 
@@ -441,6 +463,7 @@ impl Drop for Connection {
         self.calls.wait();
         // SAFETY: nobody else has the cluster any more, as every `Space` keeps the connection, and no call is under way.
         unsafe { (self.functions.rados_shutdown)(self.cluster) };
+        CONNECTIONS.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
