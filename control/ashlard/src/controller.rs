@@ -26,7 +26,7 @@ const DOMAIN: u16 = 0;
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Exit code of a controller that the others have expelled. It is to be started again.
-pub const EXPELLED: i32 = 75;
+const EXPELLED: i32 = 75;
 
 /// What the membership has come to.
 #[derive(Clone, Debug)]

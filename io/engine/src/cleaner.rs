@@ -81,12 +81,14 @@ impl Rounds {
         self.fruitless >= max_fruitless || self.cleaned_since_best >= segments
     }
 
-    /// Begins again with more room than whenever cleaning was given up: the file systems below have got space back.
-    /// Room that cleaning itself gains and loses does not count, so it ends.
-    fn note_room(&mut self, room: u32) {
-        if room > self.room {
+    /// Begins again with more room than whenever cleaning was given up, and returns whether it does: the file systems below
+    /// have got space back. Room that cleaning itself gains and loses does not count, so it ends.
+    fn begin_again(&mut self, room: u32) -> bool {
+        let more = room > self.room;
+        if more {
             (self.room, self.fruitless, self.cleaned_since_best) = (room, 0, 0);
         }
+        more
     }
 }
 
@@ -158,10 +160,7 @@ impl Cleaner {
         }
         let max_fruitless = self.core.options.tunables.fruitless_rounds_max;
         let segments = self.core.state.read().maps.usage.segments().len();
-        if self.rounds.are_useless(max_fruitless, segments) {
-            self.rounds.note_room(now.1.any);
-        }
-        if self.rounds.are_useless(max_fruitless, segments) {
+        if self.rounds.are_useless(max_fruitless, segments) && !self.rounds.begin_again(now.1.any) {
             self.exhausted = Some(now);
             return Ok(Cleaned::Nothing);
         }
@@ -454,8 +453,7 @@ mod tests {
         let mut restarts = 0;
         for room in [10, 9, 10, 11, 11, 8, 11, 12] {
             rounds.fruitless = 20;
-            rounds.note_room(room);
-            restarts += u32::from(rounds.fruitless == 0);
+            restarts += u32::from(rounds.begin_again(room) && rounds.fruitless == 0);
         }
         assert_eq!((restarts, rounds.room), (2, 12));
     }

@@ -98,6 +98,14 @@ function General({ settings }: { settings: Settings }) {
   );
 }
 
+function Addresses({ of }: { of: string[] }) {
+  return of.map((address) => (
+    <div key={address}>
+      {address} <CopyText text={address} label={`Copy ${address}`} />
+    </div>
+  ));
+}
+
 function Portals() {
   const { data } = useQuery(array());
   if (!data) return <Skeleton height={220} />;
@@ -110,11 +118,7 @@ function Portals() {
         </dd>
         <dt>Portals</dt>
         <dd className="number">
-          {data.portals.map((portal) => (
-            <div key={portal}>
-              {portal} <CopyText text={portal} label={`Copy ${portal}`} />
-            </div>
-          ))}
+          <Addresses of={data.portals} />
         </dd>
         {data.nvme_portals.length > 0 && (
           <>
@@ -124,11 +128,7 @@ function Portals() {
             </dd>
             <dt>NVMe/TCP portals</dt>
             <dd className="number">
-              {data.nvme_portals.map((portal) => (
-                <div key={portal}>
-                  {portal} <CopyText text={portal} label={`Copy ${portal}`} />
-                </div>
-              ))}
+              <Addresses of={data.nvme_portals} />
             </dd>
           </>
         )}
