@@ -1,15 +1,14 @@
 //! Several controllers of an array in a real Ceph cluster, which is made for the run: the home is killed, stopped and frozen
 //! under load, and the other takes over.
 
+use crate::ceph::with_cluster;
 use crate::conformance::programs;
-use crate::setup;
 use crate::shell::target_dir;
-use anyhow::{Context, Result, ensure};
-use lab::ceph::{self, Ceph, Pools};
+use anyhow::{Result, ensure};
+use lab::ceph::{Ceph, Pools};
 use lab::crash;
-use lab::scratch::Scratch;
 use lab::takeover::{self, Fault};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How much.
 #[derive(clap::Args)]
@@ -22,30 +21,13 @@ pub struct Args {
     takeovers: u64,
 }
 
-const OSDS: usize = 3;
-/// Bytes of each, in memory as far as they are used.
-const OSD_BYTES: u64 = 4 << 30;
-
 /// Longest pause that a host may see, and the longest in the middle of many kills.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_MEDIAN: Duration = Duration::from_secs(6);
 
 /// Runs everything.
 pub fn run(args: &Args) -> Result<()> {
-    if let Some(reason) = ceph::missing() {
-        println!("cluster: skipped: {reason}");
-        return Ok(());
-    }
-    setup::need(&["libiscsi-bin"])?;
-    let (mut scratch, start) = (Scratch::new(&target_dir(), "cluster")?, Instant::now());
-    let result = Ceph::start(scratch.path(), OSDS, OSD_BYTES).context("a Ceph cluster").and_then(|ceph| {
-        println!("a Ceph cluster with {OSDS} OSDs in {} s", start.elapsed().as_secs());
-        takeovers(&ceph, args)
-    });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    with_cluster("cluster", |ceph| takeovers(ceph, args))
 }
 
 fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {

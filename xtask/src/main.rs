@@ -1,6 +1,7 @@
 //! The one door to every chore of the project: `cargo xtask VERB`.
 
 mod bench;
+mod ceph;
 mod ci;
 mod cluster;
 mod conformance;

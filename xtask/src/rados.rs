@@ -1,8 +1,8 @@
 //! Arrays in a real Ceph cluster, which is made for the run: the contract of the store, takeovers and damage through librados,
 //! kills of `ashlard` under load, a storage daemon that dies, and a cluster that gets full.
 
+use crate::ceph::{OSD_BYTES, OSDS, with_cluster};
 use crate::conformance::programs;
-use crate::setup;
 use crate::shell::{cargo, exec, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result};
@@ -11,7 +11,6 @@ use lab::ceph::{self, Ceph, Pools};
 use lab::crash;
 use lab::full::{self, Cause};
 use lab::scratch::Scratch;
-use std::time::Instant;
 
 /// How much.
 #[derive(clap::Args)]
@@ -27,28 +26,12 @@ pub struct Args {
     store: bool,
 }
 
-const OSDS: usize = 3;
-/// Bytes of each, in memory as far as they are used.
-const OSD_BYTES: u64 = 4 << 30;
-
 /// Runs everything.
 pub fn run(args: &Args) -> Result<()> {
-    if let Some(reason) = ceph::missing() {
-        println!("rados: skipped: {reason}");
-        return Ok(());
-    }
-    setup::need(&["libiscsi-bin"])?;
-    let (mut scratch, start) = (Scratch::new(&target_dir(), "ceph")?, Instant::now());
-    let result =
-        Ceph::start(scratch.path(), OSDS, OSD_BYTES).context("a Ceph cluster").and_then(|mut ceph| {
-            println!("a Ceph cluster with {OSDS} OSDs in {} s", start.elapsed().as_secs());
-            store(&ceph, "real_", args.seeds)?;
-            if args.store { Ok(()) } else { arrays(&mut ceph, args) }
-        });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    with_cluster("rados", |ceph| {
+        store(ceph, "real_", args.seeds)?;
+        if args.store { Ok(()) } else { arrays(ceph, args) }
+    })
 }
 
 /// The tests of the store whose names begin so.

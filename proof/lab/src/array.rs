@@ -243,13 +243,7 @@ impl Array {
     /// # Errors
     /// When it goes on.
     pub fn wait_gone(&mut self, limit: Duration) -> Result<()> {
-        let mut process = self.process.take().context("ashlard is not running")?;
-        let start = std::time::Instant::now();
-        while process.check_alive().is_ok() {
-            ensure!(start.elapsed() < limit, "ashlard runs on");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        self.process.take().context("ashlard is not running")?.wait_gone(limit)
     }
 
     /// Kill -9.

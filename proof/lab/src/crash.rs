@@ -15,6 +15,7 @@ mod starve;
 use crate::array::{Array, Drives, Programs};
 use crate::cdb;
 use crate::libiscsi::{Completion, Ending, Libiscsi, Login, Session, wait};
+use crate::real::make_ready;
 use crate::scratch::Scratch;
 use crate::seed::{Seed, stamp_of};
 use crate::target::{Shape, Target};
@@ -466,18 +467,6 @@ fn login(library: &Rc<Libiscsi>, array: &Array, session: u32) -> Result<Session>
         make_ready(&mut session, lun)?;
     }
     Ok(session)
-}
-
-/// The first commands of a new session are answered with unit attentions.
-fn make_ready(session: &mut Session, lun: u16) -> Result<()> {
-    let mut last = Ending::Unanswered;
-    for _ in 0..10 {
-        last = session.perform(cdb::test_unit_ready(lun))?;
-        if last == Ending::Good(Vec::new()) {
-            return Ok(());
-        }
-    }
-    bail!("LUN {lun} does not get ready: {last:?}")
 }
 
 fn unit(session: &mut Session, lun: u16, shape: Shape) -> Result<Unit> {

@@ -6,7 +6,8 @@ use crate::cdb;
 use crate::ceph::{Ceph, Pools};
 use crate::content::Payload;
 use crate::host::Content;
-use crate::libiscsi::{Ending, Libiscsi, Login, Session};
+use crate::libiscsi::{Ending, Libiscsi, Session};
+use crate::real;
 use crate::scratch::Scratch;
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
@@ -151,17 +152,7 @@ fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Resul
 }
 
 fn login(array: &Array) -> Result<Session> {
-    let (library, portal, target) = (Libiscsi::load()?, array.portals()[0].to_string(), array.iqn());
-    let login =
-        Login { initiator: INITIATOR, portal: &portal, target, lun: 1, session: 0, header_digest: false };
-    let mut session = Session::login(&library, login)?;
-    // The first commands are answered with unit attentions.
-    for _ in 0..10 {
-        if session.perform(cdb::test_unit_ready(1))? == Ending::Good(Vec::new()) {
-            return Ok(session);
-        }
-    }
-    bail!("the volume does not get ready")
+    real::login(&Libiscsi::load()?, array, INITIATOR, &[1], 0)
 }
 
 /// Makes the cluster full at once, as if others had filled it, or gives it space again.

@@ -223,15 +223,21 @@ pub(crate) fn login(
         Login { initiator, portal: &portal, target: target.iqn(), lun, session, header_digest: false };
     let mut session = Session::login(library, login)?;
     for lun in luns {
-        let mut tries = 0;
-        while !matches!(session.perform(cdb::test_unit_ready(*lun))?, Ending::Good(_)) {
-            tries += 1;
-            if tries > 10 {
-                bail!("LUN {lun} of {} does not get ready", target.name());
-            }
-        }
+        make_ready(&mut session, *lun).with_context(|| target.name().to_owned())?;
     }
     Ok(session)
+}
+
+/// The first commands of a new session are answered with unit attentions.
+pub(crate) fn make_ready(session: &mut Session, lun: u16) -> Result<()> {
+    let mut last = Ending::Unanswered;
+    for _ in 0..10 {
+        last = session.perform(cdb::test_unit_ready(lun))?;
+        if last == Ending::Good(Vec::new()) {
+            return Ok(());
+        }
+    }
+    bail!("LUN {lun} does not get ready: {last:?}")
 }
 
 /// A range of bytes in runs of blocks, none longer than `most` bytes.

@@ -7,7 +7,8 @@
 use crate::array::{Array, Programs};
 use crate::cdb;
 use crate::ceph::Pools;
-use crate::libiscsi::{Ending, Libiscsi, Login, Session, wait};
+use crate::libiscsi::{Command, Ending, Libiscsi, Login, Session, wait};
+use crate::real::make_ready;
 use crate::scratch::Scratch;
 use crate::seed::{expand, stamp_of};
 use crate::target::{Shape, Target};
@@ -201,12 +202,8 @@ impl World {
             };
             match Session::login(&self.library, login) {
                 Ok(mut session) => {
-                    for _ in 0..10 {
-                        if session.perform(cdb::test_unit_ready(1))? == Ending::Good(Vec::new()) {
-                            return Ok(session);
-                        }
-                    }
-                    bail!("the volume does not get ready");
+                    make_ready(&mut session, 1)?;
+                    return Ok(session);
                 }
                 Err(error) if start.elapsed() > limit => return Err(error),
                 Err(_) => std::thread::sleep(RETRY),
@@ -225,24 +222,27 @@ impl World {
         Ok(())
     }
 
-    /// Sends a write whose answer nobody takes: it takes effect or not.
-    fn send_last(&mut self, session: &mut Session) -> Result<()> {
+    /// The next write: its stamp, its block, and the command.
+    fn next_write(&mut self) -> (u64, u64, Command) {
         self.stamp += 1;
         let (stamp, lba) = (self.stamp, self.stamp % BLOCKS);
         let mut data = vec![0; BLOCK_BYTES as usize];
         expand(stamp, &mut data);
-        session.submit(stamp, cdb::write(1, lba, 1, false, data))?;
+        (stamp, lba, cdb::write(1, lba, 1, false, data))
+    }
+
+    /// Sends a write whose answer nobody takes: it takes effect or not.
+    fn send_last(&mut self, session: &mut Session) -> Result<()> {
+        let (stamp, lba, command) = self.next_write();
+        session.submit(stamp, command)?;
         self.unknown = Some((lba, stamp));
         session.service(libc::POLLOUT).map(drop)
     }
 
     /// Writes the next block; false if there is no answer.
     fn write(&mut self, session: &mut Session) -> Result<bool> {
-        self.stamp += 1;
-        let (stamp, lba) = (self.stamp, self.stamp % BLOCKS);
-        let mut data = vec![0; BLOCK_BYTES as usize];
-        expand(stamp, &mut data);
-        match session.perform(cdb::write(1, lba, 1, false, data))? {
+        let (stamp, lba, command) = self.next_write();
+        match session.perform(command)? {
             Ending::Good(_) => {
                 self.written[lba as usize] = stamp;
                 // What was sent before is overwritten, or must not come any more.

@@ -146,8 +146,14 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for it to end by itself for at most `limit`.
+    /// Waits for it to end by itself, successfully, for at most `limit`.
     pub fn wait_at_most(&mut self, limit: Duration) -> Result<()> {
+        self.wait_gone(limit)?;
+        self.wait()
+    }
+
+    /// Waits for it to end by itself, in whatever way, for at most `limit`.
+    pub fn wait_gone(&mut self, limit: Duration) -> Result<()> {
         let start = Instant::now();
         while self.child.try_wait()?.is_none() {
             if start.elapsed() > limit {
@@ -155,7 +161,7 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        self.wait()
+        Ok(())
     }
 
     /// Fails when the process has ended.

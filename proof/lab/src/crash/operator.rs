@@ -4,8 +4,9 @@
 
 use super::model::{Model, Tick};
 use super::plan::{Effect, Expected, Operation, Run};
-use super::{SHAPES, World, login, make_ready, read_all};
+use super::{SHAPES, World, login, read_all};
 use crate::cdb;
+use crate::real::make_ready;
 use crate::seed::stamp_of;
 use crate::target::Shape;
 use anyhow::{Context, Result, bail, ensure};
