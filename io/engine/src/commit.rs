@@ -10,7 +10,9 @@ use crate::entry::{BLOCK, SlotId};
 use crate::policy::Compression;
 use crate::record::{self, Mutation};
 use crate::state::{Refusal, State};
+use crate::wake::Ticket;
 use block::{Error, Result};
+use std::borrow::Cow;
 
 impl Core {
     /// Makes a change that needs nothing prepared, and waits until it is durable.
@@ -34,25 +36,30 @@ impl Core {
 
     /// Makes a change as soon as it can be made; `None` if a block that it expects has changed.
     pub async fn make_when_possible(&self, change: &Change) -> Result<Option<Made>> {
-        let mut attempt = self.make(change, false);
+        let mut change = Cow::Borrowed(change);
+        // Once at the head of the queue it stays there until it is done. If it queued up again after a page was read,
+        // others could have that page evicted before its next turn, and it theirs, for ever.
+        let mut turn: Option<Ticket<'_>> = None;
+        let mut attempt = self.make(&change, false);
         loop {
             match attempt {
                 Ok(made) => return Ok(Some(made)),
                 Err(Refusal::Error(Error::NoSpace))
                     if change.packed.is_none() && !change.pages.is_empty() =>
                 {
-                    return Box::pin(self.make_when_possible(&self.measured(change))).await;
+                    change = Cow::Owned(self.measured(&change));
+                    attempt = self.make(&change, turn.is_some());
                 }
                 Err(Refusal::Error(error)) => return Err(error),
                 Err(Refusal::Changed) => return Ok(None),
                 Err(Refusal::Need(need)) => {
                     self.load(need).await?;
-                    attempt = self.make(change, false);
+                    attempt = self.make(&change, turn.is_some());
                 }
                 Err(Refusal::Backpressure) => {
-                    let ticket = self.throttle.queue.ticket();
+                    let ticket = turn.get_or_insert_with(|| self.throttle.queue.ticket());
                     self.signal.notify();
-                    let try_again = || match self.make(change, true) {
+                    let try_again = || match self.make(&change, true) {
                         Err(Refusal::Backpressure) => None,
                         attempt => Some(attempt),
                     };

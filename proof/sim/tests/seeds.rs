@@ -109,6 +109,13 @@ fn cleaning_ends_when_it_gains_nothing_over_all() {
     run(World::Rados, 600_003_011).unwrap();
 }
 
+/// Several copies that waited for room gave up their places to read a page, and had each other's pages evicted for ever.
+#[test]
+fn an_operation_that_reads_a_page_keeps_its_place_in_the_queue() {
+    run(World::Rados, 810_000_114).unwrap();
+    run(World::Rados, 810_001_290).unwrap();
+}
+
 /// A full array waited for a rebuild at the lowest rate.
 #[test]
 fn a_rebuild_at_the_lowest_rate_ends() {
