@@ -38,7 +38,7 @@ const INITIATOR: &str = "iqn.2001-04.org.example:full";
 const POOL: &str = "small";
 const BLOCK_BYTES: u32 = 4096;
 const WRITE_BLOCKS: u32 = 256;
-const VOLUME: Shape = Shape { bytes: 1 << 30, block_bytes: BLOCK_BYTES };
+const VOLUME: Shape = Shape { bytes: 4 << 30, block_bytes: BLOCK_BYTES };
 /// MiB that are written before the cluster gets full.
 const WRITTEN_BEFORE: u64 = 64;
 /// Statistics of a cluster take some seconds to get around.
@@ -119,7 +119,7 @@ fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Resul
     let start = Instant::now();
     while host.write()? {
         ensure!(start.elapsed() < LIMIT, "the cluster is full, and the array goes on");
-        ensure!(host.written.len() < 1000, "the volume is full before the array is");
+        ensure!(host.written.len() < 4000, "the volume is full before the array is");
     }
     report.written = host.written.len() as u64;
     host.verify().context("while it is full")?;
