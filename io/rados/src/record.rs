@@ -1,4 +1,4 @@
-//! Superblocks and journal batches as they are stored.
+//! Superblocks and journal batches as they are stored. `docs/format/rados.md` draws them.
 //!
 //! Fields are little-endian and consecutive, under a CRC32C; an encrypted record has an authentication tag instead of
 //! the checksum of its content. The fields before the checksum are never encrypted.

@@ -68,3 +68,37 @@ fn a_superblock_of_a_later_release_is_refused_with_what_to_do() {
     let refusal = StoredSuperblock::refusal(&bytes).expect("a refusal").to_string();
     assert!(refusal.contains("version 9") && refusal.contains("use that release"), "{refusal}");
 }
+
+/// A field at an offset, as a number.
+fn field(bytes: &[u8], at: usize, len: usize) -> u64 {
+    let mut number = [0; 8];
+    number[..len].copy_from_slice(&bytes[at..at + len]);
+    u64::from_le_bytes(number)
+}
+
+/// Version 1, as `docs/format/rados.md` draws it: changes only with the version.
+#[test]
+fn fields_are_where_the_format_says() {
+    let keyring = Keyring::clear(7);
+    let bytes = stored().encode(&keyring);
+    assert_eq!(&bytes[..8], b"ASHRSUPB");
+    let fields =
+        [(8, 4), (12, 8), (28, 8), (36, 8), (44, 8), (52, 4), (56, 4), (60, 4), (64, 8), (72, 4), (76, 4)];
+    let found = fields.map(|(at, len)| field(&bytes, at, len));
+    assert_eq!(found, [1, 7, 5, 11, 8, 8160, 4080, 9, 1 << 20, 1 << 16, 1 << 12]);
+    let fields = [(80, 8), (88, 2), (90, 2), (92, 4)];
+    assert_eq!(fields.map(|(at, len)| field(&bytes, at, len)), [3, 2, 14, 2 * 48 + 14 + 4]);
+    assert_eq!(field(&bytes, 236, 4), u64::from(crc32c([&bytes[256..]])));
+    assert_eq!(field(&bytes, 252, 4), u64::from(crc32c([&bytes[..252]])));
+    let owners = [0, 8, 16, 40, 48, 56].map(|at| field(&bytes, 256 + at, 8));
+    assert_eq!(owners, [2, 1, 1, 2, 5, 4]);
+    assert_eq!(&bytes[256 + 96..], b"127.0.0.1:0/77root");
+
+    let body = [Bytes::from(vec![7; 4096])];
+    let bytes = encode_batch((JournalPos(6), JournalPos(4)), b"head", &body, (5, 11), &keyring);
+    assert_eq!(&bytes[..8], b"ASHRBTCH");
+    let fields = [(8, 4), (12, 8), (28, 8), (36, 8), (44, 8), (52, 4), (56, 4), (60, 8)];
+    assert_eq!(fields.map(|(at, len)| field(&bytes, at, len)), [1, 7, 5, 11, 6, 4, 4096, 4]);
+    assert_eq!(&bytes[256..261], b"head\x07");
+    assert_eq!(bytes.len(), 2 * 4096);
+}
