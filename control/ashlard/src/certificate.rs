@@ -90,8 +90,12 @@ fn renew(array: &Array, tls: &Tls, folder: &Folder) {
         Ok(None) => return,
         Err(error) => return tracing::error!(%error, "the new certificate can't be used"),
     };
+    // A client that reads the file before the certificates change connects after it, or the other way round.
+    let old = folder.read(FILE).unwrap_or_default();
+    folder.show(FILE, [chain.as_bytes(), &old].concat());
     if let Err(error) = tls.replace(&chain, key.expose()) {
         tracing::error!(error, "the new certificate can't be used");
+        folder.show(FILE, old);
         return;
     }
     array.alerts().end_report("certificate.temporary");

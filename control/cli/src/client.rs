@@ -51,6 +51,8 @@ pub struct Answer<A> {
 /// A connection to an array's API.
 pub struct Client {
     agent: ureq::Agent,
+    /// The file with the trusted certificates, if they are not those of the system.
+    certificate: Option<PathBuf>,
     url: String,
     token: String,
     started_by: String,
@@ -113,20 +115,10 @@ impl Client {
             "the token would go to {url} in clear: use https://, with --certificate FILE if the array shows its own \
              certificate (tls.pem in the folder that ashlard was started with)"
         );
-        let mut config = ureq::Agent::config_builder();
-        if url.starts_with("https:") {
-            config = config.tls_config(trust::config(certificate)?);
-        }
-        let config = config
-            .http_status_as_error(false)
-            .proxy(None)
-            // The array never redirects, and the token must not be sent elsewhere.
-            .max_redirects(0)
-            .timeout_connect(Some(Duration::from_secs(5)))
-            .timeout_global(Some(Duration::from_secs(600)))
-            .build();
+        let agent = agent(&url, certificate)?;
         Ok(Client {
-            agent: config.into(),
+            agent,
+            certificate: certificate.map(Path::to_owned),
             url: url.trim_end_matches('/').into(),
             token,
             started_by,
@@ -163,18 +155,12 @@ impl Client {
             !self.reads || wanted.method == "GET",
             "--watch is only for commands that change nothing: leave it out"
         );
-        let mut request = ureq::http::Request::builder()
-            .method(wanted.method)
-            .uri(format!("{}{}{}", self.url, wanted.path, wanted.query))
-            .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", "application/json");
-        if let Some(tag) = tag {
-            request = request.header("if-match", tag);
+        let mut sent = self.send(&self.agent, wanted, tag)?;
+        // A certificate that replaces another is in the file before it is in use, but maybe after this program read the
+        // file. Nothing was sent to a server that is not trusted.
+        if sent.as_ref().is_err_and(is_untrusted) && self.certificate.is_some() {
+            sent = self.send(&agent(&self.url, self.certificate.as_deref())?, wanted, tag)?;
         }
-        let sent = match &wanted.body {
-            Some(body) => self.agent.run(request.body(body.to_string())?),
-            None => self.agent.run(request.body(())?),
-        };
         let mut response = sent.map_err(|error| {
             anyhow!(
                 "can't reach the array at {}: {error}; is it running? Start it {}",
@@ -187,6 +173,53 @@ impl Client {
         }
         let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
         Err(problem(response.status(), &text, &wanted.path))
+    }
+
+    fn send<A>(
+        &self,
+        agent: &ureq::Agent,
+        wanted: &Request<A>,
+        tag: Option<&str>,
+    ) -> Result<std::result::Result<Response<ureq::Body>, ureq::Error>> {
+        let mut request = ureq::http::Request::builder()
+            .method(wanted.method)
+            .uri(format!("{}{}{}", self.url, wanted.path, wanted.query))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json");
+        if let Some(tag) = tag {
+            request = request.header("if-match", tag);
+        }
+        Ok(match &wanted.body {
+            Some(body) => agent.run(request.body(body.to_string())?),
+            None => agent.run(request.body(())?),
+        })
+    }
+}
+
+/// What sends requests to this address, and trusts the certificates in a file, or those of the system without one.
+fn agent(url: &str, certificate: Option<&Path>) -> Result<ureq::Agent> {
+    let mut config = ureq::Agent::config_builder();
+    if url.starts_with("https:") {
+        config = config.tls_config(trust::config(certificate)?);
+    }
+    let config = config
+        .http_status_as_error(false)
+        .proxy(None)
+        // The array never redirects, and the token must not be sent elsewhere.
+        .max_redirects(0)
+        .timeout_connect(Some(Duration::from_secs(5)))
+        .timeout_global(Some(Duration::from_secs(600)))
+        .build();
+    Ok(config.into())
+}
+
+/// Whether the server's certificate was refused, so that nothing was sent.
+fn is_untrusted(error: &ureq::Error) -> bool {
+    let refused = |error: &rustls::Error| matches!(error, rustls::Error::InvalidCertificate(_));
+    match error {
+        ureq::Error::Rustls(error) => refused(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref()).is_some_and(refused),
+        _ => false,
     }
 }
 

@@ -89,6 +89,14 @@ fn a_certificate_is_replaced_while_the_array_runs() {
     std::fs::write(&chain, made.pem()).unwrap();
     std::fs::write(&file, key.serialize_pem()).unwrap();
     let words = format!("certificate replace --chain {} --key {}", chain.display(), file.display());
+    // A command that follows at once reads either certificate, and trusts what it meets.
+    for _ in 0..8 {
+        let another = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap();
+        std::fs::write(&chain, another.self_signed(&key).unwrap().pem()).unwrap();
+        json(data, &words);
+        json(data, "certificate show");
+    }
+    std::fs::write(&chain, made.pem()).unwrap();
     assert_eq!(json(data, &words)["chain"], made.pem());
     assert_eq!(json(data, "certificate show")["chain"], made.pem());
     let wrong = rcgen::KeyPair::generate().unwrap().serialize_pem();
