@@ -134,7 +134,7 @@ impl Core {
             let at = (run.page + usize::from(slot.page - run.slot.page)) * BLOCK;
             change.pages.slice(at..at + BLOCK)
         };
-        record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
+        state.apply(&record, batch, &page);
         let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
         drop(state);
         self.activity.note_change();

@@ -7,7 +7,7 @@ use crate::frame_table::{Absent, FrameTable};
 use crate::inconsistency::Inconsistencies;
 use crate::page_index::{CHUNK, PageIndex, PageInfo};
 use crate::pages::Pages;
-use crate::slots::Slots;
+use crate::slots::{SlotRuns, Slots};
 use crate::space::{Location, Tally, Usage};
 use std::collections::VecDeque;
 
@@ -60,7 +60,7 @@ pub enum Seen<'a> {
 enum Content<'a> {
     Hole(Entry),
     Lost,
-    Slots(SlotId),
+    Slots(&'a SlotRuns),
     Same(Uniform<'a>),
     Entries(&'a [Entry]),
 }
@@ -78,7 +78,7 @@ impl Content<'_> {
         match self {
             Content::Hole(entry) => *entry,
             Content::Lost => Entry::lost(),
-            Content::Slots(first) => Entry::slot(first.offset(index as usize)),
+            Content::Slots(runs) => Entry::slot(runs.get(index).expect("a slot for each block")),
             Content::Same(uniform) => Entry::slot(uniform.slot),
             Content::Entries(entries) => entries[index as usize],
         }
@@ -247,9 +247,9 @@ impl Maps {
         self.set_root(tree, from, to, Content::Hole(hole));
     }
 
-    /// Points the `count` blocks at `from` to as many slots in order. Each slot has one reference.
-    pub fn set_slots(&mut self, tree: &mut Tree, from: u64, count: u64, first: SlotId) {
-        self.set_root(tree, from, from + count, Content::Slots(first));
+    /// Points the blocks at `from` to as many slots in order. Each slot has one reference.
+    pub fn set_slots(&mut self, tree: &mut Tree, from: u64, runs: &SlotRuns) {
+        self.set_root(tree, from, from + runs.count(), Content::Slots(runs));
     }
 
     /// Points all of `from..to` to one slot, whose references are counted here: one for each entry of a leaf that names

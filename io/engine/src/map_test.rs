@@ -17,7 +17,9 @@ impl World {
         let id = SlotId { batch: self.next, page: 0 };
         self.next += 1;
         self.maps.slots.add(id, Slot { page: Bytes::from_static(b"x"), holders: 1, ..Slot::default() });
-        self.maps.set_slots(tree, block, 1, id);
+        let mut runs = SlotRuns::default();
+        runs.push(id, 1);
+        self.maps.set_slots(tree, block, &runs);
         Entry::slot(id)
     }
 

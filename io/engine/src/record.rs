@@ -101,6 +101,18 @@ impl Mutation {
 /// Mutations that take effect together.
 pub type Record = SmallVec<[Mutation; 1]>;
 
+/// The mutations in steps, each of which is applied as one. Slots for blocks that follow each other are one step: a
+/// write may be split between journal batches within a map page that it replaces whole, and that page is not read.
+pub fn steps(mutations: &[Mutation]) -> impl Iterator<Item = &[Mutation]> {
+    mutations.chunk_by(|before, after| match (before, after) {
+        (
+            Mutation::Slots { volume, block, count, .. },
+            Mutation::Slots { volume: next_volume, block: next, .. },
+        ) => volume == next_volume && block.checked_add(u64::from(*count)) == Some(*next),
+        _ => false,
+    })
+}
+
 /// An upper bound of the bytes that [`encode`] needs.
 pub fn bound(record: &[Mutation]) -> usize {
     let each = |mutation: &Mutation| match mutation {

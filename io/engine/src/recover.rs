@@ -224,7 +224,7 @@ impl Core {
                 check_slots(&state, record)?;
                 match state.probe(record) {
                     Ok(()) => {
-                        record.iter().for_each(|mutation| state.apply(mutation, batch, &page));
+                        state.apply(record, batch, &page);
                         return Ok(());
                     }
                     Err(Refusal::Need(need)) => need,
@@ -463,8 +463,9 @@ fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
     }
 }
 
-/// Fails if a record refers to a slot that is in use already, or too old.
+/// Fails if a record refers to a slot that is in use already, or too old, or twice to one.
 fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
+    let mut all = BTreeSet::new();
     for mutation in record {
         let (first, count) = match mutation {
             Mutation::Slots { count, first, .. } => (*first, *count as usize),
@@ -472,7 +473,7 @@ fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String
             _ => continue,
         };
         let mut named = (0..count).map(|n| first.offset(n));
-        if let Some(slot) = named.find(|slot| !state.maps.slots.takes(*slot)) {
+        if let Some(slot) = named.find(|slot| !state.maps.slots.takes(*slot) || !all.insert(*slot)) {
             return Err(format!("{slot} is in use already, or was trimmed"));
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::entry::{BLOCK, BlockId, SlotId};
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One page of a journal batch.
@@ -27,6 +28,36 @@ impl Slot {
     /// True if it waits to be flushed.
     pub fn is_waiting(&self) -> bool {
         self.holders > 0 && self.flushed.is_none()
+    }
+}
+
+/// Runs of consecutive slots that blocks in order get.
+#[derive(Clone, Debug, Default)]
+pub struct SlotRuns {
+    /// The first block of each run, counted from the first block of all, and its first slot.
+    runs: SmallVec<[(u64, SlotId); 2]>,
+    count: u64,
+}
+
+impl SlotRuns {
+    /// Adds a run of `count` slots.
+    pub fn push(&mut self, first: SlotId, count: u64) {
+        if count > 0 {
+            self.runs.push((self.count, first));
+            self.count += count;
+        }
+    }
+
+    /// Number of slots.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The slot of the block at `index`, if there is one.
+    pub fn get(&self, index: u64) -> Option<SlotId> {
+        let run = self.runs.partition_point(|(start, _)| *start <= index).checked_sub(1)?;
+        let (start, first) = self.runs[run];
+        (index < self.count).then(|| first.offset((index - start) as usize))
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::catalog::{Catalog, MAX_BYTES, MAX_VOLUMES, Provenance, VolumeState};
 use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
-use crate::record::Mutation;
-use crate::slots::Slot;
+use crate::record::{self, Mutation};
+use crate::slots::{Slot, SlotRuns};
 use block::{DiskId, Error, Extent};
 use bytes::Bytes;
 
@@ -110,17 +110,20 @@ impl State {
     pub fn probe(&self, mutations: &[Mutation]) -> Result<(), Refusal> {
         // A copy that follows another may look into pages that the other shared: then these must be in memory too.
         let alone = mutations.iter().filter(|mutation| matches!(mutation, Mutation::Copy { .. })).count() < 2;
-        mutations.iter().try_for_each(|mutation| self.probe_one(mutation, alone))
+        record::steps(mutations).try_for_each(|step| self.probe_step(step, alone))
     }
 
-    fn probe_one(&self, mutation: &Mutation, alone: bool) -> Result<(), Refusal> {
+    fn probe_step(&self, step: &[Mutation], alone: bool) -> Result<(), Refusal> {
         let change = |volume, block, count| -> Result<(), Refusal> {
             let tree = Self::check(self.writable(volume)?, block, count)?;
             self.maps.probe_change(tree, block, block + count)?;
             Ok(())
         };
-        match *mutation {
-            Mutation::Slots { volume, block, count, .. } => change(volume, block, u64::from(count))?,
+        match step[0] {
+            Mutation::Slots { volume, block, .. } => {
+                let counts = step.iter().filter_map(Mutation::target).map(|(_, _, count)| count);
+                change(volume, block, counts.sum())?;
+            }
             Mutation::Same { volume, block, count, .. } => change(volume, block, count)?,
             Mutation::Hole { volume, block, count, .. } => change(volume, block, count)?,
             Mutation::Copy { source, from, target, to, count } => {
@@ -185,20 +188,43 @@ impl State {
         if taken { Err(Error::Malformed("the volume exists")) } else { Ok(()) }
     }
 
-    /// Applies a mutation of batch `batch` that has been probed. `page` returns the bytes of the slots that it names.
-    pub fn apply(&mut self, mutation: &Mutation, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
-        match mutation {
-            Mutation::Slots { volume, block, count, first } => {
-                for n in 0..u64::from(*count) {
-                    let id = first.offset(n as usize);
-                    let slot =
-                        Slot { page: page(id), holders: 1, flushed: None, volume: *volume, block: block + n };
-                    self.maps.slots.add(id, slot);
-                }
-                let mut tree = self.tree(*volume);
-                self.maps.set_slots(&mut tree, *block, u64::from(*count), *first);
-                self.set_tree(*volume, tree, beyond(*first, batch));
+    /// Applies mutations of batch `batch` that have been probed, in order. `page` returns the bytes of the slots that
+    /// they name.
+    pub fn apply(&mut self, mutations: &[Mutation], batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
+        for step in record::steps(mutations) {
+            match &step[0] {
+                Mutation::Slots { volume, block, .. } => self.apply_slots(*volume, *block, step, batch, page),
+                mutation => self.apply_one(mutation, batch, page),
             }
+        }
+    }
+
+    /// Points blocks from `block` on to the slots of a step.
+    fn apply_slots(
+        &mut self,
+        volume: u32,
+        block: u64,
+        step: &[Mutation],
+        batch: u64,
+        page: &dyn Fn(SlotId) -> Bytes,
+    ) {
+        let mut runs = SlotRuns::default();
+        for mutation in step {
+            let Mutation::Slots { block, count, first, .. } = mutation else { continue };
+            for n in 0..u64::from(*count) {
+                let id = first.offset(n as usize);
+                let slot = Slot { page: page(id), holders: 1, flushed: None, volume, block: block + n };
+                self.maps.slots.add(id, slot);
+            }
+            runs.push(*first, u64::from(*count));
+        }
+        let mut tree = self.tree(volume);
+        self.maps.set_slots(&mut tree, block, &runs);
+        self.set_tree(volume, tree, runs.get(0).and_then(|first| beyond(first, batch)));
+    }
+
+    fn apply_one(&mut self, mutation: &Mutation, batch: u64, page: &dyn Fn(SlotId) -> Bytes) {
+        match mutation {
             Mutation::Same { volume, block, count, slot } => {
                 let (volume, block, count, id) = (*volume, *block, *count, *slot);
                 if count > 0 {

@@ -83,6 +83,10 @@ impl Scenario {
             pressure: None,
             ticks: false,
         };
+        if world == World::LargeWrites {
+            (scenario.drive_bytes, scenario.volume_bytes) = (256 << 20, 12 << 20);
+            (scenario.mix.write, scenario.mix.max_blocks) = (60, 3 * 512);
+        }
         // An operation fits into the journal, whatever its blocks are.
         let journal = scenario.sizes.journal_bytes.unwrap_or(0);
         scenario.sizes.journal_bytes = Some(journal.max(4 * 4096 * scenario.mix.max_blocks));
@@ -98,7 +102,7 @@ impl Scenario {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
             World::Rados => scenario.crashes += 2,
-            World::Shelf | World::Array | World::Retention | World::Cluster => {}
+            World::Shelf | World::Array | World::Retention | World::Cluster | World::LargeWrites => {}
         }
         scenario
     }
@@ -319,7 +323,10 @@ impl Run {
             None => Ok(false),
             Some(Err(cause)) => Err(format!("check: {cause}")),
             Some(Ok(findings)) if findings.is_empty() => Ok(true),
-            Some(Ok(findings)) => Err(format!("check: {}", findings.join("; "))),
+            Some(Ok(findings)) => {
+                let first = findings[..findings.len().min(10)].join("; ");
+                Err(format!("check: {} findings: {first}", findings.len()))
+            }
         }
     }
 

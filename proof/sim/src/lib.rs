@@ -93,6 +93,8 @@ pub enum World {
     Rados,
     /// Membership of several controllers over one store.
     Cluster,
+    /// The array with writes that replace whole map pages, more than one, and are split between journal batches.
+    LargeWrites,
 }
 
 /// The names of a world.
@@ -108,7 +110,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 10] = [
+const NAMES: [Names; 11] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -148,6 +150,12 @@ const NAMES: [Names; 10] = [
         "cluster",
         "cluster",
         "controllers over one store that die, sleep, are cut off and have clocks of their own",
+    ),
+    names(
+        World::LargeWrites,
+        "large-writes",
+        "large-writes",
+        "volumes under crashes, with writes that replace whole map pages",
     ),
 ];
 

@@ -1,7 +1,8 @@
 //! Map pages: one pattern over terabytes takes a few, and writes that need more than memory allows are refused.
 
-use crate::support::{Dice, MemShelf, World, data, options};
+use crate::support::{Dice, MemShelf, World, data, options, small_layout};
 use block::{Disk, Error, Extent, Op};
+use shelf::Layout;
 
 const BLOCK: u64 = 4096;
 const LEAF: u64 = 512;
@@ -72,4 +73,29 @@ fn writes_that_need_more_map_pages_than_memory_allows_are_refused_and_all_else_g
     world.settle();
     world.execute(1, write(leaves * LEAF * LEAF, &mut dice)).expect("a leaf was given back");
     world.check();
+}
+
+/// A write is split where a batch of the journal ends, also within a leaf that it replaces whole and that is not in memory.
+#[test]
+fn a_split_write_over_leaves_that_are_not_in_memory_keeps_all_counts() {
+    for leaves in 1..4 {
+        let mut dice = Dice::new(leaves);
+        let layout = Layout { journal_bytes: 32 << 20, batch_bytes: 1 << 20, ..small_layout() };
+        let few = engine::Options { page_bytes: 8192, slot_bytes: 64 << 20, ..options() };
+        let mut world = World::open_with(MemShelf::new(layout), few.clone());
+        world.create(1, 4096, 64 << 20);
+        for leaf in 0..4 {
+            world.write(1, leaf * LEAF + 7, &dice.bytes(8 * 4096));
+        }
+        world.settle();
+        let engine = world.engine.clone();
+        world.run(engine.shutdown()).expect("shut down");
+        let mut world = World::open_with(world.shelf.clone(), few);
+        let bytes = dice.bytes((leaves * LEAF * BLOCK) as usize);
+        world.write(1, LEAF, &bytes);
+        assert_eq!(world.read(1, LEAF, leaves * LEAF), bytes);
+        world.settle();
+        world.check();
+        assert!(world.engine.inconsistencies().is_empty());
+    }
 }
