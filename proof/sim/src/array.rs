@@ -1,11 +1,13 @@
 //! Worlds of the whole array: volumes on the engine on the store.
 
 mod drive_changes;
+mod drive_faults;
+mod keys;
 mod pool;
 mod pressure;
 
 use crate::bounds::{self, Bounds};
-use crate::drives::{Drives, Fault, WriteFaults};
+use crate::drives::Drives;
 use crate::executor::TaskId;
 use crate::history::{Action, ActionId, History, Known, Present};
 use crate::machine::{Machine, Outcome};
@@ -14,11 +16,11 @@ use block::workload::{Mix, Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use drive_changes::Roster;
 use engine::{Engine, Options, Rest};
+use keys::{ARRAY, KeyChange, Keys};
 use pool::Owners;
 use pressure::Pressure;
 use rados::Store;
-use raid::geometry::Geometry as Plan;
-use raid::{DriveShelf, FormatOptions, Opening, Sizes};
+use raid::{DriveShelf, FormatOptions, Sizes};
 use shelf::Shelf;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,7 +99,9 @@ impl Scenario {
                 (scenario.mix.write, scenario.mix.max_blocks, scenario.volume_bytes) = (90, 48, 24 << 20);
             }
             World::DriveChanges => (scenario.drives, scenario.spares) = (1 + scenario.drives, 2),
-            World::BitRot | World::DriveFailures => scenario.drives = scenario.drives.max(2),
+            World::BitRot | World::DriveFailures | World::Encrypted => {
+                scenario.drives = scenario.drives.max(2)
+            }
             World::LostWrites => {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
@@ -145,6 +149,8 @@ struct Incarnation {
     rados: Option<Arc<Store>>,
     /// A change of the drives that is under way.
     change: Option<drive_changes::Change>,
+    /// A change of the key that is under way.
+    key_change: Option<KeyChange>,
     /// Fewest drives that could fail without data loss since the opening.
     tolerates: usize,
     under_way: Vec<UnderWay>,
@@ -174,6 +180,7 @@ struct Run {
     /// Actions whose effect cannot be read before the next start, because drives have failed.
     unreadable: BTreeSet<ActionId>,
     roster: Roster,
+    keys: Keys,
 }
 
 /// Runs the world of this seed.
@@ -209,6 +216,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         now: 0,
         unreadable: BTreeSet::new(),
         roster: Roster::new(scenario.drives as usize, count),
+        keys: Keys::default(),
         scenario,
     };
     run.machine.reach = run.scenario.reach;
@@ -229,7 +237,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         run.machine.drives.note(run.history.open());
         run.change_roster();
         match world {
-            World::BitRot if recovered => run.corrupt()?,
+            World::BitRot | World::Encrypted if recovered => run.corrupt()?,
             World::LostWrites if run.formatted => run.inject_write_faults(),
             _ => {}
         }
@@ -270,9 +278,9 @@ impl Run {
         let handles = self.machine.drives.handles();
         let handles: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
         // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
-        let opening = Opening { salt: 1 + self.report.crashes, key: None };
+        let Some(opening) = self.opening(&handles)? else { return Ok(None) };
         let (sizes, limits, again) = (self.scenario.sizes, self.scenario.limits, opening.clone());
-        let options = FormatOptions { array: 9, sizes, opening, limits, ..FormatOptions::default() };
+        let options = FormatOptions { array: ARRAY, sizes, opening, limits, ..FormatOptions::default() };
         let format = !self.formatted;
         let open = async move {
             if format && !DriveShelf::is_formatted(&handles).await? {
@@ -299,7 +307,16 @@ impl Run {
             }));
         }
         let (shelf, rados, under_way) = (Some(shelf), None, Vec::new());
-        self.begin(Incarnation { engine, shelf, rados, change: None, tolerates, under_way, fresh: true })
+        self.begin(Incarnation {
+            engine,
+            shelf,
+            rados,
+            change: None,
+            key_change: None,
+            tolerates,
+            under_way,
+            fresh: true,
+        })
     }
 
     /// Compares everything, and starts the background.
@@ -494,6 +511,9 @@ impl Run {
 
     /// What befalls the array besides what hosts do.
     fn disturb(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
+        if self.scenario.world == World::Encrypted {
+            self.change_key(incarnation)?;
+        }
         if !self.scenario.ticks {
             return Ok(());
         }
@@ -692,47 +712,6 @@ impl Run {
         self.history.answer(id, answer);
         self.settle(incarnation)?;
         outcome
-    }
-
-    fn plan(&self) -> Result<Plan, String> {
-        let drives = vec![self.scenario.drive_bytes; self.scenario.drives as usize];
-        Plan::plan(&drives, &self.scenario.sizes).map_err(say)
-    }
-
-    /// Corrupts copies on one drive: what the shelf mirrors is on all of them after a recovery.
-    fn corrupt(&mut self) -> Result<(), String> {
-        let journal = self.plan()?.granules_at();
-        let drive = self.random.below(self.scenario.drives.min(3)) as usize;
-        self.machine.drives.corrupt(drive, 0..journal);
-        Ok(())
-    }
-
-    /// Drives begin to lose and misdirect writes, and some of their pages rot: as many drives as parity tolerates, with one
-    /// copy of the journal on another. They are the same in every incarnation: what they lost may not have been noticed yet.
-    fn inject_write_faults(&mut self) {
-        let drives = self.scenario.drives;
-        let faulty = self.first_faulty..self.first_faulty + (drives - 1).min(2);
-        for drive in faulty.map(|drive| (drive % drives) as usize) {
-            let mut often = || [0, 1, 5, 30][self.random.below(4) as usize];
-            let write_faults = WriteFaults { lost: often(), misdirected: often() };
-            self.machine.drives.note((drive, write_faults));
-            self.machine.drives.set_write_faults(drive, write_faults);
-            if self.random.chance(10) {
-                self.machine.drives.corrupt(drive, 0..self.scenario.drive_bytes);
-            }
-        }
-    }
-
-    /// A drive stops taking journal writes, or anything.
-    fn fail(&mut self) {
-        let Ok(plan) = self.plan() else { return };
-        let drive = self.random.below(self.scenario.drives) as usize;
-        let fault = match self.random.below(3) {
-            0 => Fault::Dead,
-            _ => Fault::Writes(plan.journal_at()..plan.journal_at() + plan.journal_bytes),
-        };
-        self.machine.drives.note(format!("{drive} {fault:?}"));
-        self.machine.drives.set_fault(drive, fault);
     }
 }
 

@@ -95,6 +95,8 @@ pub enum World {
     Cluster,
     /// The array with writes that replace whole map pages, more than one, and are split between journal batches.
     LargeWrites,
+    /// The array on encrypted drives, whose key is changed.
+    Encrypted,
 }
 
 /// The names of a world.
@@ -110,7 +112,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 11] = [
+const NAMES: [Names; 12] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -156,6 +158,12 @@ const NAMES: [Names; 11] = [
         "large-writes",
         "large-writes",
         "volumes under crashes, with writes that replace whole map pages",
+    ),
+    names(
+        World::Encrypted,
+        "encrypted",
+        "encrypted",
+        "volumes under crashes and rot on encrypted drives whose key is changed",
     ),
 ];
 
@@ -205,6 +213,8 @@ pub struct Report {
     pub drains: u64,
     /// Drives that failed for good, in the world `drive-changes`.
     pub drives_failed: u64,
+    /// Changes of the key that were acknowledged.
+    pub key_changes: u64,
     /// Takeovers of a home that was killed while nothing else was wrong, in the world `cluster`.
     pub takeovers: u64,
     /// The longest of them, in milliseconds: until the next home acknowledged a write.
@@ -236,6 +246,7 @@ impl Report {
         self.drives_added += other.drives_added;
         self.drains += other.drains;
         self.drives_failed += other.drives_failed;
+        self.key_changes += other.key_changes;
         self.takeovers += other.takeovers;
         self.longest_takeover_ms = self.longest_takeover_ms.max(other.longest_takeover_ms);
         self.add_refusals(other.refusals);

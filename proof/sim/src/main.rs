@@ -46,6 +46,9 @@ fn main() -> ExitCode {
                 sum.refusals, sum.drives_added, sum.drains, sum.drives_failed
             );
         }
+        if sum.key_changes > 0 {
+            println!("    {} changes of the key", sum.key_changes);
+        }
         if sum.takeovers > 0 {
             println!("    {} takeovers, the longest {} ms", sum.takeovers, sum.longest_takeover_ms);
         }

@@ -363,3 +363,10 @@ fn a_split_write_replaces_a_whole_map_page() {
         run(World::LargeWrites, seed).unwrap();
     }
 }
+
+/// Whatever step of a change of the key a power loss meets, a key that may be in use opens the drives, and no older one.
+#[test]
+fn the_key_is_changed_while_hosts_work() {
+    let changes: u64 = (300..310).map(|seed| run(World::Encrypted, seed).unwrap().key_changes).sum();
+    assert!(changes > 20, "{changes}");
+}
