@@ -12,7 +12,7 @@
 
 use crate::{ALIGN, Backing, Done, Drive, Error};
 use bytes::Bytes;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -29,7 +29,7 @@ pub use local::LocalRing;
 use request::{Request, Work};
 pub use ring::Ring;
 
-/// A file or block device, locked against other users that also lock it.
+/// A file or block device that no other array has open.
 struct Device {
     ring: Arc<Ring>,
     file: Arc<Node>,
@@ -71,7 +71,7 @@ pub fn open(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, Error> {
     open_as(ring, path, true)
 }
 
-/// Opens a drive read-only, locked nevertheless: every write ends with an error. For an [`Overlay`](crate::Overlay).
+/// Opens a drive read-only, for this process alone nevertheless: every write ends with an error. For an [`Overlay`](crate::Overlay).
 ///
 /// # Errors
 /// As [`open`].
@@ -116,8 +116,11 @@ struct Busy {
     error: Error,
 }
 
+/// Opens a block device with O_EXCL, which excludes mounts, other drivers and other arrays, and locks a file.
+///
+/// A block device is not locked by flock: udev takes a shared lock of a disk before it examines it, and would wait for as long as
+/// the array runs.
 fn take(path: &Path, is_device: bool, write: bool) -> Result<File, Busy> {
-    // On a block device, O_EXCL without O_CREAT refuses one that is mounted or held by another driver.
     let exclusive = if is_device { libc::O_EXCL } else { 0 };
     let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
     let file = match open(libc::O_DIRECT) {
@@ -128,32 +131,29 @@ fn take(path: &Path, is_device: bool, write: bool) -> Result<File, Busy> {
         other => other,
     };
     let file = file.map_err(|cause| match cause.raw_os_error() {
-        Some(libc::EBUSY) => Busy {
-            may_pass: true,
-            error: unusable(path, "is in use: mounted, or part of another array", &cause),
-        },
+        Some(libc::EBUSY) => in_use(path, "mounted, used by a driver, or open in another process"),
         _ => Busy { may_pass: false, error: unusable(path, "can't be opened", &cause) },
     })?;
-    lock(&file, path)?;
+    if !is_device {
+        lock(&file, path)?;
+    }
     Ok(file)
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), Busy> {
-    // SAFETY: flock takes an open descriptor and touches no memory of ours.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(());
-    }
-    let cause = io::Error::last_os_error();
-    Err(match cause.kind() {
-        io::ErrorKind::WouldBlock => {
-            let error = Error::Unusable(format!(
-                "{}: another process has this drive open; stop it first (fuser -v {0} names it)",
-                path.display()
-            ));
-            Busy { may_pass: true, error }
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(in_use(path, "open in another process")),
+        Err(TryLockError::Error(cause)) => {
+            Err(Busy { may_pass: false, error: unusable(path, "can't be locked", &cause) })
         }
-        _ => Busy { may_pass: false, error: unusable(path, "can't be locked", &cause) },
-    })
+    }
+}
+
+fn in_use(path: &Path, how: &str) -> Busy {
+    let text =
+        format!("{0} is in use: {how}; end that use first (fuser -v {0} names processes)", path.display());
+    Busy { may_pass: true, error: Error::Unusable(text) }
 }
 
 fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {

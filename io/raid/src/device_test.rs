@@ -104,13 +104,56 @@ fn a_drive_is_opened_once() {
     let path = folder.drive("a", MIB);
     let first = open(&ring, &path).unwrap();
     let second = open(&ring, &path).err().unwrap().to_string();
-    assert!(second.contains("another process has this drive open"), "{second}");
+    assert!(second.contains("is in use: open in another process"), "{second}");
     drop(first);
     open(&ring, &path).unwrap();
     let none = open(&ring, &folder.0.join("none")).err().unwrap().to_string();
     assert!(none.contains("can't be found"), "{none}");
     assert!(open(&ring, &folder.0).err().unwrap().to_string().contains("neither a file nor a block device"));
     assert!(create(&path, MIB).unwrap_err().to_string().contains("can't be created"));
+}
+
+/// A loop device over a file.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// `None` where the system has none to give.
+    fn over(file: &Path) -> Option<Self> {
+        match std::process::Command::new("losetup").args(["--find", "--show"]).arg(file).output() {
+            Ok(output) if output.status.success() => {
+                Some(Self(String::from_utf8(output.stdout).unwrap().trim().into()))
+            }
+            other => {
+                eprintln!("left out, for there is no loop device to be had: {other:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_block_device_is_opened_once_and_udev_may_lock_it() {
+    let (folder, ring) = (Folder::new("device"), Ring::start().unwrap());
+    let Some(device) = Loop::over(&folder.drive("a", MIB)) else { return };
+    for opens in [open, open_read_only] {
+        let opened = opens(&ring, &device.0).unwrap();
+        // What udevd does before it examines a disk.
+        File::open(&device.0).unwrap().try_lock_shared().unwrap();
+        for second in [open(&ring, &device.0), open_read_only(&ring, &device.0)] {
+            let second = second.err().unwrap().to_string();
+            assert!(
+                second.contains("is in use: mounted") && second.contains("fuser -v /dev/loop"),
+                "{second}"
+            );
+        }
+        drop(opened);
+    }
 }
 
 #[test]

@@ -24,6 +24,16 @@ mount_it() { mkdir -p /mnt/fs; mount "$DISK" /mnt/fs; }
 write() { head -c 8M /dev/urandom >"/mnt/fs/$1"; sync -f "/mnt/fs/$1"; (cd /mnt/fs && sha256sum "$1") >>/root/sums; sync; }
 intact() { echo 3 >/proc/sys/vm/drop_caches; (cd /mnt/fs && sha256sum --quiet -c /root/sums) || fail "files changed"; }
 marked() { udevadm info -q property "$1" | grep -qx "ASHLAR_DRIVE=1"; }
+# Drives are marked, and others do not take them.
+all_marked() {
+  local drive
+  for drive in /dev/disk/by-id/virtio-lab-[0-2] /dev/nvme0n1; do
+    marked "$drive" || fail "$drive: $(udevadm info -q property "$drive")"
+    multipath -c "$drive" >/dev/null 2>&1 && fail "multipath takes $drive"
+  done
+  marked /dev/vda && fail "the disk of the system is marked"
+  return 0
+}
 back() { is_active ashlard && [ "$(pid)" != "$1" ] && ashlar array status >/dev/null 2>&1; }
 
 install() {
@@ -57,6 +67,11 @@ TOML
   [ "$(ps -o user= -p "$(pid)")" = ashlar ] || fail "the user"
   printf 'a-long-password-1\n' | ashlar user password admin >/dev/null
 
+  say "udev examines drives while the array runs"
+  udevadm trigger --action=change --subsystem-match=block
+  udevadm settle --timeout=120 || fail "udev waits for the array"
+  all_marked
+
   say "drive health comes through the helper"
   until_true 120 bash -c 'ashlar -o json drive list | grep -q "\"serial\": *\"lab-1\""'
 
@@ -73,13 +88,7 @@ TOML
 rebooted() {
   say "after a reboot"
   until_true 120 is_active ashlard
-  # Not before: udev lets drives alone that the array has locked.
-  say "drives are marked, and not taken by others"
-  for drive in /dev/disk/by-id/virtio-lab-[0-2] /dev/nvme0n1; do
-    marked "$drive" || fail "$drive: $(udevadm info -q property "$drive")"
-    multipath -c "$drive" >/dev/null 2>&1 && fail "multipath takes $drive"
-  done
-  marked /dev/vda && fail "the disk of the system is marked"
+  all_marked
   attach; mount_it; intact
   write second
   another_start power_failed; touch /run/lab/cut; sleep infinity

@@ -90,7 +90,7 @@ fn a_check_finds_damage_and_writes_nothing() {
     let daemon = start(data, &[]).unwrap();
     json(data, "volume create db1 --size 10GiB");
     let (fine, said) = check(data);
-    assert!(!fine && said.contains("another process has this drive open"), "{said}");
+    assert!(!fine && said.contains("is in use: open in another process"), "{said}");
     daemon.kill();
     let written = || -> Vec<_> {
         drives(data).iter().map(|path| std::fs::metadata(path).unwrap().modified().unwrap()).collect()
