@@ -74,13 +74,18 @@ impl Tls {
         Ok(Self { certificate, config: Arc::new(config) })
     }
 
-    /// Takes another certificate for new connections.
+    /// Takes another certificate for new connections, unless it is the one in use. `publish` is called before that, if the
+    /// certificate is good, while no connection is given one: a client that meets the new certificate finds it published.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn replace(&self, chain: &str, key: &str) -> Result<(), String> {
-        let new = Arc::new(certified(chain, key)?);
-        *self.certificate.0.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = new;
+    pub fn replace(&self, chain: &str, key: &str, publish: impl FnOnce()) -> Result<(), String> {
+        let new = certified(chain, key)?;
+        let mut current = self.certificate.0.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if current.cert != new.cert {
+            publish();
+            *current = Arc::new(new);
+        }
         Ok(())
     }
 }

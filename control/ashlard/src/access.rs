@@ -223,11 +223,6 @@ impl Folder {
         }
     }
 
-    /// Reads a file; `None` if it can't be read.
-    pub fn read(&self, name: &str) -> Option<Vec<u8>> {
-        read_whole(&self.data.join(name)).ok()
-    }
-
     /// Retries failed writes. Never returns.
     pub async fn keep_trying(self: Arc<Self>) {
         let mut every = tokio::time::interval(WRITE_RETRY_INTERVAL);

@@ -90,16 +90,10 @@ fn renew(array: &Array, tls: &Tls, folder: &Folder) {
         Ok(None) => return,
         Err(error) => return tracing::error!(%error, "the new certificate can't be used"),
     };
-    // A client that reads the file before the certificates change connects after it, or the other way round.
-    let old = folder.read(FILE).unwrap_or_default();
-    folder.show(FILE, [chain.as_bytes(), &old].concat());
-    if let Err(error) = tls.replace(&chain, key.expose()) {
-        tracing::error!(error, "the new certificate can't be used");
-        folder.show(FILE, old);
-        return;
+    if let Err(error) = tls.replace(&chain, key.expose(), || folder.show(FILE, chain.clone().into_bytes())) {
+        return tracing::error!(error, "the new certificate can't be used");
     }
     array.alerts().end_report("certificate.temporary");
-    folder.show(FILE, chain.into_bytes());
 }
 
 /// Prints the first user's password once, to standard error; it is not stored. A journal would store it (sd_journal(3)):
@@ -120,3 +114,7 @@ pub fn show_password(password: &Secret) {
         tracing::error!(%error, "the first user's password could not be shown: set another one with ashlar user password");
     }
 }
+
+#[cfg(test)]
+#[path = "certificate_test.rs"]
+mod tests;

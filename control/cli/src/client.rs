@@ -1,14 +1,13 @@
 //! Access to the API of an array: where it is, sending requests, and reading responses and refusals.
 
 use crate::profile::Profiles;
-use crate::trust;
+use crate::trust::Trust;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use client::Request;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use ureq::http::{Response, StatusCode};
 
 /// Default data folder of `ashlard`.
@@ -51,8 +50,7 @@ pub struct Answer<A> {
 /// A connection to an array's API.
 pub struct Client {
     agent: ureq::Agent,
-    /// The file with the trusted certificates, if they are not those of the system.
-    certificate: Option<PathBuf>,
+    trust: Trust,
     url: String,
     token: String,
     started_by: String,
@@ -92,15 +90,17 @@ impl Client {
                  folder that ashlard was started with",
             )?;
             let certificate = location.certificate.or_else(|| variable("ASHLAR_CERTIFICATE").map(Into::into));
-            return Self::new(url, token, certificate.as_deref(), "on that machine".into());
+            let trust = certificate.map_or(Trust::System, Trust::Authorities);
+            return Self::new(url, token, trust, "on that machine".into());
         }
         let data = location.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
         let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
         let (url, token, process) = read_access(&data)?;
         let token = location.token.unwrap_or(token);
-        let certificate = location.certificate.unwrap_or_else(|| data.join("tls.pem"));
+        let shown = || Trust::Exactly(data.join("tls.pem"));
+        let trust = location.certificate.map_or_else(shown, Trust::Authorities);
         let started_by = format!("with `ashlard --data {} …`, or `systemctl start ashlard`", data.display());
-        let client = Self::new(url, token, Some(&certificate), started_by)?;
+        let client = Self::new(url, token, trust, started_by)?;
         Ok(Client { process, ..client })
     }
 
@@ -109,16 +109,15 @@ impl Client {
         self.process
     }
 
-    fn new(url: String, token: String, certificate: Option<&Path>, started_by: String) -> Result<Client> {
+    fn new(url: String, token: String, trust: Trust, started_by: String) -> Result<Client> {
         ensure!(
             !goes_in_clear(&url),
             "the token would go to {url} in clear: use https://, with --certificate FILE if the array shows its own \
              certificate (tls.pem in the folder that ashlard was started with)"
         );
-        let agent = agent(&url, certificate)?;
         Ok(Client {
-            agent,
-            certificate: certificate.map(Path::to_owned),
+            agent: trust.agent(&url)?,
+            trust,
             url: url.trim_end_matches('/').into(),
             token,
             started_by,
@@ -158,21 +157,33 @@ impl Client {
         let mut sent = self.send(&self.agent, wanted, tag)?;
         // A certificate that replaces another is in the file before it is in use, but maybe after this program read the
         // file. Nothing was sent to a server that is not trusted.
-        if sent.as_ref().is_err_and(is_untrusted) && self.certificate.is_some() {
-            sent = self.send(&agent(&self.url, self.certificate.as_deref())?, wanted, tag)?;
+        if sent.as_ref().is_err_and(is_untrusted) && self.trust.file().is_some() {
+            sent = self.send(&self.trust.agent(&self.url)?, wanted, tag)?;
         }
-        let mut response = sent.map_err(|error| {
-            anyhow!(
-                "can't reach the array at {}: {error}; is it running? Start it {}",
-                self.url,
-                self.started_by
-            )
-        })?;
+        let mut response = sent.map_err(|error| self.unreached(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
         Err(problem(response.status(), &text, &wanted.path))
+    }
+
+    fn unreached(&self, error: &ureq::Error) -> anyhow::Error {
+        let Self { url, started_by, .. } = self;
+        match (&self.trust, is_untrusted(error)) {
+            (Trust::Exactly(file), true) => anyhow!(
+                "the server at {url} does not have the certificate in {0}, and nothing was sent to it ({error}): if it is \
+                 the array of that folder, a restart of ashlard writes {0} again",
+                file.display()
+            ),
+            (_, true) => anyhow!(
+                "the certificate of the server at {url} is not trusted, and nothing was sent to it ({error}): give the \
+                 certificate of the array, or of its issuer, with --certificate FILE"
+            ),
+            (_, false) => {
+                anyhow!("can't reach the array at {url}: {error}; is it running? Start it {started_by}")
+            }
+        }
     }
 
     fn send<A>(
@@ -194,23 +205,6 @@ impl Client {
             None => agent.run(request.body(())?),
         })
     }
-}
-
-/// What sends requests to this address, and trusts the certificates in a file, or those of the system without one.
-fn agent(url: &str, certificate: Option<&Path>) -> Result<ureq::Agent> {
-    let mut config = ureq::Agent::config_builder();
-    if url.starts_with("https:") {
-        config = config.tls_config(trust::config(certificate)?);
-    }
-    let config = config
-        .http_status_as_error(false)
-        .proxy(None)
-        // The array never redirects, and the token must not be sent elsewhere.
-        .max_redirects(0)
-        .timeout_connect(Some(Duration::from_secs(5)))
-        .timeout_global(Some(Duration::from_secs(600)))
-        .build();
-    Ok(config.into())
 }
 
 /// Whether the server's certificate was refused, so that nothing was sent.
@@ -337,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(goes_in_clear(url), clear, "{url}");
         }
-        let refused = Client::new("http://10.0.0.1:8080".into(), "t".into(), None, String::new());
+        let refused = Client::new("http://10.0.0.1:8080".into(), "t".into(), Trust::System, String::new());
         assert!(refused.err().expect("a refusal").to_string().contains("https://"));
     }
 }

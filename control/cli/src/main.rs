@@ -6,6 +6,7 @@ mod ask;
 mod client;
 mod columns;
 mod command;
+mod exact;
 mod format;
 mod manual;
 mod profile;

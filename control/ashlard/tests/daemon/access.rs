@@ -1,6 +1,7 @@
 //! Users, sessions, tokens and TLS, from the view of programs and browsers.
 
 use crate::process::{json, run_with, start};
+use rcgen::{BasicConstraints, CertificateParams, IsCa};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -107,6 +108,45 @@ fn a_certificate_is_replaced_while_the_array_runs() {
     let _daemon = start(data, &["--tls-only"]).unwrap();
     assert_eq!(std::fs::read_to_string(data.join("tls.pem")).unwrap(), made.pem());
     assert_eq!(json(data, "array status")["state"], "online");
+}
+
+#[test]
+fn a_command_on_this_machine_trusts_the_certificate_of_the_array_whatever_it_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, other) = (&folder.path().join("array"), &folder.path().join("other"));
+    let daemon = start(data, &["--tls-only"]).unwrap();
+    std::fs::create_dir(other).unwrap();
+    let (chain, file) = (other.join("chain.pem"), other.join("key.pem"));
+    let words = format!("certificate replace --chain {} --key {}", chain.display(), file.display());
+    let names = |names: &[&str]| {
+        CertificateParams::new(names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).unwrap()
+    };
+    let mut authority = names(&["127.0.0.1"]);
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let mut expired = names(&["127.0.0.1"]);
+    expired.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    for (what, params) in [
+        ("an authority, as openssl req -x509 makes it", authority),
+        ("the name of the server alone", names(&["array.example.com"])),
+        ("no name", names(&[])),
+        ("expired", expired),
+    ] {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap().pem();
+        std::fs::write(&chain, &made).unwrap();
+        std::fs::write(&file, key.serialize_pem()).unwrap();
+        assert_eq!(json(data, &words)["chain"], *made, "{what}");
+        assert_eq!(json(data, "certificate show")["chain"], *made, "{what}");
+        assert_eq!(std::fs::read_to_string(data.join("tls.pem")).unwrap(), made, "{what}");
+    }
+    // Another certificate, of the same names, is another server.
+    let key = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(data.join("tls.pem"), names(&["127.0.0.1"]).self_signed(&key).unwrap().pem()).unwrap();
+    let refused = crate::process::fails(data, "array status", 1);
+    assert!(refused.contains("does not have the certificate in"), "{refused}");
+    daemon.kill();
+    let _daemon = start(data, &["--tls-only"]).unwrap();
+    assert_eq!(json(data, "array status")["state"], "online", "a start writes the certificate again");
 }
 
 #[test]
