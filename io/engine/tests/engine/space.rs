@@ -284,3 +284,40 @@ fn what_fits_in_the_journal_gets_its_room_whatever_is_in_use() {
         }
     }
 }
+
+/// Unmapping one block of a map page that many places share makes a page of its own: on a full array many of these use up
+/// their part of the reserve. The way out stays open: what makes no pages is never refused.
+#[test]
+fn unmapping_that_needs_map_pages_is_refused_when_its_reserve_is_used_up_and_the_rest_goes_on() {
+    let mut dice = Dice::new(9);
+    let mut world = World::open(MemShelf::small());
+    let leaves = 1 << 16;
+    world.create(1, 4096, leaves * 512 * 4096);
+    world.create(2, 4096, 64 << 20);
+    let pattern = Op::Fill { extent: Extent::new(0, leaves * 512), block: data(&dice.bytes(4096)) };
+    world.execute(1, pattern).expect("one block of data");
+    fill(&mut world, &mut dice, 2, &mut 0);
+    let before = world.engine.space_refusals();
+    assert!(before.capacity > 0 && before.reserve == 0, "{before:?}");
+    let some_of = |leaf: u64| {
+        Op::Unmap((leaf..leaf + 32).map(|leaf| Extent::new(leaf * 512 + leaf % 512, 1)).collect())
+    };
+    let refused = (0..leaves).step_by(32).find(|leaf| match world.execute(1, some_of(*leaf)) {
+        Ok(_) => false,
+        Err(Error::NoSpace) => true,
+        Err(error) => panic!("{error}"),
+    });
+    let refused = refused.expect("the reserve is used up");
+    assert!(refused > 100 && world.engine.space_refusals().reserve == 1, "{refused}");
+    world.settle();
+    world.check();
+    let mut world = world.crash(&mut dice);
+    world.execute(1, some_of(0)).expect("its page is there");
+    world.execute(1, Op::Unmap(vec![Extent::new(0, leaves * 512)])).expect("it gives pages back");
+    world.settle();
+    world.check();
+    world.execute(2, Op::Unmap(vec![Extent::new(0, 16 << 10)])).expect("it gives space back");
+    world.settle();
+    world.write(1, 0, &dice.bytes(64 << 10));
+    world.check();
+}
