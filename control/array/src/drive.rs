@@ -203,7 +203,7 @@ impl Transaction<'_> {
 
     pub async fn evacuate_drive(&mut self, which: &str, accept_reduced: bool) -> Result<Job> {
         let drive = self.array.drive(which)?;
-        let floor = self.drives()?.min_tolerates_after_drain();
+        let floor = self.drives()?.min_tolerates_after_evacuation();
         let warning = self.array.evacuation_warning(&drive);
         let least = match &warning {
             Some(warning) if !accept_reduced => {
@@ -240,7 +240,7 @@ impl Transaction<'_> {
                 )));
             }
         }
-        let done = self.drives()?.drain(drive.slot, least).await;
+        let done = self.drives()?.evacuate(drive.slot, least).await;
         done.map_err(|error| unusable(&format!("{called} can't be evacuated"), error))?;
         self.array.jobs.begin_relocation(JobKind::Evacuate, drive, &self.caller.user);
         self.array.drive_monitor.watch();
@@ -254,7 +254,7 @@ impl Transaction<'_> {
     pub async fn replace_drive(&mut self, which: &str, new: NewDrive) -> Result<view::Drive> {
         let old = self.array.drive(which)?;
         // A drive was added for the one that is evacuated: protection stays what it was.
-        let floor = self.drives()?.min_tolerates_after_drain();
+        let floor = self.drives()?.min_tolerates_after_evacuation();
         let slot = self.bring_drive(&new).await?;
         let path = new.path;
         self.done(
@@ -276,7 +276,7 @@ impl Transaction<'_> {
     /// Cancels an evacuation.
     pub async fn keep_drive(&mut self, slot: usize) -> Result<()> {
         let drive = self.array.drive(&slot.to_string())?;
-        let kept = self.drives()?.cancel_drain(slot).await;
+        let kept = self.drives()?.cancel_evacuation(slot).await;
         kept.map_err(|error| unusable(&format!("the evacuation of {} goes on", called(&drive)), error))?;
         let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
         self.done(

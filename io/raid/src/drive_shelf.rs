@@ -31,7 +31,7 @@ use std::sync::{Arc, Weak};
 mod append;
 mod backing;
 mod commit;
-mod drain;
+mod evacuate;
 mod gather;
 mod grow;
 mod keys;

@@ -65,23 +65,23 @@ pub trait Drives: Send + Sync {
     /// `consent` does not allow to overwrite; [`Error::Drive`](crate::Error::Drive) when it fails.
     fn add<'a>(&'a self, drive: Arc<dyn Drive>, consent: &'a Consent) -> BoxFuture<'a, Result<usize>>;
 
-    /// Drains a drive: its data moves to the others, and then it is removed from the store. It is
+    /// Evacuates a drive: its data moves to the others, and then it is removed from the store. It is
     /// [`DriveState::Evacuating`] until then.
     ///
     /// # Errors
     /// [`Error::Unusable`](crate::Error::Unusable) when there is no such member, the others lack space, or fewer than
     /// `min_tolerates` drives could fail without data loss afterwards.
-    fn drain(&self, slot: usize, min_tolerates: usize) -> BoxFuture<'_, Result>;
+    fn evacuate(&self, slot: usize, min_tolerates: usize) -> BoxFuture<'_, Result>;
 
-    /// Cancels a drain: the drive stays in the store with the data it still holds.
+    /// Cancels an evacuation: the drive stays in the store with the data it still holds.
     ///
     /// # Errors
-    /// [`Error::Unusable`](crate::Error::Unusable) when it is not being drained.
-    fn cancel_drain(&self, slot: usize) -> BoxFuture<'_, Result>;
+    /// [`Error::Unusable`](crate::Error::Unusable) when it is not being evacuated.
+    fn cancel_evacuation(&self, slot: usize) -> BoxFuture<'_, Result>;
 
-    /// The failures that must still be tolerated after a drain if it is not to reduce redundancy:
+    /// The failures that must still be tolerated after an evacuation if it is not to reduce redundancy:
     /// [`PoolStatus::failures_to_tolerate`], or less if the drives that stay can't provide that now.
-    fn min_tolerates_after_drain(&self) -> usize;
+    fn min_tolerates_after_evacuation(&self) -> usize;
 }
 
 /// The encryption key of a store. The data key never changes; it is wrapped with an external key, the
@@ -221,7 +221,7 @@ pub struct DriveStatus {
     pub bad_pages: u64,
     /// True while it persistently takes much longer than its peers; they are used in its place where possible.
     pub slow: bool,
-    /// Failures that could still be tolerated after this drive is drained; `None` if that is no fewer than now.
+    /// Failures that could still be tolerated after this drive is evacuated; `None` if that is no fewer than now.
     pub reduces_to: Option<usize>,
 }
 
@@ -236,7 +236,7 @@ pub struct PoolStatus {
     pub failures_to_tolerate: usize,
     /// Segments in use.
     pub segments: u32,
-    /// Segments with reduced redundancy: a column is missing, or on a drive that is being drained.
+    /// Segments with reduced redundancy: a column is missing, or on a drive that is being evacuated.
     pub degraded_segments: u32,
     /// Segments rebuilt elsewhere since the store was opened.
     pub rebuilt_segments: u64,

@@ -24,7 +24,7 @@
 //!
 //! In the worlds `out-of-space` and `drive-changes` hosts write data that can't be reduced until the array is nearly full
 //! and go on then. In the first, the drives may be sparse files of one file system that other files fill and leave, and the
-//! number of map pages may be bounded. In the second, blank drives are added, members are drained, and drives fail for
+//! number of map pages may be bounded. In the second, blank drives are added, members are evacuated, and drives fail for
 //! good or come back at a later opening, while the store can spare them.
 //!
 //! In the world `shelf` any drives, as many as the store reports to tolerate, fail, hang, rot anywhere, are missing
@@ -87,7 +87,7 @@ pub enum World {
     Retention,
     /// The array with drives that acknowledge writes that they lose or misdirect.
     LostWrites,
-    /// The array nearly full, with drives that are added, drained, replaced and lost.
+    /// The array nearly full, with drives that are added, evacuated, replaced and lost.
     DriveChanges,
     /// The array on objects in RADOS, with crashes, and owners that go on after another has taken over.
     Rados,
@@ -139,7 +139,7 @@ const NAMES: [Names; 12] = [
         World::DriveChanges,
         "drive-changes",
         "drive-changes",
-        "volumes under crashes on a nearly full array whose drives are added, drained, replaced and lost",
+        "volumes under crashes on a nearly full array whose drives are added, evacuated, replaced and lost",
     ),
     names(
         World::Rados,
@@ -209,8 +209,8 @@ pub struct Report {
     pub refusals: SpaceRefusals,
     /// Drives that were added to a running array.
     pub drives_added: u64,
-    /// Drains that were begun or cancelled.
-    pub drains: u64,
+    /// Evacuations that were begun or cancelled.
+    pub evacuations: u64,
     /// Drives that failed for good, in the world `drive-changes`.
     pub drives_failed: u64,
     /// Changes of the key that were acknowledged.
@@ -244,7 +244,7 @@ impl Report {
         self.crashes += other.crashes;
         self.write_faults += other.write_faults;
         self.drives_added += other.drives_added;
-        self.drains += other.drains;
+        self.evacuations += other.evacuations;
         self.drives_failed += other.drives_failed;
         self.key_changes += other.key_changes;
         self.takeovers += other.takeovers;

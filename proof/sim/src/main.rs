@@ -42,8 +42,8 @@ fn main() -> ExitCode {
         );
         if sum.refusals != SpaceRefusals::default() || sum.drives_added > 0 {
             println!(
-                "    {:?}; {} drives added, {} drains, {} drives failed",
-                sum.refusals, sum.drives_added, sum.drains, sum.drives_failed
+                "    {:?}; {} drives added, {} evacuations, {} drives failed",
+                sum.refusals, sum.drives_added, sum.evacuations, sum.drives_failed
             );
         }
         if sum.key_changes > 0 {

@@ -40,7 +40,8 @@ fn writes_are_refused_for_every_lack_of_space_and_drives_come_and_go() {
     let full = sum(World::OutOfSpace, [10, 12, 16]).refusals;
     assert!(full.log > 0 && full.capacity > 0 && full.map_pages > 0, "{full:?}");
     let changed = sum(World::DriveChanges, [0, 1, 2]);
-    let counts = [changed.drives_added, changed.drains, changed.drives_failed, changed.refusals.capacity];
+    let counts =
+        [changed.drives_added, changed.evacuations, changed.drives_failed, changed.refusals.capacity];
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 

@@ -187,11 +187,11 @@ fn a_drive_that_has_gone_is_a_loss_until_the_journal_is_trimmed() {
 }
 
 #[test]
-fn a_drive_that_is_drained_gets_no_more_of_large_batches() {
+fn a_drive_that_is_evacuated_gets_no_more_of_large_batches() {
     let mem = mem(6);
     let shelf = format(&mem);
     append(&shelf, "a", 32).unwrap();
-    now(shelf.drain(5, 2)).unwrap();
+    now(shelf.evacuate(5, 2)).unwrap();
     now(shelf.settle());
     assert!(shelf.wants_trim(), "it can't go before");
     let next = append(&shelf, "b", 32).unwrap();

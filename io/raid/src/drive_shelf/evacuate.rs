@@ -1,4 +1,4 @@
-//! Drain: the data of a drive moves to the others, and then it leaves the array.
+//! Evacuation: the data of a drive moves to the others, and then it leaves the array.
 //!
 //! Neither the space that the others need nor redundancy is given up for that without consent.
 
@@ -20,13 +20,13 @@ impl DriveShelf {
         usize::from(Profile::of(in_use_drives.count_ones() as usize).parity)
     }
 
-    /// Failures that must still be tolerated after a drain if it is not to reduce redundancy: what is specified, or less
+    /// Failures that must still be tolerated after an evacuation if it is not to reduce redundancy: what is specified, or less
     /// if the drives in use can't provide that now.
-    pub fn min_tolerates_after_drain(&self) -> usize {
+    pub fn min_tolerates_after_evacuation(&self) -> usize {
         self.failures_to_tolerate().min(Self::max_tolerates(self.in_use_drives()))
     }
 
-    /// Failures that are tolerated once the drive in this slot, and all that are draining, have left.
+    /// Failures that are tolerated once the drive in this slot, and all that are evacuating, have left.
     pub fn tolerates_without(&self, slot: usize) -> usize {
         let left = self.in_use_drives() & !(1 << slot);
         if left == 0 { 0 } else { Self::max_tolerates(left) }
@@ -75,17 +75,17 @@ impl DriveShelf {
         room >= moving + segments.reserved() + super::PLACEMENT_RESERVE_SEGMENTS
     }
 
-    /// Cancels a drain: the drive stays, with what it still holds.
+    /// Cancels an evacuation: the drive stays, with what it still holds.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when it is not being drained.
-    pub async fn cancel_drain(&self, slot: usize) -> Result {
+    /// [`Error::Unusable`] when it is not being evacuated.
+    pub async fn cancel_evacuation(&self, slot: usize) -> Result {
         self.check_running()?;
         {
             let mut membership = self.membership.lock();
             match membership.members.get_mut(slot) {
                 Some(entry) if entry.state == DriveState::Evacuating => entry.state = DriveState::Online,
-                _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being drained"))),
+                _ => return Err(Error::Unusable(format!("the drive in slot {slot} is not being evacuated"))),
             }
         }
         self.segments.lock().set_closed(slot, false);
@@ -95,13 +95,13 @@ impl DriveShelf {
         Ok(())
     }
 
-    /// Drains a drive: its data moves to the others, and then it is no member any more. Its state is
+    /// Evacuates a drive: its data moves to the others, and then it is no member any more. Its state is
     /// [`DriveState::Evacuating`] until then.
     ///
     /// # Errors
     /// [`Error::Unusable`] when there is no such member, the others lack space for its data and for rebuild, or fewer
-    /// than `least` drives could fail without data loss afterwards: see [`DriveShelf::min_tolerates_after_drain`].
-    pub async fn drain(&self, slot: usize, least: usize) -> Result {
+    /// than `least` drives could fail without data loss afterwards: see [`DriveShelf::min_tolerates_after_evacuation`].
+    pub async fn evacuate(&self, slot: usize, least: usize) -> Result {
         self.check_running()?;
         let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
         let left = self.tolerates_without(slot);
@@ -125,7 +125,7 @@ impl DriveShelf {
         };
         if !leaves {
             return Err(Error::Unusable(format!(
-                "the drive in slot {slot} is being drained already, or has failed"
+                "the drive in slot {slot} is being evacuated already, or has failed"
             )));
         }
         self.count_members();

@@ -1,5 +1,5 @@
 //! Adding drives while the shelf runs. A new drive replaces a failed one by being there: degraded segments are rebuilt
-//! onto it. How a drive leaves is in `drain`.
+//! onto it. How a drive leaves is in `evacuate`.
 
 use super::DriveShelf;
 use super::backing::allocate_fixed;

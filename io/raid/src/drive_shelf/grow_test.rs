@@ -101,15 +101,15 @@ fn a_drive_that_failed_is_replaced_by_a_new_one() {
 }
 
 #[test]
-fn a_drive_is_drained_and_can_be_removed() {
+fn a_drive_is_evacuated_and_can_be_removed() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
-    now(shelf.drain(0, 2)).unwrap();
+    now(shelf.evacuate(0, 2)).unwrap();
     now(shelf.settle());
     let status = shelf.status();
     assert!(status.drives.iter().all(|drive| drive.slot != 0), "{status:?}");
     assert_eq!((status.tolerates, status.degraded_segments), (2, 0));
-    assert!(now(shelf.drain(0, 2)).is_err());
+    assert!(now(shelf.evacuate(0, 2)).is_err());
     check(&shelf, 10);
     drop(shelf);
     assert_eq!(now(DriveShelf::contents(&*drives[0])), Ok(DriveContents::Blank));
@@ -128,21 +128,24 @@ fn an_evacuation_that_costs_protection_needs_consent_even_while_others_are_under
     };
     assert_eq!((shelf.failures_to_tolerate(), reduced(&shelf)), (2, vec![]));
     // Nothing has been placed elsewhere yet: those that leave are counted as gone.
-    now(shelf.drain(0, shelf.min_tolerates_after_drain())).unwrap();
-    now(shelf.drain(1, shelf.min_tolerates_after_drain())).unwrap();
+    now(shelf.evacuate(0, shelf.min_tolerates_after_evacuation())).unwrap();
+    now(shelf.evacuate(1, shelf.min_tolerates_after_evacuation())).unwrap();
     assert_eq!(reduced(&shelf), [(2, 1), (3, 1), (4, 1)]);
-    let refused = now(shelf.drain(2, shelf.min_tolerates_after_drain())).unwrap_err().to_string();
+    let refused = now(shelf.evacuate(2, shelf.min_tolerates_after_evacuation())).unwrap_err().to_string();
     assert!(refused.contains("1 drives could fail"), "{refused}");
     now(shelf.settle());
     assert_eq!((shelf.status().drives.len(), shelf.status().tolerates), (3, 2));
-    assert!(now(shelf.drain(2, shelf.min_tolerates_after_drain())).is_err(), "nor when they have gone");
-    now(shelf.drain(2, 0)).unwrap();
+    assert!(
+        now(shelf.evacuate(2, shelf.min_tolerates_after_evacuation())).is_err(),
+        "nor when they have gone"
+    );
+    now(shelf.evacuate(2, 0)).unwrap();
     now(shelf.settle());
     let status = shelf.status();
     assert_eq!((status.drives.len(), status.tolerates, status.failures_to_tolerate), (2, 1, 2));
     // Each step is one more.
     assert_eq!(reduced(&shelf), [(3, 0), (4, 0)]);
-    assert!(now(shelf.drain(3, shelf.min_tolerates_after_drain())).is_err());
+    assert!(now(shelf.evacuate(3, shelf.min_tolerates_after_evacuation())).is_err());
     drop(shelf);
     let shelf = open(&drives).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
@@ -151,9 +154,9 @@ fn an_evacuation_that_costs_protection_needs_consent_even_while_others_are_under
         (2, vec![(3, 0), (4, 0)]),
         "the labels have it"
     );
-    now(shelf.drain(3, 0)).unwrap();
+    now(shelf.evacuate(3, 0)).unwrap();
     now(shelf.settle());
-    assert!(now(shelf.drain(4, 0)).unwrap_err().to_string().contains("no room"), "the last one stays");
+    assert!(now(shelf.evacuate(4, 0)).unwrap_err().to_string().contains("no room"), "the last one stays");
     check(&shelf, 4);
 }
 
@@ -164,13 +167,13 @@ fn a_drive_that_failed_counts_when_another_is_to_leave() {
     let shelf = open(&drives[1..]).unwrap();
     call(|done| shelf.recover(crate::JournalPos(1), done)).unwrap();
     assert!(
-        now(shelf.drain(1, shelf.min_tolerates_after_drain())).is_err(),
+        now(shelf.evacuate(1, shelf.min_tolerates_after_evacuation())).is_err(),
         "three are there, and three are needed"
     );
     now(shelf.settle());
-    assert!(now(shelf.drain(1, shelf.min_tolerates_after_drain())).is_err());
+    assert!(now(shelf.evacuate(1, shelf.min_tolerates_after_evacuation())).is_err());
     now(shelf.add_drive(mem("new"), &Consent::default())).unwrap();
-    now(shelf.drain(1, shelf.min_tolerates_after_drain())).unwrap();
+    now(shelf.evacuate(1, shelf.min_tolerates_after_evacuation())).unwrap();
 }
 
 #[test]
@@ -197,11 +200,11 @@ fn an_evacuation_that_would_leave_less_parity_for_want_of_room_is_refused() {
     (0..count).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
     // The three others have room for it with one parity column, not with two.
-    let refused = now(shelf.drain(0, shelf.min_tolerates_after_drain())).unwrap_err().to_string();
+    let refused = now(shelf.evacuate(0, shelf.min_tolerates_after_evacuation())).unwrap_err().to_string();
     assert!(refused.contains("no room"), "{refused}");
     let kept = count / 2;
     (kept..count).for_each(|segment| shelf.discard(SegmentId(segment)));
-    now(shelf.drain(0, shelf.min_tolerates_after_drain())).unwrap();
+    now(shelf.evacuate(0, shelf.min_tolerates_after_evacuation())).unwrap();
     now(shelf.settle());
     let status = shelf.status();
     assert_eq!((status.drives.len(), status.tolerates, status.degraded_segments), (3, 2, 0), "{status:?}");
@@ -244,7 +247,7 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
     let count = shelf.layout().segments;
     (0..count).for_each(|segment| write(&shelf, segment));
     call(|done| shelf.sync(done)).unwrap();
-    assert!(now(shelf.drain(2, 2)).unwrap_err().to_string().contains("no room"));
+    assert!(now(shelf.evacuate(2, 2)).unwrap_err().to_string().contains("no room"));
     now(shelf.settle());
     check(&shelf, count);
 }
@@ -253,11 +256,11 @@ fn a_drive_whose_contents_have_no_room_elsewhere_stays() {
 fn an_evacuation_that_is_taken_back_leaves_a_drive_like_every_other() {
     let drives: Vec<_> = (0..5).map(|index| mem(&format!("mem{index}"))).collect();
     let shelf = make(&drives, 10);
-    assert!(now(shelf.cancel_drain(1)).unwrap_err().to_string().contains("not being drained"));
+    assert!(now(shelf.cancel_evacuation(1)).unwrap_err().to_string().contains("not being evacuated"));
     let before = shelf.status();
-    now(shelf.drain(1, 2)).unwrap();
+    now(shelf.evacuate(1, 2)).unwrap();
     assert!(shelf.status().degraded_segments > 0);
-    now(shelf.cancel_drain(1)).unwrap();
+    now(shelf.cancel_evacuation(1)).unwrap();
     now(shelf.settle());
     assert_eq!(shelf.status().degraded_segments, 0);
     assert_eq!(shelf.status().drives[1].used_bytes, before.drives[1].used_bytes);

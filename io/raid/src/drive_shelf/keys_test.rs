@@ -270,11 +270,11 @@ fn places(drive: &MemDrive) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_drive_that_is_drained_keeps_no_wrapped_key() {
+fn a_drive_that_is_evacuated_keeps_no_wrapped_key() {
     let mem = mem(5);
     let shelf = format(&mem);
     write(&shelf, 0, TEXT);
-    now(shelf.drain(1, 2)).unwrap();
+    now(shelf.evacuate(1, 2)).unwrap();
     now(shelf.settle());
     assert!(shelf.member(1).is_none(), "it is no member any more");
     assert!(places(&mem[1]).iter().flatten().all(|byte| *byte == 0));

@@ -280,7 +280,7 @@ impl DriveShelf {
         slots(members).filter(is_slow).collect()
     }
 
-    /// Journal copies on drives that are being drained or missing.
+    /// Journal copies on drives that are being evacuated or missing.
     pub(super) fn misplaced_copies(&self) -> Vec<usize> {
         let members = self.journal.lock().members;
         let membership = self.membership.lock();

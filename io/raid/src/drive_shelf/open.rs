@@ -370,17 +370,18 @@ impl DriveShelf {
             let known = |member: &label::Member| (member.state != DriveState::Empty).then_some(member.bytes);
             membership.members.iter().map(known).collect()
         };
-        let draining: Vec<usize> = {
+        let evacuating: Vec<usize> = {
             let membership = self.membership.lock();
-            let is_draining = |(_, member): &(usize, &label::Member)| member.state == DriveState::Evacuating;
-            membership.members.iter().enumerate().filter(is_draining).map(|(slot, _)| slot).collect()
+            let is_evacuating =
+                |(_, member): &(usize, &label::Member)| member.state == DriveState::Evacuating;
+            membership.members.iter().enumerate().filter(is_evacuating).map(|(slot, _)| slot).collect()
         };
         let present = self.present();
         let mut segments = self.segments.lock();
         let pages: Vec<Page> = newest.into_values().map(|(page, _)| page).collect();
         segments.load(&pages, &sizes);
         present.iter().for_each(|member| segments.add_space(member.slot, member.bytes));
-        draining.into_iter().for_each(|slot| segments.set_closed(slot, true));
+        evacuating.into_iter().for_each(|slot| segments.set_closed(slot, true));
         Ok(())
     }
 

@@ -47,16 +47,16 @@ impl Drives for DriveShelf {
         Box::pin(self.add_drive(drive, consent))
     }
 
-    fn drain(&self, slot: usize, min_tolerates: usize) -> BoxFuture<'_, Result> {
-        Box::pin(DriveShelf::drain(self, slot, min_tolerates))
+    fn evacuate(&self, slot: usize, min_tolerates: usize) -> BoxFuture<'_, Result> {
+        Box::pin(DriveShelf::evacuate(self, slot, min_tolerates))
     }
 
-    fn cancel_drain(&self, slot: usize) -> BoxFuture<'_, Result> {
-        Box::pin(DriveShelf::cancel_drain(self, slot))
+    fn cancel_evacuation(&self, slot: usize) -> BoxFuture<'_, Result> {
+        Box::pin(DriveShelf::cancel_evacuation(self, slot))
     }
 
-    fn min_tolerates_after_drain(&self) -> usize {
-        DriveShelf::min_tolerates_after_drain(self)
+    fn min_tolerates_after_evacuation(&self) -> usize {
+        DriveShelf::min_tolerates_after_evacuation(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rebuild and repair in the background: degraded segments first, the most degraded of them before the others.
 //!
 //! The work is derived from the segment map and the labels, so that nothing has to be remembered over a restart. A segment
-//! is degraded if a column of it is missing, or on a drive that has failed or is being drained. Its lost columns are
+//! is degraded if a column of it is missing, or on a drive that has failed or is being evacuated. Its lost columns are
 //! reconstructed onto drives that have none of it; if there is no such drive, the whole segment is written again with a
 //! profile for the drives that remain. The same is done for segments that were placed with less parity while drives or
 //! space were short. Writes to a segment wait while it is moved; reads continue from the old place.
@@ -214,7 +214,7 @@ impl DriveShelf {
         self.raise_failures_to_tolerate().await || self.remove_empty_members().await
     }
 
-    /// The slots whose drives are present and not being drained.
+    /// The slots whose drives are present and not being evacuated.
     pub(super) fn in_use_drives(&self) -> u64 {
         let present = self.present();
         let membership = self.membership.lock();
@@ -428,8 +428,8 @@ impl DriveShelf {
         taken.iter().for_each(|column| segments.give_column(old.profile, *column));
         let left = i64::from(old.profile.parity) - lost.len() as i64;
         let Some(new) = segments.place_again(segment, old) else { return Ok(None) };
-        // Columns of a draining drive move with as much parity as the remaining drives allow: the operator accepted less
-        // when the drain began.
+        // Columns of an evacuating drive move with as much parity as the remaining drives allow: the operator accepted less
+        // when the evacuation began.
         let leaves = |column: &Column| {
             let slot = usize::from(column.slot);
             in_use_drives >> slot & 1 == 0 && self.member(slot).is_some()
@@ -526,7 +526,7 @@ impl DriveShelf {
         stripe
     }
 
-    /// Removes a failed or draining member that holds nothing any more.
+    /// Removes a failed or evacuating member that holds nothing any more.
     async fn remove_empty_members(&self) -> bool {
         let held: BTreeSet<usize> = {
             let segments = self.segments.lock();

@@ -13,7 +13,7 @@ impl DriveShelf {
         let members = self.members.read().clone();
         let table = self.membership.lock().members.clone();
         let journal = self.journal.lock().members;
-        let floor = self.min_tolerates_after_drain();
+        let floor = self.min_tolerates_after_evacuation();
         let (tolerates, degraded_segments) = self.protection();
         let segments = self.segments.lock();
         let mut used = vec![0; table.len()];
@@ -123,7 +123,7 @@ impl DriveShelf {
             .unwrap_or(PARITY_COLUMNS)
     }
 
-    /// True if batches are striped over drives that are missing or being drained. Such columns are not rebuilt: the
+    /// True if batches are striped over drives that are missing or being evacuated. Such columns are not rebuilt: the
     /// next checkpoint trims the batches.
     pub(super) fn lacks_columns(&self) -> bool {
         let in_use_drives = self.in_use_drives();

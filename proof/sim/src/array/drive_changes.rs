@@ -1,4 +1,4 @@
-//! World `drive-changes`: drives are added, drained, replaced and lost while hosts write to an array that is nearly full.
+//! World `drive-changes`: drives are added, evacuated, replaced and lost while hosts write to an array that is nearly full.
 //!
 //! Drives fail no more often than the store reports to tolerate at all times since it was opened. What failed may stay
 //! away, or be back at an opening with what it had.
@@ -24,8 +24,8 @@ pub struct Roster {
 pub enum Change {
     /// A drive is added.
     Add(Outcome<shelf::Result<usize>>),
-    /// A drive begins, or stops, to be drained.
-    Drain(Outcome<shelf::Result>),
+    /// A drive begins, or stops, to be evacuated.
+    Evacuate(Outcome<shelf::Result>),
 }
 
 impl Roster {
@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Drives that were given at the opening and are no members were drained, or never became any: they are blank spares
+    /// Drives that were given at the opening and are no members were evacuated, or never became any: they are blank spares
     /// from now on.
     pub(super) fn retire_strays(&mut self, incarnation: &Incarnation) {
         if self.scenario.world != World::DriveChanges {
@@ -96,12 +96,13 @@ impl Run {
                 incarnation.change = Some(Change::Add(self.machine.start(add).1));
             }
             3..5 if state == DriveState::Online => {
-                let drain = async move { shelf.drain(slot, shelf.min_tolerates_after_drain()).await };
-                incarnation.change = Some(Change::Drain(self.machine.start(drain).1));
+                let evacuate =
+                    async move { shelf.evacuate(slot, shelf.min_tolerates_after_evacuation()).await };
+                incarnation.change = Some(Change::Evacuate(self.machine.start(evacuate).1));
             }
             5 if state == DriveState::Evacuating => {
-                let cancel = async move { shelf.cancel_drain(slot).await };
-                incarnation.change = Some(Change::Drain(self.machine.start(cancel).1));
+                let cancel = async move { shelf.cancel_evacuation(slot).await };
+                incarnation.change = Some(Change::Evacuate(self.machine.start(cancel).1));
             }
             6 if incarnation.tolerates > 0 && status.drives.len() > 1 => {
                 if let Some(drive) = status.drives[one].name.as_deref().and_then(number) {
@@ -125,12 +126,12 @@ impl Run {
                 Some(Ok(_)) => self.report.drives_added += 1,
                 Some(Err(cause)) => return Err(format!("adding a drive: {cause}")),
             },
-            Some(Change::Drain(outcome)) => match outcome.take() {
+            Some(Change::Evacuate(outcome)) => match outcome.take() {
                 None => return Ok(()),
-                Some(Ok(())) => self.report.drains += 1,
+                Some(Ok(())) => self.report.evacuations += 1,
                 // There is no room for it, or it is over already.
                 Some(Err(shelf::Error::Unusable(_))) => {}
-                Some(Err(cause)) => return Err(format!("draining a drive: {cause}")),
+                Some(Err(cause)) => return Err(format!("evacuating a drive: {cause}")),
             },
             None => {}
         }
