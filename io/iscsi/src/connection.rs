@@ -30,7 +30,7 @@ use transport::{Budget, BudgetShare};
 #[derive(Clone)]
 pub struct ConnectionConfig {
     /// The target's name, portals and access table.
-    pub directory: Arc<TargetConfig>,
+    pub target_config: Arc<TargetConfig>,
     /// Values proposed in login.
     pub offers: Offers,
     /// Bounds on the session.
@@ -209,7 +209,7 @@ impl Connection {
             }
             *window = Window::new(header.cmd_sn(), self.setup.limits.commands);
         }
-        let outcome = login.request(pdu, &self.setup.directory, &*self.setup.session_exists);
+        let outcome = login.request(pdu, &self.setup.target_config, &*self.setup.session_exists);
         let window = window.clone();
         if self.named.is_none() {
             self.named = login.named().map(str::to_owned);
@@ -277,7 +277,7 @@ impl Connection {
             negotiation: complete.negotiation,
             offers: setup.offers.clone(),
             limits: setup.limits.clone(),
-            directory: setup.directory.clone(),
+            target_config: setup.target_config.clone(),
             local: setup.local,
             device: opened.device,
             cmd_sn: header.cmd_sn(),

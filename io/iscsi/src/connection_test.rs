@@ -181,7 +181,7 @@ fn a_silent_initiator_is_pinged_and_then_given_up() {
 
 #[test]
 fn a_login_that_takes_too_long_is_given_up_however_busy_it_is() {
-    let mut lab = Lab::new(setup(directory()));
+    let mut lab = Lab::new(setup(target_config()));
     for _ in 0..5 {
         assert_eq!(lab.connection.ended(), None);
         lab.login(0x00, &[]);
@@ -277,7 +277,7 @@ fn data_with_a_wrong_digest_fail_their_command() {
 #[test]
 fn a_slow_reader_stops_its_own_input() {
     let limits = SessionLimits { commands: 64, busy_bytes: 100_000, ..SessionLimits::default() };
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.limits = limits;
     let mut lab = Lab::session_with(setup, &[]);
     let mut bytes = Vec::new();
@@ -303,7 +303,7 @@ fn a_slow_reader_stops_its_own_input() {
 
 #[test]
 fn what_other_sessions_hold_leaves_each_a_little() {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.limits.commands = 64;
     // A pool of 1 MiB.
     setup.budget = Arc::new(transport::Budget::new(((1 << 20) + 2 * SESSION_GUARANTEE.total_bytes) * 8 / 7));
@@ -328,7 +328,7 @@ fn what_other_sessions_hold_leaves_each_a_little() {
 
 #[test]
 fn a_reader_that_never_reads_is_given_up() {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.limits.busy_bytes = 1000;
     let mut lab = Lab::session_with(setup, &[]);
     let header = lab.header(EXPECTS_READ, READ, 64, 32_768);
@@ -344,7 +344,7 @@ fn a_reader_that_never_reads_is_given_up() {
 
 #[test]
 fn anything_but_a_login_first_is_no_iscsi_and_gets_no_answer() {
-    let mut lab = Lab::new(setup(directory()));
+    let mut lab = Lab::new(setup(target_config()));
     lab.deliver(b"GET / HTTP/1.1\r\nHost: an address that listens here\r\n\r\n");
     assert!(lab.connection.ended().is_some());
     assert!(lab.answers().is_empty());
@@ -360,7 +360,7 @@ fn a_login_within_a_session_ends_it() {
 
 #[test]
 fn discovery_reports_every_portal_and_accepts_no_commands() {
-    let mut lab = Lab::new(setup(directory()));
+    let mut lab = Lab::new(setup(target_config()));
     let answer =
         lab.login(0x87, &[("InitiatorName", "iqn.2026-01.test:stranger"), ("SessionType", "Discovery")]);
     assert_eq!(status(&answer), 0);
@@ -377,10 +377,10 @@ fn discovery_reports_every_portal_and_accepts_no_commands() {
 
 #[test]
 fn a_text_may_come_and_go_in_several_pdus() {
-    let setup = setup(directory());
+    let setup = setup(target_config());
     let address = "0.0.0.0:3260".parse().unwrap();
     let portals = (1..=40).map(|tag| crate::access::Portal { tag, address }).collect();
-    setup.directory.set_portals(portals);
+    setup.target_config.set_portals(portals);
     let mut lab = Lab::session_with(setup, &[("MaxRecvDataSegmentLength", "512")]);
     let header = |flags, ttt, lab: &Lab| {
         Header::new(opcode::TEXT | 0x40, flags).with_itt(3).with_ttt(ttt).put_u32(24, lab.cmd_sn)
@@ -480,7 +480,7 @@ fn mutated_pdus_never_panic() {
             random ^= random << 17;
             random
         };
-        let mut lab = if seed % 4 == 0 { Lab::new(setup(directory())) } else { Lab::session(&[]) };
+        let mut lab = if seed % 4 == 0 { Lab::new(setup(target_config())) } else { Lab::session(&[]) };
         for _ in 0..20 {
             let op = [0x00, 0x01, 0x01, 0x02, 0x03, 0x04, 0x05, 0x05, 0x06, 0x10][next() as usize % 10];
             let mut header = Header::new(op | if next() % 4 == 0 { 0x40 } else { 0 }, next() as u8)
@@ -509,7 +509,7 @@ fn mutated_pdus_never_panic() {
 
 #[test]
 fn what_is_beyond_the_room_waits_and_can_be_aborted() {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.limits = SessionLimits { commands: 64, busy_bytes: 100_000, ..SessionLimits::default() };
     let mut lab = Lab::session_with(setup, &[]);
     let mut tags = Vec::new();

@@ -1,7 +1,7 @@
 //! What initiators announce against what commands ask for: every command of a real target, with every combination of
 //! the bits R and W, of expected lengths and of immediate data. None ends GOOD without having done what it says.
 
-use crate::lab_test::{Lab, directory, setup};
+use crate::lab_test::{Lab, setup, target_config};
 use crate::pdu::{FINAL, Header, opcode};
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
@@ -71,7 +71,7 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
     exports.add_volume(Arc::new(disk));
     exports.set_mappings("i", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: false })]));
     let nexus: Nexus = target.attach(InitiatorPort::iscsi("i", [0; 6]), 1);
-    let mut lab = Lab::new(setup(directory()));
+    let mut lab = Lab::new(setup(target_config()));
     lab.device = Some(Box::new(nexus));
     let mut lab = lab.logged_in(keys);
     ask(&mut lab, &[0; 16]);

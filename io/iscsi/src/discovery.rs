@@ -45,7 +45,7 @@ pub(crate) struct Exchange {
 
 /// The context of a text request.
 pub(crate) struct TextContext<'a> {
-    pub(crate) directory: &'a TargetConfig,
+    pub(crate) target_config: &'a TargetConfig,
     /// The local address of the connection.
     pub(crate) local: SocketAddr,
     pub(crate) offers: &'a Offers,
@@ -130,7 +130,7 @@ fn answer(
 /// The response to SendTargets: the target's name, and every portal with its portal group tag.
 fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestError> {
     let mut answers = Pairs::new();
-    let name = place.directory.target_name.as_str();
+    let name = place.target_config.target_name.as_str();
     match value {
         "All" => {}
         "" if !place.discovery => {}
@@ -140,7 +140,7 @@ fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestErr
         _ => return Err(TextRequestError::SendTargets),
     }
     answers.push("TargetName", name);
-    for portal in place.directory.portals() {
+    for portal in place.target_config.portals() {
         let mut address = portal.address;
         if address.ip().is_unspecified() {
             address.set_ip(place.local.ip().to_canonical());

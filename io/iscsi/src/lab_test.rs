@@ -162,10 +162,10 @@ impl scsi::Clock for TestClock {
     }
 }
 
-pub(crate) fn setup(directory: Arc<TargetConfig>) -> ConnectionConfig {
-    directory.set_portals(vec![crate::access::Portal { tag: 3, address: "[::1]:3260".parse().unwrap() }]);
+pub(crate) fn setup(target_config: Arc<TargetConfig>) -> ConnectionConfig {
+    target_config.set_portals(vec![crate::access::Portal { tag: 3, address: "[::1]:3260".parse().unwrap() }]);
     ConnectionConfig {
-        directory,
+        target_config,
         offers: Offers::default(),
         limits: SessionLimits { commands: 8, ..SessionLimits::default() },
         budget: Arc::default(),
@@ -181,10 +181,10 @@ pub(crate) fn setup(directory: Arc<TargetConfig>) -> ConnectionConfig {
     }
 }
 
-pub(crate) fn directory() -> Arc<TargetConfig> {
-    let directory = TargetConfig::new(TARGET);
-    directory.set_access([(INITIATOR.to_owned(), Access::default())].into());
-    Arc::new(directory)
+pub(crate) fn target_config() -> Arc<TargetConfig> {
+    let target_config = TargetConfig::new(TARGET);
+    target_config.set_access([(INITIATOR.to_owned(), Access::default())].into());
+    Arc::new(target_config)
 }
 
 impl Lab {
@@ -202,7 +202,7 @@ impl Lab {
 
     /// Logged in with these operational keys.
     pub(crate) fn session(keys: &[(&str, &str)]) -> Self {
-        Self::session_with(setup(directory()), keys)
+        Self::session_with(setup(target_config()), keys)
     }
 
     pub(crate) fn session_with(setup: ConnectionConfig, keys: &[(&str, &str)]) -> Self {

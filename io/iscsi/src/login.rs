@@ -219,7 +219,7 @@ impl Login {
     pub(crate) fn request(
         &mut self,
         pdu: &Pdu,
-        directory: &TargetConfig,
+        target_config: &TargetConfig,
         exists: impl Fn(&LoginIdentity) -> Option<u16>,
     ) -> Result<LoginReply, Refusal> {
         self.requests += 1;
@@ -240,7 +240,7 @@ impl Login {
         let sent = Pairs::parse(&std::mem::take(&mut self.text))?;
         let mut answer = Pairs::new();
         if self.identity.is_none() {
-            self.identify(&sent, directory, exists, &mut answer)?;
+            self.identify(&sent, target_config, exists, &mut answer)?;
         }
         if self.stage == Stage::Security {
             self.authenticate(&sent, &mut answer)?;
@@ -290,7 +290,7 @@ impl Login {
     fn identify(
         &mut self,
         sent: &Pairs,
-        directory: &TargetConfig,
+        target_config: &TargetConfig,
         exists: impl Fn(&LoginIdentity) -> Option<u16>,
         answer: &mut Pairs,
     ) -> Result<(), Refusal> {
@@ -309,13 +309,13 @@ impl Login {
                 return refuse(LoginStatus::SessionTypeNotSupported, format!("SessionType={other:?}"));
             }
         };
-        let known = directory.admission(&name);
+        let known = target_config.admission(&name);
         let admission = known.as_ref().map_or(0, |admission| admission.number);
         let identity = LoginIdentity { initiator: name, isid, tsih, cid, discovery, admission };
         if !discovery {
             match sent.get("TargetName") {
                 None => return refuse(LoginStatus::MissingParameter, "no TargetName"),
-                Some(name) if !name.eq_ignore_ascii_case(&directory.target_name) => {
+                Some(name) if !name.eq_ignore_ascii_case(&target_config.target_name) => {
                     return Err(Refusal::new(
                         LoginStatus::NotFound,
                         RefusalCause::UnknownTarget(name.to_owned()),

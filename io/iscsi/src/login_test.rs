@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::{Access, Credentials};
 use crate::connection::ConnectionConfig;
-use crate::lab_test::{self, INITIATOR, Lab, NONCE, TARGET, TestClock, directory, setup, status, value};
+use crate::lab_test::{self, INITIATOR, Lab, NONCE, TARGET, TestClock, setup, status, target_config, value};
 use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ const THERE: (&str, &str) = ("TargetName", TARGET);
 const CHAP: (&str, &str) = ("AuthMethod", "CHAP");
 
 fn fresh() -> Lab {
-    Lab::new(setup(directory()))
+    Lab::new(setup(target_config()))
 }
 
 fn with_chap(mutual: bool) -> Lab {
-    Lab::new(setup(Arc::new(chap_directory(mutual))))
+    Lab::new(setup(Arc::new(chap_config(mutual))))
 }
 
-fn chap_directory(mutual: bool) -> TargetConfig {
-    let directory = TargetConfig::new(TARGET);
+fn chap_config(mutual: bool) -> TargetConfig {
+    let target_config = TargetConfig::new(TARGET);
     let credentials =
         |name: &str, secret: &str| Credentials { name: name.to_owned(), secret: secret.to_owned() };
     let access = Access {
         chap: Some(credentials("me", "a secret of the host")),
         mutual: mutual.then(|| credentials("array", "a secret of the array")),
     };
-    directory.set_access([(INITIATOR.to_owned(), access)].into());
-    directory
+    target_config.set_access([(INITIATOR.to_owned(), access)].into());
+    target_config
 }
 
 fn chap_response(secret: &str) -> String {
@@ -280,11 +280,11 @@ fn operators_learn_which_part_of_chap_was_wrong_and_no_secret() {
 
 #[test]
 fn who_guesses_secrets_has_to_wait_even_with_challenges_that_he_has_already() {
-    let directory = Arc::new(chap_directory(false));
+    let target_config = Arc::new(chap_config(false));
     let clock = Arc::new(TestClock::default());
     let throttle = Arc::new(LoginThrottle::new(clock.clone()));
     let at = |address: &str| LoginAttempts::new(throttle.clone(), address.parse().unwrap());
-    let here = ConnectionConfig { attempts: at("10.0.0.7"), ..setup(directory) };
+    let here = ConnectionConfig { attempts: at("10.0.0.7"), ..setup(target_config) };
     let challenged = |setup: &ConnectionConfig| {
         let mut lab = Lab::new(setup.clone());
         lab.login(0x00, &[ME, THERE, CHAP]);

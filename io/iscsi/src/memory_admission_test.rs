@@ -18,7 +18,7 @@ const FIRST_BURST: (&str, &str) = ("FirstBurstLength", "262144");
 
 /// A set-up whose budget leaves a pool of this many MiB in addition to the guarantees of some sessions.
 fn setup_with(pool_mib: u64, sessions: u64) -> ConnectionConfig {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     let bytes = (pool_mib << 20) + sessions * SESSION_GUARANTEE.total_bytes;
     setup.budget = Arc::new(Budget::new(bytes * 8 / 7 + 8));
     setup.limits.commands = 64;
@@ -263,7 +263,7 @@ fn requests_that_are_only_answered_stop_the_input_too() {
             let mut lab = match discovery {
                 false => Lab::session(&[]),
                 true => {
-                    let mut lab = Lab::new(setup(directory()));
+                    let mut lab = Lab::new(setup(target_config()));
                     lab.login(0x87, &[("InitiatorName", INITIATOR), ("SessionType", "Discovery")]);
                     lab
                 }
@@ -377,7 +377,7 @@ fn a_login_holds_no_more_than_its_guarantee() {
 
 #[test]
 fn a_session_without_room_is_refused_and_may_come_again() {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.budget = Arc::new(Budget::new(2 * SESSION_GUARANTEE.total_bytes));
     let first = Lab::session_with(setup.clone(), &[]);
     let mut second = Lab::session_with(setup.clone(), &[]);

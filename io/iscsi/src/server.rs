@@ -62,7 +62,7 @@ impl ServerConfig {
 pub struct Server {
     target: Arc<Target>,
     pub(crate) config: ServerConfig,
-    pub(crate) directory: Arc<TargetConfig>,
+    pub(crate) target_config: Arc<TargetConfig>,
     pub(crate) sessions: Arc<Sessions>,
     budget: Arc<Budget>,
     portals: Mutex<Option<Portals>>,
@@ -89,11 +89,11 @@ impl Server {
     ///
     /// `budget` is the memory of all connections: their guarantees, and a shared pool.
     pub fn new(target: Arc<Target>, config: ServerConfig, budget: Arc<Budget>) -> Arc<Self> {
-        let directory = Arc::new(TargetConfig::new(config.target_name.clone()));
+        let target_config = Arc::new(TargetConfig::new(config.target_name.clone()));
         Arc::new(Self {
             target,
             config,
-            directory,
+            target_config,
             sessions: Arc::default(),
             budget,
             portals: Mutex::default(),
@@ -105,7 +105,7 @@ impl Server {
     /// Replaces the access table. Sessions of initiators that were removed from it, or whose credentials changed,
     /// end; the others continue.
     pub fn set_access(&self, table: AccessTable) {
-        let changed = self.directory.set_access(table);
+        let changed = self.target_config.set_access(table);
         self.sessions.close("access changed", |initiator| changed.contains(initiator));
     }
 
@@ -138,7 +138,7 @@ impl Server {
         let mut portals = Portals::bind(&self.config.portals, shards, self.config.connection_limits).await?;
         let addresses = portals.addresses().to_vec();
         let listed = (1..).zip(&addresses).map(|(tag, address)| Portal { tag, address: *address });
-        self.directory.set_portals(listed.collect());
+        self.target_config.set_portals(listed.collect());
         portals.serve(self)?;
         let before = self.portals.lock().replace(portals);
         assert!(before.is_none(), "a server serves once");
@@ -156,7 +156,7 @@ impl Server {
 
     /// The addresses that it listens on, in the order of the configuration; empty before [`Server::serve`].
     pub fn portals(&self) -> Vec<SocketAddr> {
-        self.directory.portals().iter().map(|portal| portal.address).collect()
+        self.target_config.portals().iter().map(|portal| portal.address).collect()
     }
 
     /// All sessions except discovery sessions.
@@ -181,7 +181,7 @@ impl Server {
     ) -> ConnectionConfig {
         let sessions = self.sessions.clone();
         ConnectionConfig {
-            directory: self.directory.clone(),
+            target_config: self.target_config.clone(),
             offers: self.config.offers.clone(),
             limits: self.config.session.clone(),
             budget: self.budget.clone(),
@@ -209,7 +209,7 @@ impl Server {
         let registration = self.sessions.register(&identity, info, &control).await;
         let registration = registration.ok_or(LoginStatus::OutOfResources)?;
         // Access may have changed between the check in login and the registration.
-        let admission = self.directory.admission(&identity.initiator).map(|admission| admission.number);
+        let admission = self.target_config.admission(&identity.initiator).map(|admission| admission.number);
         if admission != Some(identity.admission) {
             return Err(LoginStatus::AuthorizationFailure);
         }

@@ -84,7 +84,7 @@ pub(crate) struct Session {
     pub(super) negotiation: Negotiation,
     pub(super) offers: Offers,
     pub(super) limits: SessionLimits,
-    directory: Arc<TargetConfig>,
+    target_config: Arc<TargetConfig>,
     local: SocketAddr,
     /// `None` in a discovery session.
     device: Option<Box<dyn DeviceServer>>,
@@ -123,7 +123,7 @@ pub(crate) struct Start {
     pub(crate) negotiation: Negotiation,
     pub(crate) offers: Offers,
     pub(crate) limits: SessionLimits,
-    pub(crate) directory: Arc<TargetConfig>,
+    pub(crate) target_config: Arc<TargetConfig>,
     pub(crate) local: SocketAddr,
     pub(crate) device: Option<Box<dyn DeviceServer>>,
     /// CmdSN of the login, which the first command repeats.
@@ -138,7 +138,7 @@ impl Session {
             identity: start.identity,
             negotiation: start.negotiation,
             offers: start.offers,
-            directory: start.directory,
+            target_config: start.target_config,
             local: start.local,
             device: start.device,
             window: Window::new(start.cmd_sn, start.limits.commands),
@@ -417,7 +417,7 @@ impl Session {
             return Ok(());
         }
         let context = TextContext {
-            directory: &self.directory,
+            target_config: &self.target_config,
             local: self.local,
             offers: &self.offers,
             discovery: self.identity.discovery,

@@ -162,7 +162,7 @@ fn data_in_tiny_pdus_are_gathered_too() {
 
 #[test]
 fn what_is_asked_for_at_a_time_is_bounded_but_the_oldest_command_gets_on() {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.limits = SessionLimits { commands: 8, solicited_bytes: 1024, ..SessionLimits::default() };
     let keys = [("ImmediateData", "No"), ("MaxBurstLength", "1024"), ("MaxOutstandingR2T", "4")];
     let mut lab = Lab::session_with(setup, &keys);
@@ -187,7 +187,7 @@ fn what_is_asked_for_at_a_time_is_bounded_but_the_oldest_command_gets_on() {
 
 #[test]
 fn a_command_that_announces_more_than_the_limit_gets_that_much() {
-    let mut setup = setup(directory());
+    let mut setup = setup(target_config());
     setup.offers.first_burst = 512;
     setup.limits.command_bytes = 1024;
     let mut lab = Lab::session_with(setup, &[]);

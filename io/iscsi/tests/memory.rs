@@ -69,11 +69,11 @@ struct Hostile {
 
 impl Hostile {
     fn connect(budget: &Arc<Budget>, name: &str) -> Self {
-        let directory = TargetConfig::new(TARGET);
-        directory.set_access([(name.to_owned(), Access::default())].into());
+        let target_config = TargetConfig::new(TARGET);
+        target_config.set_access([(name.to_owned(), Access::default())].into());
         let throttle = Arc::new(LoginThrottle::new(Arc::new(SystemClock::default())));
         let connection = Connection::new(ConnectionConfig {
-            directory: Arc::new(directory),
+            target_config: Arc::new(target_config),
             offers: Offers::default(),
             limits: SessionLimits::default(),
             budget: budget.clone(),
