@@ -8,7 +8,7 @@
 //!
 //! - *Sectors*: the nonce is the generation of the segment and the number of the page in it. An owner gives every
 //!   segment that it places another generation, from a counter in memory, and writes each of its stripes once, which
-//!   is asserted. A segment that an older owner began is never continued. Repair, rebuild and drain move sectors as
+//!   is asserted. A segment that an older owner began is never continued. Repair, rebuild and evacuation move sectors as
 //!   they are, and parity is computed over ciphertext.
 //! - *Journal batches*: the nonce is the address in the journal, which only grows. A place of the ring that is written
 //!   again has another address; an address that is written again after a crash is written by another owner. Recovery

@@ -52,11 +52,11 @@ impl DeviceServer for Scripted {
 }
 
 fn connection() -> Connection {
-    let directory = TargetConfig::new(TARGET);
-    directory.set_access([(INITIATOR.to_owned(), Access::default())].into());
+    let target_config = TargetConfig::new(TARGET);
+    target_config.set_access([(INITIATOR.to_owned(), Access::default())].into());
     let throttle = Arc::new(LoginThrottle::new(Arc::new(SystemClock::default())));
     Connection::new(ConnectionConfig {
-        directory: Arc::new(directory),
+        target_config: Arc::new(target_config),
         offers: Offers::default(),
         limits: SessionLimits {
             commands: 8,
