@@ -51,11 +51,14 @@ struct Profile {
     name: &'static str,
     /// Its folder below the target folder.
     folder: &'static str,
+    /// Options of cargo-deb.
+    deb: &'static [&'static str],
 }
 
-const RELEASE: Profile = Profile { name: "release", folder: "release" };
-/// The programs of the tests.
-const TEST: Profile = Profile { name: "dev", folder: "debug" };
+const RELEASE: Profile = Profile { name: "release", folder: "release", deb: &["--dbgsym"] };
+/// The programs of the tests, whose packages are used once.
+const TEST: Profile =
+    Profile { name: "dev", folder: "debug", deb: &["--no-dbgsym", "--strip", "--fast", "--quiet"] };
 
 impl Profile {
     fn programs(&self) -> PathBuf {
@@ -144,7 +147,9 @@ fn check_unit() -> Result<()> {
 
 fn deb(profile: &Profile, revision: u32, out: &Path) -> Result<PathBuf> {
     let mut make = Command::new(tool(&DEB)?);
-    make.current_dir(root()).args(["--no-build", "--dbgsym", "-p", "ashlard", "--profile", profile.name]);
+    make.current_dir(root())
+        .args(["--no-build", "-p", "ashlard", "--profile", profile.name])
+        .args(profile.deb);
     exec(make.args(["--deb-revision", &revision.to_string(), "-o"]).arg(out))?;
     let deb = out.join(format!("ashlar_{}-{revision}_amd64.deb", env!("CARGO_PKG_VERSION")));
     ensure!(deb.exists(), "cargo-deb did not make {}", deb.display());
