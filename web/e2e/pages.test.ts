@@ -25,6 +25,7 @@ const PAGES: [string, string][] = [
   ["/performance", "Performance"],
   ["/performance?of=volume:db1&against=host:web1", "Performance"],
   ["/recycle-bin", "Recycle bin"],
+  ["/controllers", "Controllers"],
   ["/drives", "Drives"],
   ["/alerts", "Alerts"],
   ["/jobs", "Jobs"],

@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaStore, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -10,6 +10,10 @@ export type State = {
   refused: SchemaRefusedLogin[];
   alerts: SchemaAlert[];
   drives: SchemaDrive[];
+  controllers: SchemaController[];
+  store: SchemaStore;
+  /** It is a standby: the problem that it answers everything with. */
+  standby?: { detail: string; home: string | undefined };
   /** The one that was set last. */
   password: string | undefined;
 };
@@ -44,7 +48,7 @@ export function random(seed: number): () => number {
   };
 }
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], password: undefined });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], store: onDrives, password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {
@@ -88,6 +92,14 @@ function drive(slot: number): SchemaDrive {
   const health = { verdict: "passed" as const, model: "FAST 3840", serial: `S${slot}`, firmware: "1.0", temperature_celsius: 34, used_percent: 3, spare_percent: 100, power_on_hours: 4000, media_errors: 0, lifetime_written_bytes: null, lifetime_read_bytes: null };
   const counts = { read_bytes: 0, written_bytes: 0, read_errors: 0, slow_reads: 0, bad_pages: 0 };
   return { slot, path: `/dev/disk/by-id/nvme-FAST_3840_S${slot}`, id: `${slot}`.repeat(32), size: 5.5 * 1024 * GIB, used: 900 * GIB, state: "online", journal: slot < 3, ...counts, slow: false, evacuation_warning: null, health };
+}
+
+/** The store of an array that is not shared. */
+const onDrives: SchemaStore = { kind: "drives", array: "5".repeat(32), owner: 1, tolerates: 2, segments: 400, total_segments: 2000, segment_size: 16 * 1024 ** 2, journal_size: 256 * 1024 ** 2, drives: 6, ceph: null };
+
+/** A controller of this number. */
+export function controller(number: number, state: SchemaController["state"]): SchemaController {
+  return { number, name: `node${number}`, version: "0.1.0", state, since: new Date(START + number * 60_000).toISOString(), api: `https://192.0.2.${number}:8443`, portals: [`192.0.2.${number}:3260`], nvme_portals: [], takeover: null };
 }
 
 /** Random hex digits. */

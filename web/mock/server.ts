@@ -16,6 +16,8 @@ export class Mock {
 
   readonly fetch = async (request: Request): Promise<Response> => {
     const url = new URL(request.url);
+    const { standby } = this.state;
+    if (standby) return problem(new Problem(503, "standby", "Standby controller", standby.detail), standby.home);
     this.asked.push(`${request.method} ${url.pathname}`);
     if (url.pathname === "/api/v1/sign-in") this.session ||= request.method === "POST";
     else if (!this.session && !request.headers.get("authorization")) return problem(new Problem(401, "unauthorized", "Not signed in", "send the array's token"));
@@ -42,8 +44,8 @@ export class Mock {
   }
 }
 
-function problem({ status, kind, title, message }: Problem): Response {
-  const body = JSON.stringify({ type: `urn:ashlar:problem:${kind}`, title, status, detail: message, kind });
+function problem({ status, kind, title, message }: Problem, home?: string): Response {
+  const body = JSON.stringify({ type: `urn:ashlar:problem:${kind}`, title, status, detail: message, kind, home });
   return new Response(body, { status, headers: { "content-type": "application/problem+json" } });
 }
 

@@ -1,8 +1,8 @@
 /** The frame of every page: navigation, name and state of the array, user menu. */
-import { ActionIcon, Alert, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { ActionIcon, Alert, Anchor, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure, useDocumentTitle, useIdle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { KeyRound, LogOut, Moon, Sun, Unplug, User } from "lucide-react";
+import { CirclePause, KeyRound, LogOut, Moon, Sun, Unplug, User } from "lucide-react";
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { alerts, array } from "./api/queries";
@@ -37,9 +37,27 @@ export function Asking() {
   const state = useSession();
   useDocumentTitle("Ashlar");
   if (state.at !== "asking" || !state.problem) return null;
+  const { problem } = state;
+  if (problem.kind === "standby") return <Standby problem={problem} />;
   return (
-    <Frame array={<StateBadge state={state.problem.kind === "silent" ? "silent" : "unreachable"} />}>
-      <ProblemAlert error={state.problem} />
+    <Frame array={<StateBadge state={problem.kind === "silent" ? "silent" : "unreachable"} />}>
+      <ProblemAlert error={problem} />
+    </Frame>
+  );
+}
+
+/** What a controller shows that does not serve the array: where it is served. The page goes on by itself when this one does. */
+function Standby({ problem: { title, detail, home } }: { problem: Refusal }) {
+  return (
+    <Frame array={<StateBadge state="standby" />}>
+      <Alert color="yellow" icon={<CirclePause size={18} />} title={title} role="status">
+        {detail.charAt(0).toUpperCase() + detail.slice(1)}.
+        {home && (
+          <Text mt="sm">
+            <Anchor href={home}>Open the interface at {home}</Anchor>
+          </Text>
+        )}
+      </Alert>
     </Frame>
   );
 }

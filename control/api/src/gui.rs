@@ -56,7 +56,7 @@ pub async fn serve(State(context): State<Context>, request: Request) -> Response
     answer(request, || context.array.accounts().secret()).await
 }
 
-async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {
+pub async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {
     let (parts, _) = request.into_parts();
     let path = parts.uri.path();
     let reads = parts.method == Method::GET || parts.method == Method::HEAD;

@@ -19,7 +19,7 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether hosts are served; 503 after the array has stopped to protect data
+/// Whether hosts are served; 503 after the array has stopped to protect data, and on a standby controller
 #[utoipa::path(get, path = "/readyz", tag = "array", security(()), responses(
     (status = 200, description = "They are", body = String, content_type = "text/plain"),
     Problems,

@@ -18,6 +18,7 @@ mod problem;
 mod server;
 mod session;
 mod sign_in;
+pub mod standby;
 mod tls;
 mod v1;
 
@@ -58,7 +59,9 @@ struct Context {
         description = "Management API of an Ashlar array. Sizes are in bytes, times in UTC (RFC 3339). Errors are \
                        application/problem+json with a machine-readable `kind`. Requests repeated with the same \
                        `Idempotency-Key` within a day are carried out once and get the same response. The response for a \
-                       single object has an `ETag`; a change with `If-Match` fails with 412 if the object has changed since.",
+                       single object has an `ETag`; a change with `If-Match` fails with 412 if the object has changed since. A \
+                       controller that is not the home answers every request with 503, the kind `standby`, and the URL of \
+                       the home.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(problem::Problem, v1::Change, v1::Topic)),

@@ -15,18 +15,24 @@ pub struct Problem {
     #[serde(rename = "type")]
     pub kind_uri: String,
     /// Title, equal for all problems of this kind.
-    pub title: String,
+    #[schema(value_type = String)]
+    pub title: &'static str,
     /// HTTP status.
     pub status: u16,
     /// What is wrong and how to correct it.
     pub detail: String,
-    /// Machine-readable kind: not_found, conflict, differs, invalid, precondition, stale, forbidden, failed, unauthorized
-    /// or too_many.
-    pub kind: String,
+    /// Machine-readable kind: not_found, conflict, differs, invalid, precondition, stale, forbidden, failed, unauthorized,
+    /// too_many or standby.
+    #[schema(value_type = String)]
+    pub kind: &'static str,
     /// Field of the request that the problem is about; for `differs` the first one in which the existing object differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub field: Option<&'static str>,
+    /// For `standby`: URL of the API of the controller that serves the array, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub home: Option<Box<str>>,
 }
 
 /// Error responses of every path.
@@ -53,9 +59,17 @@ const TABLE: &[(Kind, &str, &str, StatusCode)] = &[
 ];
 
 impl Problem {
-    fn new(kind: &str, title: &str, status: StatusCode, detail: String) -> Self {
-        let (status, title, kind) = (status.as_u16(), title.into(), kind.to_owned());
-        Self { kind_uri: format!("urn:ashlar:problem:{kind}"), title, status, detail, kind, field: None }
+    fn new(kind: &'static str, title: &'static str, status: StatusCode, detail: String) -> Self {
+        let status = status.as_u16();
+        Self {
+            kind_uri: format!("urn:ashlar:problem:{kind}"),
+            title,
+            status,
+            detail,
+            kind,
+            field: None,
+            home: None,
+        }
     }
 
     fn of(kind: Kind, status: Option<StatusCode>, detail: String) -> Self {
@@ -101,6 +115,15 @@ impl Problem {
     pub fn not_ready() -> Self {
         let detail = "the array has stopped to protect data: `ashlar array status` has the reason";
         Self::of(Kind::Failed, Some(StatusCode::SERVICE_UNAVAILABLE), detail.into())
+    }
+
+    /// A controller that does not serve the array, and the URL of the one that does.
+    pub fn standby(detail: String, home: Option<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self {
+            home: home.map(String::into_boxed_str),
+            ..Self::new("standby", "Standby controller", status, detail)
+        }
     }
 
     /// The array's own side is wrong, which is worth a line in the log.

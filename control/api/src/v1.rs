@@ -6,6 +6,7 @@ mod array;
 mod bin;
 mod bundle;
 mod connection;
+mod controller;
 mod directory;
 mod drive;
 mod event;
@@ -21,6 +22,7 @@ mod policy;
 mod schedule;
 mod sign_in;
 mod snapshot;
+mod store;
 mod stream;
 mod usage;
 mod user;
@@ -38,6 +40,8 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(array::routes())
+        .merge(controller::routes())
+        .merge(store::routes())
         .merge(drive::routes())
         .merge(job::routes())
         .merge(key::routes())

@@ -13,6 +13,7 @@ use crate::reconcile::Reconciler;
 use crate::service::accounts::Accounts;
 use crate::service::alerts::Alerts;
 use crate::service::clock::RetentionClock;
+use crate::service::controllers::ControllerMonitor;
 use crate::service::directories::Directories;
 use crate::service::drives::DriveMonitor;
 use crate::service::health::HealthMonitor;
@@ -49,6 +50,7 @@ pub struct Array {
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) space: Arc<SpaceMonitor>,
     pub(crate) metering: Arc<Metering>,
+    pub(crate) controller_monitor: Arc<ControllerMonitor>,
     pub(crate) drive_monitor: DriveMonitor,
     pub(crate) health: Arc<HealthMonitor>,
     pub(crate) scrubs: Arc<Scrubs>,
@@ -85,6 +87,8 @@ impl Array {
         let quotas = Arc::new(Quotas::new(engine.clone(), exports.clone(), bus.clone()));
         let space = Arc::new(SpaceMonitor::new(engine.clone(), bus.clone()));
         let metering = Arc::new(Metering::new(core(), &parts));
+        let controller_monitor = ControllerMonitor::new(bus.clone(), parts.controllers.clone());
+        let controller_monitor = Arc::new(controller_monitor);
         let drive_monitor = DriveMonitor::new(bus.clone(), jobs.clone(), drives());
         let health = Arc::new(HealthMonitor::new(env.clone(), pool.clone(), machine.clone()));
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
@@ -99,6 +103,7 @@ impl Array {
             space: &space,
             quotas: &quotas,
             notifier: &notifier,
+            controllers: &controller_monitor,
             scrubs: &scrubs,
             health: &health,
             metering: &metering,
@@ -122,6 +127,7 @@ impl Array {
             quotas,
             space,
             metering,
+            controller_monitor,
             drive_monitor,
             health,
             scrubs,

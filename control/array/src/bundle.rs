@@ -80,6 +80,8 @@ impl Array {
             "protection": { "tolerates": shelf.tolerates, "segments": shelf.segments, "at_risk": shelf.degraded_segments,
                 "healed": shelf.rebuilt_segments, "repaired": shelf.repaired_pages, "lost": shelf.lost_pages,
                 "strays": shelf.former_drives },
+            "store": format!("{:?}", shelf.objects),
+            "controllers": self.controllers().iter().map(|it| format!("{it:?}")).collect::<Value>(),
         })
     }
 

@@ -1,10 +1,11 @@
 //! Alert rules: conditions computed from values. Rules keep no state.
 
+use crate::membership::{Controller, ControllerState};
 use crate::service::metering::{PathUse, forecast, imbalance};
 use engine::SpaceReport;
 use history::{Condition, Severity, SpacePoint};
 use records::Scrub;
-use shelf::pool::{DriveState, DriveStatus, FileSystem, PoolStatus};
+use shelf::pool::{DriveState, DriveStatus, FileSystem, ObjectStore, PoolStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Conditions by what never changes about them.
@@ -22,6 +23,9 @@ const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severi
 
 /// Less than this part of a file system free is few.
 const FEW_FREE_DIVISOR: u64 = 10;
+
+/// Use of a pool of the store in percent, with how much it matters: the first that holds.
+const POOL_PERCENT: [(u128, Severity); 2] = [(90, Severity::Critical), (80, Severity::Warning)];
 
 const DAY: u64 = 86_400;
 /// Days left, of the certificate or of the space, with how much it matters: the first that holds.
@@ -139,8 +143,72 @@ pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
     found
 }
 
-/// File systems below drives that may run out of space.
+/// Pools that others fill, too: their use is not that of the array.
+fn of_pools(found: &mut Conditions, objects: &ObjectStore) {
+    for pool in &objects.pools {
+        let Some((stored, available)) = pool.stored.zip(pool.available) else { continue };
+        let (stored, available) = (u128::from(stored), u128::from(available));
+        let percent = stored * 100 / (stored + available).max(1);
+        let Some((limit, severity)) = POOL_PERCENT.iter().find(|(limit, _)| percent >= *limit) else {
+            continue;
+        };
+        let about = Some(About { noun: "store", name: &pool.name, key: &pool.name });
+        add(found, "store.near-full", *severity, about, &|| {
+            format!(
+                "{limit} % of the pool {:?} in Ceph is in use, by all that is stored there; when it is full, hosts are \
+                 refused writes: add OSDs, raise the quota, or delete what is not needed",
+                pool.name
+            )
+        });
+    }
+}
+
+/// Controllers that are not there, or are of different versions. A single one that was always alone is as it should be.
+pub(crate) fn of_controllers(controllers: &[Controller]) -> Conditions {
+    let mut found = Conditions::default();
+    let lost = controllers.iter().filter(|it| it.state == ControllerState::Lost);
+    for controller in lost.clone() {
+        let number = controller.number.to_string();
+        let about = Some(About { noun: "controller", name: &number, key: &number });
+        add(&mut found, "controller.lost", Severity::Warning, about, &|| {
+            format!(
+                "controller {number} ({}) is lost: see to its machine, its network and its access to the store, and start \
+                 ashlard there again",
+                controller.name
+            )
+        });
+    }
+    let active: Vec<_> = controllers.iter().filter(|it| it.state.takes_part()).collect();
+    if let ([last], true) = (&*active, controllers.len() > 1) {
+        // An operator who stops the others knows it; a loss may come at any time.
+        let severity = if lost.count() > 0 { Severity::Critical } else { Severity::Warning };
+        add(&mut found, "controller.alone", severity, None, &|| {
+            format!(
+                "only controller {} ({}) is left: if it fails, hosts lose their volumes until one is started; start \
+                 another controller",
+                last.number, last.name
+            )
+        });
+    }
+    let versions: BTreeSet<&str> = active.iter().map(|it| it.version.as_str()).collect();
+    if versions.len() > 1 {
+        add(&mut found, "controller.versions", Severity::Warning, None, &|| {
+            let versions: Vec<_> =
+                active.iter().map(|it| format!("{} has {}", it.number, it.version)).collect();
+            format!(
+                "the controllers run different versions ({}): update the older ones, one after the other",
+                versions.join(", ")
+            )
+        });
+    }
+    found
+}
+
+/// Pools, and file systems below drives, that may run out of space.
 fn space_below(found: &mut Conditions, status: &PoolStatus) {
+    if let Some(objects) = &status.objects {
+        of_pools(found, objects);
+    }
     if status.starved {
         add(found, "drive.no-space", Severity::Critical, None, &|| {
             "the file system under the drives has no space: hosts can't write anything new until it has; make room on it"

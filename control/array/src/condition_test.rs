@@ -1,6 +1,6 @@
 use super::*;
 use history::{Cell, Latencies, Sample};
-use shelf::pool::DriveStatus;
+use shelf::pool::{DriveStatus, ObjectPool};
 
 fn kinds(found: &Conditions) -> Vec<(&str, Severity)> {
     found.values().map(|it| (it.kind.as_str(), it.severity)).collect()
@@ -190,4 +190,29 @@ fn a_map_close_to_its_limit_is_an_alert() {
     assert_eq!(severity(800), Some(Severity::Warning));
     assert_eq!(severity(1000), Some(Severity::Critical));
     assert!(of_map(&SpaceReport::default()).is_empty());
+}
+
+#[test]
+fn a_pool_that_is_nearly_full_is_found_whoever_fills_it() {
+    let pool = |stored, available| ObjectPool {
+        name: "rbd".into(),
+        stored: Some(stored),
+        available: Some(available),
+        ..ObjectPool::default()
+    };
+    let found = |pool: ObjectPool| {
+        let objects = ObjectStore { pools: vec![pool], ..ObjectStore::default() };
+        let status = PoolStatus {
+            tolerates: 2,
+            failures_to_tolerate: 2,
+            objects: Some(objects),
+            ..PoolStatus::default()
+        };
+        of_drives(&status)
+    };
+    assert!(found(pool(79, 21)).is_empty());
+    assert!(found(pool(0, 0)).is_empty() && found(ObjectPool::default()).is_empty());
+    assert_eq!(kinds(&found(pool(80, 20))), [("store.near-full", Severity::Warning)]);
+    assert_eq!(kinds(&found(pool(90, 10))), [("store.near-full", Severity::Critical)]);
+    assert_eq!(kinds(&found(pool(u64::MAX, 0))), [("store.near-full", Severity::Critical)]);
 }

@@ -18,6 +18,7 @@ mod check;
 mod condition;
 mod configuration;
 mod connection;
+mod controller;
 mod delivery_queue;
 mod directory;
 mod drive;
@@ -30,6 +31,7 @@ mod job;
 mod key;
 mod login;
 mod machine;
+mod membership;
 mod notification;
 mod overwrite;
 mod parts;
@@ -47,6 +49,7 @@ mod sealing;
 mod service;
 mod settings;
 mod snapshot;
+mod store;
 mod tick;
 mod time;
 mod transaction;
@@ -68,6 +71,7 @@ pub use bus::Update;
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
 pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName, ShowConnection};
+pub use controller::{ListControllers, ShowController};
 pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
@@ -94,6 +98,7 @@ pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, RotateKey, ShowKey};
 pub use login::ListRefusedLogins;
 pub use machine::{FoundDrive, Machine, NewKey};
+pub use membership::{Controller, ControllerState, Controllers, Phases, Takeover, TakeoverCause};
 pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
     NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,
@@ -128,11 +133,14 @@ pub use service::notifier::Notifier;
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
-pub use shelf::pool::{DriveState, DriveStatus, KEY_BYTES, KeySource, PoolStatus, WrappedKey};
+pub use shelf::pool::{
+    DriveState, DriveStatus, KEY_BYTES, KeySource, ObjectPool, ObjectStore, PoolStatus, WrappedKey,
+};
 pub use snapshot::{
     ChangeSnapshot, CompareSnapshots, CreateSnapshotSet, CreateSnapshots, DeleteSnapshot, ListSnapshots,
     MAX_EXTENTS, ShowSnapshot, SnapshotChange, SnapshotSource,
 };
+pub use store::{ShowStore, Store};
 pub use time::ConfirmTime;
 pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
 pub use verb::{Effect, Verb};
@@ -149,6 +157,8 @@ pub use volume::{
 pub const VERBS: &[&[Verb]] = &[
     settings::VERBS,
     time::VERBS,
+    controller::VERBS,
+    store::VERBS,
     drive::VERBS,
     scrub::VERBS,
     key::VERBS,

@@ -1,6 +1,7 @@
 //! The parts that the array directs: engine, store, exports, front ends, history.
 
 use crate::machine::Machine;
+use crate::membership::Controllers;
 use crate::sealing::SealingKey;
 use engine::Engine;
 use history::Store;
@@ -16,6 +17,8 @@ pub struct Parts {
     pub pool: Arc<dyn Pool>,
     /// The machine that it runs on.
     pub machine: Arc<dyn Machine>,
+    /// The controllers that share the array.
+    pub controllers: Arc<dyn Controllers>,
     /// The exported volumes: mappings, limits, statistics.
     pub exports: Arc<export::Exports>,
     /// The SCSI front end of the exported volumes.

@@ -4,6 +4,7 @@
 pub(crate) mod accounts;
 pub(crate) mod alerts;
 pub(crate) mod clock;
+pub(crate) mod controllers;
 pub(crate) mod directories;
 pub(crate) mod drives;
 pub(crate) mod health;

@@ -10,6 +10,7 @@ impl Array {
         self.quotas.check(&self.config(), true);
         self.space.watch();
         self.logins.watch(&self.config());
+        self.controller_monitor.watch();
         self.alerts.watch();
         self.drive_monitor.watch();
         self.parts.target.expire_tokens();

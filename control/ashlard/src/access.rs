@@ -180,6 +180,20 @@ pub fn token(data: &Path) -> Result<String> {
     }
 }
 
+fn access_text(url: &str, token: &str) -> Vec<u8> {
+    let access = serde_json::json!({ "url": url, "token": token, "pid": std::process::id() });
+    format!("{access:#}\n").into_bytes()
+}
+
+/// Writes `api.json` for a controller that does not serve the array.
+pub fn show_standby(data: &Path, url: &str) -> Result<()> {
+    let text = access_text(url, &token(data)?);
+    if let Err(error) = write_whole(&data.join(ACCESS), &text) {
+        tracing::warn!(%error, file = ACCESS, "programs on this machine may not find the API");
+    }
+    Ok(())
+}
+
 /// Files that the array publishes in its folder. A failed write raises an alert and is retried.
 pub struct Folder {
     data: PathBuf,
@@ -195,8 +209,7 @@ impl Folder {
 
     /// Writes `api.json`.
     pub fn show_access(&self, url: &str, token: &str) {
-        let access = serde_json::json!({ "url": url, "token": token, "pid": std::process::id() });
-        self.show(ACCESS, format!("{access:#}\n").into_bytes());
+        self.show(ACCESS, access_text(url, token));
     }
 
     /// Writes a file now, or as soon as that is possible.

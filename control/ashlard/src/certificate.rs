@@ -1,8 +1,9 @@
 //! The TLS certificate of the API: created at the first start, reloaded when an operator replaces it, and published in the
 //! data folder so that a local `ashlar` can trust it.
 
-use crate::access::Folder;
+use crate::access::{Folder, read_whole, write_whole};
 use crate::args::Args;
+use crate::board;
 use anyhow::{Context, Result, anyhow};
 use api::Tls;
 use array::{Array, Caller, FIRST_USER, ReplaceCertificate, Secret, Severity, Update};
@@ -13,6 +14,9 @@ use tokio::sync::broadcast::error::RecvError;
 
 /// The certificate chain in the data folder, for clients, so that they trust it.
 const FILE: &str = "tls.pem";
+/// The certificate of a standby and its key in the data folder.
+const STANDBY_FILE: &str = "standby.pem";
+const CERTIFICATE_END: &str = "-----END CERTIFICATE-----";
 
 /// TLS with the array's certificate; a self-signed one is created if there is none. If the stored one can't be used, a
 /// temporary one is used, and the stored one is kept.
@@ -52,11 +56,40 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
     Tls::new(&chain, key.expose()).map_err(|wrong| anyhow!(wrong))
 }
 
+/// TLS of a controller that does not serve the array, whose certificate only the home can read: a self-signed one that is
+/// kept in the data folder. Programs on this machine trust it besides the one that the array had here.
+///
+/// # Errors
+/// If no certificate can be created.
+pub fn of_standby(args: &Args) -> Result<Tls> {
+    let path = args.data().join(STANDBY_FILE);
+    let kept = read_whole(&path).ok().and_then(|text| String::from_utf8(text).ok());
+    let known = kept.and_then(|both| Some((Tls::new(&both, &both).ok()?, both)));
+    let (tls, both) = match known {
+        Some(known) => known,
+        None => {
+            let (chain, key) = self_signed(args)?;
+            let both = format!("{chain}{}", key.expose());
+            if let Err(error) = write_whole(&path, both.as_bytes()) {
+                tracing::warn!(%error, file = %path.display(), "the next start shows another certificate");
+            }
+            (Tls::new(&both, &both).map_err(|wrong| anyhow!(wrong))?, both)
+        }
+    };
+    let trusted = args.data().join(FILE);
+    let chain = both.split_inclusive(CERTIFICATE_END).next().unwrap_or_default();
+    let before = read_whole(&trusted).ok().and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+    if !before.contains(chain)
+        && let Err(error) = write_whole(&trusted, format!("{chain}\n{before}").as_bytes())
+    {
+        tracing::warn!(%error, file = %trusted.display(), "programs on this machine may not trust the API");
+    }
+    Ok(tls)
+}
+
 fn self_signed(args: &Args) -> Result<(String, Secret)> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".into(), "::1".into()];
-    if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
-        names.push(host.trim().to_owned());
-    }
+    names.push(board::host_name());
     if !args.api.ip().is_unspecified() {
         names.push(args.api.ip().to_string());
     }

@@ -3,24 +3,22 @@
 //!
 //! The membership runs on a thread of its own, so that nothing else delays its beats. It uses its own client of Ceph.
 
+use crate::board::{self, Board, DOMAIN, Home};
 use crate::random;
 use crate::threads::Watched;
 use anyhow::{Context, Result, anyhow, bail};
-use cluster::{Config, Event, Identity, Lease, Member, Out, Timing};
+use cluster::{Config, Event, Identity, Lease, Member, Out, Service, Timing};
 use rados::objects::Objects;
 use rustix::time::{ClockId, clock_gettime};
 use shelf::arbiter::{Arbiter, MemberId};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use transport::Permit;
-
-/// The domain of the array.
-const DOMAIN: u16 = 0;
 
 /// How long a stop waits until the others know of it. They notice later by themselves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,8 +31,8 @@ const EXPELLED: i32 = 75;
 enum State {
     /// Another controller is the home, or nobody yet.
     Standby,
-    /// This one is, with this epoch.
-    Home(u64),
+    /// This one is.
+    Home(Home),
     /// It has left.
     Left,
     /// It could not take part.
@@ -59,15 +57,21 @@ fn now() -> u64 {
 
 impl Controller {
     /// Begins to take part in the cluster of an array that exists.
-    pub async fn start(objects: Arc<dyn Objects>, array: u128, (id, name): (u16, String)) -> Result<Self> {
+    pub async fn start(
+        objects: Arc<dyn Objects>,
+        array: u128,
+        (id, service): (u16, Service),
+        board: Arc<Board>,
+    ) -> Result<Self> {
         let owner =
             rados::owner_epoch(&*objects, DOMAIN).await.context("the owner of the array is not known")?;
         let arbiter = rados::Arbiter::new(objects).await.context("the cluster's objects can't be made")?;
         let identity = Identity {
             id: MemberId(id),
-            name,
+            name: board::host_name(),
             instance: u64::from_le_bytes(random()?),
             address: String::new(),
+            service,
             release: crate::VERSION.into(),
         };
         let first_version = Some(owner + 1);
@@ -85,7 +89,7 @@ impl Controller {
         let runtime = crate::threads::management()?;
         let handle = runtime.handle().clone();
         let thread = crate::threads::named("cluster", move || {
-            runtime.block_on(drive(member, arbiter, asked_to_leave, announce));
+            runtime.block_on(drive(member, arbiter, asked_to_leave, (announce, board)));
         })?;
         Ok(Self { lease, state, leave, thread, handle })
     }
@@ -101,13 +105,13 @@ impl Controller {
         Permit::new(move || lease.holds(now()))
     }
 
-    /// Waits until this controller is the home of the array; returns the epoch with which it is to open it.
-    pub async fn home(&self) -> Result<u64> {
+    /// Waits until this controller is the home of the array.
+    pub async fn home(&self) -> Result<Home> {
         let mut state = self.state.clone();
         loop {
             match &*state.borrow_and_update() {
                 State::Standby => {}
-                State::Home(epoch) => return Ok(*epoch),
+                State::Home(home) => return Ok(*home),
                 State::Left => bail!("this controller has left the cluster"),
                 State::Failed(why) => bail!("{why}"),
             }
@@ -134,10 +138,11 @@ async fn drive(
     mut member: Member,
     arbiter: Arc<dyn Arbiter>,
     mut asked_to_leave: UnboundedReceiver<()>,
-    state: watch::Sender<State>,
+    (state, board): (watch::Sender<State>, Arc<Board>),
 ) {
     let (replies, mut arrived) = unbounded_channel();
     loop {
+        member.set_time(board::time());
         for (id, request) in member.poll(now()) {
             let (reply, replies) = (request.perform(&*arbiter), replies.clone());
             tokio::spawn(async move { _ = replies.send((id, reply.await)) });
@@ -145,10 +150,13 @@ async fn drive(
         for event in member.events() {
             match event {
                 Event::Joined => tracing::info!(controller = member.id().0, "this controller takes part"),
-                Event::Changed(map) => tracing::info!(version = map.version, "the cluster's map has changed"),
-                Event::Serve { domain: DOMAIN, epoch } => {
-                    tracing::info!(epoch, "this controller is the home of the array");
-                    _ = state.send_replace(State::Home(epoch));
+                Event::Changed(map) => {
+                    tracing::info!(version = map.version, "the cluster's map has changed");
+                    board.follow(&map);
+                }
+                Event::Serve { domain: DOMAIN, epoch, succession } => {
+                    tracing::info!(epoch, ?succession, "this controller is the home of the array");
+                    _ = state.send_replace(State::Home(Home { epoch, succession, since: Instant::now() }));
                 }
                 Event::Serve { domain, .. } => {
                     tracing::warn!(domain, "a domain that this release does not know")

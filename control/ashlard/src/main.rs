@@ -8,6 +8,7 @@
 mod access;
 mod args;
 mod backing;
+mod board;
 mod ceph;
 mod certificate;
 mod check;
@@ -27,6 +28,7 @@ mod probe;
 mod reduction;
 mod service;
 mod smart;
+mod standby;
 mod stopped;
 mod threads;
 mod web;
@@ -35,6 +37,8 @@ use access::Folder;
 use anyhow::{Context, Result};
 use args::{Args, Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
+use board::{Board, Home};
+use cluster::Service;
 use controller::Controller;
 use engine::Engine;
 use fatal::Supervised;
@@ -49,7 +53,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::signal::unix::{SignalKind, signal};
 use transport::Permit;
 
@@ -153,11 +157,20 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         "--controller is for an array in Ceph that several controllers share: say where it is with --rados POOL"
     );
     let (objects, array) = ceph::shared(args).await?;
-    let controller = Controller::start(objects, array, (id, args.name.clone())).await?;
-    let standby = service::standing_by(controller.watched())?;
+    let listener = standby::listen(args)?;
+    let board = Board::shared(id);
+    let texts = |portals: &[SocketAddr]| portals.iter().map(ToString::to_string).collect();
+    let api = standby::url(args, listener.local_addr()?, &board::host_name());
+    let addresses = Service { api, iscsi: texts(&args.iscsi), nvme: texts(&args.nvme) };
+    let controller = Controller::start(objects, array, (id, addresses), board.clone()).await?;
+    let watchdog = service::standing_by(controller.watched())?;
+    let answers = standby::Answers::start(args, listener.try_clone()?, board.clone())?;
     let outcome = tokio::select! {
         home = controller.home() => match home {
-            Ok(epoch) => serve(args, log, Some((&controller, epoch, standby)), stop.as_mut()).await,
+            Ok(home) => {
+                let member = Membership { controller: &controller, home, watchdog, answers, listener, board };
+                serve(args, log, Some(member), stop.as_mut()).await
+            }
             Err(error) => Err(error),
         },
         signal = &mut stop => {
@@ -170,35 +183,49 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     outcome
 }
 
+/// What the home of a cluster has of its time as a standby.
+struct Membership<'a> {
+    controller: &'a Controller,
+    home: Home,
+    watchdog: service::Watchdog,
+    answers: standby::Answers,
+    /// The socket of the API.
+    listener: TcpListener,
+    board: Arc<Board>,
+}
+
 /// Serves the array until it is stopped. The home of a cluster has an epoch, and answers hosts while its lease holds.
 async fn serve(
     args: &Args,
     log: Log,
-    home: Option<(&Controller, u64, service::Watchdog)>,
+    member: Option<Membership<'_>>,
     stop: impl Future<Output = &'static str>,
 ) -> Result<()> {
-    let epoch = home.as_ref().map(|(_, epoch, _)| *epoch);
-    let permit = home.as_ref().map_or_else(Permit::default, |(controller, ..)| controller.permit());
+    let permit = member.as_ref().map_or_else(Permit::default, |member| member.controller.permit());
+    let board = member.as_ref().map_or_else(Board::single, |member| member.board.clone());
     let ring = Ring::start()?;
+    let epoch = member.as_ref().map(|member| member.home.epoch);
     let (shelf, given) = open_store(&ring, args, epoch).await?;
+    let opened = Instant::now();
     let layout = shelf.layout();
     let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
     let options = args.engine_options(random()?, capacity);
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
+    let recovered = Instant::now();
     let background = threads::background(engine.clone())?;
     let keeper = threads::start_store(shelf.clone())?;
     let shards = threads::Shards::start(args.threads())?;
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
-    let array = assemble(args, (&shelf, &engine), machine, (log, permit)).await?;
+    let array = assemble(args, (&shelf, &engine), (machine, board.clone()), (log, permit)).await?;
     let portals = array.server.serve(shards.handles()).await;
     let portals = portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
-    let listener = TcpListener::bind(args.api).and_then(|it| it.set_nonblocking(true).map(|()| it));
-    let listener = listener.with_context(|| format!("can't listen on {}", args.api))?;
-    let scheme = if args.plain_http() { "http" } else { "https" };
-    let url = format!("{scheme}://{}", listener.local_addr()?);
+    let listener =
+        member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
+    let (url, reachable) = api_urls(args, listener.local_addr()?);
+    board.set_api(&reachable);
     let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
     let tls = certificate::prepare(&array.array, args, &folder).await?;
     match array.array.first_user().await {
@@ -210,8 +237,11 @@ async fn serve(
     let (token, plain) = (api::Token::new(&token), args.plain_http());
     let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
     announce(&array.identity, &portals, &nvme_portals, &url);
-    // The watchdog of the standby ends here: now more threads are watched.
-    let cluster = home.map(|(controller, ..)| controller.watched());
+    if let Some(member) = &member {
+        board.note_service(&member.home, [opened, recovered]);
+    }
+    // What the standby had ends here: now more threads are watched, and the array answers itself.
+    let cluster = member.map(Membership::end);
     let watched = shards.watched().chain([background.watched(), keeper.watched()]).chain(cluster);
     let watchdog = service::ready(watched.collect())?;
 
@@ -240,6 +270,21 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+impl Membership<'_> {
+    /// Ends what only a standby has. Returns the thread of the membership, which goes on.
+    fn end(self) -> threads::Watched {
+        self.answers.stop();
+        drop(self.watchdog);
+        self.controller.watched()
+    }
+}
+
+/// URL of the API as it is bound, and as other machines reach it.
+fn api_urls(args: &Args, address: SocketAddr) -> (String, String) {
+    let scheme = if args.plain_http() { "http" } else { "https" };
+    (format!("{scheme}://{address}"), standby::url(args, address, &board::host_name()))
 }
 
 fn refuse_removed_options(args: &Args) -> Result<()> {
@@ -292,7 +337,7 @@ struct Assembled {
 async fn assemble(
     args: &Args,
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
-    machine: Arc<Machine>,
+    (machine, controllers): (Arc<Machine>, Arc<Board>),
     (log, permit): (Log, Permit),
 ) -> Result<Assembled> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -340,8 +385,18 @@ async fn assemble(
     };
     let (history, sealing) = (Arc::new(history), Arc::new(sealing_key));
     let (engine, pool) = (engine.clone(), shelf.clone());
-    let parts =
-        Parts { engine, pool, machine, exports, target, server: server.clone(), subsystem, history, sealing };
+    let parts = Parts {
+        engine,
+        pool,
+        machine,
+        controllers,
+        exports,
+        target,
+        server: server.clone(),
+        subsystem,
+        history,
+        sealing,
+    };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
     Ok(Assembled { identity, server, nvme, nvme_limits, array, api_connections: connections.api })
 }

@@ -19,6 +19,19 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Controllers",
+        &[
+            "number",
+            "Machine={name}",
+            "state",
+            "since",
+            "version",
+            "API={api}",
+            "portals",
+            "Took over=[from {takeover.from} in {takeover.total_ms}]",
+        ],
+    ),
+    (
         "Directories",
         &["name", "Kind={settings.kind}", "Server={settings.server}{settings.issuer}", "grants", "enabled"],
     ),
@@ -110,6 +123,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("Connection", "{volume} →[ {host}][ group {host_group}] (LUN {lun})"),
     ("Grant", "{group}={role}"),
     ("Portal", "{address} port {port} (group {group_tag})"),
+    ("StorePool", "{name}: {stored} stored, {available} available"),
     ("RefusedLogin", "{last}: {reason}"),
     ("Rule", "{when} ({keep})"),
 ];

@@ -4,6 +4,7 @@ mod access;
 mod alert;
 mod array;
 mod bin;
+mod controller;
 mod directory;
 mod doctor;
 mod drive;
@@ -73,6 +74,12 @@ enum Noun {
     /// The array: status, settings
     #[command(subcommand)]
     Array(array::ArrayVerb),
+    /// Controllers: state, addresses and takeovers
+    #[command(subcommand)]
+    Controller(controller::ControllerVerb),
+    /// The store: drives, or pools in Ceph
+    #[command(subcommand)]
+    Store(controller::StoreVerb),
     /// Performance and capacity history
     #[command(subcommand, alias = "analysis")]
     Performance(performance::PerformanceVerb),
@@ -253,6 +260,8 @@ impl Noun {
     fn run(self, client: &Client) -> Result<Shown> {
         match self {
             Noun::Array(verb) => verb.run(client),
+            Noun::Controller(verb) => verb.run(client),
+            Noun::Store(verb) => verb.run(client),
             Noun::Performance(verb) => verb.run(client),
             Noun::Drive(verb) => verb.run(client),
             Noun::Job(verb) => verb.run(client),

@@ -213,7 +213,8 @@ fn label(name: &str) -> String {
 }
 
 /// Units that names of fields end with.
-const UNITS: [(&str, &str); 6] = [
+const UNITS: [(&str, &str); 7] = [
+    ("_ms", "ms"),
     ("_seconds", "seconds"),
     ("_us", "microseconds"),
     ("_bytes", "bytes"),

@@ -29,6 +29,22 @@ fn details_show_fields_of_fields_and_leave_out_what_these_lack() {
 }
 
 #[test]
+fn a_controller_shows_what_its_takeover_took() {
+    let takeover = json!({ "time": "2026-10-01T08:00:00Z", "from": 1, "cause": "lost", "total_ms": 4603,
+        "silence_ms": 3500, "agreement_ms": 90, "store_ms": 300, "recovery_ms": 700, "start_ms": 13 });
+    let controller = |number: u16, takeover: &Value| {
+        json!({ "number": number, "name": "node", "version": "1", "state": "home", "since": null, "api": null,
+            "portals": ["192.0.2.1:3260"], "nvme_portals": [], "takeover": takeover })
+    };
+    let all = json!({ "total": 2, "items": [controller(1, &Value::Null), controller(2, &takeover)] });
+    let shown = Shown::of(all, "Controllers").table();
+    let lines: Vec<_> = shown.lines().map(str::trim_end).collect();
+    assert!(lines[2].ends_with("from 1 in 4603 ms") && !lines[1].contains("from"), "{shown}");
+    let shown = Shown::of(controller(2, &takeover), "Controller").table();
+    assert!(shown.lines().any(|line| line.contains("recovery") && line.ends_with("700 ms")), "{shown}");
+}
+
+#[test]
 fn columns_are_fields_of_the_description() {
     for (name, schema) in SCHEMAS.iter().filter(|(_, schema)| schema.properties.contains_key("items")) {
         let list = &schema.properties["items"];

@@ -28,6 +28,8 @@ topics! {
     Certificate: "certificate";
     /// Connections of volumes with hosts.
     Connections: "connections";
+    /// Controllers of the array.
+    Controllers: "controllers";
     /// Directories.
     Directories: "directories";
     /// Drives, their protection, and scrubs.

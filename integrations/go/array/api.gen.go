@@ -1101,8 +1101,11 @@ type Problem struct {
 	// Field Field of the request that the problem is about; for `differs` the first one in which the existing object differs.
 	Field nullable.Nullable[string] `json:"field,omitempty"`
 
-	// Kind Machine-readable kind: not_found, conflict, differs, invalid, precondition, stale, forbidden, failed, unauthorized
-	// or too_many.
+	// Home For `standby`: URL of the API of the controller that serves the array, if one does.
+	Home nullable.Nullable[string] `json:"home,omitempty"`
+
+	// Kind Machine-readable kind: not_found, conflict, differs, invalid, precondition, stale, forbidden, failed, unauthorized,
+	// too_many or standby.
 	Kind string `json:"kind"`
 
 	// Status HTTP status.

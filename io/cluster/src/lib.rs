@@ -29,12 +29,14 @@ mod map;
 mod member;
 mod observation;
 mod request;
+mod succession;
 mod timing;
 
 pub use lease::Lease;
-pub use map::{Domain, FORMATS, Identity, MAX_MEMBERS, Map, Member as MapMember, Standing};
+pub use map::{Domain, FORMATS, Identity, MAX_MEMBERS, Map, Member as MapMember, Service, Standing};
 pub use member::{Config, Event, Member, Out};
 pub use request::{Reply, Request, RequestId};
+pub use succession::{Cause, Succession};
 pub use timing::Timing;
 
 /// Why a map can't be used.

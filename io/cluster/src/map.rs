@@ -40,6 +40,20 @@ pub enum Standing {
     Expelled,
 }
 
+/// Addresses of a controller for others than controllers. Nothing here depends on them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// URL of the API; empty if it has none.
+    #[serde(default)]
+    pub api: String,
+    /// iSCSI portals.
+    #[serde(default)]
+    pub iscsi: Vec<String>,
+    /// NVMe/TCP portals.
+    #[serde(default)]
+    pub nvme: Vec<String>,
+}
+
 /// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -54,11 +68,17 @@ pub struct Member {
     /// Where its link listens; empty if it has none.
     #[serde(default)]
     pub address: String,
+    /// Where its API, and hosts, reach it.
+    #[serde(default)]
+    pub service: Service,
     /// The release that it runs.
     #[serde(default)]
     pub release: String,
     /// Whether it takes part.
     pub standing: Standing,
+    /// Since when, in seconds since 1970; zero if that is not known.
+    #[serde(default)]
+    pub since: u64,
     #[serde(flatten)]
     other: Unknown,
 }
@@ -72,6 +92,9 @@ pub struct Domain {
     pub home: u16,
     /// The epoch of that owner: the version of the map that made it the home.
     pub epoch: u64,
+    /// Since when it is the home, in seconds since 1970; zero if that is not known.
+    #[serde(default)]
+    pub since: u64,
     #[serde(flatten)]
     other: Unknown,
 }
@@ -81,6 +104,10 @@ pub struct Domain {
 pub struct Map {
     /// Grows with every change.
     pub version: u64,
+    /// When it was made, in seconds since 1970 by the clock of the controller that made it. It is for people, and decides
+    /// nothing.
+    #[serde(default)]
+    pub made: u64,
     /// The array, as hex digits.
     pub array: String,
     /// Controllers, in order of numbers.
@@ -102,19 +129,20 @@ pub struct Identity {
     pub instance: u64,
     /// Where its link listens; empty if it has none.
     pub address: String,
+    /// Where its API, and hosts, reach it.
+    pub service: Service,
     /// The release that it runs.
     pub release: String,
 }
 
 impl Map {
-    /// The first map, of one controller that is the home of domain 0.
-    pub fn first(array: u128, version: u64, identity: &Identity) -> Self {
-        let array = format!("{array:032x}");
-        let mut map =
-            Self { version, array, members: Vec::new(), domains: Vec::new(), other: Unknown::new() };
+    /// The first map, of one controller that is the home of domain 0. It is made now, in seconds since 1970.
+    pub fn first(array: u128, (version, made): (u64, u64), identity: &Identity) -> Self {
+        let (array, other) = (format!("{array:032x}"), Unknown::new());
+        let mut map = Self { version, made, array, members: Vec::new(), domains: Vec::new(), other };
         map.admit(identity);
         let home = identity.id.0;
-        map.domains.push(Domain { domain: 0, home, epoch: version, other: Unknown::new() });
+        map.domains.push(Domain { domain: 0, home, epoch: version, since: made, other: Unknown::new() });
         map
     }
 
@@ -139,9 +167,14 @@ impl Map {
         self.domains.iter().filter(move |domain| domain.home == id.0)
     }
 
-    /// This map with the next version. A version of at least `floor` can be asked for.
-    pub(crate) fn next(&self, floor: u64) -> Self {
-        Self { version: (self.version + 1).max(floor), ..self.clone() }
+    /// The home of a domain.
+    pub fn home(&self, domain: u16) -> Option<&Domain> {
+        self.domains.iter().find(|known| known.domain == domain)
+    }
+
+    /// This map with the next version, made now. A version of at least `floor` can be asked for.
+    pub(crate) fn next(&self, floor: u64, made: u64) -> Self {
+        Self { version: (self.version + 1).max(floor), made, ..self.clone() }
     }
 
     /// Makes a process a member in this version; it takes the place of an earlier one with its number.
@@ -154,8 +187,10 @@ impl Map {
             instance: identity.instance,
             joined: self.version,
             address: identity.address.clone(),
+            service: identity.service.clone(),
             release: identity.release.clone(),
             standing: Standing::Active,
+            since: self.made,
             other,
         });
         self.members.sort_by_key(|member| member.id);
@@ -165,7 +200,7 @@ impl Map {
     /// with the fewest, the first of these. Without heirs the domains keep their home.
     pub(crate) fn release(&mut self, id: MemberId, standing: Standing, heirs: &[MemberId]) {
         for member in self.members.iter_mut().filter(|member| member.id == id.0) {
-            member.standing = standing;
+            (member.standing, member.since) = (standing, self.made);
         }
         for at in 0..self.domains.len() {
             if self.domains[at].home == id.0 {
@@ -184,7 +219,8 @@ impl Map {
     fn assign(&mut self, at: usize, heirs: &[MemberId]) {
         let heir = heirs.iter().min_by_key(|heir| self.domains_of(**heir).count()).copied();
         if let Some(heir) = heir {
-            (self.domains[at].home, self.domains[at].epoch) = (heir.0, self.version);
+            let domain = &mut self.domains[at];
+            (domain.home, domain.epoch, domain.since) = (heir.0, self.version, self.made);
         }
     }
 

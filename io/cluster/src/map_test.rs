@@ -7,14 +7,15 @@ fn identity(id: u16, instance: u64) -> Identity {
         name: format!("controller {id}"),
         instance,
         address: String::new(),
+        service: Service { api: format!("https://192.0.2.{id}:8443"), ..Service::default() },
         release: "1".into(),
     }
 }
 
 fn map_of(members: u16) -> Map {
-    let mut map = Map::first(7, 3, &identity(1, 100));
+    let mut map = Map::first(7, (3, 1000), &identity(1, 100));
     for id in 2..=members {
-        map = map.next(0);
+        map = map.next(0, 2000);
         map.admit(&identity(id, 100 + u64::from(id)));
     }
     map
@@ -34,7 +35,7 @@ fn fields_of_a_newer_release_are_kept() {
     newer["members"][0]["rack"] = "left".into();
     newer["domains"][0]["weight"] = 1.into();
     let mut map: Map = serde_json::from_value(newer).unwrap();
-    map = map.next(0);
+    map = map.next(0, 2000);
     map.admit(&identity(1, 200));
     map.reassign(0, &[MemberId(2)]);
     let after = json(&Map::decode(&map.encode().unwrap()).unwrap());
@@ -43,16 +44,33 @@ fn fields_of_a_newer_release_are_kept() {
 }
 
 #[test]
+fn a_map_of_a_release_that_knew_no_addresses_and_times_is_read() {
+    let mut older = serde_json::to_value(map_of(2)).unwrap();
+    older.as_object_mut().unwrap().remove("made");
+    older["domains"][0].as_object_mut().unwrap().remove("since");
+    for member in older["members"].as_array_mut().unwrap() {
+        member.as_object_mut().unwrap().remove("since");
+        member.as_object_mut().unwrap().remove("service");
+    }
+    let map: Map = serde_json::from_value(older).unwrap();
+    assert_eq!((map.made, map.members[1].since, map.domains[0].since), (0, 0, 0));
+    assert_eq!(map.members[1].service, Service::default());
+}
+
+#[test]
 fn domains_go_to_the_heir_with_the_fewest_and_get_the_version_as_epoch() {
     let mut map = map_of(3);
     for domain in 1..4 {
         let home = if domain == 1 { 2 } else { 1 };
-        map.domains.push(Domain { domain, home, epoch: map.version, other: Unknown::new() });
+        map.domains.push(Domain { domain, home, epoch: map.version, since: 1, other: Unknown::new() });
     }
-    map = map.next(40);
+    map = map.next(40, 2000);
     map.release(MemberId(1), Standing::Expelled, &[MemberId(2), MemberId(3)]);
     let homes: Vec<_> = map.domains.iter().map(|domain| (domain.home, domain.epoch)).collect();
     assert_eq!(homes, [(3, 40), (2, 5), (2, 40), (3, 40)]);
+    let since: Vec<_> = map.domains.iter().map(|domain| domain.since).collect();
+    assert_eq!(since, [2000, 1, 2000, 2000], "those that moved");
+    assert_eq!(map.member(MemberId(1)).map(|member| member.since), Some(2000));
     assert_eq!(map.active_members().collect::<Vec<_>>(), [(MemberId(2), 4), (MemberId(3), 5)]);
     let before = map.clone();
     map.reassign(0, &[]);

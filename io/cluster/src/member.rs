@@ -11,6 +11,7 @@ use crate::lease::Lease;
 use crate::map::{Identity, MAX_MEMBERS, MAX_VERSION, Map, Standing};
 use crate::observation::{Observation, majority};
 use crate::request::{Reply, Request, RequestId};
+use crate::succession::{Known, Succession};
 use crate::timing::Timing;
 use shelf::arbiter::{Beat, MemberId, Signs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,8 @@ pub enum Event {
         domain: u16,
         /// The epoch of the owner.
         epoch: u64,
+        /// How that came.
+        succession: Succession,
     },
     /// It is not the home of a domain any more. The store has refused it, or will.
     Cease {
@@ -113,6 +116,8 @@ pub struct Member {
     /// When the newest beat that each witness took was sent.
     beaten: Vec<Option<u64>>,
     started: Option<u64>,
+    /// Seconds since 1970, for what people read in the map.
+    time: u64,
     map: Option<Arc<Map>>,
     /// There is no map, as far as is known.
     map_missing: bool,
@@ -150,6 +155,7 @@ impl Member {
             lease_since: 0,
             beaten: vec![None; config.witnesses],
             started: None,
+            time: 0,
             map: None,
             map_missing: false,
             stale_since: Some(0),
@@ -179,6 +185,11 @@ impl Member {
     /// The map that is known.
     pub fn map(&self) -> Option<&Arc<Map>> {
         self.map.as_ref()
+    }
+
+    /// Takes the time of day, in seconds since 1970: the maps that this member makes say when. Nothing else depends on it.
+    pub fn set_time(&mut self, seconds: u64) {
+        self.time = seconds;
     }
 
     /// Its number.
@@ -262,7 +273,7 @@ impl Member {
             }
         }
         match (what, reply) {
-            (What::Map, Reply::Map(Ok(bytes))) => self.note_map(sent, bytes.as_deref()),
+            (What::Map, Reply::Map(Ok(bytes))) => self.note_map(now, sent, bytes.as_deref()),
             (What::Signs(witness), Reply::Signs(Ok(signs))) => self.note_signs(now, witness, &signs),
             (What::Beat(witness), Reply::Done(Ok(true))) => self.note_beat(now, witness, sent),
             // A mark, or a beat of this process that came late.
@@ -270,7 +281,7 @@ impl Member {
             (What::Mark { witness, mark }, Reply::Done(Ok(marked))) => {
                 self.note_mark(now, witness, mark, marked)
             }
-            (What::Replace(map), Reply::Done(Ok(true))) => self.adopt(*map),
+            (What::Replace(map), Reply::Done(Ok(true))) => self.adopt(now, *map),
             (What::Replace(_), _) => self.stale_since = Some(now),
             _ => {}
         }
@@ -312,7 +323,7 @@ impl Member {
         self.pending.values().any(|pending| is(&pending.what))
     }
 
-    fn note_map(&mut self, sent: u64, bytes: Option<&[u8]>) {
+    fn note_map(&mut self, now: u64, sent: u64, bytes: Option<&[u8]>) {
         if self.stale_since.is_some_and(|since| since <= sent) {
             self.stale_since = None;
         }
@@ -321,7 +332,7 @@ impl Member {
             return;
         };
         match Map::decode(bytes) {
-            Ok(map) => self.adopt(map),
+            Ok(map) => self.adopt(now, map),
             Err(crate::Error::Map(what)) => self.end(Out::Map(what)),
         }
     }
@@ -380,7 +391,7 @@ impl Member {
     }
 
     /// Follows a map.
-    fn adopt(&mut self, map: Map) {
+    fn adopt(&mut self, now: u64, map: Map) {
         let known = self.map.as_ref().map_or(0, |map| map.version);
         if map.version <= known {
             return;
@@ -389,6 +400,7 @@ impl Member {
             return self.end(Out::OtherArray(map.array));
         }
         self.map_missing = false;
+        let successions = self.successions(now, &map);
         let own = map.member(self.id()).filter(|own| own.instance == self.config.identity.instance);
         match own.map(|own| (own.standing, own.joined)) {
             Some((Standing::Active, joined)) if self.joined.replace(joined).is_none() => {
@@ -412,10 +424,19 @@ impl Member {
         let map = Arc::new(map);
         self.map = Some(map.clone());
         self.events.push(Event::Changed(map.clone()));
-        self.follow_domains(&map);
+        self.follow_domains(&map, &successions);
     }
 
-    fn follow_domains(&mut self, map: &Map) {
+    /// How this controller has become the home of its domains in a map that comes.
+    fn successions(&self, now: u64, map: &Map) -> BTreeMap<u16, Succession> {
+        let (before, expulsion) = (self.map.as_deref(), self.expulsion.as_ref());
+        let known = Known { before, observation: &self.observation, expulsion, now };
+        let own = self.id();
+        let of = |domain: u16| (domain, known.succession(domain, own, map));
+        map.domains_of(own).map(|domain| of(domain.domain)).collect()
+    }
+
+    fn follow_domains(&mut self, map: &Map, successions: &BTreeMap<u16, Succession>) {
         let Some(joined) = self.joined else { return };
         // An epoch of an earlier process with this number is not for this one.
         let homes = map.domains_of(self.id()).filter(|domain| domain.epoch >= joined);
@@ -426,7 +447,8 @@ impl Member {
             self.events.push(Event::Cease { domain: *domain });
         }
         for (domain, epoch) in homes.into_iter().filter(|(domain, epoch)| before.get(domain) != Some(epoch)) {
-            self.events.push(Event::Serve { domain, epoch });
+            let succession = successions.get(&domain).copied().unwrap_or_default();
+            self.events.push(Event::Serve { domain, epoch, succession });
         }
     }
 

@@ -301,6 +301,14 @@ impl Objects for Client {
         self.blocking(move |inside| inside.usage(pool))
     }
 
+    fn pool_name(&self, pool: Pool) -> String {
+        self.inside().pool(pool).1.to_owned()
+    }
+
+    fn namespace(&self) -> String {
+        self.place().namespace.clone()
+    }
+
     fn alignment(&self) -> u64 {
         self.alignment
     }

@@ -292,6 +292,17 @@ impl Objects for Client {
         ALIGNMENT
     }
 
+    fn pool_name(&self, pool: Pool) -> String {
+        match pool {
+            Pool::Meta => "meta".into(),
+            Pool::Data => "data".into(),
+        }
+    }
+
+    fn namespace(&self) -> String {
+        "memory".into()
+    }
+
     fn tolerates(&self) -> usize {
         2
     }

@@ -123,6 +123,12 @@ pub trait Objects: Send + Sync {
     /// How full a pool is.
     fn usage(&self, pool: Pool) -> BoxFuture<'static, Result<Usage, ObjectError>>;
 
+    /// The name of a pool in the cluster.
+    fn pool_name(&self, pool: Pool) -> String;
+
+    /// The namespace of the array in both pools.
+    fn namespace(&self) -> String;
+
     /// Bytes of which every write to the data pool is a multiple, and at which it begins.
     fn alignment(&self) -> u64;
 

@@ -87,6 +87,14 @@ impl Objects for Overlay {
         self.below.usage(pool)
     }
 
+    fn pool_name(&self, pool: Pool) -> String {
+        self.below.pool_name(pool)
+    }
+
+    fn namespace(&self) -> String {
+        self.below.namespace()
+    }
+
     fn alignment(&self) -> u64 {
         self.below.alignment()
     }

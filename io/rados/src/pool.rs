@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How often the pool is asked how full it is.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The pool of the journal is asked once in as many times: only people want to know.
+const JOURNAL_POOL_DIVISOR: u64 = 10;
+
 impl Pool for Store {
     fn array(&self) -> u128 {
         self.0.keyring.array()
@@ -22,6 +25,7 @@ impl Pool for Store {
             tolerates,
             failures_to_tolerate: tolerates,
             segments: self.0.segments.used(),
+            objects: Some(self.0.objects()),
             ..PoolStatus::default()
         }
     }
@@ -36,6 +40,9 @@ impl Pool for Store {
         let owner = self.0.clone();
         spawn(async move {
             owner.measure().await;
+            if owner.measured.fetch_add(1, Ordering::Relaxed).is_multiple_of(JOURNAL_POOL_DIVISOR) {
+                owner.measure_journal_pool().await;
+            }
             owner.measuring.store(false, Ordering::Relaxed);
         });
     }

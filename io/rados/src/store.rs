@@ -13,6 +13,7 @@ use bytes::Bytes;
 use media::encryption::{DataKey, Envelope, Keyring};
 use media::sector::PAYLOAD;
 use parking_lot::Mutex;
+use shelf::pool::{ObjectPool, ObjectStore};
 use shelf::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
     spawn, wait,
@@ -145,6 +146,10 @@ pub(crate) struct Owner {
     pub(crate) measuring: AtomicBool,
     /// When it was asked last, in nanoseconds of that clock.
     pub(crate) measured_ns: AtomicU64,
+    /// How often it was asked.
+    pub(crate) measured: AtomicU64,
+    /// How full the data pool, and the pool of the journal, were when they were asked last.
+    pub(crate) usages: [Mutex<Option<Usage>>; 2],
     journal_object_bytes: u64,
     reserve_segments: u64,
     /// Set when the journal may be appended to: at a format, else when it has been recovered.
@@ -313,6 +318,8 @@ impl Owner {
             max_segments: (open.max_bytes / segments.stored_bytes()).min(u64::from(MAX_SEGMENTS)) as u32,
             measuring: AtomicBool::new(false),
             measured_ns: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
+            usages: Default::default(),
             journal_object_bytes: match open.journal_object_bytes {
                 0 => usual.journal_object_bytes,
                 bytes => bytes,
@@ -326,6 +333,35 @@ impl Owner {
         })
     }
 
+    /// What the store consists of.
+    pub(crate) fn objects(&self) -> ObjectStore {
+        let names = [Pool::Data, Pool::Meta].map(|pool| self.objects.pool_name(pool));
+        let pool = |at: usize| {
+            let usage = *self.usages[at].lock();
+            ObjectPool {
+                name: names[at].clone(),
+                journal: names[at] == names[1],
+                segments: names[at] == names[0],
+                stored: usage.map(|usage| usage.stored),
+                available: usage.map(|usage| usage.available),
+            }
+        };
+        let pools = if names[0] == names[1] { vec![pool(0)] } else { vec![pool(1), pool(0)] };
+        let (epoch, client) = (self.epoch, self.objects.instance());
+        ObjectStore { pools, namespace: self.objects.namespace(), epoch, lanes: LANES, client }
+    }
+
+    /// Asks how full the pool of the journal is, if it has one of its own.
+    pub(crate) async fn measure_journal_pool(&self) {
+        if self.objects.pool_name(Pool::Meta) == self.objects.pool_name(Pool::Data) {
+            return;
+        }
+        match self.objects.usage(Pool::Meta).await {
+            Ok(usage) => *self.usages[1].lock() = Some(usage),
+            Err(error) => tracing::debug!(%error, "how full the pool of the journal is can't be found out"),
+        }
+    }
+
     pub(crate) async fn measure(self: &Arc<Self>) {
         let usage = match self.objects.usage(Pool::Data).await {
             Ok(usage) => usage,
@@ -334,6 +370,7 @@ impl Owner {
                 return;
             }
         };
+        *self.usages[0].lock() = Some(usage);
         let room = free_segments(usage, self.segments.stored_bytes(), self.reserve_segments);
         self.room.store(room, Ordering::Relaxed);
         if room > 0 {

@@ -254,6 +254,38 @@ pub struct PoolStatus {
     pub file_systems: Vec<FileSystem>,
     /// True while writes wait because one of those file systems is full.
     pub starved: bool,
+    /// What the store consists of in another cluster, such as Ceph; `None` if it has drives.
+    pub objects: Option<ObjectStore>,
+}
+
+/// A store of objects in another cluster, such as Ceph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectStore {
+    /// Its pools, each once.
+    pub pools: Vec<ObjectPool>,
+    /// The namespace of the array in them.
+    pub namespace: String,
+    /// The epoch of the owner: objects refuse an older one.
+    pub epoch: u64,
+    /// Journal objects that are written in parallel.
+    pub lanes: usize,
+    /// The address of the owner in that cluster, by which it can be fenced.
+    pub client: String,
+}
+
+/// A pool of such a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectPool {
+    /// Its name.
+    pub name: String,
+    /// True if the journal and the superblocks are there.
+    pub journal: bool,
+    /// True if segments are there.
+    pub segments: bool,
+    /// Bytes that are stored there by all, without replicas; `None` if the cluster has not said.
+    pub stored: Option<u64>,
+    /// Bytes that can still be written there.
+    pub available: Option<u64>,
 }
 
 /// A file system that sparse drives allocate from.

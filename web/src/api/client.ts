@@ -13,7 +13,11 @@ api.use({
     if (token) request.headers.set("authorization", `Bearer ${token}`);
     return request;
   },
-  onResponse({ request, response }) {
+  async onResponse({ request, response }) {
+    if (response.status === 503) {
+      const problem = Refusal.of(await response.clone().json().catch(() => undefined));
+      if (problem.kind === "standby") session.elsewhere(problem);
+    }
     if (response.status === 401 && !request.url.endsWith("/session")) session.ended();
   },
 });

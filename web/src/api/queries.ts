@@ -139,6 +139,12 @@ export const driveKey = () => queryOptions({ queryKey: key("key"), queryFn: ({ s
 export const alerts = () =>
   queryOptions({ queryKey: key("alerts"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/alerts", { signal }))).items, ...LIST });
 
+export const controllers = () =>
+  queryOptions({ queryKey: key("controllers"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/controllers", { signal }))).items, ...LIST });
+
+export const store = () =>
+  queryOptions({ queryKey: key("store"), queryFn: ({ signal }) => answer(api.GET("/api/v1/store", { signal })), ...LIST });
+
 export const drives = () =>
   queryOptions({ queryKey: key("drives"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/drives", { signal }))).items, ...LIVE });
 

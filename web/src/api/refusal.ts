@@ -7,6 +7,8 @@ export class Refusal extends Error {
     readonly detail: string,
     readonly status: number,
     readonly kind: string,
+    /** Of a standby: where the array is served. */
+    readonly home: string | undefined = undefined,
   ) {
     super(detail);
     this.name = "Refusal";
@@ -19,7 +21,7 @@ export class Refusal extends Error {
 
   static of(error: unknown): Refusal {
     if (error instanceof Refusal) return error;
-    if (isProblem(error)) return new Refusal(error.title, error.detail, error.status, error.kind);
+    if (isProblem(error)) return new Refusal(error.title, error.detail, error.status, error.kind, error.home ?? undefined);
     if (error instanceof TypeError) {
       const detail = "Check that ashlard runs and that this machine reaches it. The page goes on by itself.";
       return new Refusal("The array can't be reached", detail, 0, "unreachable");

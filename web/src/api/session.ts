@@ -95,6 +95,7 @@ export const session = {
     } catch (error) {
       const problem = Refusal.of(error);
       if (problem.status === 401 || problem.status === 403) out(token() ? "ended" : undefined);
+      else if (problem.kind === "standby") session.elsewhere(problem, true);
       else if (state.at !== "in") {
         become({ at: "asking", problem });
         setTimeout(() => void session.ask(), AGAIN);
@@ -102,6 +103,12 @@ export const session = {
     } finally {
       clearTimeout(silent);
     }
+  },
+
+  /** Another controller serves the array: says so, and asks until this one does. `asked`: nobody asks yet. */
+  elsewhere: (problem: Refusal, asked = state.at !== "asking"): void => {
+    become({ at: "asking", problem });
+    if (asked) setTimeout(() => void session.ask(), AGAIN);
   },
 
   /** Begins a session; throws a {@link Refusal} when the array begins none. */

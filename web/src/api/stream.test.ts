@@ -21,7 +21,7 @@ test("complete events are parsed from a partial text", () => {
 
 test("what a change concerns is fetched again: the objects themselves, and what shows or counts them", () => {
   expect(stale("certificate")).toEqual(["certificate"]);
-  expect(stale("drives")).toEqual(["drives", "protection", "array"]);
+  expect(stale("drives")).toEqual(["drives", "protection", "array", "store"]);
   expect(stale("connections")).toEqual(["volumes", "snapshots", "hosts", "host-groups"]);
 });
 

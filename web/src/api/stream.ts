@@ -107,7 +107,8 @@ function refetch(client: QueryClient, ...keys: readonly Key[]): void {
 /** Queries that show or count objects of a kind, in addition to their own list and pages; refetched when they change. */
 export const DEPENDENTS: Partial<Record<Topic, readonly Key[]>> = {
   connections: ["volumes", "snapshots", "hosts", "host-groups"],
-  drives: ["protection", "array"],
+  controllers: ["store"],
+  drives: ["protection", "array", "store"],
   groups: ["volumes", "schedules"],
   "host-groups": ["hosts", "volumes", "snapshots"],
   hosts: ["host-groups", "volumes", "snapshots", "array"],

@@ -1,8 +1,9 @@
 /** The map of the site: every page with its address and its entry in the navigation. A new noun has a line here. */
-import { Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Database, HardDrive, LayoutDashboard, ListTodo, Network, ScrollText, Server, Settings, Trash2, type LucideIcon } from "lucide-react";
+import { Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Cpu, Database, HardDrive, LayoutDashboard, ListTodo, Network, ScrollText, Server, Settings, Trash2, type LucideIcon } from "lucide-react";
 import { lazy, type ComponentType } from "react";
 import type { SchemaRole as Role } from "../api/schema";
 import { AlertsPage } from "./alerts/page";
+import { ControllersPage } from "./controllers/page";
 import { DashboardPage } from "./dashboard/page";
 import { DrivesPage } from "./drives/page";
 import { AuditPage } from "./events/audit";
@@ -65,6 +66,7 @@ export const SECTIONS: { title: string; pages: PageEntry[] }[] = [
   {
     title: "System",
     pages: [
+      { path: "/controllers", label: "Controllers", icon: Cpu, page: ControllersPage },
       { path: "/drives", label: "Drives", icon: HardDrive, page: DrivesPage },
       { path: "/alerts", label: "Alerts", icon: Bell, page: AlertsPage },
       { path: "/jobs", label: "Jobs", icon: ListTodo, page: JobsPage },

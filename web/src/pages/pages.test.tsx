@@ -1,6 +1,6 @@
 import { cleanup, screen, waitFor, within } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { busy, empty } from "../../mock/array";
+import { busy, controller, empty } from "../../mock/array";
 import type { SchemaAlert } from "../api/schema";
 import { show } from "../test-page";
 
@@ -12,6 +12,35 @@ test("no page is shown before signing in", async () => {
   await user.type(screen.getByLabelText(/Token/), "secret");
   await user.click(screen.getByRole("button", { name: "Sign in" }));
   expect(await screen.findByRole("heading", { name: "Dashboard" })).toBeTruthy();
+});
+
+test("a standby says where the array is served, and becomes the array when it takes over", async () => {
+  const state = { ...busy(2, 1), standby: { detail: "controller 2 is a standby", home: "https://192.0.2.1:8443" } };
+  const { mock } = show("/volumes", state);
+  expect(await screen.findByText("Controller 2 is a standby.")).toBeTruthy();
+  expect(screen.getByRole("link", { name: /Open the interface/ }).getAttribute("href")).toBe("https://192.0.2.1:8443");
+  mock.state = busy(2, 1);
+  expect(await screen.findByRole("heading", { name: "Volumes" }, { timeout: 10_000 })).toBeTruthy();
+  // The array moves away while a page is open.
+  mock.state = state;
+  expect(await screen.findByText("Controller 2 is a standby.", {}, { timeout: 10_000 })).toBeTruthy();
+}, 30_000);
+
+test("controllers are shown with their states, the last takeover by its phases, and the pools of the store", async () => {
+  const takeover = { time: "2026-10-01T08:00:00Z", from: 1, cause: "lost" as const, total_ms: 4603, silence_ms: 3500, agreement_ms: 90, store_ms: 300, recovery_ms: 700, start_ms: 13 };
+  const pools = [{ name: "fast", journal: true, data: true, stored: 85, available: 15, used: 0.85 }];
+  const state = busy(1, 1);
+  state.controllers = [controller(1, "lost"), { ...controller(2, "home"), takeover }, controller(3, "standby")];
+  state.store = { ...state.store, kind: "rados", owner: 2, drives: 0, ceph: { namespace: "ashlar", epoch: 7, lanes: 4, client: "192.0.2.2:0/1", pools } };
+  show("/controllers", state);
+  const table = await screen.findByRole("table", { name: "Controllers" });
+  for (const word of ["lost", "home", "standby", "node3"]) expect(await within(table).findByText(word)).toBeTruthy();
+  const last = within(screen.getByRole("region", { name: "Last takeover" }));
+  expect(last.getByText(/Controller 2 took over from controller 1, which was lost/)).toBeTruthy();
+  expect(last.getByText("3,500 ms")).toBeTruthy();
+  expect(last.getByText("4,603 ms")).toBeTruthy();
+  const shown = within(screen.getByRole("region", { name: "Store" }));
+  expect(await shown.findByText(/journal and data; 85 % in use/)).toBeTruthy();
 });
 
 test("a new array says what to do first", async () => {

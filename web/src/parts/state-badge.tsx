@@ -1,9 +1,10 @@
 import { Badge } from "@mantine/core";
-import { CircleAlert, CircleCheck, CircleX, Unplug } from "lucide-react";
+import { CircleAlert, CircleCheck, CirclePause, CircleX, Unplug } from "lucide-react";
 
 const STATES = {
   online: { color: "teal", icon: CircleCheck, label: "Online" },
   stopped: { color: "red", icon: CircleX, label: "Stopped" },
+  standby: { color: "yellow", icon: CirclePause, label: "Standby" },
   silent: { color: "red", icon: CircleAlert, label: "Not responding" },
   unreachable: { color: "orange", icon: Unplug, label: "Unreachable" },
 } as const;

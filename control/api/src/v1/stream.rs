@@ -32,6 +32,8 @@ pub enum Topic {
     Certificate,
     /// Connections of volumes with hosts.
     Connections,
+    /// Controllers of the array.
+    Controllers,
     /// Identity providers and LDAP directories.
     Directories,
     /// Drives, their protection, and scrubs.
@@ -77,6 +79,7 @@ impl From<array::Topic> for Topic {
         match topic {
             Certificate => Topic::Certificate,
             Connections => Topic::Connections,
+            Controllers => Topic::Controllers,
             Directories => Topic::Directories,
             Drives => Topic::Drives,
             Groups => Topic::Groups,

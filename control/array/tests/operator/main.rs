@@ -7,6 +7,7 @@ mod alerts;
 mod automation;
 mod clock;
 mod configuration;
+mod controllers;
 mod drives;
 mod keys;
 mod logins;

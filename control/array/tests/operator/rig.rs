@@ -1,8 +1,9 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Array, Caller, Credential, Env, Error, Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Machine,
-    NewKey, Parts, Request, Role, SealingKey, Uptime, Verb, WrappedKey,
+    Array, Caller, Controller, ControllerState, Controllers, Credential, Env, Error, Examined, FoundDrive,
+    Health, KEY_BYTES, KeySource, Kind, Machine, NewKey, Parts, Request, Role, SealingKey, Takeover, Uptime,
+    Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -35,8 +36,49 @@ pub struct Rig {
     pub boot: Arc<AtomicU64>,
     history: Arc<Store>,
     pub machine: Arc<Bench>,
+    pub controllers: Arc<Membership>,
     /// Whether new drives are encrypted.
     encrypted: bool,
+}
+
+/// Controllers as a test wants them.
+pub struct Membership {
+    /// All of them.
+    pub all: Mutex<Vec<Controller>>,
+    /// How the home became it.
+    pub takeover: Mutex<Option<Takeover>>,
+}
+
+impl Default for Membership {
+    fn default() -> Self {
+        let home = controller(1, ControllerState::Home);
+        Self { all: Mutex::new(vec![home]), takeover: Mutex::default() }
+    }
+}
+
+impl Controllers for Membership {
+    fn controllers(&self) -> Vec<Controller> {
+        self.all.lock().unwrap().clone()
+    }
+
+    fn takeover(&self) -> Option<Takeover> {
+        self.takeover.lock().unwrap().clone()
+    }
+}
+
+/// A controller of this number.
+pub fn controller(number: u16, state: ControllerState) -> Controller {
+    Controller {
+        number,
+        name: format!("host{number}"),
+        version: "1.0".into(),
+        state,
+        since: Some(1000),
+        api: Some(format!("https://192.0.2.{number}:8443")),
+        portals: vec![format!("192.0.2.{number}:3260")],
+        nvme_portals: Vec::new(),
+        takeover: None,
+    }
 }
 
 /// A machine with drives in memory that are not part of the array.
@@ -136,7 +178,17 @@ impl Rig {
         let (random, clock) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(1_795_000_000)));
         let history = Arc::new(Store::in_memory());
         let (skew, boot) = (Arc::default(), Arc::default());
-        Self { drives, random, clock, skew, boot, history, machine: Arc::default(), encrypted: false }
+        Self {
+            drives,
+            random,
+            clock,
+            skew,
+            boot,
+            history,
+            machine: Arc::default(),
+            controllers: Arc::default(),
+            encrypted: false,
+        }
     }
 
     /// With encrypted drives.
@@ -281,6 +333,7 @@ impl Rig {
             engine,
             pool: shelf,
             machine,
+            controllers: self.controllers.clone(),
             exports,
             target: target.clone(),
             server: server.clone(),

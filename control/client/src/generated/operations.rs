@@ -135,6 +135,28 @@ pub fn show_connection(volume: &str, host: &str) -> Request<schemas::Attachment>
         "Attachment",
     )
 }
+/// Query of: List controllers
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ListControllers {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<String>,
+}
+/// List controllers
+pub fn list_controllers(query: &ListControllers) -> Request<schemas::Controllers> {
+    Request::new("GET", format!("/api/v1/controllers",), "Controllers").query(query)
+}
+/// Get a controller
+pub fn show_controller(number: &str) -> Request<schemas::Controller> {
+    Request::new("GET", format!("/api/v1/controllers/{}", quoted(number)), "Controller")
+}
 /// Query of: List identity providers and LDAP directories
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListDirectories {
@@ -782,6 +804,10 @@ pub fn compare_snapshots(
 pub fn show_status() -> Request<schemas::Status> {
     Request::new("GET", format!("/api/v1/status",), "Status")
 }
+/// Get the store of the array
+pub fn show_store() -> Request<schemas::Store> {
+    Request::new("GET", format!("/api/v1/store",), "Store")
+}
 /// Subscribe to the event stream
 pub fn subscribe() -> Request<()> {
     Request::new("GET", format!("/api/v1/stream",), "")
@@ -920,7 +946,7 @@ pub fn healthz() -> Request<()> {
 pub fn metrics() -> Request<()> {
     Request::new("GET", format!("/metrics",), "")
 }
-/// Whether hosts are served; 503 after the array has stopped to protect data
+/// Whether hosts are served; 503 after the array has stopped to protect data, and on a standby controller
 pub fn readyz() -> Request<()> {
     Request::new("GET", format!("/readyz",), "")
 }

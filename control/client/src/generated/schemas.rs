@@ -515,6 +515,21 @@ pub struct CapacitySummary {
     ///Physical space in use, by data and metadata.
     pub used: u64,
 }
+///A store in a Ceph cluster.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct CephStore {
+    ///Address of the owner's client, by which the cluster can fence it.
+    pub client: ::std::string::String,
+    ///Epoch of the owner: objects refuse an older one.
+    pub epoch: u64,
+    ///Journal objects that are written in parallel.
+    pub lanes: u64,
+    ///Namespace of the array in the pools.
+    pub namespace: ::std::string::String,
+    ///Pools.
+    pub pools: ::std::vec::Vec<StorePool>,
+}
 ///The TLS certificate of the API.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -642,6 +657,112 @@ pub struct Connection {
 pub struct Connections {
     ///Sorted by volume unless `sort` is given.
     pub items: ::std::vec::Vec<Connection>,
+    ///Total count, regardless of `limit` and `offset`.
+    pub total: u64,
+}
+///A controller: a process that serves the array, or takes over when the one that does fails.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Controller {
+    ///URL of its API; `null` if it is not known.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub api: ::std::option::Option<::std::string::String>,
+    ///Name of its machine.
+    pub name: ::std::string::String,
+    ///Number, from 1.
+    pub number: u32,
+    ///NVMe/TCP portals: addresses with ports. Only the home listens on them.
+    pub nvme_portals: ::std::vec::Vec<::std::string::String>,
+    ///iSCSI portals: addresses with ports. Only the home listens on them.
+    pub portals: ::std::vec::Vec<::std::string::String>,
+    ///Time since which it has that state; `null` if it is not known.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub since: ::std::option::Option<::std::string::String>,
+    ///State.
+    pub state: ControllerState,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub takeover: ::std::option::Option<Takeover>,
+    ///Software version.
+    pub version: ::std::string::String,
+}
+///State of a controller.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum ControllerState {
+    #[serde(rename = "home")]
+    Home,
+    #[serde(rename = "standby")]
+    Standby,
+    #[serde(rename = "stopped")]
+    Stopped,
+    #[serde(rename = "lost")]
+    Lost,
+}
+impl ::std::fmt::Display for ControllerState {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Home => f.write_str("home"),
+            Self::Standby => f.write_str("standby"),
+            Self::Stopped => f.write_str("stopped"),
+            Self::Lost => f.write_str("lost"),
+        }
+    }
+}
+impl ::std::str::FromStr for ControllerState {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "home" => Ok(Self::Home),
+            "standby" => Ok(Self::Standby),
+            "stopped" => Ok(Self::Stopped),
+            "lost" => Ok(Self::Lost),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for ControllerState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for ControllerState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for ControllerState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///Controllers.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Controllers {
+    ///Sorted by number unless `sort` is given.
+    pub items: ::std::vec::Vec<Controller>,
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
@@ -3091,6 +3212,207 @@ does not contain its own version.*/
     ///Software version.
     pub version: ::std::string::String,
 }
+///The store of the array: drives, or objects in a Ceph cluster.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Store {
+    ///Identity of the array there: 32 hex digits.
+    pub array: ::std::string::String,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub ceph: ::std::option::Option<CephStore>,
+    ///Number of drives.
+    pub drives: u64,
+    ///Size of the journal.
+    pub journal_size: u64,
+    ///Kind.
+    pub kind: StoreKind,
+    ///Number of the controller that owns it.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub owner: ::std::option::Option<u32>,
+    ///Size of a segment.
+    pub segment_size: u64,
+    ///Segments in use.
+    pub segments: u32,
+    ///Number of arbitrary failures, of drives or in the pools, that can still occur without data loss.
+    pub tolerates: u64,
+    ///Segments in all; more if the store can grow.
+    pub total_segments: u32,
+}
+///Kind of a store.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum StoreKind {
+    #[serde(rename = "drives")]
+    Drives,
+    #[serde(rename = "rados")]
+    Rados,
+}
+impl ::std::fmt::Display for StoreKind {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Drives => f.write_str("drives"),
+            Self::Rados => f.write_str("rados"),
+        }
+    }
+}
+impl ::std::str::FromStr for StoreKind {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "drives" => Ok(Self::Drives),
+            "rados" => Ok(Self::Rados),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for StoreKind {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for StoreKind {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for StoreKind {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///A pool of a store in a Ceph cluster.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct StorePool {
+    ///Bytes that can still be stored there.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub available: ::std::option::Option<u64>,
+    ///Whether data are there.
+    pub data: bool,
+    ///Whether the journal and the superblocks are there.
+    pub journal: bool,
+    ///Name.
+    pub name: ::std::string::String,
+    ///Bytes stored there by all clients, without replicas; `null` if Ceph has not reported it.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub stored: ::std::option::Option<u64>,
+    ///Part of it that is in use, from 0 to 1.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub used: ::std::option::Option<f64>,
+}
+///A takeover and the durations of its phases.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Takeover {
+    ///Agreement of the controllers on the new home, in milliseconds.
+    pub agreement_ms: u64,
+    ///Cause.
+    pub cause: TakeoverCause,
+    ///Number of the controller that was the home before.
+    pub from: u32,
+    ///Recovery: replay of the journal, in milliseconds.
+    pub recovery_ms: u64,
+    ///Silence of the home before, until it counted as lost, in milliseconds.
+    pub silence_ms: u64,
+    ///Start of portals and API, in milliseconds.
+    pub start_ms: u64,
+    ///Opening of the store, which refuses the home before from then on, in milliseconds.
+    pub store_ms: u64,
+    ///Time at which hosts were served again.
+    pub time: ::std::string::String,
+    ///Sum of the phases in milliseconds.
+    pub total_ms: u64,
+}
+///Cause of a takeover.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum TakeoverCause {
+    #[serde(rename = "stopped")]
+    Stopped,
+    #[serde(rename = "lost")]
+    Lost,
+    #[serde(rename = "moved")]
+    Moved,
+}
+impl ::std::fmt::Display for TakeoverCause {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Stopped => f.write_str("stopped"),
+            Self::Lost => f.write_str("lost"),
+            Self::Moved => f.write_str("moved"),
+        }
+    }
+}
+impl ::std::str::FromStr for TakeoverCause {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "stopped" => Ok(Self::Stopped),
+            "lost" => Ok(Self::Lost),
+            "moved" => Ok(Self::Moved),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for TakeoverCause {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for TakeoverCause {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for TakeoverCause {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
 /**Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
 counted in `unique`, `physical` and `metadata`.*/
 ///
@@ -3405,6 +3727,9 @@ impl crate::Choice for ArrayHealth {
 impl crate::Choice for Compression {
     const CHOICES: &'static [&'static str] = &["off", "fast", "high", "adaptive"];
 }
+impl crate::Choice for ControllerState {
+    const CHOICES: &'static [&'static str] = &["home", "standby", "stopped", "lost"];
+}
 impl crate::Choice for DiskKind {
     const CHOICES: &'static [&'static str] = &["volume", "snapshot"];
 }
@@ -3431,6 +3756,12 @@ impl crate::Choice for Severity {
 }
 impl crate::Choice for State {
     const CHOICES: &'static [&'static str] = &["online", "stopped"];
+}
+impl crate::Choice for StoreKind {
+    const CHOICES: &'static [&'static str] = &["drives", "rados"];
+}
+impl crate::Choice for TakeoverCause {
+    const CHOICES: &'static [&'static str] = &["stopped", "lost", "moved"];
 }
 impl crate::Choice for Verdict {
     const CHOICES: &'static [&'static str] = &["passed", "failing", "unknown"];

@@ -49,7 +49,7 @@ impl Member {
         if let Some(victim) = self.judged().into_iter().find(is_silent) {
             let seen_until = now - self.config.timing.dead_ns;
             let seen = (self.config.witnesses, &self.observation);
-            self.expulsion = Some(Expulsion::new(victim, version, seen, seen_until));
+            self.expulsion = Some(Expulsion::new(victim, version, seen, (now, seen_until)));
         }
     }
 
@@ -86,16 +86,16 @@ impl Member {
     fn proposal(&self, now: u64) -> Option<Map> {
         let Some(map) = &self.map else {
             let first = self.config.first_version.filter(|_| self.map_missing)?;
-            return Some(Map::first(self.config.array, first, &self.config.identity));
+            return Some(Map::first(self.config.array, (first, self.time), &self.config.identity));
         };
         let expelled = self.expulsion.as_ref().filter(|it| it.is_certain()).map(|it| it.victim);
         let own = self.id();
         if self.joined.is_none() {
             // Above the epoch of an owner that was not of the cluster, such as a command on the stopped array.
-            let mut next = map.next(self.config.first_version.unwrap_or(0));
+            let mut next = map.next(self.config.first_version.unwrap_or(0), self.time);
             return self.admission(&mut next, expelled).then_some(next);
         }
-        let mut next = map.next(0);
+        let mut next = map.next(0, self.time);
         if let Some(victim) = expelled {
             let mut heirs = vec![own];
             heirs.extend(self.fresh(now, expelled));
@@ -114,7 +114,7 @@ impl Member {
         if self.lease.holds(now) && adopt_orphans(&mut next, own) {
             return Some(next);
         }
-        self.is_marked().then(|| map.next(self.observation.own_mark()))
+        self.is_marked().then(|| map.next(self.observation.own_mark(), self.time))
     }
 
     /// Makes this process a member. An earlier one with its number has to be expelled in the same step, unless it is known

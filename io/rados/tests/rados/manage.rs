@@ -131,3 +131,19 @@ fn a_stripe_that_the_pool_can_not_take_is_refused() {
     let refused = now(Store::format(model()(), options, opening(1, false))).err().unwrap();
     assert!(refused.to_string().contains("multiples of 8192"), "{refused}");
 }
+
+#[test]
+fn the_status_names_the_pools_and_how_full_each_is() {
+    let cluster = Cluster::default();
+    cluster.set_capacity(10 << 20);
+    let store = now(Store::format(cluster.client(), small(), opening(1, false))).unwrap();
+    let objects = store.status().objects.unwrap();
+    let names: Vec<_> = objects.pools.iter().map(|pool| (&*pool.name, pool.journal, pool.segments)).collect();
+    assert_eq!(names, [("meta", true, false), ("data", false, true)]);
+    assert_eq!((objects.epoch, objects.pools[0].stored), (1, None), "it was not asked yet");
+    assert!(objects.pools[1].available.is_some(), "whose room the array has");
+    store.tick(Duration::from_secs(2));
+    let pools = store.status().objects.unwrap().pools;
+    let full: Vec<_> = pools.iter().map(|pool| pool.stored.zip(pool.available)).collect();
+    assert!(full.iter().all(|pool| pool.is_some_and(|(_, available)| available <= 10 << 20)), "{full:?}");
+}

@@ -61,6 +61,7 @@ impl DriveShelf {
             unwiped_drives: self.unwiped_drives.lock().clone(),
             file_systems: self.file_systems(),
             starved: self.waits_for_space(),
+            objects: None,
         }
     }
 

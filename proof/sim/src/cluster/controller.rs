@@ -3,7 +3,7 @@
 use super::hosts::Serving;
 use super::{ARRAY, Process, SECOND};
 use block::workload::Random;
-use cluster::{Config, Identity, Member, Timing};
+use cluster::{Config, Identity, Member, Service, Timing};
 use rados::memory::Client;
 use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
@@ -88,6 +88,7 @@ impl Controller {
             name: format!("controller {}", self.at),
             instance,
             address: String::new(),
+            service: Service::default(),
             release: String::new(),
         };
         let config = Config { identity, array: ARRAY, witnesses: 3, timing, first_version: Some(1) };

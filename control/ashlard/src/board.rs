@@ -1,0 +1,178 @@
+//! The controllers as this process knows them: for the array, and for what a standby answers.
+
+use api::standby::Referral;
+use array::{Controller, ControllerState, Phases, Takeover, TakeoverCause};
+use cluster::{Cause, Map, MapMember, Standing, Succession};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The domain of the array.
+pub const DOMAIN: u16 = 0;
+
+/// The number of the one controller of an array that is not shared.
+const SINGLE: u16 = 1;
+
+/// That this controller is the home of the array.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    /// The epoch with which it opens the store.
+    pub epoch: u64,
+    /// How that came.
+    pub succession: Succession,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// What is known of the controllers.
+pub struct Board {
+    /// The number of this one.
+    own: u16,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    controllers: Vec<Controller>,
+    takeover: Option<Takeover>,
+}
+
+/// Seconds since 1970.
+pub fn time() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The name of this machine.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".into(),
+        name => name.into(),
+    }
+}
+
+impl Board {
+    /// Of an array that is not shared.
+    pub fn single() -> Arc<Self> {
+        let home = Controller {
+            number: SINGLE,
+            name: host_name(),
+            version: crate::VERSION.into(),
+            state: ControllerState::Home,
+            since: Some(time()),
+            api: None,
+            portals: Vec::new(),
+            nvme_portals: Vec::new(),
+            takeover: None,
+        };
+        let state = State { controllers: vec![home], takeover: None };
+        Arc::new(Self { own: SINGLE, state: RwLock::new(state) })
+    }
+
+    /// Of a cluster whose map is not known yet.
+    pub fn shared(own: u16) -> Arc<Self> {
+        Arc::new(Self { own, state: RwLock::default() })
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the API of this controller is.
+    pub fn set_api(&self, url: &str) {
+        for own in self.write().controllers.iter_mut().filter(|it| it.number == self.own) {
+            own.api = Some(url.into());
+        }
+    }
+
+    /// Follows the cluster's map.
+    pub fn follow(&self, map: &Map) {
+        self.write().controllers = map.members.iter().map(|member| shown(map, member)).collect();
+    }
+
+    /// Notes that hosts are served: the store was open at one time, the journal replayed at another.
+    pub fn note_service(&self, home: &Home, [opened, recovered]: [Instant; 2]) {
+        let Home { succession, since, .. } = home;
+        let cause = match succession.cause {
+            Cause::First | Cause::Restarted => return,
+            Cause::Left => TakeoverCause::Stopped,
+            Cause::Expelled => TakeoverCause::Lost,
+            Cause::GivenUp => TakeoverCause::Moved,
+        };
+        let Some(from) = succession.from else { return };
+        let phases = Phases {
+            silence: millis(Duration::from_nanos(succession.silent_ns)),
+            agreement: millis(Duration::from_nanos(succession.agreed_ns)),
+            store: millis(opened.duration_since(*since)),
+            recovery: millis(recovered.duration_since(opened)),
+            start: millis(recovered.elapsed()),
+        };
+        tracing::info!(from = from.0, ?cause, ?phases, total_ms = phases.total(), "the array was taken over");
+        self.write().takeover = Some(Takeover { time: time(), from: from.0, cause, phases });
+    }
+
+    /// Why this controller does not serve the array, and where it is served.
+    pub fn referral(&self) -> Referral {
+        let (own, state) = (self.own, self.read());
+        match state.controllers.iter().find(|it| it.state == ControllerState::Home) {
+            Some(home) if home.number == own => Referral {
+                detail: format!("controller {own} is taking over the array: try again in a few seconds"),
+                home: None,
+            },
+            Some(home) => Referral {
+                detail: format!(
+                    "controller {own} is a standby: the array is served by controller {} ({}){}",
+                    home.number,
+                    home.name,
+                    home.api.as_ref().map_or_else(String::new, |url| format!(" at {url}"))
+                ),
+                home: home.api.clone(),
+            },
+            None => Referral {
+                detail: format!(
+                    "controller {own} is a standby, and no controller serves the array: try again in a few seconds; if that \
+                     lasts, see the log of ashlard on each machine"
+                ),
+                home: None,
+            },
+        }
+    }
+}
+
+impl array::Controllers for Board {
+    fn controllers(&self) -> Vec<Controller> {
+        self.read().controllers.clone()
+    }
+
+    fn takeover(&self) -> Option<Takeover> {
+        self.read().takeover.clone()
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn shown(map: &Map, member: &MapMember) -> Controller {
+    let home = map.home(DOMAIN).filter(|home| home.home == member.id);
+    let (state, since) = match (member.standing, home) {
+        (Standing::Active, Some(home)) => (ControllerState::Home, home.since),
+        (Standing::Active, None) => (ControllerState::Standby, member.since),
+        (Standing::Left, _) => (ControllerState::Stopped, member.since),
+        (Standing::Expelled, _) => (ControllerState::Lost, member.since),
+    };
+    Controller {
+        number: member.id,
+        name: member.name.clone(),
+        version: member.release.clone(),
+        state,
+        since: Some(since).filter(|since| *since > 0),
+        api: Some(member.service.api.clone()).filter(|url| !url.is_empty()),
+        portals: member.service.iscsi.clone(),
+        nvme_portals: member.service.nvme.clone(),
+        takeover: None,
+    }
+}

@@ -1,0 +1,79 @@
+//! What a controller of a cluster answers while it is not the home: where the array is served.
+//!
+//! It has the socket of the API from its start, so that the array's own API has it without a gap when the controller
+//! becomes the home.
+
+use crate::args::Args;
+use crate::board::Board;
+use crate::{access, certificate, fatal, limits};
+use anyhow::{Context, Result};
+use api::standby::Standby;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// The socket of the API.
+pub fn listen(args: &Args) -> Result<TcpListener> {
+    let listener = TcpListener::bind(args.api).and_then(|it| it.set_nonblocking(true).map(|()| it));
+    listener.with_context(|| format!("can't listen on {}", args.api))
+}
+
+/// The URL of the API at an address, by the name of the machine where the address is that of all.
+pub fn url(args: &Args, address: SocketAddr, machine: &str) -> String {
+    let scheme = if args.plain_http() { "http" } else { "https" };
+    match address.ip().is_unspecified() {
+        true => format!("{scheme}://{machine}:{}", address.port()),
+        false => format!("{scheme}://{address}"),
+    }
+}
+
+/// The answers of a standby, until they are stopped.
+pub struct Answers {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Answers {
+    /// Begins to answer, and shows local programs where.
+    pub fn start(args: &Args, listener: TcpListener, board: Arc<Board>) -> Result<Self> {
+        let tls = certificate::of_standby(args)?;
+        let url = url(args, listener.local_addr()?, "localhost");
+        access::show_standby(args.data(), &url)?;
+        let (plain, connections) = (args.plain_http(), limits::connections(args.threads())?.api);
+        let secret = || {
+            let secret = crate::random::<16>().expect("the system gave random numbers before");
+            secret.iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let standby = Standby { referral: Arc::new(move || board.referral()), secret: Arc::new(secret) };
+        let runtime = crate::threads::management()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = crate::threads::named("standby", move || {
+            runtime.block_on(async {
+                let listener = match tokio::net::TcpListener::from_std(listener) {
+                    Ok(listener) => listener,
+                    Err(error) => fatal::stop(&format!("the API can't listen: {error}")),
+                };
+                api::standby::serve(listener, (tls, plain), standby, connections, async {
+                    // Ends when the sender is dropped as well.
+                    _ = stopped.await;
+                })
+                .await;
+            });
+            runtime.shutdown_background();
+        })?;
+        tracing::info!(api = url, "the API says where the array is served");
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends them: something else answers at the same address.
+    pub fn stop(self) {
+        drop(self.stop);
+        // A panic there has ended the process already.
+        _ = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+#[path = "standby_test.rs"]
+mod tests;

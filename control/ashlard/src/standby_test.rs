@@ -1,0 +1,123 @@
+use super::*;
+use crate::controller::Controller;
+use array::{ControllerState, Controllers, TakeoverCause};
+use clap::Parser;
+use cluster::{Cause, Service};
+use rados::memory::Cluster;
+use rados::{FormatOptions, OpenOptions, Store};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const ARRAY: u128 = 7;
+
+fn args(data: &Path, more: &str) -> Args {
+    let line = format!("ashlard --data {} --iscsi 127.0.0.1:0 {more}", data.display());
+    Args::try_parse_from(line.split_whitespace()).unwrap()
+}
+
+async fn join(cluster: &Cluster, id: u16) -> (Controller, Arc<Board>) {
+    let board = Board::shared(id);
+    let iscsi = vec![format!("192.0.2.{id}:3260")];
+    let service = Service { api: format!("https://192.0.2.{id}:8443"), iscsi, nvme: Vec::new() };
+    let controller = Controller::start(cluster.client(), ARRAY, (id, service), board.clone()).await.unwrap();
+    (controller, board)
+}
+
+async fn until(board: &Board, is: impl Fn(&[array::Controller]) -> bool) -> Vec<array::Controller> {
+    loop {
+        let all = board.controllers();
+        if is(&all) {
+            return all;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn states(all: &[array::Controller]) -> Vec<(u16, ControllerState)> {
+    all.iter().map(|it| (it.number, it.state)).collect()
+}
+
+/// Status and body of a GET.
+fn get(url: &str, path: &str) -> (u16, String) {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
+    let mut response = ureq::Agent::from(config).get(format!("{url}{path}")).call().unwrap();
+    (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+}
+
+#[tokio::test]
+async fn a_standby_says_where_the_array_is_served_and_takes_over_when_the_home_stops() {
+    use ControllerState::{Home, Standby, Stopped};
+    let cluster = Cluster::default();
+    let open = OpenOptions { array: ARRAY, salt: 1, ..OpenOptions::default() };
+    drop(Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
+    let (one, board) = join(&cluster, 1).await;
+    assert_eq!(one.home().await.unwrap().succession.cause, Cause::First);
+    assert_eq!(states(&board.controllers()), [(1, Home)]);
+
+    let (two, board) = join(&cluster, 2).await;
+    let all = until(&board, |all| all.len() == 2).await;
+    assert_eq!(states(&all), [(1, Home), (2, Standby)]);
+    assert_eq!(all[0].api.as_deref(), Some("https://192.0.2.1:8443"));
+    assert_eq!((&*all[1].portals[0], &*all[1].version), ("192.0.2.2:3260", crate::VERSION));
+    assert!(all.iter().all(|it| it.since.is_some()));
+
+    let folder = tempfile::tempdir().unwrap();
+    let args = args(folder.path(), "--api 127.0.0.1:0");
+    let listener = listen(&args).unwrap();
+    let answers = Answers::start(&args, listener.try_clone().unwrap(), board.clone()).unwrap();
+    let access: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("api.json")).unwrap()).unwrap();
+    let url = access["url"].as_str().unwrap();
+    assert_eq!(get(url, "/healthz"), (200, "ok\n".into()));
+    for path in ["/readyz", "/api/v1/array", "/metrics"] {
+        let (status, text) = get(url, path);
+        let problem: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((status, &problem["kind"]), (503, &"standby".into()), "{path}");
+        assert_eq!(problem["home"], "https://192.0.2.1:8443");
+        assert!(problem["detail"].as_str().unwrap().contains("controller 2 is a standby"), "{text}");
+    }
+    assert_eq!(get(url, "/volumes").0, 200, "a page that says so");
+
+    one.leave().await;
+    let home = two.home().await.unwrap();
+    assert_eq!((home.succession.cause, home.succession.from.map(|it| it.0)), (Cause::Left, Some(1)));
+    assert_eq!(states(&board.controllers()), [(1, Stopped), (2, Home)]);
+    let problem: Value = serde_json::from_str(&get(url, "/api/v1/array").1).unwrap();
+    assert!(problem["detail"].as_str().unwrap().contains("taking over"), "{problem}");
+    assert!(problem.get("home").is_none(), "it is this one, and not yet");
+    let now = Instant::now();
+    board.note_service(&home, [now, now]);
+    let takeover = board.takeover().unwrap();
+    assert_eq!((takeover.from, takeover.cause, takeover.phases.silence), (1, TakeoverCause::Stopped, 0));
+    answers.stop();
+    two.leave().await;
+}
+
+#[test]
+fn the_certificate_of_a_standby_stays_and_that_of_the_array_is_trusted_besides() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = args(folder.path(), "");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    std::fs::write(folder.path().join("tls.pem"), "of the array\n").unwrap();
+    certificate::of_standby(&args).unwrap();
+    let (kept, trusted) = (read("standby.pem"), read("tls.pem"));
+    assert!(trusted.starts_with("-----BEGIN CERTIFICATE-----") && trusted.ends_with("of the array\n"));
+    assert!(!trusted.contains("PRIVATE KEY"));
+    certificate::of_standby(&args).unwrap();
+    assert_eq!((read("standby.pem"), read("tls.pem")), (kept.clone(), trusted));
+    std::fs::write(folder.path().join("standby.pem"), "damaged").unwrap();
+    certificate::of_standby(&args).unwrap();
+    assert_ne!(read("standby.pem"), kept, "another one takes its place");
+}
+
+#[test]
+fn an_api_on_all_addresses_is_named_by_its_machine() {
+    let url = |more: &str, address: &str| {
+        super::url(&args(Path::new("d"), more), address.parse().unwrap(), "node1")
+    };
+    assert_eq!(url("--api 0.0.0.0", "0.0.0.0:8443"), "https://node1:8443");
+    assert_eq!(url("--api [::]:80", "[::]:80"), "https://node1:80");
+    assert_eq!(url("--api 192.0.2.1", "192.0.2.1:8443"), "https://192.0.2.1:8443");
+    assert_eq!(url("--api 127.0.0.1:0", "127.0.0.1:5000"), "http://127.0.0.1:5000");
+}

@@ -1,0 +1,42 @@
+//! Controllers, and the store that they share.
+
+use crate::client::Client;
+use crate::show::Shown;
+use anyhow::Result;
+use clap::Subcommand;
+use client::api;
+
+#[derive(Clone, Subcommand)]
+pub enum ControllerVerb {
+    /// List controllers
+    List,
+    /// Show a controller, and the takeover by which it became the home
+    Show {
+        /// Number, or name of the machine
+        controller: String,
+    },
+}
+
+impl ControllerVerb {
+    pub fn run(self, client: &Client) -> Result<Shown> {
+        Ok(match self {
+            ControllerVerb::List => {
+                client.call(api::list_controllers(&api::ListControllers::default()))?.into()
+            }
+            ControllerVerb::Show { controller } => client.call(api::show_controller(&controller))?.into(),
+        })
+    }
+}
+
+#[derive(Clone, Subcommand)]
+pub enum StoreVerb {
+    /// Show the store: kind, owner, segments, and the pools of a store in Ceph
+    Show,
+}
+
+impl StoreVerb {
+    pub fn run(self, client: &Client) -> Result<Shown> {
+        let StoreVerb::Show = self;
+        Ok(client.call(api::show_store())?.into())
+    }
+}

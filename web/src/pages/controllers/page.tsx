@@ -1,0 +1,98 @@
+import { Anchor, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Cpu } from "lucide-react";
+import { controllers } from "../../api/queries";
+import type { SchemaController as Controller, SchemaControllerState as State, SchemaTakeover as Takeover } from "../../api/schema";
+import { count, moment } from "../../format";
+import { Dot } from "../../parts/dot";
+import { Empty } from "../../parts/empty";
+import { Page } from "../../parts/page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { DataTable, type Column } from "../../parts/table";
+import { StorePanel } from "./store";
+
+const STATES: Record<State, { color: "teal" | "gray" | "red" | "yellow"; label: string }> = {
+  home: { color: "teal", label: "home" },
+  standby: { color: "yellow", label: "standby" },
+  stopped: { color: "gray", label: "stopped" },
+  lost: { color: "red", label: "lost" },
+};
+
+const CAUSES: Record<Takeover["cause"], string> = { stopped: "which was stopped", lost: "which was lost", moved: "which gave the array up" };
+
+/** Controllers with their state and addresses, the last takeover, and the store that they share. */
+export function ControllersPage() {
+  const { data, error } = useQuery(controllers());
+  const home = data?.find((it) => it.state === "home");
+  return (
+    <Page title="Controllers">
+      <Stack gap="md">
+        <ProblemAlert error={error} />
+        {(data || !error) && (
+          <Panel flush>
+            <DataTable label="Controllers" noun="controller" rows={data} columns={columns} id={(it) => `${it.number}`} empty={<Empty icon={Cpu} title="No controllers" text="Controllers are listed when they take part." />} />
+          </Panel>
+        )}
+        {home?.takeover && <TakeoverPanel home={home} takeover={home.takeover} />}
+        <StorePanel />
+      </Stack>
+    </Page>
+  );
+}
+
+const columns: Column<Controller>[] = [
+  { name: "Controller", key: (it) => it.number, cell: (it) => <span className="number">{it.number}</span> },
+  { name: "Machine", key: (it) => it.name, cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.name}</span> },
+  { name: "State", key: (it) => it.state, cell: (it) => <Dot {...STATES[it.state]} /> },
+  { name: "Since", key: (it) => it.since ?? "", down: true, cell: (it) => <span className="quiet number">{it.since ? moment(it.since) : "unknown"}</span>, wide: true },
+  { name: "Version", key: (it) => it.version, cell: (it) => it.version, wide: true },
+  { name: "API", cell: (it) => (it.api ? <Anchor href={it.api} size="sm">{it.api}</Anchor> : <span className="quiet">unknown</span>), wide: "xl" },
+  { name: "Portals", cell: (it) => <Portals of={it} />, wide: "xl" },
+];
+
+function Portals({ of: { portals, nvme_portals } }: { of: Controller }) {
+  const all = [...portals.map((it) => `iSCSI ${it}`), ...nvme_portals.map((it) => `NVMe ${it}`)];
+  return (
+    <>
+      {all.map((it) => (
+        <div key={it} className="number">
+          {it}
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** How the home became it, phase by phase. */
+function TakeoverPanel({ home, takeover }: { home: Controller; takeover: Takeover }) {
+  const phases: [string, number][] = [
+    ["Silence until it counted as lost", takeover.silence_ms],
+    ["Agreement of the controllers", takeover.agreement_ms],
+    ["Opening of the store", takeover.store_ms],
+    ["Recovery of the journal", takeover.recovery_ms],
+    ["Start of portals and API", takeover.start_ms],
+    ["In all", takeover.total_ms],
+  ];
+  return (
+    <Panel title="Last takeover">
+      <p style={{ marginTop: 0 }}>
+        Controller {home.number} took over from controller {takeover.from}, {CAUSES[takeover.cause]}, on {moment(takeover.time, true)}.
+      </p>
+      <dl className="facts">
+        {phases.map(([name, ms]) => (
+          <Phase key={name} name={name} ms={ms} />
+        ))}
+      </dl>
+    </Panel>
+  );
+}
+
+function Phase({ name, ms }: { name: string; ms: number }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd className="number">{count(ms)} ms</dd>
+    </>
+  );
+}
