@@ -56,7 +56,11 @@ impl Remembered {
         }
     }
 
+    /// Writes it, unless the folder has it.
     fn write(&self, data: &Path) -> Result<()> {
+        if remembered(data).is_ok_and(|before| before.as_ref() == Some(self)) {
+            return Ok(());
+        }
         let path = data.join(FILE);
         let text = serde_json::to_vec_pretty(self)?;
         write_whole(&path, &text).with_context(|| format!("can't write {}", path.display()))

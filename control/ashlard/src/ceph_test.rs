@@ -68,3 +68,22 @@ fn a_folder_of_drives_gets_no_array_in_ceph() {
     let refused = decided(folder.path(), "", &Contents::Blank).unwrap_err().to_string();
     assert!(refused.contains("not in Ceph"), "{refused}");
 }
+
+#[test]
+fn what_the_folder_remembers_is_written_only_when_it_changes() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let place = place_of("--rados p").unwrap();
+    // A file that is replaced has another inode while the old one is open.
+    let mut seen = Vec::new();
+    let mut write = |made: bool| {
+        Remembered::new(7, &place, made).write(folder.path()).unwrap();
+        let file = std::fs::File::open(folder.path().join(FILE)).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        seen.push(file);
+        inode
+    };
+    let (unmade, made) = (write(false), write(true));
+    assert_ne!(unmade, made);
+    assert_eq!(write(true), made, "a controller that has made the array need not say so again");
+}
