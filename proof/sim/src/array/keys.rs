@@ -1,7 +1,7 @@
 //! World `encrypted`: the drives are encrypted, and the key that opens them is changed while hosts work.
 //!
-//! Whoever starts the array knows the key of the last change that was acknowledged, and those of changes that began since and
-//! were not. Any of them that opens an envelope must open the array; once a change is acknowledged, no older one may.
+//! An operator who starts the array knows the key of the last change that was acknowledged, and those of changes that began
+//! since and were not. Any of them that opens an envelope must open the array; once a change is acknowledged, no older one may.
 
 use super::{Incarnation, Run};
 use crate::World;
