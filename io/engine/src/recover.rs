@@ -24,6 +24,7 @@ use crate::validate::{self, MAX_PAGES};
 use block::Error;
 use bytes::Bytes;
 use shelf::{Batch, JournalPos, Shelf, Superblock, join, wait};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -465,7 +466,7 @@ fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
 
 /// Fails if a record refers to a slot that is in use already, or too old, or twice to one.
 fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
-    let mut all = BTreeSet::new();
+    let mut runs: SmallVec<[(SlotId, usize); 2]> = SmallVec::new();
     for mutation in record {
         let (first, count) = match mutation {
             Mutation::Slots { count, first, .. } => (*first, *count as usize),
@@ -473,9 +474,18 @@ fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String
             _ => continue,
         };
         let mut named = (0..count).map(|n| first.offset(n));
-        if let Some(slot) = named.find(|slot| !state.maps.slots.takes(*slot) || !all.insert(*slot)) {
+        if let Some(slot) = named.find(|slot| !state.maps.slots.takes(*slot)) {
             return Err(format!("{slot} is in use already, or was trimmed"));
         }
+        runs.extend((count > 0).then_some((first, count)));
+    }
+    runs.sort_unstable();
+    let overlaps = |pair: &&[(SlotId, usize)]| {
+        let ((before, count), (after, _)) = (pair[0], pair[1]);
+        before.batch == after.batch && usize::from(before.page) + count > usize::from(after.page)
+    };
+    if let Some(pair) = runs.windows(2).find(overlaps) {
+        return Err(format!("{} is named twice", pair[1].0));
     }
     Ok(())
 }
@@ -567,4 +577,27 @@ fn check_roots(state: &mut State, findings: &mut Findings) -> block::Result<()> 
         catalog.dirty |= before != volume.tree;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_names_a_slot_twice_is_refused() {
+        let slots = |batch, page, count| Mutation::Slots {
+            volume: 1,
+            block: u64::from(page) * 1000,
+            count,
+            first: SlotId { batch, page },
+        };
+        let same = |page| Mutation::Same { volume: 1, block: 7, count: 9, slot: SlotId { batch: 5, page } };
+        let check =
+            |mutations: [Mutation; 3]| check_slots(&State::default(), &mutations.into_iter().collect());
+        assert_eq!(check([slots(5, 4, 2), slots(5, 0, 4), same(6)]), Ok(()));
+        assert_eq!(check([slots(5, 0, 4), slots(6, 0, 4), slots(5, 2, 0)]), Ok(()), "other batches, or none");
+        for twice in [[slots(5, 4, 2), slots(5, 0, 5), same(9)], [slots(5, 0, 4), same(3), slots(6, 0, 1)]] {
+            assert!(check(twice.clone()).is_err_and(|why| why.contains("twice")), "{twice:?}");
+        }
+    }
 }
