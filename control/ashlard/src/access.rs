@@ -145,6 +145,11 @@ pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The text of a regular file, if it can be read and is one.
+pub fn read_text(path: &Path) -> Option<String> {
+    String::from_utf8(read_whole(path).ok()?).ok()
+}
+
 /// The key in `secrets.key` that seals secrets on the drives. Created only if nothing is sealed yet: a new key would make
 /// sealed secrets permanently unusable.
 ///
@@ -176,8 +181,13 @@ pub fn token(data: &Path) -> Result<String> {
     };
     match read_whole(&data.join(ACCESS)).ok().and_then(old) {
         Some(token) => Ok(token),
-        None => Ok(crate::random::<32>()?.iter().map(|byte| format!("{byte:02x}")).collect()),
+        None => secret::<32>(),
     }
+}
+
+/// Random bytes as hex digits.
+pub fn secret<const N: usize>() -> Result<String> {
+    Ok(crate::random::<N>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn access_text(url: &str, token: &str) -> Vec<u8> {

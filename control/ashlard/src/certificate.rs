@@ -1,7 +1,7 @@
 //! The TLS certificate of the API: created at the first start, reloaded when an operator replaces it, and published in the
 //! data folder so that a local `ashlar` can trust it.
 
-use crate::access::{Folder, read_whole, write_whole};
+use crate::access::{Folder, read_text, write_whole};
 use crate::args::Args;
 use crate::board;
 use anyhow::{Context, Result, anyhow};
@@ -63,8 +63,7 @@ pub async fn prepare(array: &Array, args: &Args, folder: &Folder) -> Result<Tls>
 /// If no certificate can be created.
 pub fn of_standby(args: &Args) -> Result<Tls> {
     let path = args.data().join(STANDBY_FILE);
-    let kept = read_whole(&path).ok().and_then(|text| String::from_utf8(text).ok());
-    let known = kept.and_then(|both| Some((Tls::new(&both, &both).ok()?, both)));
+    let known = read_text(&path).and_then(|both| Some((Tls::new(&both, &both).ok()?, both)));
     let (tls, both) = match known {
         Some(known) => known,
         None => {
@@ -78,7 +77,7 @@ pub fn of_standby(args: &Args) -> Result<Tls> {
     };
     let trusted = args.data().join(FILE);
     let chain = both.split_inclusive(CERTIFICATE_END).next().unwrap_or_default();
-    let before = read_whole(&trusted).ok().and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+    let before = read_text(&trusted).unwrap_or_default();
     if !before.contains(chain)
         && let Err(error) = write_whole(&trusted, format!("{chain}\n{before}").as_bytes())
     {

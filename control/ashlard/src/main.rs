@@ -224,8 +224,9 @@ async fn serve(
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
     let listener =
         member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
-    let (url, reachable) = api_urls(args, listener.local_addr()?);
-    board.set_api(&reachable);
+    let address = listener.local_addr()?;
+    let url = format!("{}://{address}", standby::scheme(args));
+    board.set_api(&standby::url(args, address, &board::host_name()));
     let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
     let tls = certificate::prepare(&array.array, args, &folder).await?;
     match array.array.first_user().await {
@@ -281,12 +282,6 @@ impl Membership<'_> {
     }
 }
 
-/// URL of the API as it is bound, and as other machines reach it.
-fn api_urls(args: &Args, address: SocketAddr) -> (String, String) {
-    let scheme = if args.plain_http() { "http" } else { "https" };
-    (format!("{scheme}://{address}"), standby::url(args, address, &board::host_name()))
-}
-
 fn refuse_removed_options(args: &Args) -> Result<()> {
     anyhow::ensure!(
         !args.format_force,
@@ -340,7 +335,7 @@ async fn assemble(
     (machine, controllers): (Arc<Machine>, Arc<Board>),
     (log, permit): (Log, Permit),
 ) -> Result<Assembled> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
     let names = scsi::TargetIdentity {
         name: identity.target_iqn(),

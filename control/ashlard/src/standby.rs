@@ -19,9 +19,14 @@ pub fn listen(args: &Args) -> Result<TcpListener> {
     listener.with_context(|| format!("can't listen on {}", args.api))
 }
 
+/// The scheme of the URL of the API.
+pub fn scheme(args: &Args) -> &'static str {
+    if args.plain_http() { "http" } else { "https" }
+}
+
 /// The URL of the API at an address, by the name of the machine where the address is that of all.
 pub fn url(args: &Args, address: SocketAddr, machine: &str) -> String {
-    let scheme = if args.plain_http() { "http" } else { "https" };
+    let scheme = scheme(args);
     match address.ip().is_unspecified() {
         true => format!("{scheme}://{machine}:{}", address.port()),
         false => format!("{scheme}://{address}"),
@@ -41,10 +46,7 @@ impl Answers {
         let url = url(args, listener.local_addr()?, "localhost");
         access::show_standby(args.data(), &url)?;
         let (plain, connections) = (args.plain_http(), limits::connections(args.threads())?.api);
-        let secret = || {
-            let secret = crate::random::<16>().expect("the system gave random numbers before");
-            secret.iter().map(|byte| format!("{byte:02x}")).collect()
-        };
+        let secret = || access::secret::<16>().expect("the system gave random numbers before");
         let standby = Standby { referral: Arc::new(move || board.referral()), secret: Arc::new(secret) };
         let runtime = crate::threads::management()?;
         let (stop, stopped) = oneshot::channel();

@@ -159,6 +159,20 @@ struct Incarnation {
 }
 
 impl Incarnation {
+    /// An engine that was just opened; where its store is has to be added.
+    fn new(engine: Arc<Engine>, tolerates: usize) -> Self {
+        Self {
+            engine,
+            shelf: None,
+            rados: None,
+            change: None,
+            key_change: None,
+            tolerates,
+            under_way: Vec::new(),
+            fresh: true,
+        }
+    }
+
     fn drives(&self) -> &Arc<DriveShelf> {
         self.shelf.as_ref().expect("a world over drives")
     }
@@ -306,17 +320,7 @@ impl Run {
                 engine.watch_drives();
             }));
         }
-        let (shelf, rados, under_way) = (Some(shelf), None, Vec::new());
-        self.begin(Incarnation {
-            engine,
-            shelf,
-            rados,
-            change: None,
-            key_change: None,
-            tolerates,
-            under_way,
-            fresh: true,
-        })
+        self.begin(Incarnation { shelf: Some(shelf), ..Incarnation::new(engine, tolerates) })
     }
 
     /// Compares everything, and starts the background.

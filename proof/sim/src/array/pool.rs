@@ -55,17 +55,7 @@ impl Run {
         };
         self.watch_pool(cluster, &store, &engine);
         let tolerates = shelf::pool::Pool::status(&*store).tolerates;
-        let (shelf, rados, under_way) = (None, Some(store), Vec::new());
-        self.begin(Incarnation {
-            engine,
-            shelf,
-            rados,
-            change: None,
-            key_change: None,
-            tolerates,
-            under_way,
-            fresh: true,
-        })
+        self.begin(Incarnation { rados: Some(store), ..Incarnation::new(engine, tolerates) })
     }
 
     /// Opens the store in RADOS, or makes it; `None` if the machine must crash before.

@@ -6,6 +6,7 @@ import type { SchemaController as Controller, SchemaControllerState as State, Sc
 import { count, moment } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Empty } from "../../parts/empty";
+import { Fact } from "../../parts/fact";
 import { Page } from "../../parts/page";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
@@ -81,18 +82,11 @@ function TakeoverPanel({ home, takeover }: { home: Controller; takeover: Takeove
       </p>
       <dl className="facts">
         {phases.map(([name, ms]) => (
-          <Phase key={name} name={name} ms={ms} />
+          <Fact key={name} name={name}>
+            {count(ms)} ms
+          </Fact>
         ))}
       </dl>
     </Panel>
-  );
-}
-
-function Phase({ name, ms }: { name: string; ms: number }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd className="number">{count(ms)} ms</dd>
-    </>
   );
 }

@@ -1,9 +1,9 @@
 import { Progress, Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { store } from "../../api/queries";
 import type { SchemaStorePool as Pool } from "../../api/schema";
 import { bytes, count, percent, plural } from "../../format";
+import { Fact } from "../../parts/fact";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 
@@ -47,17 +47,6 @@ function Fullness({ pool: { name, journal, data, stored, available, used } }: { 
     <>
       {holds}; {percent(used)} in use, {bytes(available)} available
       <Progress value={used * 100} size={6} mt={4} maw={220} color={used >= 0.9 ? "red" : used >= 0.8 ? "orange" : "slate"} aria-label={`Use of the pool ${name}`} />
-    </>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd className="number" style={{ overflowWrap: "anywhere" }}>
-        {children}
-      </dd>
     </>
   );
 }

@@ -2,6 +2,7 @@ import { Modal } from "@mantine/core";
 import type { SchemaDrive as Drive, SchemaVerdict as Verdict } from "../../api/schema";
 import { bytes, count, duration, percent } from "../../format";
 import { Dot } from "../../parts/dot";
+import { Fact } from "../../parts/fact";
 import { stateOf } from "./shelf";
 
 /** Self-reported health of a drive. */
@@ -64,16 +65,5 @@ export function DriveDetails({ drive, onClose }: { drive: Drive; onClose: () => 
         )}
       </dl>
     </Modal>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: string }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd className="number" style={{ overflowWrap: "anywhere" }}>
-        {children}
-      </dd>
-    </>
   );
 }
