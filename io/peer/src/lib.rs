@@ -7,6 +7,7 @@
 
 mod channel;
 mod done;
+pub mod fields;
 pub mod frame;
 pub mod message;
 

@@ -1,9 +1,10 @@
 //! Messages: what frames mean. Fixed fields come first, then byte strings with their lengths, and what follows them is
 //! of a newer version and ignored.
 
+use crate::Result;
 use crate::done::Sequence;
-use crate::{Error, Result};
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use crate::fields::{Fields, put_bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 
 /// Versions of the link that this release speaks. The newest that both ends speak is used.
 pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
@@ -137,51 +138,6 @@ pub enum Message {
     },
 }
 
-fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
-    out.put_u32_le(bytes.len() as u32);
-    out.put_slice(bytes);
-}
-
-/// Reads fields with checked access.
-struct Fields(Bytes);
-
-impl Fields {
-    fn fixed<T>(&mut self, bytes: usize, read: impl FnOnce(&mut Bytes) -> T) -> Result<T> {
-        if self.0.len() < bytes {
-            return Err(Error::Malformed("a message that ends early"));
-        }
-        Ok(read(&mut self.0))
-    }
-
-    fn u8(&mut self) -> Result<u8> {
-        self.fixed(1, Bytes::get_u8)
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        self.fixed(2, Bytes::get_u16_le)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.fixed(4, Bytes::get_u32_le)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.fixed(8, Bytes::get_u64_le)
-    }
-
-    fn u128(&mut self) -> Result<u128> {
-        self.fixed(16, Bytes::get_u128_le)
-    }
-
-    fn bytes(&mut self, max: usize) -> Result<Bytes> {
-        let len = self.u32()? as usize;
-        if len > max {
-            return Err(Error::Malformed("a field that is longer than allowed"));
-        }
-        self.fixed(len, |from| from.split_to(len))
-    }
-}
-
 impl Message {
     /// The number of its kind.
     pub fn kind(&self) -> u16 {
@@ -259,7 +215,7 @@ impl Message {
     /// [`Error::Malformed`] if a known kind has fields that are missing or too long.
     pub fn decode(kind: u16, payload: Bytes) -> Result<Self> {
         let max = payload.len();
-        let mut from = Fields(payload);
+        let mut from = Fields::new(payload);
         Ok(match kind {
             1 => Self::Hello(Hello {
                 least: from.u16()?,

@@ -7,5 +7,6 @@ pub mod nvme;
 pub mod parameter_list;
 pub mod pdu;
 pub mod peer;
+pub mod replication;
 pub mod shelf_media;
 pub mod token;

@@ -111,4 +111,4 @@ macro_rules! targets {
     };
 }
 
-targets!(cdb, contradiction, media, nvme, parameter_list, pdu, peer, shelf_media, token);
+targets!(cdb, contradiction, media, nvme, parameter_list, pdu, peer, replication, shelf_media, token);

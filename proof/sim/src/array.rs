@@ -106,7 +106,12 @@ impl Scenario {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
             World::Rados => scenario.crashes += 2,
-            World::Shelf | World::Array | World::Retention | World::Cluster | World::LargeWrites => {}
+            World::Shelf
+            | World::Array
+            | World::Retention
+            | World::Cluster
+            | World::LargeWrites
+            | World::Replication => {}
         }
         scenario
     }
@@ -738,7 +743,7 @@ fn present(engine: &Engine) -> Present {
 }
 
 /// A list of copies is one step only where all of it is aligned to 4 KiB, or it is short.
-fn one_step(op: Op, disks: &[(DiskId, Geometry)]) -> Op {
+pub(crate) fn one_step(op: Op, disks: &[(DiskId, Geometry)]) -> Op {
     let Op::Copy(mut segments) = op else { return op };
     let bytes =
         |id: DiskId| disks.iter().find(|(known, _)| *known == id).map_or(512, |(_, found)| found.block_bytes);

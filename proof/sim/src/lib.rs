@@ -41,6 +41,9 @@
 //! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
 //! an engine: the world is about who may serve.
 //!
+//! In the world `replication` two arrays on drives of their own crash independently, and the connection between them loses what
+//! is under way; see `replication`.
+//!
 //! # Limits and scheduling
 //!
 //! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
@@ -63,6 +66,7 @@ mod executor;
 mod history;
 mod journal;
 mod machine;
+mod replication;
 
 use engine::{Engine, SpaceRefusals};
 
@@ -97,6 +101,8 @@ pub enum World {
     LargeWrites,
     /// The array on encrypted drives, whose key is changed.
     Encrypted,
+    /// A group of volumes that one array replicates to another.
+    Replication,
 }
 
 /// The names of a world.
@@ -112,7 +118,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 12] = [
+const NAMES: [Names; 13] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -164,6 +170,12 @@ const NAMES: [Names; 12] = [
         "encrypted",
         "encrypted",
         "volumes under crashes and rot on encrypted drives whose key is changed",
+    ),
+    names(
+        World::Replication,
+        "replication",
+        "replication",
+        "a group replicated to another array, under crashes of either and over a connection that breaks",
     ),
 ];
 
@@ -297,6 +309,7 @@ pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failu
     let outcome = match world {
         World::Shelf => journal::run(seed, bounds),
         World::Cluster => cluster::run(seed, cluster::Options::default()),
+        World::Replication => replication::run(seed, bounds),
         other => array::run(other, seed, bounds),
     };
     outcome.map_err(|what| Failure { world, seed, bounds, what })

@@ -371,3 +371,11 @@ fn the_key_is_changed_while_hosts_work() {
     let changes: u64 = (300..310).map(|seed| run(World::Encrypted, seed).unwrap().key_changes).sum();
     assert!(changes > 20, "{changes}");
 }
+
+/// Seeds with crashes of both arrays while points are transferred.
+#[test]
+fn published_points_are_the_source_at_one_moment() {
+    let mut sum = sim::Report::default();
+    (0..8).for_each(|seed| sum.add(&run(World::Replication, seed).unwrap()));
+    assert!(sum.crashes > 8 && sum.operations > 100, "{sum:?}");
+}

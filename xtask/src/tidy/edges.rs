@@ -35,6 +35,7 @@ const ALLOWED: &[Edges] = &[
     edges("notify", &["history", "trust"], &[]),
     edges("directory", &["trust"], &["rig"]),
     edges("records", &["block", "history", "notify", "directory"], &[]),
+    edges("replication", &["block", "engine", "peer"], &["raid", "rig", "shelf"]),
     edges(
         "array",
         &[
@@ -87,13 +88,14 @@ const ALLOWED: &[Edges] = &[
             "nvmf",
             "peer",
             "raid",
+            "replication",
             "scsi",
             "shelf",
             "transport",
         ],
         &[],
     ),
-    edges("sim", &["block", "cluster", "engine", "rados", "raid", "shelf"], &[]),
+    edges("sim", &["block", "cluster", "engine", "peer", "rados", "raid", "replication", "shelf"], &[]),
     edges("lab", &[], &[]),
     edges("xtask", &["lab"], &[]),
 ];

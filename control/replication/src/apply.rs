@@ -1,0 +1,209 @@
+//! Applies offers to staging volumes: finds which blocks are there already, writes the others, and reads them back.
+
+use crate::disk;
+use crate::fingerprint::{Digest, Fingerprint, Key};
+use crate::index::Index;
+use crate::wire::{Kind, Offer, unpack};
+use crate::{Error, Result};
+use block::{Data, Disk, DiskId, Op};
+use bytes::{Bytes, BytesMut};
+use engine::{Engine, Volume};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// What is known of a block of an offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Content {
+    /// The staging volume has it there.
+    InPlace,
+    /// It was elsewhere on this array, or was sent.
+    Found(Bytes),
+    /// It is to be sent, with this offer or an earlier one.
+    Wanted,
+}
+
+/// An offer that was not applied yet.
+struct Pending {
+    offer: Offer,
+    staging: Arc<Volume>,
+    /// Of each block with data.
+    contents: Vec<Content>,
+    /// The blocks that were asked for with this offer, by their index.
+    asked: Vec<usize>,
+    /// Blocks of this offer that are still to be sent.
+    missing: usize,
+}
+
+/// Offers under way, in order.
+pub struct Offers {
+    key: Key,
+    index: Arc<Mutex<Index>>,
+    pending: VecDeque<Pending>,
+    /// Blocks that are to be sent, by fingerprint: the offers and indices that need each.
+    wanted: BTreeMap<Fingerprint, Vec<(u64, usize)>>,
+}
+
+impl Offers {
+    /// None yet.
+    pub fn new(key: Key, index: Arc<Mutex<Index>>) -> Self {
+        Self { key, index, pending: VecDeque::new(), wanted: BTreeMap::new() }
+    }
+
+    /// Offers that were not applied yet.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Adds an offer that was checked; returns one bit for each of its blocks, set for those that are wanted.
+    pub async fn add(&mut self, engine: &Engine, staging: Arc<Volume>, offer: Offer) -> Result<Bytes> {
+        let mut contents = self.in_place(&staging, &offer).await;
+        self.find_elsewhere(engine, &offer, &mut contents).await;
+        let mut bits = BytesMut::zeroed(contents.len().div_ceil(8));
+        let (mut asked, mut missing) = (Vec::new(), 0);
+        for (index, fingerprint) in offer.fingerprints.iter().enumerate() {
+            if contents[index] != Content::Wanted {
+                continue;
+            }
+            missing += 1;
+            let waiting = self.wanted.entry(*fingerprint).or_default();
+            if waiting.is_empty() {
+                asked.push(index);
+                bits[index / 8] |= 1 << (index % 8);
+            }
+            waiting.push((offer.number, index));
+        }
+        self.pending.push_back(Pending { offer, staging, contents, asked, missing });
+        Ok(bits.freeze())
+    }
+
+    /// Which blocks the staging volume has already. One that can't be read is replaced.
+    async fn in_place(&self, staging: &Volume, offer: &Offer) -> Vec<Content> {
+        let there = disk::read(staging, offer.data()).await.unwrap_or_default();
+        let same = |index: usize, fingerprint| {
+            there.get(index).is_some_and(|block| self.key.fingerprint(block) == fingerprint)
+        };
+        let content = |(index, fingerprint): (usize, &Fingerprint)| {
+            if same(index, *fingerprint) { Content::InPlace } else { Content::Wanted }
+        };
+        offer.fingerprints.iter().enumerate().map(content).collect()
+    }
+
+    /// Reads blocks that the index knows, and keeps those that have the fingerprint.
+    async fn find_elsewhere(&self, engine: &Engine, offer: &Offer, contents: &mut [Content]) {
+        let mut places: BTreeMap<DiskId, Vec<(usize, u64)>> = BTreeMap::new();
+        {
+            let mut known = self.index.lock();
+            let missing = contents.iter().enumerate().filter(|(_, content)| **content == Content::Wanted);
+            for (index, _) in missing {
+                if let Some((disk, block)) = known.find(&offer.fingerprints[index]) {
+                    places.entry(disk).or_default().push((index, block));
+                }
+            }
+        }
+        for (id, mut places) in places {
+            let Some(disk) = engine.volume(id) else { continue };
+            let blocks = disk::blocks(disk.geometry());
+            places.retain(|(_, block)| *block < blocks);
+            let runs = places.iter().map(|(_, block)| (*block, 1));
+            // One that can't be read is asked for like one that is not there.
+            let found = disk::read(&*disk, runs).await.unwrap_or_default();
+            for ((index, _), block) in places.iter().zip(found) {
+                if self.key.fingerprint(&block) == offer.fingerprints[*index] {
+                    contents[*index] = Content::Found(block);
+                }
+            }
+        }
+    }
+
+    /// Takes the blocks that were asked for with an offer.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if none are awaited now, or if they are not those that were asked for.
+    pub fn take(&mut self, number: u64, method: u8, packed: &Bytes) -> Result<()> {
+        let unanswered = self.pending.iter_mut().find(|pending| !pending.asked.is_empty());
+        let Some(pending) = unanswered.filter(|pending| pending.offer.number == number) else {
+            return Err(Error::Malformed("blocks that were not asked for"));
+        };
+        let geometry = pending.staging.geometry();
+        let places: Vec<u64> = pending.offer.blocks().collect();
+        let len = |index: &usize| disk::bytes(geometry, places[*index], 1) as usize;
+        let mut unpacked = unpack(method, packed, pending.asked.iter().map(len).sum())?;
+        let asked = std::mem::take(&mut pending.asked);
+        let blocks: Vec<_> = asked.iter().map(|index| (*index, unpacked.split_to(len(index)))).collect();
+        let fingerprints = pending.offer.fingerprints.clone();
+        for (index, block) in blocks {
+            let fingerprint = fingerprints[index];
+            if self.key.fingerprint(&block) != fingerprint {
+                return Err(Error::Malformed("a block that differs from its fingerprint"));
+            }
+            for (number, index) in self.wanted.remove(&fingerprint).unwrap_or_default() {
+                let needs = self.pending.iter_mut().find(|pending| pending.offer.number == number);
+                let needs = needs.expect("an offer that misses a block is not applied");
+                needs.contents[index] = Content::Found(block.clone());
+                needs.missing -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the first offer if nothing of it is missing; returns it when it is durable and was read back.
+    ///
+    /// # Errors
+    /// [`Error::Differs`] if what was read back, after `digest`, has not the digest of the offer.
+    pub async fn apply_first(&mut self, point: u64, digest: Digest) -> Result<Option<Offer>> {
+        let Some(first) = self.pending.front().filter(|pending| pending.missing == 0) else {
+            return Ok(None);
+        };
+        let (offer, staging) = (&first.offer, &first.staging);
+        disk::perform(&**staging, first.ops()).await?;
+        let there = disk::read(&**staging, offer.data()).await?;
+        let fingerprints: Vec<_> = there.iter().map(|block| self.key.fingerprint(block)).collect();
+        let written = Offer { fingerprints, extents: offer.extents.clone(), ..*offer };
+        if self.key.chain(digest, &written.chained()) != offer.digest {
+            return Err(Error::Differs { point, volume: offer.volume, block: offer.end() });
+        }
+        {
+            let mut index = self.index.lock();
+            for (block, fingerprint) in offer.blocks().zip(&offer.fingerprints) {
+                index.insert(fingerprint, staging.id(), block);
+            }
+        }
+        Ok(self.pending.pop_front().map(|pending| pending.offer))
+    }
+}
+
+impl Pending {
+    /// What has to be done on the staging volume.
+    fn ops(&self) -> Vec<Op> {
+        let geometry = self.staging.geometry();
+        let zero = Data::from(Bytes::from(vec![0; geometry.block_bytes as usize]));
+        let (mut ops, mut holes) = (Vec::new(), Vec::new());
+        for extent in &self.offer.extents {
+            let run = disk::extent(geometry, extent.first, extent.count);
+            match extent.kind {
+                Kind::Hole => holes.push(run),
+                Kind::Zero => ops.push(Op::Fill { extent: run, block: zero.clone() }),
+                Kind::Data => {}
+            }
+        }
+        if !holes.is_empty() {
+            ops.push(Op::Unmap(holes));
+        }
+        let mut runs: Vec<(u64, u64, Data)> = Vec::new();
+        for (block, content) in self.offer.blocks().zip(&self.contents) {
+            let Content::Found(bytes) = content else { continue };
+            match runs.last_mut() {
+                Some((_, end, data)) if *end == block => {
+                    data.push(bytes.clone());
+                    *end += 1;
+                }
+                _ => runs.push((block, block + 1, bytes.clone().into())),
+            }
+        }
+        let write =
+            |(first, end, data)| Op::Write { lba: disk::extent(geometry, first, end - first).lba, data };
+        ops.extend(runs.into_iter().map(write));
+        ops
+    }
+}

@@ -1,0 +1,84 @@
+//! One end of a connection: frames on a byte stream, and the agreement on a version.
+
+use crate::env::Stream;
+use crate::wire::{MAX_HELLO_BYTES, MAX_PAYLOAD_BYTES, Message, VERSIONS};
+use crate::{Error, Result};
+use bytes::Bytes;
+use peer::frame::{self, Decoder};
+
+/// Messages on a stream.
+pub struct Connection<S> {
+    stream: S,
+    decoder: Decoder,
+    max_payload_bytes: usize,
+}
+
+/// A message as it goes to the stream.
+pub struct Encoded(Vec<Bytes>);
+
+impl Encoded {
+    /// A message in a frame.
+    pub fn new(message: &Message) -> Self {
+        let payload = message.encode();
+        let header = frame::header(message.kind(), 0, 0, &payload);
+        let header = Bytes::copy_from_slice(&header);
+        Self(std::iter::once(header).chain(payload).filter(|piece| !piece.is_empty()).collect())
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::Stream(error.to_string())
+}
+
+impl<S: Stream> Connection<S> {
+    /// Both ends say hello, and agree on a version.
+    pub async fn open(stream: S, array: u128) -> Result<Self> {
+        let mut connection = Self { stream, decoder: Decoder::default(), max_payload_bytes: MAX_HELLO_BYTES };
+        let (own_least, own_most) = (*VERSIONS.start(), *VERSIONS.end());
+        connection.send(&Message::Hello { least: own_least, most: own_most, array }).await?;
+        let Message::Hello { least, most, array: other } = connection.receive().await? else {
+            return Err(Error::Malformed("a message before hello"));
+        };
+        if most.min(own_most) < least.max(own_least) {
+            return Err(Error::Versions { least, most, own_least, own_most });
+        }
+        if other == array {
+            return Err(Error::SameArray);
+        }
+        connection.max_payload_bytes = MAX_PAYLOAD_BYTES;
+        Ok(connection)
+    }
+
+    /// Sends a message.
+    pub async fn send(&mut self, message: &Message) -> Result<()> {
+        self.send_encoded(Encoded::new(message)).await
+    }
+
+    /// Sends a message.
+    pub async fn send_encoded(&mut self, message: Encoded) -> Result<()> {
+        self.stream.send(message.0).await.map_err(failed)
+    }
+
+    /// The next message. A refusal is an error.
+    pub async fn receive(&mut self) -> Result<Message> {
+        let frame = loop {
+            if let Some(frame) = self.decoder.next(self.max_payload_bytes)? {
+                break frame;
+            }
+            let bytes = self.stream.receive().await.map_err(failed)?;
+            if bytes.is_empty() {
+                return Err(Error::Stream("the other array closed it".into()));
+            }
+            self.decoder.push(&bytes);
+        };
+        match Message::decode(frame.kind, frame.payload)? {
+            Message::Refused { reason, text } => Err(Error::Refused { reason, text }),
+            message => Ok(message),
+        }
+    }
+}

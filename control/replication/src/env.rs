@@ -1,0 +1,33 @@
+//! What this crate needs from outside: a byte stream, time, and identities for new disks.
+
+use block::DiskId;
+use bytes::Bytes;
+use std::future::Future;
+
+/// A connection to the other array, encrypted and authenticated by both ends. Dropping it closes it.
+///
+/// An end that hears nothing for too long is to be found by the stream: it fails then. Between two messages there may be as
+/// much time as the slower array needs to apply [`Limits::offer_blocks`](crate::Limits), which may be long on a busy one.
+/// What is under way from the target to the source must never need more than 4 KiB of buffers to be sent.
+pub trait Stream: Send {
+    /// Sends pieces in order.
+    fn send(&mut self, pieces: Vec<Bytes>) -> impl Future<Output = std::io::Result<()>> + Send;
+
+    /// The next bytes, at least one; none if the other end has closed the stream.
+    fn receive(&mut self) -> impl Future<Output = std::io::Result<Bytes>> + Send;
+}
+
+/// Time and identities.
+pub trait Env: Send + Sync {
+    /// A clock that does not go back.
+    fn now_ns(&self) -> u64;
+
+    /// The time that snapshots and retention locks are given, in the unit of the engine's caller.
+    fn timestamp(&self) -> u64;
+
+    /// Waits.
+    fn sleep(&self, ns: u64) -> impl Future<Output = ()> + Send;
+
+    /// An identity that no disk of this array has had.
+    fn fresh_id(&self) -> DiskId;
+}

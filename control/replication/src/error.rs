@@ -1,0 +1,108 @@
+//! Why a transfer ends.
+
+/// Why the other array refused to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It does not replicate this group, or no more.
+    Unknown,
+    /// Another connection of the same group is open.
+    Busy,
+    /// It has no space left.
+    NoSpace,
+    /// Something else: the text says what.
+    Other,
+}
+
+/// Why a transfer ends before the point is published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The stream failed, or was closed.
+    #[error(
+        "the connection to the other array ended: {0}. The transfer goes on where it was with the next connection"
+    )]
+    Stream(String),
+    /// Bytes that are not of this protocol, or were changed on the way.
+    #[error("the other array sent {0}")]
+    Malformed(&'static str),
+    /// Both arrays have no version in common.
+    #[error(
+        "the other array speaks versions {least} to {most} of the replication protocol, this one {own_least} to \
+         {own_most}: update the older one"
+    )]
+    Versions {
+        /// The oldest that the other speaks.
+        least: u16,
+        /// The newest that it speaks.
+        most: u16,
+        /// The oldest of this array.
+        own_least: u16,
+        /// The newest of this array.
+        own_most: u16,
+    },
+    /// Both ends are one array.
+    #[error("the other end is this array itself: an array can't replicate to itself")]
+    SameArray,
+    /// This array is not the target.
+    #[error("replication {0:032x} has no target here: it was released, or was never accepted")]
+    Unknown(u128),
+    /// The other array refused to go on.
+    #[error("the other array refused: {text}")]
+    Refused {
+        /// Why, for programs.
+        reason: Reason,
+        /// Why, for people.
+        text: String,
+    },
+    /// A disk of this array failed.
+    #[error(transparent)]
+    Disk(#[from] block::Error),
+    /// What was written is not what was sent.
+    #[error(
+        "volume {volume} of point {point} differs from its source near block {block}: the point is not published"
+    )]
+    Differs {
+        /// The point.
+        point: u64,
+        /// Index of the volume in the group.
+        volume: u32,
+        /// The first 4 KiB block after the difference.
+        block: u64,
+    },
+    /// There is no point to transfer.
+    #[error("there is no point to transfer: take one first")]
+    NoPoint,
+    /// Another transfer of the same group is under way in this process.
+    #[error("another transfer of this group is under way")]
+    Busy,
+    /// A record of this array can't be read.
+    #[error("the record {0} can't be read: it was written by newer software, or is damaged")]
+    Record(String),
+    /// A point that is needed as the base of the next transfer.
+    #[error("point {0} is the newest one: the next transfer needs it as its base")]
+    Newest(u64),
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<peer::Error> for Error {
+    fn from(error: peer::Error) -> Self {
+        match error {
+            peer::Error::Malformed(what) => Self::Malformed(what),
+            _ => Self::Malformed("a message of another protocol"),
+        }
+    }
+}
+
+impl Error {
+    /// The reason that the other array gets, if this is for it.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Stream(_) | Self::Refused { .. } | Self::Versions { .. } => None,
+            Self::Unknown(_) => Some(Reason::Unknown),
+            Self::Busy => Some(Reason::Busy),
+            Self::Disk(block::Error::NoSpace) => Some(Reason::NoSpace),
+            _ => Some(Reason::Other),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Asynchronous replication of a group of volumes to another array.
+//!
+//! The source takes a *point*: snapshots of all volumes of the group at one moment. [`Source::sync`] moves what changed since
+//! the last point that both arrays have, [`Target::serve`] applies it to *staging volumes* that no host sees, and publishes the
+//! point as snapshots of these, all in one step. So what is on the target is always the group as it was at one moment.
+//!
+//! The spines are [`mod@source`] and [`mod@target`]; everything else is a leaf. Changes come from the maps of the engine, in
+//! *offers*: runs of one volume with a keyed fingerprint of each block. The target says which blocks it wants, and gets only
+//! those, compressed. It remembers each offer that it applied, so that a connection that breaks costs the offers under way.
+//!
+//! There are no sockets, threads or clocks here: the byte stream is the trait [`Stream`], the rest [`Env`]. Both ends must be
+//! authenticated before a byte reaches this crate: it checks what it receives, but not who sent it.
+
+mod apply;
+mod changes;
+mod connection;
+mod disk;
+mod env;
+mod error;
+mod fingerprint;
+mod index;
+mod limits;
+mod points;
+mod source;
+mod target;
+mod throttle;
+mod wire;
+
+pub use env::{Env, Stream};
+pub use error::{Error, Reason, Result};
+pub use fingerprint::{Digest, Key};
+pub use limits::Limits;
+pub use points::{Point, Volume};
+pub use source::{Source, Synced};
+pub use target::Target;
+pub use throttle::Throttle;
+pub use wire::{Extent, Kind, MAX_PAYLOAD_BYTES, Message, Offer, Position, SourceVolume, VERSIONS, unpack};

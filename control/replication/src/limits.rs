@@ -1,0 +1,52 @@
+//! Bounds of memory and of what is under way.
+
+/// How much the source offers at a time. Both ends hold the blocks of the offers under way, at most
+/// `offers × offer_blocks × 4 KiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Blocks with data in one offer, at most [`MAX_OFFER_BLOCKS`].
+    pub offer_blocks: usize,
+    /// Offers under way, at most [`MAX_OFFERS`].
+    pub offers: usize,
+    /// Entries of the target's index from fingerprints to blocks, of 24 bytes each.
+    pub index_entries: usize,
+}
+
+/// Blocks with data in one offer that a target takes.
+pub const MAX_OFFER_BLOCKS: usize = 1024;
+
+/// Offers under way that a target takes.
+pub const MAX_OFFERS: usize = 16;
+
+/// Bytes of what a target sends for one offer: which blocks it wants, and that it applied it.
+const ANSWER_BYTES: usize = 2 * (peer::frame::HEADER_BYTES + 12) + MAX_OFFER_BLOCKS / 8;
+
+/// A source sends without receiving while it may offer more, so that all of this has to fit into the buffers of a stream.
+const _: () = assert!(MAX_OFFERS * ANSWER_BYTES <= 4096);
+
+/// Runs in one offer.
+pub const MAX_EXTENTS: usize = 4096;
+
+/// Volumes of a group.
+pub const MAX_VOLUMES: usize = 1024;
+
+/// Points that a target lists: the newest ones.
+pub const MAX_POINTS: usize = 1024;
+
+impl Default for Limits {
+    /// 16 MiB under way, and an index for 16 GiB of distinct blocks in 96 MiB.
+    fn default() -> Self {
+        Self { offer_blocks: 512, offers: 8, index_entries: 4 << 20 }
+    }
+}
+
+impl Limits {
+    /// These limits, within what the protocol allows.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            offer_blocks: self.offer_blocks.clamp(1, MAX_OFFER_BLOCKS),
+            offers: self.offers.clamp(1, MAX_OFFERS),
+            index_entries: self.index_entries,
+        }
+    }
+}

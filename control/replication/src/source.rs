@@ -1,0 +1,305 @@
+//! Source: takes points of a group, and transfers them to the other array.
+//!
+//! It remembers its points alone. Where a transfer goes on is known to the target.
+
+use crate::changes::{Changes, Pair};
+use crate::connection::{Connection, Encoded};
+use crate::disk;
+use crate::env::{Env, Stream};
+use crate::fingerprint::{Digest, Key};
+use crate::limits::{Limits, MAX_VOLUMES};
+use crate::points::{Point, Records, Volume};
+use crate::throttle::Throttle;
+use crate::wire::{Message, Offer, Position, SourceVolume, first_digest, pack};
+use crate::{Error, Result};
+use block::{Disk, DiskId};
+use bytes::Bytes;
+use engine::Engine;
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The sending end of replications to one other array.
+pub struct Source<E> {
+    engine: Arc<Engine>,
+    env: Arc<E>,
+    key: Key,
+    array: u128,
+    limits: Limits,
+    throttle: Throttle,
+    under_way: Mutex<BTreeSet<u128>>,
+}
+
+/// What a transfer did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Synced {
+    /// The point that the target has published.
+    pub point: u64,
+    /// Blocks with data that differ from the base; since the connection was opened.
+    pub offered_blocks: u64,
+    /// Of these, blocks that the target did not have.
+    pub sent_blocks: u64,
+    /// Bytes of everything that was sent.
+    pub sent_bytes: u64,
+}
+
+/// Holds the only transfer of a replication.
+pub(crate) struct Turn<'a>(&'a Mutex<BTreeSet<u128>>, u128);
+
+impl<'a> Turn<'a> {
+    /// Takes it, unless another has it.
+    pub(crate) fn take(under_way: &'a Mutex<BTreeSet<u128>>, replication: u128) -> Result<Self> {
+        if under_way.lock().insert(replication) { Ok(Self(under_way, replication)) } else { Err(Error::Busy) }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().remove(&self.1);
+    }
+}
+
+/// An offer whose blocks the target may still want.
+struct UnderWay {
+    number: u64,
+    blocks: Vec<Bytes>,
+    answered: bool,
+}
+
+/// A transfer of one point.
+struct Transfer<'a, S, E> {
+    source: &'a Source<E>,
+    connection: &'a mut Connection<S>,
+    under_way: VecDeque<UnderWay>,
+    synced: Synced,
+}
+
+impl<E: Env> Source<E> {
+    /// The source of an engine for one other array. `array`: the identity of this array.
+    pub fn new(engine: Arc<Engine>, env: Arc<E>, key: Key, array: u128, limits: Limits) -> Self {
+        let (limits, throttle) = (limits.bounded(), Throttle::default());
+        Self { engine, env, key, array, limits, throttle, under_way: Mutex::default() }
+    }
+
+    /// The limit of what is sent to the other array, over all groups.
+    pub fn throttle(&self) -> &Throttle {
+        &self.throttle
+    }
+
+    /// The points of a group, the oldest first. Those with a digest are on the other array as well.
+    ///
+    /// # Errors
+    /// If a record can't be read.
+    pub fn points(&self, replication: u128) -> Result<Vec<Point>> {
+        Records::of_source(replication).points(&self.engine)
+    }
+
+    /// Takes a point of a group: all volumes at one moment. It is durable when this returns.
+    ///
+    /// # Errors
+    /// If a volume does not exist, there is none or too many, or a record can't be read.
+    pub async fn take_point(&self, replication: u128, volumes: &[DiskId]) -> Result<Point> {
+        if volumes.is_empty() || volumes.len() > MAX_VOLUMES {
+            return Err(block::Error::Malformed("a replicated group has 1 to 1024 volumes").into());
+        }
+        let records = Records::of_source(replication);
+        let last = records.all_points(&self.engine)?.last().map_or(0, |point| point.number);
+        let taken = self.env.timestamp();
+        let pairs: Vec<_> = volumes.iter().map(|id| (*id, self.env.fresh_id())).collect();
+        let volume =
+            |(source, snapshot): &(DiskId, DiskId)| Volume { source: source.0, snapshot: snapshot.0 };
+        let volumes = pairs.iter().map(volume).collect();
+        let point = Point { number: last + 1, taken, digest: None, volumes, deleting: false };
+        self.engine.snapshot(&pairs, &[records.record(&point)], taken, 0).await?;
+        Ok(point)
+    }
+
+    /// Transfers a point to the other array: the one of an interrupted transfer, or the newest. What was under way when
+    /// the future is dropped goes on with the next call. Afterwards older points are deleted here.
+    ///
+    /// # Errors
+    /// Why the point is not published yet.
+    pub async fn sync<S: Stream>(&self, replication: u128, stream: S) -> Result<Synced> {
+        let _turn = Turn::take(&self.under_way, replication)?;
+        let records = Records::of_source(replication);
+        records.finish_deletions(&self.engine, self.env.timestamp()).await?;
+        let mut connection = Connection::open(stream, self.array).await?;
+        connection.send(&Message::Open { replication }).await?;
+        let Message::State { points: theirs, position } = connection.receive().await? else {
+            return Err(Error::Malformed("another message than its state"));
+        };
+        self.note_published(&records, &theirs).await?;
+        let points = records.points(&self.engine)?;
+        let resumed = position.and_then(|position| resumable(&points, position));
+        let newest = points.last().ok_or(Error::NoPoint)?;
+        if newest.digest.is_some() && resumed.is_none() {
+            self.delete_older(&records, newest.number).await?;
+            return Ok(Synced { point: newest.number, ..Synced::default() });
+        }
+        let (point, position) = match resumed {
+            Some((point, position)) => (point, Some(position)),
+            None => (newest, None),
+        };
+        let base = match position {
+            Some(position) => points.iter().find(|known| known.number == position.base),
+            None => common(&points, &theirs),
+        };
+        let mut transfer = Transfer {
+            source: self,
+            connection: &mut connection,
+            under_way: VecDeque::new(),
+            synced: Synced { point: point.number, ..Synced::default() },
+        };
+        let digest = transfer.run(point, base, position).await?;
+        let synced = transfer.synced;
+        let published = Point { digest: Some(digest.0), ..point.clone() };
+        self.engine.put_records(vec![records.record(&published)]).await?;
+        self.delete_older(&records, point.number).await?;
+        Ok(synced)
+    }
+
+    /// Notes that points are published of which this array has not heard.
+    async fn note_published(&self, records: &Records, theirs: &[(u64, Digest)]) -> Result<()> {
+        for mut point in records.points(&self.engine)?.into_iter().filter(|point| point.digest.is_none()) {
+            if let Some((_, digest)) = theirs.iter().find(|(number, _)| *number == point.number) {
+                point.digest = Some(digest.0);
+                self.engine.put_records(vec![records.record(&point)]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete_older(&self, records: &Records, number: u64) -> Result<()> {
+        let older = records.points(&self.engine)?.into_iter().filter(|point| point.number < number);
+        for point in older {
+            match records.delete(&self.engine, point, self.env.timestamp()).await {
+                // Somebody put a retention lock on a snapshot: it goes with a later transfer.
+                Err(Error::Disk(block::Error::RetentionLocked { .. })) => {}
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The point of an interrupted transfer, if it and its base are still here.
+fn resumable(points: &[Point], position: Position) -> Option<(&Point, Position)> {
+    let point = points.iter().find(|point| point.number == position.point && point.digest.is_none())?;
+    let base = position.base == 0 || points.iter().any(|known| known.number == position.base);
+    base.then_some((point, position))
+}
+
+/// The newest point that both arrays have.
+fn common<'a>(ours: &'a [Point], theirs: &[(u64, Digest)]) -> Option<&'a Point> {
+    let same = |point: &&Point| point.digest().is_some_and(|digest| theirs.contains(&(point.number, digest)));
+    ours.iter().rev().find(same)
+}
+
+impl<S: Stream, E: Env> Transfer<'_, S, E> {
+    /// Sends all changes; returns the digest of the published point.
+    async fn run(
+        &mut self,
+        point: &Point,
+        base: Option<&Point>,
+        position: Option<Position>,
+    ) -> Result<Digest> {
+        let (engine, key) = (&self.source.engine, &self.source.key);
+        let mut volumes = Vec::with_capacity(point.volumes.len());
+        let mut pairs = Vec::with_capacity(point.volumes.len());
+        for volume in &point.volumes {
+            let (id, new) = (DiskId(volume.source), DiskId(volume.snapshot));
+            volumes.push(SourceVolume { id, geometry: disk::find(engine, new)?.geometry() });
+            pairs.push(Pair { old: base.and_then(|base| base.snapshot(id)), new });
+        }
+        let number = base.map_or(0, |base| base.number);
+        let digest = base.and_then(Point::digest).unwrap_or_default();
+        let start = Position {
+            point: point.number,
+            base: number,
+            next: 0,
+            volume: 0,
+            block: 0,
+            digest: first_digest(key, digest, point.number, &volumes),
+        };
+        let (taken, resume) = (point.taken, position.is_some());
+        self.send(&Message::Begin { point: point.number, taken, base: number, resume, volumes }).await?;
+        let Message::Ready = self.connection.receive().await? else {
+            return Err(Error::Malformed("another message than that it is ready"));
+        };
+        let position = position.unwrap_or(start);
+        let changes = Changes::new(engine.clone(), key.clone(), pairs, position.volume, position.block);
+        let digest = self.offer_all(changes, position).await?;
+        self.send(&Message::End { digest }).await?;
+        match self.connection.receive().await? {
+            Message::Published => Ok(digest),
+            _ => Err(Error::Malformed("another message than that the point is published")),
+        }
+    }
+
+    async fn offer_all(&mut self, mut changes: Changes, position: Position) -> Result<Digest> {
+        let (mut number, mut digest, mut ended) = (position.next, position.digest, false);
+        let limits = self.source.limits;
+        loop {
+            while !ended && self.under_way.len() < limits.offers {
+                let Some(part) = changes.next(limits.offer_blocks).await? else {
+                    ended = true;
+                    break;
+                };
+                let (volume, extents, fingerprints) = (part.volume, part.extents, part.fingerprints);
+                let mut offer = Offer { number, volume, extents, fingerprints, digest };
+                digest = self.source.key.chain(digest, &offer.chained());
+                offer.digest = digest;
+                self.synced.offered_blocks += part.blocks.len() as u64;
+                self.under_way.push_back(UnderWay { number, blocks: part.blocks, answered: false });
+                number += 1;
+                self.send(&Message::Offer(offer)).await?;
+            }
+            if self.under_way.is_empty() {
+                return Ok(digest);
+            }
+            match self.connection.receive().await? {
+                Message::Want { number, wanted } => self.answer(number, &wanted).await?,
+                Message::Applied { number } => {
+                    let front = self.under_way.pop_front();
+                    if !front.is_some_and(|front| front.number == number && front.answered) {
+                        return Err(Error::Malformed("that it applied what is not under way"));
+                    }
+                }
+                _ => return Err(Error::Malformed("another message than the response to an offer")),
+            }
+        }
+    }
+
+    /// Sends the blocks of an offer that are wanted.
+    async fn answer(&mut self, number: u64, wanted: &Bytes) -> Result<()> {
+        let open = self.under_way.iter_mut().find(|offer| !offer.answered);
+        let Some(offer) = open.filter(|offer| offer.number == number) else {
+            return Err(Error::Malformed("that it wants blocks which were not offered"));
+        };
+        if wanted.len() != offer.blocks.len().div_ceil(8) {
+            return Err(Error::Malformed("that it wants another number of blocks than were offered"));
+        }
+        offer.answered = true;
+        let bit = |index: usize| wanted.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 != 0);
+        let blocks = std::mem::take(&mut offer.blocks);
+        let blocks: Vec<Bytes> =
+            blocks.into_iter().enumerate().filter_map(|(index, block)| bit(index).then_some(block)).collect();
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        self.synced.sent_blocks += blocks.len() as u64;
+        let (method, packed) = pack(&blocks);
+        self.send(&Message::Blocks { number, method, packed }).await
+    }
+
+    /// Sends a message at the rate that is allowed.
+    async fn send(&mut self, message: &Message) -> Result<()> {
+        let (message, env) = (Encoded::new(message), &self.source.env);
+        self.synced.sent_bytes += message.len() as u64;
+        let wait = self.source.throttle.wait_ns(env.now_ns(), message.len());
+        if wait > 0 {
+            env.sleep(wait).await;
+        }
+        self.connection.send_encoded(message).await
+    }
+}

@@ -1,0 +1,481 @@
+//! Messages: what frames of [`peer::frame`] mean between a source and a target. All numbers are little-endian; fields that
+//! follow the known ones are of a newer version, and ignored.
+//!
+//! | message | from | then |
+//! |---|---|---|
+//! | `Hello` | both | versions and arrays are checked |
+//! | `Open` | source | `State`, or `Refused` |
+//! | `Begin` | source | `Ready`: staging volumes have the content of the base, or what an interrupted transfer left |
+//! | `Offer` | source | `Want`: which of its blocks the target does not have |
+//! | `Blocks` | source | `Applied`, also after a `Want` of nothing: the offer is durable and will not be asked for again |
+//! | `End` | source | `Published`, or `Refused` |
+
+use crate::disk::{self, BLOCK_BYTES};
+use crate::fingerprint::{Digest, Fingerprint, Key};
+use crate::limits::{MAX_EXTENTS, MAX_OFFER_BLOCKS, MAX_POINTS, MAX_VOLUMES};
+use crate::{Error, Reason, Result};
+use block::{DiskId, Geometry};
+use bytes::{BufMut, Bytes, BytesMut};
+use peer::fields::{Fields, put_bytes};
+
+/// Versions of the protocol that this release speaks. The newest that both ends speak is used.
+pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
+
+/// Longest payload of a frame: the blocks of the longest offer, or its runs and fingerprints.
+pub const MAX_PAYLOAD_BYTES: usize = MAX_OFFER_BLOCKS * BLOCK_BYTES + (64 << 10);
+
+/// Longest payload before both ends have said hello.
+pub const MAX_HELLO_BYTES: usize = 256;
+
+const MAX_TEXT_BYTES: usize = 1024;
+const RAW: u8 = 0;
+const ZSTD: u8 = 1;
+/// Higher levels cost more time than they save on networks of a data centre.
+const ZSTD_LEVEL: i32 = 1;
+
+/// What a run of blocks holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: it was never written, or it was unmapped.
+    Hole,
+    /// Zeros that were written.
+    Zero,
+    /// Data: each block has a fingerprint.
+    Data,
+}
+
+/// A run of blocks of 4 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first block.
+    pub first: u64,
+    /// How many.
+    pub count: u64,
+    /// What they hold.
+    pub kind: Kind,
+}
+
+impl Extent {
+    /// The block after it.
+    pub fn end(&self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+}
+
+/// A part of what changed in one volume: what is offered, wanted, sent and applied as a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Its number in the transfer of the point.
+    pub number: u64,
+    /// Index of the volume in the group.
+    pub volume: u32,
+    /// Runs in order.
+    pub extents: Vec<Extent>,
+    /// Of each block with data, in order.
+    pub fingerprints: Vec<Fingerprint>,
+    /// The digest of the point after it.
+    pub digest: Digest,
+}
+
+/// A volume of a point, as the source knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceVolume {
+    /// Its identity on the source.
+    pub id: DiskId,
+    /// Its size.
+    pub geometry: Geometry,
+}
+
+/// The digest of a point before its first offer: over the digest of its base, and the volumes that it has.
+pub fn first_digest(key: &Key, base: Digest, point: u64, volumes: &[SourceVolume]) -> Digest {
+    let mut bytes = BytesMut::new();
+    bytes.put_u64_le(point);
+    volumes.iter().for_each(|volume| put_volume(&mut bytes, volume));
+    key.chain(base, &bytes)
+}
+
+fn put_volume(out: &mut BytesMut, volume: &SourceVolume) {
+    out.put_u128_le(volume.id.0);
+    out.put_u32_le(volume.geometry.block_bytes);
+    out.put_u64_le(volume.geometry.blocks);
+}
+
+/// A transfer that a target has not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The point.
+    pub point: u64,
+    /// The point whose changes it began with; zero if it was none.
+    pub base: u64,
+    /// Number of the next offer.
+    pub next: u64,
+    /// Where that begins: index of the volume.
+    pub volume: u32,
+    /// And block.
+    pub block: u64,
+    /// The digest so far.
+    pub digest: Digest,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Kind 1.
+    Hello {
+        /// The oldest version that the sender speaks.
+        least: u16,
+        /// The newest that it speaks.
+        most: u16,
+        /// The array.
+        array: u128,
+    },
+    /// Kind 2.
+    Open {
+        /// The number that both arrays know the replication of a group by.
+        replication: u128,
+    },
+    /// Kind 3.
+    State {
+        /// The published points with their digests, the newest first.
+        points: Vec<(u64, Digest)>,
+        /// What was begun and not published.
+        position: Option<Position>,
+    },
+    /// Kind 4.
+    Begin {
+        /// The point.
+        point: u64,
+        /// When it was taken, for people.
+        taken: u64,
+        /// The point whose changes follow; zero if it is none: then everything follows.
+        base: u64,
+        /// Go on where the last transfer ended.
+        resume: bool,
+        /// All volumes of the group.
+        volumes: Vec<SourceVolume>,
+    },
+    /// Kind 5.
+    Ready,
+    /// Kind 6.
+    Offer(Offer),
+    /// Kind 7.
+    Want {
+        /// The offer.
+        number: u64,
+        /// One bit for each of its fingerprints, the lowest of the first byte first.
+        wanted: Bytes,
+    },
+    /// Kind 8.
+    Blocks {
+        /// The offer.
+        number: u64,
+        /// How they are packed.
+        method: u8,
+        /// The wanted blocks, one after the other.
+        packed: Bytes,
+    },
+    /// Kind 9.
+    Applied {
+        /// The offer.
+        number: u64,
+    },
+    /// Kind 10.
+    End {
+        /// The digest of the point.
+        digest: Digest,
+    },
+    /// Kind 11.
+    Published,
+    /// Kind 12.
+    Refused {
+        /// Why, for programs.
+        reason: Reason,
+        /// Why, for people.
+        text: String,
+    },
+}
+
+/// Packs blocks.
+pub fn pack(blocks: &[Bytes]) -> (u8, Bytes) {
+    let raw = blocks.concat();
+    match zstd::bulk::compress(&raw, ZSTD_LEVEL) {
+        Ok(packed) if packed.len() < raw.len() => (ZSTD, packed.into()),
+        _ => (RAW, raw.into()),
+    }
+}
+
+/// Unpacks `len` bytes, which is at most the longest offer.
+pub fn unpack(method: u8, packed: &Bytes, len: usize) -> Result<Bytes> {
+    let found = match method {
+        RAW => packed.clone(),
+        ZSTD => zstd::bulk::decompress(packed, len)
+            .map_err(|_| Error::Malformed("blocks that can't be decompressed"))?
+            .into(),
+        _ => return Err(Error::Malformed("blocks that are packed by an unknown method")),
+    };
+    if found.len() != len {
+        return Err(Error::Malformed("another number of blocks than was wanted"));
+    }
+    Ok(found)
+}
+
+impl Offer {
+    /// Where the next offer of the volume begins.
+    pub fn end(&self) -> u64 {
+        self.extents.last().map_or(0, Extent::end)
+    }
+
+    /// The runs with data: first block, number of blocks.
+    pub fn data(&self) -> impl Iterator<Item = (u64, u64)> + Clone {
+        let data = self.extents.iter().filter(|extent| extent.kind == Kind::Data);
+        data.map(|extent| (extent.first, extent.count))
+    }
+
+    /// The blocks with data, in order.
+    pub fn blocks(&self) -> impl Iterator<Item = u64> + Clone {
+        self.data().flat_map(|(first, count)| first..first + count)
+    }
+
+    /// Checks it against the volume that it is for, and where it has to begin.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if its runs are not in order, leave the volume, or have another number of fingerprints.
+    pub fn check(&self, geometry: Geometry, from: u64) -> Result<()> {
+        let mut at = from;
+        let mut data: u64 = 0;
+        for extent in &self.extents {
+            let end = extent.first.checked_add(extent.count);
+            let end = end.filter(|end| extent.count > 0 && *end <= disk::blocks(geometry));
+            let Some(end) = end.filter(|_| extent.first >= at) else {
+                return Err(Error::Malformed(
+                    "an offer of blocks that are not in order or not of the volume",
+                ));
+            };
+            at = end;
+            if extent.kind == Kind::Data {
+                data = data.saturating_add(extent.count);
+            }
+        }
+        if self.extents.is_empty() || data != self.fingerprints.len() as u64 {
+            return Err(Error::Malformed("an offer with another number of fingerprints than blocks"));
+        }
+        Ok(())
+    }
+
+    /// What the digest of the point is chained over: the same for equal content.
+    pub fn chained(&self) -> BytesMut {
+        let mut out = BytesMut::with_capacity(16 + 17 * self.extents.len() + 16 * self.fingerprints.len());
+        out.put_u32_le(self.volume);
+        put_list(&mut out, &self.extents, |out, extent| {
+            out.put_u64_le(extent.first);
+            out.put_u64_le(extent.count);
+            out.put_u8(match extent.kind {
+                Kind::Hole => 0,
+                Kind::Zero => 1,
+                Kind::Data => 2,
+            });
+        });
+        put_list(&mut out, &self.fingerprints, |out, fingerprint| out.put_slice(fingerprint));
+        out
+    }
+
+    fn decode(from: &mut Fields) -> Result<Self> {
+        let (number, digest) = (from.u64()?, digest(from)?);
+        let volume = from.u32()?;
+        let extents = list(from, MAX_EXTENTS, |from| {
+            let (first, count) = (from.u64()?, from.u64()?);
+            let kind = match from.u8()? {
+                0 => Kind::Hole,
+                1 => Kind::Zero,
+                2 => Kind::Data,
+                _ => return Err(Error::Malformed("a run of an unknown kind")),
+            };
+            Ok(Extent { first, count, kind })
+        })?;
+        let fingerprints = list(from, MAX_OFFER_BLOCKS, |from| Ok(from.array()?))?;
+        Ok(Self { number, volume, extents, fingerprints, digest })
+    }
+}
+
+fn digest(from: &mut Fields) -> Result<Digest> {
+    Ok(Digest(from.array()?))
+}
+
+fn put_list<T>(out: &mut BytesMut, list: &[T], put: impl Fn(&mut BytesMut, &T)) {
+    out.put_u32_le(list.len() as u32);
+    list.iter().for_each(|item| put(out, item));
+}
+
+fn list<T>(from: &mut Fields, max: usize, item: impl Fn(&mut Fields) -> Result<T>) -> Result<Vec<T>> {
+    let count = from.u32()? as usize;
+    if count > max {
+        return Err(Error::Malformed("a list that is longer than allowed"));
+    }
+    (0..count).map(|_| item(from)).collect()
+}
+
+fn put_position(out: &mut BytesMut, position: &Position) {
+    for number in [position.point, position.base, position.next] {
+        out.put_u64_le(number);
+    }
+    out.put_u32_le(position.volume);
+    out.put_u64_le(position.block);
+    out.put_slice(&position.digest.0);
+}
+
+fn position(from: &mut Fields) -> Result<Position> {
+    Ok(Position {
+        point: from.u64()?,
+        base: from.u64()?,
+        next: from.u64()?,
+        volume: from.u32()?,
+        block: from.u64()?,
+        digest: digest(from)?,
+    })
+}
+
+/// The beginning of a text that is no longer than allowed.
+fn bounded(text: impl Iterator<Item = char>) -> String {
+    let mut out = String::new();
+    for char in text {
+        if out.len() + char.len_utf8() > MAX_TEXT_BYTES {
+            break;
+        }
+        out.push(char);
+    }
+    out
+}
+
+fn reason(byte: u8) -> Reason {
+    match byte {
+        1 => Reason::Unknown,
+        2 => Reason::Busy,
+        3 => Reason::NoSpace,
+        _ => Reason::Other,
+    }
+}
+
+impl Message {
+    /// The number of its kind.
+    pub fn kind(&self) -> u16 {
+        match self {
+            Self::Hello { .. } => 1,
+            Self::Open { .. } => 2,
+            Self::State { .. } => 3,
+            Self::Begin { .. } => 4,
+            Self::Ready => 5,
+            Self::Offer(_) => 6,
+            Self::Want { .. } => 7,
+            Self::Blocks { .. } => 8,
+            Self::Applied { .. } => 9,
+            Self::End { .. } => 10,
+            Self::Published => 11,
+            Self::Refused { .. } => 12,
+        }
+    }
+
+    /// The payload, in pieces: blocks are not copied.
+    pub fn encode(&self) -> Vec<Bytes> {
+        let mut out = BytesMut::new();
+        let mut data = None;
+        match self {
+            Self::Hello { least, most, array } => {
+                out.put_u16_le(*least);
+                out.put_u16_le(*most);
+                out.put_u128_le(*array);
+            }
+            Self::Open { replication } => out.put_u128_le(*replication),
+            Self::State { points, position } => {
+                put_list(&mut out, points, |out, (number, digest)| {
+                    out.put_u64_le(*number);
+                    out.put_slice(&digest.0);
+                });
+                put_list(&mut out, position.as_slice(), put_position);
+            }
+            Self::Begin { point, taken, base, resume, volumes } => {
+                for number in [point, taken, base] {
+                    out.put_u64_le(*number);
+                }
+                out.put_u8((*resume).into());
+                put_list(&mut out, volumes, put_volume);
+            }
+            Self::Ready | Self::Published => {}
+            Self::Offer(offer) => {
+                out.put_u64_le(offer.number);
+                out.put_slice(&offer.digest.0);
+                data = Some(offer.chained().freeze());
+            }
+            Self::Want { number, wanted } => {
+                out.put_u64_le(*number);
+                put_bytes(&mut out, wanted);
+            }
+            Self::Blocks { number, method, packed } => {
+                out.put_u64_le(*number);
+                out.put_u8(*method);
+                out.put_u32_le(packed.len() as u32);
+                data = Some(packed.clone());
+            }
+            Self::Applied { number } => out.put_u64_le(*number),
+            Self::End { digest } => out.put_slice(&digest.0),
+            Self::Refused { reason, text } => {
+                out.put_u8(match reason {
+                    Reason::Unknown => 1,
+                    Reason::Busy => 2,
+                    Reason::NoSpace => 3,
+                    Reason::Other => 4,
+                });
+                put_bytes(&mut out, bounded(text.chars()).as_bytes());
+            }
+        }
+        std::iter::once(out.freeze()).chain(data).collect()
+    }
+
+    /// Reads the payload of a frame.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for an unknown kind, and for fields that are missing, too long or of an unknown value.
+    pub fn decode(kind: u16, payload: Bytes) -> Result<Self> {
+        let max = payload.len();
+        let mut from = Fields::new(payload);
+        Ok(match kind {
+            1 => Self::Hello { least: from.u16()?, most: from.u16()?, array: from.u128()? },
+            2 => Self::Open { replication: from.u128()? },
+            3 => {
+                let points = list(&mut from, MAX_POINTS, |from| Ok((from.u64()?, digest(from)?)))?;
+                Self::State { points, position: list(&mut from, 1, position)?.pop() }
+            }
+            4 => {
+                let (point, taken, base) = (from.u64()?, from.u64()?, from.u64()?);
+                let resume = from.u8()? != 0;
+                let volumes = list(&mut from, MAX_VOLUMES, |from| {
+                    let id = DiskId(from.u128()?);
+                    let geometry = Geometry { block_bytes: from.u32()?, blocks: from.u64()? };
+                    let valid = disk::is_valid(geometry);
+                    if !valid {
+                        return Err(Error::Malformed("a volume of a size that no volume has"));
+                    }
+                    Ok(SourceVolume { id, geometry })
+                })?;
+                Self::Begin { point, taken, base, resume, volumes }
+            }
+            5 => Self::Ready,
+            6 => Self::Offer(Offer::decode(&mut from)?),
+            7 => Self::Want { number: from.u64()?, wanted: from.bytes(MAX_OFFER_BLOCKS / 8)? },
+            8 => Self::Blocks { number: from.u64()?, method: from.u8()?, packed: from.bytes(max)? },
+            9 => Self::Applied { number: from.u64()? },
+            10 => Self::End { digest: digest(&mut from)? },
+            11 => Self::Published,
+            12 => {
+                let (reason, text) = (reason(from.u8()?), from.bytes(MAX_TEXT_BYTES)?);
+                // What is shown to people must not control their terminal.
+                let text = String::from_utf8_lossy(&text);
+                Self::Refused { reason, text: bounded(text.chars().filter(|char| !char.is_control())) }
+            }
+            _ => return Err(Error::Malformed("a message of an unknown kind")),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "wire_test.rs"]
+mod tests;

@@ -1,0 +1,160 @@
+//! Replication between two engines in memory. Crashes and broken connections are in the simulation.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
+
+mod support;
+
+use block::{Disk, DiskId, Extent, Op, Provisioning, Reply};
+use replication::{Error, Message, Reason, VERSIONS};
+use rig::block_on;
+use support::{Array, BLOCKS, REPLICATION, pair, pipe, random_block, sync};
+
+#[test]
+fn a_point_has_the_content_size_and_provisioning_of_its_source() {
+    let (source, target) = pair(b"key", b"key");
+    let volume = source.create(1, 100 * 8 + 3, 512);
+    source.write(&volume, 0, &random_block(1).repeat(3));
+    source.write(&volume, 40 * 8, &[0; 8192]);
+    source.do_it(&volume, Op::Unmap(vec![Extent::new(8, 8)]));
+    let point = source.take_point(&[1]);
+    // What is written after the point is not in it.
+    source.write(&volume, 0, &random_block(9));
+    sync(&source, &target).unwrap();
+    let published = target.points().pop().unwrap();
+    assert_eq!((published.number, published.taken), (point.number, point.taken));
+    let copy = target.volume(published.volumes[0].snapshot);
+    assert!(copy.is_read_only());
+    assert_eq!(copy.geometry(), volume.geometry());
+    assert_eq!(target.read(&copy, 0, 8), random_block(1));
+    assert_eq!(target.read(&copy, 8, 8), vec![0; 4096]);
+    assert_eq!(target.read(&copy, 16, 8), random_block(1));
+    let Ok(Reply::Status(regions)) = block_on(copy.execute(Op::Status(Extent::new(0, 803)))) else {
+        panic!("no status")
+    };
+    let mapped: Vec<_> = regions.iter().filter(|region| region.state == Provisioning::Mapped).collect();
+    let extents: Vec<_> = mapped.iter().map(|region| (region.extent.lba, region.extent.blocks)).collect();
+    assert_eq!(extents, [(0, 8), (16, 8), (320, 16)]);
+}
+
+#[test]
+fn a_first_transfer_of_clones_moves_their_image_once() {
+    let (source, target) = pair(b"key", b"key");
+    let image = source.create(1, BLOCKS, 4096);
+    (0..BLOCKS).for_each(|block| source.write(&image, block, &random_block(block)));
+    for id in 2..5 {
+        block_on(source.engine.clone_volume(DiskId(1), DiskId(id), 0)).unwrap();
+    }
+    source.take_point(&[1, 2, 3, 4]);
+    let synced = sync(&source, &target).unwrap();
+    assert_eq!((synced.offered_blocks, synced.sent_blocks), (4 * BLOCKS, BLOCKS));
+    let point = target.points().pop().unwrap();
+    for volume in &point.volumes {
+        let copy = target.volume(volume.snapshot);
+        assert_eq!(target.read(&copy, 77, 1), random_block(77));
+    }
+}
+
+#[test]
+fn what_did_not_change_costs_less_than_a_hundredth() {
+    let (source, target) = pair(b"key", b"key");
+    let volume = source.create(1, BLOCKS, 4096);
+    (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
+    source.take_point(&[1]);
+    sync(&source, &target).unwrap();
+    // A point without any change costs the messages around it.
+    source.take_point(&[1]);
+    let synced = sync(&source, &target).unwrap();
+    assert_eq!((synced.point, synced.offered_blocks, synced.sent_blocks), (2, 0, 0));
+    // Everything is written again with what was there.
+    (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
+    source.take_point(&[1]);
+    let synced = sync(&source, &target).unwrap();
+    // What the source has deduplicated by then is not even offered.
+    assert!(synced.offered_blocks <= BLOCKS && synced.sent_blocks == 0, "{synced:?}");
+    assert!(synced.sent_bytes * 100 <= BLOCKS * 4096, "{synced:?}");
+    // Two blocks change: to one that the target has elsewhere, and to one that it does not have.
+    source.write(&volume, 5, &random_block(6));
+    source.write(&volume, 6, &random_block(999_999));
+    source.take_point(&[1]);
+    assert_eq!(sync(&source, &target).unwrap().sent_blocks, 1);
+    assert_eq!(source.points().len(), 1, "the source keeps the base of the next transfer alone");
+    assert_eq!(target.points().len(), 4);
+}
+
+/// The base is gone on the source: everything is compared, and what differs is repaired.
+#[test]
+fn without_a_common_base_only_what_differs_is_sent() {
+    let (source, target) = pair(b"key", b"key");
+    let volume = source.create(1, BLOCKS, 4096);
+    (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
+    source.take_point(&[1]);
+    sync(&source, &target).unwrap();
+    source.write(&volume, 3, &random_block(777_777));
+    source.do_it(&volume, Op::Unmap(vec![Extent::new(9, 2)]));
+    source.take_point(&[1]);
+    let base = source.points().remove(0);
+    let key = format!("replication-source/{REPLICATION:032x}/point/{:016x}", base.number);
+    block_on(source.engine.put_record(&key, None)).unwrap();
+    let synced = sync(&source, &target).unwrap();
+    assert_eq!((synced.offered_blocks, synced.sent_blocks), (BLOCKS - 2, 1));
+    assert!(synced.sent_bytes * 100 <= BLOCKS * 4096, "{synced:?}");
+    let copy = target.volume(target.points().pop().unwrap().volumes[0].snapshot);
+    assert_eq!(target.read(&copy, 3, 1), random_block(777_777));
+    assert_eq!(target.read(&copy, 9, 2), vec![0; 8192]);
+}
+
+#[test]
+fn another_key_publishes_nothing() {
+    let (source, target) = pair(b"key", b"other key");
+    let volume = source.create(1, 64, 4096);
+    source.write(&volume, 0, &random_block(1));
+    source.take_point(&[1]);
+    let refused = sync(&source, &target).unwrap_err();
+    assert!(matches!(refused, Error::Refused { reason: Reason::Other, .. }), "{refused}");
+    assert!(target.points().is_empty());
+    assert_eq!(source.points()[0].digest(), None);
+}
+
+#[test]
+fn a_target_says_what_it_refuses() {
+    let (source, target) = pair(b"key", b"key");
+    source.create(1, 64, 4096);
+    assert_eq!(sync(&source, &target), Err(Error::NoPoint));
+    source.take_point(&[1]);
+    let key = format!("replication-target/{REPLICATION:032x}/group");
+    block_on(target.engine.put_record(&key, None)).unwrap();
+    let refused = sync(&source, &target).unwrap_err();
+    assert!(matches!(refused, Error::Refused { reason: Reason::Unknown, .. }), "{refused}");
+    assert!(refused.to_string().contains("released"), "{refused}");
+    assert_eq!(sync(&source, &Array::new(source.array, b"key")), Err(Error::SameArray));
+}
+
+#[test]
+fn both_versions_are_named_if_none_is_common() {
+    let (source, _) = pair(b"key", b"key");
+    let (one, mut other) = pipe();
+    let (least, most) = (VERSIONS.end() + 7, VERSIONS.end() + 8);
+    other.push(&Message::Hello { least, most, array: 99 });
+    let refused = block_on(source.sender.sync(REPLICATION, one)).unwrap_err().to_string();
+    let (own_least, own_most) = (VERSIONS.start(), VERSIONS.end());
+    assert!(refused.contains(&format!("versions {least} to {most}")), "{refused}");
+    assert!(refused.contains(&format!("this one {own_least} to {own_most}")), "{refused}");
+}
+
+#[test]
+fn retention_is_independent_on_the_target() {
+    let (source, target) = pair(b"key", b"key");
+    block_on(target.receiver.accept(REPLICATION, 1000)).unwrap();
+    source.create(1, 64, 4096);
+    for _ in 0..2 {
+        source.take_point(&[1]);
+        sync(&source, &target).unwrap();
+    }
+    let locked = block_on(target.receiver.delete_point(REPLICATION, 1)).unwrap_err();
+    assert!(matches!(locked, Error::Disk(block::Error::RetentionLocked { .. })), "{locked}");
+    assert_eq!(block_on(target.receiver.delete_point(REPLICATION, 2)), Err(Error::Newest(2)));
+    target.advance(2000);
+    block_on(target.receiver.delete_point(REPLICATION, 1)).unwrap();
+    assert_eq!(target.points().iter().map(|point| point.number).collect::<Vec<_>>(), [2]);
+    assert_eq!(target.engine.disks().len(), 2, "a staging volume and a snapshot");
+}

@@ -1,0 +1,200 @@
+//! Two arrays in memory, and a connection between them.
+
+use block::{Disk, DiskId, Extent, Geometry, Op, Reply};
+use bytes::Bytes;
+use engine::{Engine, Options, Volume};
+use peer::frame;
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use replication::{Env, Key, Limits, Message, Point, Result, Source, Stream, Synced, Target};
+use rig::block_on;
+use shelf::Drive;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+pub const REPLICATION: u128 = 0x77;
+
+/// Blocks of a volume.
+pub const BLOCKS: u64 = 1500;
+
+/// 4 KiB that neither repeat nor compress.
+pub fn random_block(seed: u64) -> Vec<u8> {
+    let mut random = block::workload::Random::new(seed ^ 0xabcd);
+    (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
+}
+
+pub struct TestEnv(u128, AtomicU64);
+
+impl Env for TestEnv {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, _: u64) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    fn fresh_id(&self) -> DiskId {
+        DiskId((self.0 << 64) + u128::from(self.1.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+pub struct Array {
+    pub array: u128,
+    pub engine: Arc<Engine>,
+    env: Arc<TestEnv>,
+    pub sender: Source<TestEnv>,
+    pub receiver: Target<TestEnv>,
+}
+
+impl Array {
+    pub fn new(array: u128, secret: &[u8]) -> Self {
+        let drives = vec![MemDrive::new("memory", 256 << 20) as Arc<dyn Drive>];
+        let opening = Opening { salt: 1, key: None };
+        let options = FormatOptions { array, opening, ..FormatOptions::default() };
+        let shelf = block_on(DriveShelf::format(drives, options)).unwrap();
+        let engine = block_on(Engine::open(shelf.clone(), Options::new([array as u8; 32]))).unwrap();
+        // They end with the process.
+        let (of_shelf, of_engine) = (shelf.background(), engine.background());
+        std::thread::spawn(move || block_on(of_shelf));
+        std::thread::spawn(move || block_on(of_engine));
+        let env = Arc::new(TestEnv(array, AtomicU64::new(100)));
+        let (key, limits) = (Key::new(secret), Limits { index_entries: 1 << 16, ..Limits::default() });
+        let sender = Source::new(engine.clone(), env.clone(), key.clone(), array, limits);
+        let receiver = Target::new(engine.clone(), env.clone(), key, array, limits);
+        Self { array, engine, env, sender, receiver }
+    }
+
+    pub fn create(&self, id: u128, blocks: u64, block_bytes: u32) -> Arc<Volume> {
+        block_on(self.engine.create_volume(DiskId(id), Geometry { block_bytes, blocks }, 0)).unwrap()
+    }
+
+    pub fn do_it(&self, volume: &Volume, op: Op) {
+        block_on(volume.execute(op)).unwrap();
+    }
+
+    pub fn write(&self, volume: &Volume, lba: u64, bytes: &[u8]) {
+        self.do_it(volume, Op::Write { lba, data: bytes.to_vec().into() });
+    }
+
+    pub fn read(&self, volume: &Volume, lba: u64, blocks: u64) -> Vec<u8> {
+        match block_on(volume.execute(Op::Read(Extent::new(lba, blocks)))).unwrap() {
+            Reply::Data(data) => data.to_bytes().to_vec(),
+            reply => panic!("{reply:?}"),
+        }
+    }
+
+    pub fn volume(&self, id: u128) -> Arc<Volume> {
+        self.engine.volume(DiskId(id)).unwrap()
+    }
+
+    pub fn take_point(&self, volumes: &[u128]) -> Point {
+        let volumes: Vec<DiskId> = volumes.iter().map(|id| DiskId(*id)).collect();
+        block_on(self.sender.take_point(REPLICATION, &volumes)).unwrap()
+    }
+
+    /// The points that this array has: of a source, or published ones.
+    pub fn points(&self) -> Vec<Point> {
+        let sent = self.sender.points(REPLICATION).unwrap();
+        if sent.is_empty() { self.receiver.points(REPLICATION).unwrap() } else { sent }
+    }
+
+    pub fn advance(&self, time: u64) {
+        self.env.1.fetch_add(time, Ordering::Relaxed);
+    }
+}
+
+/// A source and its target with these secrets.
+pub fn pair(source: &[u8], target: &[u8]) -> (Array, Array) {
+    let (source, target) = (Array::new(1, source), Array::new(2, target));
+    block_on(target.receiver.accept(REPLICATION, 0)).unwrap();
+    (source, target)
+}
+
+/// Transfers a point over a new connection.
+pub fn sync(source: &Array, target: &Array) -> Result<Synced> {
+    let (one, other) = pipe();
+    let mut sync = pin!(source.sender.sync(REPLICATION, one));
+    let mut serve = pin!(target.receiver.serve(other));
+    let (mut synced, mut served) = (None, false);
+    block_on(poll_fn(move |cx| {
+        if synced.is_none()
+            && let Poll::Ready(result) = sync.as_mut().poll(cx)
+        {
+            synced = Some(result);
+        }
+        served = served || serve.as_mut().poll(cx).is_ready();
+        match synced.take_if(|_| served) {
+            Some(result) => Poll::Ready(result),
+            None => Poll::Pending,
+        }
+    }))
+}
+
+#[derive(Default)]
+struct Way {
+    bytes: VecDeque<Bytes>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+/// One end of a connection.
+pub struct End {
+    out: Arc<Mutex<Way>>,
+    into: Arc<Mutex<Way>>,
+}
+
+/// A connection.
+pub fn pipe() -> (End, End) {
+    let ways: [Arc<Mutex<Way>>; 2] = Default::default();
+    let end = |out: usize| End { out: ways[out].clone(), into: ways[1 - out].clone() };
+    (end(0), end(1))
+}
+
+impl End {
+    /// Sends a message in a frame.
+    pub fn push(&mut self, message: &Message) {
+        let payload = message.encode();
+        let header = Bytes::copy_from_slice(&frame::header(message.kind(), 0, 0, &payload));
+        self.out.lock().unwrap().bytes.extend(std::iter::once(header).chain(payload));
+    }
+}
+
+impl Stream for End {
+    async fn send(&mut self, pieces: Vec<Bytes>) -> io::Result<()> {
+        let mut way = self.out.lock().unwrap();
+        way.bytes.extend(pieces);
+        way.waker.take().into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    fn receive(&mut self) -> impl Future<Output = io::Result<Bytes>> + Send {
+        poll_fn(|cx| {
+            let mut way = self.into.lock().unwrap();
+            match way.bytes.pop_front() {
+                Some(bytes) => Poll::Ready(Ok(bytes)),
+                None if way.closed => Poll::Ready(Ok(Bytes::new())),
+                None => {
+                    way.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut way = self.out.lock().unwrap();
+        way.closed = true;
+        way.waker.take().into_iter().for_each(Waker::wake);
+    }
+}

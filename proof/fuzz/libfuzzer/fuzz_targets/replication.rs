@@ -1,0 +1,4 @@
+//! `fuzz::targets::replication` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::targets::replication::run(input));

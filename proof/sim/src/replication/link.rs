@@ -1,0 +1,171 @@
+//! The connection between both arrays: bytes arrive late and in any portions, and are lost where it is cut.
+
+use block::workload::Random;
+use bytes::{Buf, Bytes};
+use peer::frame::Decoder;
+use replication::{MAX_PAYLOAD_BYTES, Message, Stream};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Bytes under way from the target to the source: as much as it may need.
+const ANSWER_BYTES: usize = 4096;
+
+/// One direction.
+#[derive(Default)]
+struct Way {
+    under_way: VecDeque<Bytes>,
+    arrived: VecDeque<Bytes>,
+    capacity: usize,
+    closed: bool,
+    receiver: Option<Waker>,
+    sender: Option<Waker>,
+    tap: Decoder,
+}
+
+impl Way {
+    fn wake(&mut self) -> Vec<Waker> {
+        self.receiver.take().into_iter().chain(self.sender.take()).collect()
+    }
+
+    fn is_full(&self) -> bool {
+        self.under_way.iter().map(Bytes::len).sum::<usize>() >= self.capacity
+    }
+}
+
+#[derive(Default)]
+struct State {
+    ways: [Way; 2],
+    cut: bool,
+    sent: Vec<(usize, Message)>,
+}
+
+/// A connection, as the world sees it.
+#[derive(Clone)]
+pub struct Link(Arc<Mutex<State>>);
+
+/// One end of it.
+pub struct End {
+    link: Link,
+    /// Number of the direction in which it sends.
+    way: usize,
+}
+
+fn wake(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(Waker::wake);
+}
+
+impl Link {
+    /// A new connection: the source sends in direction 0, with `capacity` bytes under way at most.
+    pub fn new(capacity: usize) -> (Self, End, End) {
+        let mut state = State::default();
+        (state.ways[0].capacity, state.ways[1].capacity) = (capacity, ANSWER_BYTES);
+        let link = Self(Arc::new(Mutex::new(state)));
+        let end = |way| End { link: link.clone(), way };
+        let (source, target) = (end(0), end(1));
+        (link, source, target)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Messages that were sent since the last call, with their direction.
+    pub fn take_sent(&self) -> Vec<(usize, Message)> {
+        std::mem::take(&mut self.lock().sent)
+    }
+
+    /// Lets some bytes arrive; false if none are under way.
+    pub fn deliver(&self, random: &mut Random) -> bool {
+        let wakers = {
+            let mut state = self.lock();
+            let full: Vec<usize> = (0..2).filter(|way| !state.ways[*way].under_way.is_empty()).collect();
+            let Some(way) = full.get(random.below(full.len() as u64) as usize) else { return false };
+            let way = &mut state.ways[*way];
+            let front = way.under_way.front_mut().expect("bytes are under way");
+            let len =
+                if random.chance(20) { 1 + random.below(front.len() as u64) as usize } else { front.len() };
+            let part = front.split_to(len);
+            if !front.has_remaining() {
+                way.under_way.pop_front();
+            }
+            way.arrived.push_back(part);
+            way.wake()
+        };
+        wake(wakers);
+        true
+    }
+
+    /// Cuts it: what is under way is lost.
+    pub fn cut(&self) {
+        let wakers: Vec<Waker> = {
+            let mut state = self.lock();
+            state.cut = true;
+            state.ways.iter_mut().for_each(|way| way.under_way.clear());
+            state.ways.iter_mut().flat_map(Way::wake).collect()
+        };
+        wake(wakers);
+    }
+}
+
+impl Stream for End {
+    fn send(&mut self, pieces: Vec<Bytes>) -> impl Future<Output = io::Result<()>> + Send {
+        let mut pieces: VecDeque<Bytes> = pieces.into();
+        poll_fn(move |cx| {
+            let wakers = {
+                let state = &mut *self.link.lock();
+                if state.cut || state.ways[1 - self.way].closed {
+                    return Poll::Ready(Err(io::Error::other("cut")));
+                }
+                let way = &mut state.ways[self.way];
+                while !way.is_full() {
+                    let Some(piece) = pieces.pop_front() else { break };
+                    way.tap.push(&piece);
+                    while let Ok(Some(frame)) = way.tap.next(MAX_PAYLOAD_BYTES) {
+                        let message = Message::decode(frame.kind, frame.payload);
+                        state.sent.push((self.way, message.expect("an end sends what can be read")));
+                    }
+                    way.under_way.push_back(piece);
+                }
+                if !pieces.is_empty() {
+                    way.sender = Some(cx.waker().clone());
+                }
+                way.receiver.take().into_iter().collect()
+            };
+            wake(wakers);
+            if pieces.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+    }
+
+    fn receive(&mut self) -> impl Future<Output = io::Result<Bytes>> + Send {
+        poll_fn(|cx| {
+            let mut state = self.link.lock();
+            let cut = state.cut;
+            let way = &mut state.ways[1 - self.way];
+            if let Some(bytes) = way.arrived.pop_front() {
+                return Poll::Ready(Ok(bytes));
+            }
+            if cut {
+                return Poll::Ready(Err(io::Error::other("cut")));
+            }
+            if way.closed && way.under_way.is_empty() {
+                return Poll::Ready(Ok(Bytes::new()));
+            }
+            way.receiver = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let wakers: Vec<Waker> = {
+            let mut state = self.link.lock();
+            state.ways[self.way].closed = true;
+            state.ways.iter_mut().flat_map(Way::wake).collect()
+        };
+        wake(wakers);
+    }
+}

@@ -1,0 +1,166 @@
+//! One of the two arrays: an engine on drives of its own, which crashes alone.
+
+use crate::bounds::{self, Bounds};
+use crate::drives::Drives;
+use crate::machine::Machine;
+use block::DiskId;
+use block::workload::Random;
+use engine::{Engine, Options};
+use raid::{DriveShelf, FormatOptions, Limits, Opening, Sizes};
+use replication::Env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const DRIVE_BYTES: u64 = 128 << 20;
+
+/// Time and identities of an array. They go on over its crashes.
+pub struct SideEnv {
+    first_id: u128,
+    next_id: AtomicU64,
+    time: AtomicU64,
+}
+
+impl Env for SideEnv {
+    fn now_ns(&self) -> u64 {
+        self.time.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.time.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn sleep(&self, _: u64) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    fn fresh_id(&self) -> DiskId {
+        DiskId(self.first_id + u128::from(self.next_id.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// An array.
+pub struct Side {
+    pub machine: Machine,
+    pub env: Arc<SideEnv>,
+    options: Options,
+    limits: Limits,
+    sizes: Sizes,
+    formatted: bool,
+    boots: u64,
+    /// Crashes that are still to come.
+    crashes_left: u64,
+    pub crashes: u64,
+    pub engine: Option<Arc<Engine>>,
+    random: Random,
+}
+
+impl Side {
+    /// An array on blank drives that will crash some times.
+    pub fn new(seed: u64, bounds: Bounds, first_id: u128) -> Self {
+        let mut random = Random::new(seed ^ 0x7369_6465);
+        let mut options = Options::new([(first_id >> 64) as u8; 32]);
+        options.slot_bytes = 4 << 20;
+        options.cache_bytes = 1 << 20;
+        options.index_bytes = 1 << 20;
+        options.page_bytes = 1 << 20;
+        if bounds != Bounds::Measured {
+            bounds::draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
+        }
+        let count = 1 + random.below(3) as usize;
+        let drives = Drives::new(seed, &vec![DRIVE_BYTES; count]);
+        let mut machine = Machine::new(seed, drives);
+        machine.reach = [0, 10, 100][random.below(3) as usize];
+        let sizes = Sizes { chunk_bytes: Some(16 << 10), segment_bytes: None, journal_bytes: Some(4 << 20) };
+        let env = SideEnv { first_id, next_id: AtomicU64::new(0), time: AtomicU64::new(1) };
+        Self {
+            machine,
+            env: Arc::new(env),
+            options,
+            limits: bounds::store(bounds, seed),
+            sizes,
+            formatted: false,
+            boots: 0,
+            crashes_left: random.below(4),
+            crashes: 0,
+            engine: None,
+            random,
+        }
+    }
+
+    /// It does not crash any more.
+    pub fn heal(&mut self) {
+        self.crashes_left = 0;
+        self.machine.go_on();
+    }
+
+    /// Starts the array, again where it crashes before it is up.
+    pub fn boot(&mut self) -> Result<Arc<Engine>, String> {
+        loop {
+            if self.crashes_left > 0 {
+                let far = [100, 1000, 5000][self.random.below(3) as usize];
+                self.machine.crash_after(1 + self.random.below(far));
+            }
+            if let Some(engine) = self.try_boot()? {
+                self.engine = Some(engine.clone());
+                return Ok(engine);
+            }
+            self.crash();
+        }
+    }
+
+    fn try_boot(&mut self) -> Result<Option<Arc<Engine>>, String> {
+        self.boots += 1;
+        let handles = self.machine.drives.handles();
+        let opening = Opening { salt: self.boots, key: None };
+        let (sizes, limits, again) = (self.sizes, self.limits, opening.clone());
+        let options = FormatOptions { array: 9, sizes, opening, limits, ..FormatOptions::default() };
+        let format = !self.formatted;
+        let open = async move {
+            if format && !DriveShelf::is_formatted(&handles).await? {
+                DriveShelf::format(handles, options).await
+            } else {
+                DriveShelf::open_with(handles, again, limits).await
+            }
+        };
+        let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
+        let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
+        self.formatted = true;
+        self.machine.start_background(shelf.background());
+        let Some(engine) = self.machine.finish(Engine::open(shelf.clone(), self.options.clone()))? else {
+            return Ok(None);
+        };
+        let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
+        let ticking = (shelf, engine.clone());
+        self.machine.clock = Some(Box::new(move |now| {
+            ticking.0.tick(now);
+            ticking.1.watch_drives();
+        }));
+        if !self.check(&engine)? {
+            return Ok(None);
+        }
+        self.machine.start_background(engine.background());
+        Ok(Some(engine))
+    }
+
+    /// The engine's own count, before its background runs; false if the array must crash before.
+    fn check(&mut self, engine: &Arc<Engine>) -> Result<bool, String> {
+        let engine = engine.clone();
+        match self.machine.finish(async move { engine.check().await })? {
+            None => Ok(false),
+            Some(Err(cause)) => Err(format!("check: {cause}")),
+            Some(Ok(findings)) if findings.is_empty() => Ok(true),
+            Some(Ok(findings)) => {
+                let first = findings[..findings.len().min(10)].join("; ");
+                Err(format!("check: {} findings: {first}", findings.len()))
+            }
+        }
+    }
+
+    /// Cuts the power.
+    pub fn crash(&mut self) {
+        self.engine = None;
+        self.machine.crash();
+        self.crashes_left = self.crashes_left.saturating_sub(1);
+        self.crashes += 1;
+    }
+}
