@@ -1,10 +1,14 @@
 //! One end of a connection: frames on a byte stream, and the agreement on a version.
 
 use crate::env::Stream;
+use crate::limits::MAX_OFFERS;
 use crate::wire::{MAX_HELLO_BYTES, MAX_PAYLOAD_BYTES, Message, VERSIONS};
 use crate::{Error, Result};
 use bytes::Bytes;
 use peer::frame::{self, Decoder};
+
+/// More than a source has under way: [`Connection::drain`] ends after it.
+const MAX_DRAINED_BYTES: usize = MAX_OFFERS * 2 * MAX_PAYLOAD_BYTES;
 
 /// Messages on a stream.
 pub struct Connection<S> {
@@ -62,6 +66,18 @@ impl<S: Stream> Connection<S> {
     /// Sends a message.
     pub async fn send_encoded(&mut self, message: Encoded) -> Result<()> {
         self.stream.send(message.0).await.map_err(failed)
+    }
+
+    /// Receives what the other end still sends, until it has read a refusal and closed the stream. A stream that is closed with
+    /// bytes unread may lose what was sent the other way.
+    pub async fn drain(&mut self) {
+        let mut left = MAX_DRAINED_BYTES;
+        while let Ok(bytes) = self.stream.receive().await {
+            left = left.saturating_sub(bytes.len());
+            if bytes.is_empty() || left == 0 {
+                return;
+            }
+        }
     }
 
     /// The next message. A refusal is an error.

@@ -24,6 +24,7 @@ mod points;
 mod source;
 mod target;
 mod throttle;
+mod turns;
 mod wire;
 
 pub use env::{Env, Stream};

@@ -10,13 +10,13 @@ use crate::fingerprint::{Digest, Key};
 use crate::limits::{Limits, MAX_VOLUMES};
 use crate::points::{Point, Records, Volume};
 use crate::throttle::Throttle;
+use crate::turns::Turns;
 use crate::wire::{Message, Offer, Position, SourceVolume, first_digest, pack};
 use crate::{Error, Result};
 use block::{Disk, DiskId};
 use bytes::Bytes;
 use engine::Engine;
-use parking_lot::Mutex;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The sending end of replications to one other array.
@@ -27,7 +27,7 @@ pub struct Source<E> {
     array: u128,
     limits: Limits,
     throttle: Throttle,
-    under_way: Mutex<BTreeSet<u128>>,
+    turns: Turns,
 }
 
 /// What a transfer did.
@@ -41,22 +41,6 @@ pub struct Synced {
     pub sent_blocks: u64,
     /// Bytes of everything that was sent.
     pub sent_bytes: u64,
-}
-
-/// Holds the only transfer of a replication.
-pub(crate) struct Turn<'a>(&'a Mutex<BTreeSet<u128>>, u128);
-
-impl<'a> Turn<'a> {
-    /// Takes it, unless another has it.
-    pub(crate) fn take(under_way: &'a Mutex<BTreeSet<u128>>, replication: u128) -> Result<Self> {
-        if under_way.lock().insert(replication) { Ok(Self(under_way, replication)) } else { Err(Error::Busy) }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.lock().remove(&self.1);
-    }
 }
 
 /// An offer whose blocks the target may still want.
@@ -78,7 +62,7 @@ impl<E: Env> Source<E> {
     /// The source of an engine for one other array. `array`: the identity of this array.
     pub fn new(engine: Arc<Engine>, env: Arc<E>, key: Key, array: u128, limits: Limits) -> Self {
         let (limits, throttle) = (limits.bounded(), Throttle::default());
-        Self { engine, env, key, array, limits, throttle, under_way: Mutex::default() }
+        Self { engine, env, key, array, limits, throttle, turns: Turns::default() }
     }
 
     /// The limit of what is sent to the other array, over all groups.
@@ -120,7 +104,7 @@ impl<E: Env> Source<E> {
     /// # Errors
     /// Why the point is not published yet.
     pub async fn sync<S: Stream>(&self, replication: u128, stream: S) -> Result<Synced> {
-        let _turn = Turn::take(&self.under_way, replication)?;
+        let _turn = self.turns.connect(replication)?;
         let records = Records::of_source(replication);
         records.finish_deletions(&self.engine, self.env.timestamp()).await?;
         let mut connection = Connection::open(stream, self.array).await?;

@@ -11,7 +11,7 @@ use crate::fingerprint::{Digest, Key};
 use crate::index::Index;
 use crate::limits::{Limits, MAX_OFFERS, MAX_POINTS};
 use crate::points::{Point, Records, Volume, value};
-use crate::source::Turn;
+use crate::turns::{Connected, Turns};
 use crate::wire::{Message, Offer, Position, SourceVolume, first_digest};
 use crate::{Error, Result};
 use block::{Disk, DiskId, Geometry};
@@ -28,7 +28,7 @@ pub struct Target<E> {
     key: Key,
     array: u128,
     index: Arc<Mutex<Index>>,
-    under_way: Mutex<BTreeSet<u128>>,
+    turns: Turns,
 }
 
 /// Record `group`: this array is the target.
@@ -99,7 +99,7 @@ impl<E: Env> Target<E> {
     /// The target of an engine for one other array. `array`: the identity of this array.
     pub fn new(engine: Arc<Engine>, env: Arc<E>, key: Key, array: u128, limits: Limits) -> Self {
         let index = Arc::new(Mutex::new(Index::new(limits.index_entries)));
-        Self { engine, env, key, array, index, under_way: Mutex::default() }
+        Self { engine, env, key, array, index, turns: Turns::default() }
     }
 
     /// Makes this array the target of a group. Its points get a retention lock for `lock`, in the unit of
@@ -120,12 +120,13 @@ impl<E: Env> Target<E> {
         Records::of_target(replication).points(&self.engine)
     }
 
-    /// Deletes a published point.
+    /// Deletes a published point, also while a later one is transferred.
     ///
     /// # Errors
-    /// [`Error::Newest`] for the newest one, and if it has a retention lock; it stays then.
+    /// [`Error::Newest`] for the newest one, [`Error::Busy`] if a transfer needs it as its base, and if it has a retention lock; it
+    /// stays then.
     pub async fn delete_point(&self, replication: u128, number: u64) -> Result<()> {
-        let _turn = Turn::take(&self.under_way, replication)?;
+        let _deleting = self.turns.delete(replication, number)?;
         let records = Records::of_target(replication);
         let points = records.points(&self.engine)?;
         if points.last().is_some_and(|newest| newest.number == number) {
@@ -154,7 +155,9 @@ impl<E: Env> Target<E> {
             tracing::debug!(%error, "replication: a connection ended");
             if let Some(reason) = error.reason() {
                 // The connection ends in any case.
-                _ = connection.send(&Message::Refused { reason, text: error.to_string() }).await;
+                if connection.send(&Message::Refused { reason, text: error.to_string() }).await.is_ok() {
+                    connection.drain().await;
+                }
             }
         }
         served
@@ -168,9 +171,10 @@ impl<E: Env> Target<E> {
         let Some(_) = records.get::<GroupRecord>(&self.engine, GROUP)? else {
             return Err(Error::Unknown(replication));
         };
-        let _turn = Turn::take(&self.under_way, replication)?;
-        records.finish_deletions(&self.engine, self.env.timestamp()).await?;
-        let points = records.points(&self.engine)?;
+        let turn = self.turns.connect(replication)?;
+        self.finish_deletions(&records, &turn).await?;
+        let mut points = records.points(&self.engine)?;
+        points.retain(|point| !turn.is_deleted(point.number));
         let known = points.iter().rev().take(MAX_POINTS);
         let known = known.map(|point| (point.number, point.digest().unwrap_or_default())).collect();
         connection.send(&Message::State { points: known, position: self.position(&records)? }).await?;
@@ -182,12 +186,22 @@ impl<E: Env> Target<E> {
             Err(Error::Stream(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
+        turn.keep(begin.base);
         if !resume {
             self.begin(&records, &points, &begin).await?;
         }
         let mut session = self.session(connection, records, &begin)?;
         session.connection.send(&Message::Ready).await?;
         session.receive_offers().await.map(Some)
+    }
+
+    /// Ends deletions that a crash has interrupted.
+    async fn finish_deletions(&self, records: &Records, turn: &Connected<'_>) -> Result<()> {
+        let points = records.all_points(&self.engine)?.into_iter();
+        for point in points.filter(|point| point.deleting && !turn.is_deleted(point.number)) {
+            records.delete(&self.engine, point, self.env.timestamp()).await?;
+        }
+        Ok(())
     }
 
     /// Where an interrupted transfer goes on.

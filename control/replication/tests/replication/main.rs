@@ -7,7 +7,8 @@ mod support;
 use block::{Disk, DiskId, Extent, Op, Provisioning, Reply};
 use replication::{Error, Message, Reason, VERSIONS};
 use rig::block_on;
-use support::{Array, BLOCKS, REPLICATION, pair, pipe, random_block, sync};
+use std::pin::pin;
+use support::{Array, BLOCKS, REPLICATION, pair, pipe, poll_once, random_block, sync};
 
 #[test]
 fn a_point_has_the_content_size_and_provisioning_of_its_source() {
@@ -157,4 +158,63 @@ fn retention_is_independent_on_the_target() {
     block_on(target.receiver.delete_point(REPLICATION, 1)).unwrap();
     assert_eq!(target.points().iter().map(|point| point.number).collect::<Vec<_>>(), [2]);
     assert_eq!(target.engine.disks().len(), 2, "a staging volume and a snapshot");
+}
+
+/// A transfer that does not end has nothing to do with the deletion of other points.
+#[test]
+fn a_point_is_deleted_while_a_later_one_is_transferred() {
+    let (source, target) = pair(b"key", b"key");
+    let volume = source.create(1, BLOCKS, 4096);
+    for number in 1..=3 {
+        (0..600).for_each(|block| source.write(&volume, block, &random_block(number * 10_000 + block)));
+        source.take_point(&[1]);
+        if number < 3 {
+            sync(&source, &target).unwrap();
+        }
+    }
+    let (one, other) = pipe();
+    let mut served = pin!(target.receiver.serve(other));
+    let mut sent = pin!(source.sender.sync(REPLICATION, one));
+    // Until the target knows which base the transfer has.
+    while target.engine.records(&format!("replication-target/{REPLICATION:032x}/position")).is_empty() {
+        poll_once(&mut sent);
+        poll_once(&mut served);
+    }
+    assert_eq!(block_on(target.receiver.delete_point(REPLICATION, 2)), Err(Error::Busy));
+    block_on(target.receiver.delete_point(REPLICATION, 1)).unwrap();
+    assert_eq!(target.points().iter().map(|point| point.number).collect::<Vec<_>>(), [2]);
+}
+
+/// The target keeps what it got, says why it stopped, and goes on from there when there is room.
+#[test]
+fn a_full_target_pauses_and_goes_on_where_it_was() {
+    let (source, target) = pair(b"key", b"key");
+    let filler = target.create(99, 1 << 20, 4096);
+    let (mut lba, room) = (0, 5 << 20);
+    while target.engine.space().free > room {
+        let data: Vec<u8> = (0..16).flat_map(|block| random_block(1_000_000 + lba + block)).collect();
+        target.write(&filler, lba, &data);
+        lba += 16;
+    }
+    let volume = source.create(1, 2 * BLOCKS, 4096);
+    (0..2 * BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
+    source.take_point(&[1]);
+    let refused = sync(&source, &target).unwrap_err();
+    assert!(matches!(refused, Error::Refused { reason: Reason::NoSpace, .. }), "{refused}");
+    assert!(refused.to_string().contains("space"), "{refused}");
+    assert!(target.points().is_empty());
+    let again = sync(&source, &target).unwrap_err();
+    assert!(matches!(again, Error::Refused { reason: Reason::NoSpace, .. }), "{again}");
+    block_on(target.engine.delete_volume(DiskId(99), 0)).unwrap();
+    let synced = loop {
+        match sync(&source, &target) {
+            Ok(synced) => break synced,
+            // Space is reclaimed in the background.
+            Err(Error::Refused { reason: Reason::NoSpace, .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(synced.offered_blocks < 2 * BLOCKS, "it began again: {synced:?}");
+    let copy = target.volume(target.points().pop().unwrap().volumes[0].snapshot);
+    assert_eq!(target.read(&copy, 2 * BLOCKS - 1, 1), random_block(2 * BLOCKS - 1));
 }

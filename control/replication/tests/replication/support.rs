@@ -11,10 +11,10 @@ use shelf::Drive;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 pub const REPLICATION: u128 = 0x77;
 
@@ -137,6 +137,13 @@ pub fn sync(source: &Array, target: &Array) -> Result<Synced> {
             None => Poll::Pending,
         }
     }))
+}
+
+/// Polls a future once; it must not be ready.
+pub fn poll_once<T>(future: &mut Pin<&mut impl Future<Output = T>>) {
+    let ready = future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    assert!(!ready, "it ended");
+    std::thread::yield_now();
 }
 
 #[derive(Default)]
