@@ -99,7 +99,15 @@ const onDrives: SchemaStore = { kind: "drives", array: "5".repeat(32), owner: 1,
 
 /** A controller of this number. */
 export function controller(number: number, state: SchemaController["state"]): SchemaController {
-  return { number, name: `node${number}`, version: "0.1.0", state, since: new Date(START + number * 60_000).toISOString(), api: `https://192.0.2.${number}:8443`, portals: [`192.0.2.${number}:3260`], nvme_portals: [], takeover: null };
+  return { number, name: `node${number}`, version: "0.1.0", state, since: new Date(START + number * 60_000).toISOString(), api: `https://192.0.2.${number}:8443`, portals: [`192.0.2.${number}:3260`], nvme_portals: [], drained: false, takeover: null };
+}
+
+/** Drains or resumes a controller. */
+export function setDrained(state: State, number: string | undefined, drained: boolean): SchemaController {
+  const found = state.controllers.find((it) => `${it.number}` === number);
+  if (!found) throw notFound(`there is no controller "${number}"`);
+  found.drained = drained;
+  return found;
 }
 
 /** Random hex digits. */

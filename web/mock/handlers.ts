@@ -117,6 +117,14 @@ export const handlers: Handlers = {
   "/api/v1/capacity": { get: () => ({ times: [], space: { provisioned: [], mapped: [], unique: [], physical: [], metadata: [], total: [] }, forecast: {} }) },
   "/api/v1/protection": { get: () => ({ tolerates: 2, promises: 2, parity_bytes: 8 * 1024 ** 4, segments: 400, segments_at_risk: 0, rebuilt: 0, repaired: 0, lost: 0, former_members: [], scrub: null, next_scrub: null }) },
   "/api/v1/controllers": { get: (state) => list(state.controllers) },
+  "/api/v1/controllers/{number}": {
+    delete: (state, { path }) => {
+      state.controllers = state.controllers.filter((it) => `${it.number}` !== path["number"]);
+      return undefined;
+    },
+  },
+  "/api/v1/controllers/{number}/drain": { post: (state, { path }) => model.setDrained(state, path["number"], true) },
+  "/api/v1/controllers/{number}/resume": { post: (state, { path }) => model.setDrained(state, path["number"], false) },
   "/api/v1/store": { get: (state) => state.store },
   "/api/v1/drives": { get: (state) => list(state.drives) },
   "/api/v1/drives/available": {

@@ -173,7 +173,7 @@ pub(crate) fn of_controllers(controllers: &[Controller]) -> Conditions {
         add(&mut found, "controller.lost", Severity::Warning, about, &|| {
             format!(
                 "controller {number} ({}) is lost: see to its machine, its network and its access to the store, and start \
-                 ashlard there again",
+                 ashlard there again; if it does not come back: ashlar controller remove {number}",
                 controller.name
             )
         });

@@ -1,7 +1,7 @@
 //! Operator requests about controllers.
 
 use crate::array::Array;
-use crate::membership::{Controller, ControllerState};
+use crate::membership::{Controller, ControllerChange, ControllerState};
 use crate::request::verbs;
 use crate::{Error, Result};
 use serde::Serialize;
@@ -17,11 +17,38 @@ pub struct ShowController {
     pub which: String,
 }
 
+/// Forget a controller that is lost or was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RemoveController {
+    /// Its number, or the name of its machine.
+    pub which: String,
+}
+
+/// Keep a controller from being the home while another one can be. A home hands the array over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrainController {
+    /// Its number, or the name of its machine.
+    pub which: String,
+}
+
+/// End that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ResumeController {
+    /// Its number, or the name of its machine.
+    pub which: String,
+}
+
 verbs! {
     ListControllers -> Vec<Controller>, Read "list" "controller", Viewer
         => |tx, _| Ok(tx.array.controllers());
     ShowController -> Controller, Read "show" "controller", Viewer, about which
         => |tx, it| tx.array.controller(&it.which);
+    RemoveController -> (), Change "remove" "controller", Admin, about which
+        => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Remove).await.map(|_| ());
+    DrainController -> Controller, Change "drain" "controller", Admin, about which
+        => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Drain).await;
+    ResumeController -> Controller, Change "resume" "controller", Admin, about which
+        => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Resume).await;
 }
 
 impl Array {
@@ -39,10 +66,23 @@ impl Array {
     fn controller(&self, which: &str) -> Result<Controller> {
         let number = which.parse::<u16>().ok();
         let wanted = |it: &Controller| Some(it.number) == number || it.name == which;
-        self.controllers().into_iter().find(wanted).ok_or_else(|| {
-            Error::not_found(format!(
+        let mut found = self.controllers().into_iter().filter(wanted);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one),
+            (Some(_), Some(_)) => Err(Error::conflict(format!(
+                "several controllers are on machines that are called {which:?}: name one by its number"
+            ))),
+            (None, _) => Err(Error::not_found(format!(
                 "there is no controller {which:?}: name one by its number, such as 1, or its machine"
-            ))
-        })
+            ))),
+        }
+    }
+
+    /// Makes a change of a controller; returns the controller as it is after that, or was before it was removed.
+    async fn change_controller(&self, which: &str, change: ControllerChange) -> Result<Controller> {
+        let before = self.controller(which)?;
+        self.parts.controllers.change(before.number, change).await?;
+        let all = self.controllers();
+        Ok(all.into_iter().find(|it| it.number == before.number).unwrap_or(before))
     }
 }

@@ -71,7 +71,7 @@ pub use bus::Update;
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
 pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName, ShowConnection};
-pub use controller::{ListControllers, ShowController};
+pub use controller::{DrainController, ListControllers, RemoveController, ResumeController, ShowController};
 pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
@@ -98,7 +98,9 @@ pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, RotateKey, ShowKey};
 pub use login::ListRefusedLogins;
 pub use machine::{FoundDrive, Machine, NewKey};
-pub use membership::{Controller, ControllerState, Controllers, Phases, Takeover, TakeoverCause};
+pub use membership::{
+    Controller, ControllerChange, ControllerState, Controllers, Phases, Takeover, TakeoverCause,
+};
 pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
     NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,

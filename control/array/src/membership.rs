@@ -2,6 +2,9 @@
 //!
 //! It is not the array's: the process knows it, and gives it by the trait [`Controllers`].
 
+use crate::Result;
+use shelf::pool::BoxFuture;
+
 /// The controllers of the array, as the process knows them.
 pub trait Controllers: Send + Sync {
     /// By number. An array that is not shared has one, the home.
@@ -9,6 +12,20 @@ pub trait Controllers: Send + Sync {
 
     /// How this controller became the home; `None` if it has not taken over from another one.
     fn takeover(&self) -> Option<Takeover>;
+
+    /// Makes a change; returns once all controllers will find it, or refuses it.
+    fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A change of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControllerChange {
+    /// It is forgotten. Only one that does not take part.
+    Remove,
+    /// It is the home only if no other one can be. A home hands the array over.
+    Drain,
+    /// That ends.
+    Resume,
 }
 
 /// A controller.
@@ -22,7 +39,9 @@ pub struct Controller {
     pub version: String,
     /// Its state.
     pub state: ControllerState,
-    /// Since when, in seconds since 1970.
+    /// Whether it is drained: it becomes the home only if no other one can.
+    pub drained: bool,
+    /// Since when it has its state, in seconds since 1970.
     pub since: Option<u64>,
     /// URL of its API.
     pub api: Option<String>,

@@ -1,13 +1,21 @@
 //! The controllers as this process knows them: for the array, and for what a standby answers.
 
 use api::standby::Referral;
-use array::{Controller, ControllerState, Phases, Takeover, TakeoverCause};
-use cluster::{Cause, Map, MapMember, Standing, Succession};
+use array::{Controller, ControllerChange, ControllerState, Phases, Takeover, TakeoverCause};
+use cluster::{Cause, Change, Map, MapMember, Refusal, Standing, Succession};
+use shelf::arbiter::MemberId;
+use shelf::pool::BoxFuture;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// The domain of the array.
 pub const DOMAIN: u16 = 0;
+
+/// How long a change of the map may take: it is a few operations of the store.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of the one controller of an array that is not shared.
 const SINGLE: u16 = 1;
@@ -23,6 +31,14 @@ pub struct Home {
     pub since: Instant,
 }
 
+/// A change that an operator wants.
+pub struct Order {
+    /// The change.
+    pub change: Change,
+    /// Gets what came of it.
+    pub done: oneshot::Sender<Result<(), Refusal>>,
+}
+
 /// What is known of the controllers.
 pub struct Board {
     /// The number of this one.
@@ -34,6 +50,8 @@ pub struct Board {
 struct State {
     controllers: Vec<Controller>,
     takeover: Option<Takeover>,
+    /// The membership, if the array is shared.
+    orders: Option<UnboundedSender<Order>>,
 }
 
 /// Seconds since 1970.
@@ -62,9 +80,10 @@ impl Board {
             api: None,
             portals: Vec::new(),
             nvme_portals: Vec::new(),
+            drained: false,
             takeover: None,
         };
-        let state = State { controllers: vec![home], takeover: None };
+        let state = State { controllers: vec![home], ..State::default() };
         Arc::new(Self { own: SINGLE, state: RwLock::new(state) })
     }
 
@@ -79,6 +98,11 @@ impl Board {
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who makes changes from now on.
+    pub fn set_orders(&self, orders: UnboundedSender<Order>) {
+        self.write().orders = Some(orders);
     }
 
     /// Where the API of this controller is.
@@ -150,6 +174,37 @@ impl array::Controllers for Board {
     fn takeover(&self) -> Option<Takeover> {
         self.read().takeover.clone()
     }
+
+    fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, array::Result<()>> {
+        let (id, orders) = (MemberId(number), self.read().orders.clone());
+        let change = match change {
+            ControllerChange::Remove => Change::Remove(id),
+            ControllerChange::Drain => Change::Drain(id),
+            ControllerChange::Resume => Change::Resume(id),
+        };
+        Box::pin(async move {
+            let Some(orders) = orders else {
+                return Err(array::Error::precondition(
+                    "this array has one controller, which it does not share: there is no other one to serve hosts",
+                ));
+            };
+            let (done, answer) = oneshot::channel();
+            // Fails when the membership has ended, and then so does the answer.
+            _ = orders.send(Order { change, done });
+            match timeout(CHANGE_TIMEOUT, answer).await {
+                Ok(Ok(Ok(()))) => Ok(()),
+                Ok(Ok(Err(refusal))) => Err(array::Error::precondition(refusal.to_string())),
+                Ok(Err(_)) => Err(failed("this controller is stopping")),
+                Err(_) => Err(failed(
+                    "the store does not answer; ashlar controller list shows whether it was done later",
+                )),
+            }
+        })
+    }
+}
+
+fn failed(why: &str) -> array::Error {
+    array::Error::failed("the map of the controllers can't be changed", why)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -169,6 +224,7 @@ fn shown(map: &Map, member: &MapMember) -> Controller {
         name: member.name.clone(),
         version: member.release.clone(),
         state,
+        drained: member.drained,
         since: Some(since).filter(|since| *since > 0),
         api: Some(member.service.api.clone()).filter(|url| !url.is_empty()),
         portals: member.service.iscsi.clone(),

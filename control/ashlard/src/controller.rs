@@ -3,7 +3,7 @@
 //!
 //! The membership runs on a thread of its own, so that nothing else delays its beats. It uses its own client of Ceph.
 
-use crate::board::{self, Board, DOMAIN, Home};
+use crate::board::{self, Board, DOMAIN, Home, Order};
 use crate::random;
 use crate::threads::Watched;
 use anyhow::{Context, Result, anyhow, bail};
@@ -11,6 +11,7 @@ use cluster::{Config, Event, Identity, Lease, Member, Out, Service, Timing};
 use rados::objects::Objects;
 use rustix::time::{ClockId, clock_gettime};
 use shelf::arbiter::{Arbiter, MemberId};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -43,6 +44,8 @@ enum State {
 pub struct Controller {
     lease: Arc<Lease>,
     state: watch::Receiver<State>,
+    /// True when an operator has drained this controller while it was the home.
+    drained: watch::Receiver<bool>,
     leave: UnboundedSender<()>,
     thread: JoinHandle<()>,
     handle: Handle,
@@ -86,12 +89,16 @@ impl Controller {
         let lease = member.lease();
         let (announce, state) = watch::channel(State::Standby);
         let (leave, asked_to_leave) = unbounded_channel();
+        let (orders, ordered) = unbounded_channel();
+        board.set_orders(orders);
+        let (hand_over, drained) = watch::channel(false);
+        let announce = Announcements { state: announce, hand_over, board };
         let runtime = crate::threads::management()?;
         let handle = runtime.handle().clone();
         let thread = crate::threads::named("cluster", move || {
-            runtime.block_on(drive(member, arbiter, asked_to_leave, (announce, board)));
+            runtime.block_on(drive(member, arbiter, (asked_to_leave, ordered), announce));
         })?;
-        Ok(Self { lease, state, leave, thread, handle })
+        Ok(Self { lease, state, drained, leave, thread, handle })
     }
 
     /// Its thread, for the watchdog.
@@ -119,6 +126,20 @@ impl Controller {
         }
     }
 
+    /// Waits until this controller is to hand the array over.
+    pub async fn drained(&self) {
+        let mut drained = self.drained.clone();
+        if drained.wait_for(|drained| *drained).await.is_err() {
+            // The membership has ended, which is reported elsewhere.
+            std::future::pending().await
+        }
+    }
+
+    /// Whether it is to.
+    pub fn is_drained(&self) -> bool {
+        *self.drained.borrow()
+    }
+
     /// Leaves in order: another controller becomes the home at once. Nothing is served any more.
     pub async fn leave(self) {
         let mut state = self.state.clone();
@@ -133,14 +154,23 @@ impl Controller {
     }
 }
 
+/// Where the membership reports.
+struct Announcements {
+    state: watch::Sender<State>,
+    hand_over: watch::Sender<bool>,
+    board: Arc<Board>,
+}
+
 /// Performs the requests of a member until it is none any more.
 async fn drive(
     mut member: Member,
     arbiter: Arc<dyn Arbiter>,
-    mut asked_to_leave: UnboundedReceiver<()>,
-    (state, board): (watch::Sender<State>, Arc<Board>),
+    (mut asked_to_leave, mut ordered): (UnboundedReceiver<()>, UnboundedReceiver<Order>),
+    announcements: Announcements,
 ) {
+    let Announcements { state, .. } = &announcements;
     let (replies, mut arrived) = unbounded_channel();
+    let mut orders: Vec<Order> = Vec::new();
     loop {
         member.set_time(board::time());
         for (id, request) in member.poll(now()) {
@@ -148,30 +178,8 @@ async fn drive(
             tokio::spawn(async move { _ = replies.send((id, reply.await)) });
         }
         for event in member.events() {
-            match event {
-                Event::Joined => tracing::info!(controller = member.id().0, "this controller takes part"),
-                Event::Changed(map) => {
-                    tracing::info!(version = map.version, "the cluster's map has changed");
-                    board.follow(&map);
-                }
-                Event::Serve { domain: DOMAIN, epoch, succession } => {
-                    tracing::info!(epoch, ?succession, "this controller is the home of the array");
-                    _ = state.send_replace(State::Home(Home { epoch, succession, since: Instant::now() }));
-                }
-                Event::Serve { domain, .. } => {
-                    tracing::warn!(domain, "a domain that this release does not know")
-                }
-                // Its store refuses this process, or will: what it has in memory is out of date.
-                Event::Cease { .. } => end_if_home(&state, "another controller is the home of the array now"),
-                Event::Out(Out::Left) => {
-                    _ = state.send_replace(State::Left);
-                    return;
-                }
-                Event::Out(out) => {
-                    end_if_home(&state, &out.to_string());
-                    _ = state.send_replace(State::Failed(out.to_string()));
-                    return;
-                }
+            if announcements.follow(member.id(), event, &mut orders).is_break() {
+                return;
             }
         }
         let now = now();
@@ -179,6 +187,10 @@ async fn drive(
             Duration::from_nanos(member.next_wake(now).saturating_sub(now)).min(Duration::from_secs(1));
         tokio::select! {
             Some((id, reply)) = arrived.recv() => member.reply(self::now(), id, reply),
+            Some(order) = ordered.recv() => {
+                member.change(order.change);
+                orders.push(order);
+            }
             Some(()) = asked_to_leave.recv() => {
                 // It serves nothing any more, and ends in order.
                 _ = state.send_replace(State::Standby);
@@ -186,6 +198,49 @@ async fn drive(
             }
             () = sleep(pause) => {}
         }
+    }
+}
+
+impl Announcements {
+    /// Reports what has happened; breaks when the membership has ended.
+    fn follow(&self, own: MemberId, event: Event, orders: &mut Vec<Order>) -> ControlFlow<()> {
+        let Self { state, hand_over, board } = self;
+        match event {
+            Event::Joined => tracing::info!(controller = own.0, "this controller takes part"),
+            Event::Changed(map) => {
+                tracing::info!(version = map.version, "the cluster's map has changed");
+                board.follow(&map);
+            }
+            Event::Serve { domain: DOMAIN, epoch, succession } => {
+                tracing::info!(epoch, ?succession, "this controller is the home of the array");
+                _ = state.send_replace(State::Home(Home { epoch, succession, since: Instant::now() }));
+            }
+            Event::Serve { domain, .. } => {
+                tracing::warn!(domain, "a domain that this release does not know")
+            }
+            // Its store refuses this process, or will: what it has in memory is out of date.
+            Event::Cease { .. } => end_if_home(state, "another controller is the home of the array now"),
+            Event::HandOver => {
+                tracing::info!("an operator has drained this controller: it hands the array over");
+                _ = hand_over.send_replace(true);
+            }
+            Event::Settled(change, outcome) => {
+                if let Some(at) = orders.iter().position(|order| order.change == change) {
+                    // Who waited may have given up.
+                    _ = orders.swap_remove(at).done.send(outcome);
+                }
+            }
+            Event::Out(Out::Left) => {
+                _ = state.send_replace(State::Left);
+                return ControlFlow::Break(());
+            }
+            Event::Out(out) => {
+                end_if_home(state, &out.to_string());
+                _ = state.send_replace(State::Failed(out.to_string()));
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
     }
 }
 

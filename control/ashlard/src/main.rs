@@ -49,6 +49,7 @@ use mimalloc::MiMalloc;
 use raid::device::Ring;
 use shelf::pool::Pool;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -169,7 +170,10 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         home = controller.home() => match home {
             Ok(home) => {
                 let member = Membership { controller: &controller, home, watchdog, answers, listener, board };
-                serve(args, log, Some(member), stop.as_mut()).await
+                let end = async {
+                    tokio::select! { signal = stop.as_mut() => signal, () = controller.drained() => "drain" }
+                };
+                serve(args, log, Some(member), end).await
             }
             Err(error) => Err(error),
         },
@@ -179,8 +183,22 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         }
     };
     // Also after a failure: another controller may be able to serve.
+    let drained = controller.is_drained();
     controller.leave().await;
+    if drained && outcome.is_ok() {
+        return start_again();
+    }
     outcome
+}
+
+/// Starts this program again in its place, as a standby: nothing of its time as the home is left in memory.
+fn start_again() -> Result<()> {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_else(|| "ashlard".into());
+    tracing::info!("the array is handed over: this controller starts again as a standby");
+    // The file that runs now, even if another one has its name meanwhile.
+    let error = std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec();
+    Err(error).context("this program can't be started again: start ashlard")
 }
 
 /// What the home of a cluster has of its time as a standby.

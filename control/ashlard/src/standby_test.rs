@@ -121,3 +121,56 @@ fn an_api_on_all_addresses_is_named_by_its_machine() {
     assert_eq!(url("--api 192.0.2.1", "192.0.2.1:8443"), "https://192.0.2.1:8443");
     assert_eq!(url("--api 127.0.0.1:0", "127.0.0.1:5000"), "http://127.0.0.1:5000");
 }
+
+#[tokio::test]
+async fn a_home_that_is_drained_hands_over_and_stays_drained_until_it_is_resumed() {
+    use ControllerState::{Home, Standby, Stopped};
+    use array::ControllerChange::{Drain, Remove, Resume};
+    let cluster = Cluster::default();
+    let open = OpenOptions { array: ARRAY, salt: 1, ..OpenOptions::default() };
+    drop(Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
+    let (one, board) = join(&cluster, 1).await;
+    one.home().await.unwrap();
+    let refusal =
+        async |board: &Board, number, change| board.change(number, change).await.unwrap_err().message;
+    let refused = refusal(&board, 1, Drain).await;
+    assert!(refused.contains("no other controller can become the home"), "{refused}");
+    let (two, second) = join(&cluster, 2).await;
+    until(&board, |all| all.len() == 2).await;
+    board.change(2, Drain).await.unwrap();
+    assert!(until(&board, |all| all[1].drained).await[1].drained);
+    let refused = refusal(&board, 1, Drain).await;
+    assert!(refused.contains("resume one that is drained"), "{refused}");
+    board.change(2, Resume).await.unwrap();
+    assert!(refusal(&board, 2, Remove).await.contains("stop it first"));
+    assert!(refusal(&board, 1, Remove).await.contains("is the home"));
+    assert!(!one.is_drained());
+
+    board.change(1, Drain).await.unwrap();
+    one.drained().await;
+    assert!(one.is_drained());
+    one.leave().await;
+    let home = two.home().await.unwrap();
+    assert_eq!((home.succession.cause, home.succession.from.map(|it| it.0)), (Cause::GivenUp, Some(1)));
+    assert_eq!(states(&second.controllers()), [(1, Stopped), (2, Home)]);
+    let now = Instant::now();
+    second.note_service(&home, [now, now]);
+    assert_eq!(second.takeover().unwrap().cause, TakeoverCause::Moved);
+
+    // As the process that it becomes.
+    let (one, first) = join(&cluster, 1).await;
+    let all = until(&first, |all| states(all) == [(1, Standby), (2, Home)]).await;
+    assert!(all[0].drained && !all[1].drained);
+    assert!(!one.is_drained(), "it has nothing to hand over");
+    one.leave().await;
+    until(&second, |all| states(all) == [(1, Stopped), (2, Home)]).await;
+    second.change(1, Remove).await.unwrap();
+    assert_eq!(states(&second.controllers()), [(2, Home)]);
+    two.leave().await;
+}
+
+#[tokio::test]
+async fn an_array_that_is_not_shared_has_no_other_controller_to_change() {
+    let refused = Board::single().change(1, array::ControllerChange::Drain).await.unwrap_err();
+    assert_eq!(refused.kind, array::Kind::Precondition);
+}

@@ -24,6 +24,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "number",
             "Machine={name}",
             "state",
+            "drained",
             "since",
             "version",
             "API={api}",

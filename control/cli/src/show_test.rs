@@ -33,7 +33,7 @@ fn a_controller_shows_what_its_takeover_took() {
     let takeover = json!({ "time": "2026-10-01T08:00:00Z", "from": 1, "cause": "lost", "total_ms": 4603,
         "silence_ms": 3500, "agreement_ms": 90, "store_ms": 300, "recovery_ms": 700, "start_ms": 13 });
     let controller = |number: u16, takeover: &Value| {
-        json!({ "number": number, "name": "node", "version": "1", "state": "home", "since": null, "api": null,
+        json!({ "number": number, "name": "node", "version": "1", "state": "home", "drained": false, "since": null, "api": null,
             "portals": ["192.0.2.1:3260"], "nvme_portals": [], "takeover": takeover })
     };
     let all = json!({ "total": 2, "items": [controller(1, &Value::Null), controller(2, &takeover)] });

@@ -23,6 +23,7 @@
 //! A mark whose version the map has reached without expelling the member is void. A member that finds itself marked moves
 //! the map on; either that or the expulsion is the next version, never both.
 
+mod change;
 mod expulsion;
 mod lease;
 mod map;
@@ -32,6 +33,7 @@ mod request;
 mod succession;
 mod timing;
 
+pub use change::{Change, Refusal};
 pub use lease::Lease;
 pub use map::{Domain, FORMATS, Identity, MAX_MEMBERS, Map, Member as MapMember, Service, Standing};
 pub use member::{Config, Event, Member, Out};

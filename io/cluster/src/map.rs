@@ -76,6 +76,9 @@ pub struct Member {
     pub release: String,
     /// Whether it takes part.
     pub standing: Standing,
+    /// An operator wants others to be the home while they can. A home is drained only until it has handed over.
+    #[serde(default)]
+    pub drained: bool,
     /// Since when, in seconds since 1970; zero if that is not known.
     #[serde(default)]
     pub since: u64,
@@ -180,7 +183,9 @@ impl Map {
     /// Makes a process a member in this version; it takes the place of an earlier one with its number.
     pub(crate) fn admit(&mut self, identity: &Identity) {
         let known = self.members.iter().position(|member| member.id == identity.id.0);
-        let other = known.map(|at| self.members.remove(at).other).unwrap_or_default();
+        let known = known.map(|at| self.members.remove(at));
+        let drained = known.as_ref().is_some_and(|known| known.drained);
+        let other = known.map(|known| known.other).unwrap_or_default();
         self.members.push(Member {
             id: identity.id.0,
             name: identity.name.clone(),
@@ -190,14 +195,33 @@ impl Map {
             service: identity.service.clone(),
             release: identity.release.clone(),
             standing: Standing::Active,
+            drained,
             since: self.made,
             other,
         });
         self.members.sort_by_key(|member| member.id);
     }
 
+    /// Forgets a controller.
+    pub(crate) fn remove(&mut self, id: MemberId) {
+        self.members.retain(|member| member.id != id.0);
+    }
+
+    /// Whether others are to be the home.
+    pub(crate) fn set_drained(&mut self, id: MemberId, drained: bool) {
+        if let Some(member) = self.members.iter_mut().find(|member| member.id == id.0) {
+            member.drained = drained;
+        }
+    }
+
+    /// Whether a controller is drained.
+    pub fn is_drained(&self, id: MemberId) -> bool {
+        self.member(id).is_some_and(|member| member.drained)
+    }
+
     /// Ends the membership of a controller, and gives what it owned to `heirs` in this version, each domain to the one
-    /// with the fewest, the first of these. Without heirs the domains keep their home.
+    /// with the fewest, the first of these. A drained one gets something only if all are. Without heirs the domains keep
+    /// their home.
     pub(crate) fn release(&mut self, id: MemberId, standing: Standing, heirs: &[MemberId]) {
         for member in self.members.iter_mut().filter(|member| member.id == id.0) {
             (member.standing, member.since) = (standing, self.made);
@@ -217,10 +241,13 @@ impl Map {
     }
 
     fn assign(&mut self, at: usize, heirs: &[MemberId]) {
-        let heir = heirs.iter().min_by_key(|heir| self.domains_of(**heir).count()).copied();
+        let order = |heir: &MemberId| (self.is_drained(*heir), self.domains_of(*heir).count());
+        let heir = heirs.iter().copied().min_by_key(order);
         if let Some(heir) = heir {
             let domain = &mut self.domains[at];
             (domain.home, domain.epoch, domain.since) = (heir.0, self.version, self.made);
+            // It serves, although it was not to: nobody else could.
+            self.set_drained(heir, false);
         }
     }
 

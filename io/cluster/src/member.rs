@@ -6,6 +6,7 @@
 
 mod decide;
 
+use crate::change::{Change, Refusal};
 use crate::expulsion::Expulsion;
 use crate::lease::Lease;
 use crate::map::{Identity, MAX_MEMBERS, MAX_VERSION, Map, Standing};
@@ -14,7 +15,7 @@ use crate::request::{Reply, Request, RequestId};
 use crate::succession::{Known, Succession};
 use crate::timing::Timing;
 use shelf::arbiter::{Beat, MemberId, Signs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a member is started with.
@@ -54,6 +55,10 @@ pub enum Event {
     },
     /// The map has changed.
     Changed(Arc<Map>),
+    /// An operator has drained this controller, which is the home: it stops serving in order, then calls [`Member::leave`].
+    HandOver,
+    /// A change that was asked for is made, or refused.
+    Settled(Change, Result<(), Refusal>),
     /// Membership has ended, and with it that it is the home of any domain; no host may be answered any more. Sessions are
     /// closed, and the process ends.
     Out(Out),
@@ -136,6 +141,8 @@ pub struct Member {
     serving: BTreeMap<u16, u64>,
     /// Domains that are to get another home.
     given_up: BTreeSet<u16>,
+    /// What an operator asked for, oldest first.
+    changes: VecDeque<Change>,
     /// Before joining: beats of another process with this number.
     predecessor_beats: u32,
     leaving: bool,
@@ -169,6 +176,7 @@ impl Member {
             expulsion: None,
             serving: BTreeMap::new(),
             given_up: BTreeSet::new(),
+            changes: VecDeque::new(),
             predecessor_beats: 0,
             leaving: false,
             events: Vec::new(),
@@ -215,6 +223,11 @@ impl Member {
         }
     }
 
+    /// Asks for a change of the map; [`Event::Settled`] reports what came of it.
+    pub fn change(&mut self, change: Change) {
+        self.changes.push_back(change);
+    }
+
     /// When [`Member::poll`] is to be called next, at the latest.
     pub fn next_wake(&self, now: u64) -> u64 {
         if self.out {
@@ -253,6 +266,7 @@ impl Member {
         }
         self.judge(now);
         self.mark(now, &mut requests);
+        self.settle(now);
         self.propose(now, &mut requests);
         requests
     }
@@ -401,6 +415,9 @@ impl Member {
         }
         self.map_missing = false;
         let successions = self.successions(now, &map);
+        let is_drained = |map: &Map| map.is_drained(self.id());
+        let was_drained = self.joined.is_none() || self.map.as_deref().is_some_and(is_drained);
+        let drained = !was_drained && is_drained(&map);
         let own = map.member(self.id()).filter(|own| own.instance == self.config.identity.instance);
         match own.map(|own| (own.standing, own.joined)) {
             Some((Standing::Active, joined)) if self.joined.replace(joined).is_none() => {
@@ -425,6 +442,9 @@ impl Member {
         self.map = Some(map.clone());
         self.events.push(Event::Changed(map.clone()));
         self.follow_domains(&map, &successions);
+        if drained && !self.serving.is_empty() {
+            self.events.push(Event::HandOver);
+        }
     }
 
     /// How this controller has become the home of its domains in a map that comes.

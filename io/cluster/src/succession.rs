@@ -18,7 +18,7 @@ pub enum Cause {
     Left,
     /// It was found silent.
     Expelled,
-    /// It gave the domain up, and takes part.
+    /// It gave the domain up, or was drained.
     GivenUp,
 }
 
@@ -52,6 +52,7 @@ impl Known<'_> {
         let cause = match after.member(from).map(|member| member.standing) {
             _ if from == own => Cause::Restarted,
             Some(Standing::Active) => Cause::GivenUp,
+            Some(Standing::Left) if after.is_drained(from) => Cause::GivenUp,
             Some(Standing::Left) => Cause::Left,
             Some(Standing::Expelled) | None => Cause::Expelled,
         };

@@ -265,6 +265,14 @@ impl World {
                 return self.begin_serving(process, epoch);
             }
             Event::Cease { .. } => self.cease(process),
+            Event::HandOver => {
+                self.trace(&[12, process.0 as u64]);
+                return self.leave(process.0);
+            }
+            Event::Settled(_, outcome) => {
+                self.trace(&[13, process.0 as u64, u64::from(outcome.is_ok())]);
+                self.report.settled += u64::from(outcome.is_ok());
+            }
             Event::Out(out) => {
                 self.trace(&[5, process.0 as u64]);
                 return self.take_out(process, &out);

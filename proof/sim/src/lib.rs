@@ -231,6 +231,8 @@ pub struct Report {
     pub takeovers: u64,
     /// The longest of them, in milliseconds: until the next home acknowledged a write.
     pub longest_takeover_ms: u64,
+    /// Changes of the map that operators asked for and got.
+    pub settled: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
 }
@@ -261,6 +263,7 @@ impl Report {
         self.key_changes += other.key_changes;
         self.takeovers += other.takeovers;
         self.longest_takeover_ms = self.longest_takeover_ms.max(other.longest_takeover_ms);
+        self.settled += other.settled;
         self.add_refusals(other.refusals);
     }
 }

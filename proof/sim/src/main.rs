@@ -50,7 +50,10 @@ fn main() -> ExitCode {
             println!("    {} changes of the key", sum.key_changes);
         }
         if sum.takeovers > 0 {
-            println!("    {} takeovers, the longest {} ms", sum.takeovers, sum.longest_takeover_ms);
+            println!(
+                "    {} takeovers, the longest {} ms; {} changes by operators",
+                sum.takeovers, sum.longest_takeover_ms, sum.settled
+            );
         }
         wrong.sort_unstable();
         failed.extend(wrong.into_iter().map(|seed| format!("{} {seed}", world.name())));

@@ -1,6 +1,6 @@
 //! Controllers.
 
-use super::handler::{Answer, operations, perform, utc};
+use super::handler::{Answer, NoContent, no_content, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Named};
@@ -16,7 +16,9 @@ use utoipa_axum::router::OpenApiRouter;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .routes(operations!(list_controllers: ListControllers))
-        .routes(operations!(show_controller: ShowController))
+        .routes(operations!(show_controller: ShowController, remove_controller: RemoveController))
+        .routes(operations!(drain_controller: DrainController))
+        .routes(operations!(resume_controller: ResumeController))
 }
 
 /// A controller: a process that serves the array, or takes over when the one that does fails.
@@ -30,6 +32,8 @@ pub struct Controller {
     version: String,
     /// State.
     state: ControllerState,
+    /// Whether it is drained: it becomes the home only if no other controller can.
+    drained: bool,
     /// Time since which it has that state; `null` if it is not known.
     #[schema(format = DateTime)]
     since: Option<String>,
@@ -134,11 +138,74 @@ async fn show_controller(
     Ok(Json(it.into()))
 }
 
+/// Remove a controller that is lost or was stopped
+///
+/// The alert about its loss ends. A controller that runs is refused, the home as well. If it is started later, it takes part
+/// again.
+#[utoipa::path(delete, path = "/api/v1/controllers/{number}", tag = "array",
+    params(("number" = String, Path, description = "Number, or name of the machine",)), responses(
+    (status = 204, description = "Removed"),
+    Problems,
+))]
+async fn remove_controller(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+) -> NoContent {
+    no_content(perform(operator, &context, array::RemoveController { which }).await?)
+}
+
+/// Drain a controller
+///
+/// From then on it becomes the home only if no other controller can. A home hands the array over in order: it asks hosts to log
+/// out, closes the array, and another controller opens it. That is refused if no other controller runs and is not drained. It
+/// stays drained when it is started again, such as with other software, until it is resumed.
+#[utoipa::path(post, path = "/api/v1/controllers/{number}/drain", tag = "array",
+    params(("number" = String, Path, description = "Number, or name of the machine",)), responses(
+    (status = 200, description = "The controller; a home begins to hand over", body = Controller),
+    Problems,
+))]
+async fn drain_controller(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+) -> Answer<Controller> {
+    let it = perform(operator, &context, array::DrainController { which }).await?;
+    Ok(Json(it.into()))
+}
+
+/// Resume a controller that is drained
+///
+/// The array stays where it is.
+#[utoipa::path(post, path = "/api/v1/controllers/{number}/resume", tag = "array",
+    params(("number" = String, Path, description = "Number, or name of the machine",)), responses(
+    (status = 200, description = "The controller", body = Controller),
+    Problems,
+))]
+async fn resume_controller(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(which): Named<String>,
+) -> Answer<Controller> {
+    let it = perform(operator, &context, array::ResumeController { which }).await?;
+    Ok(Json(it.into()))
+}
+
 impl From<array::Controller> for Controller {
     fn from(it: array::Controller) -> Self {
         use array::ControllerState::*;
-        let array::Controller { number, name, version, state, since, api, portals, nvme_portals, takeover } =
-            it;
+        let array::Controller {
+            number,
+            name,
+            version,
+            state,
+            drained,
+            since,
+            api,
+            portals,
+            nvme_portals,
+            takeover,
+        } = it;
         let state = match state {
             Home => ControllerState::Home,
             Standby => ControllerState::Standby,
@@ -146,7 +213,7 @@ impl From<array::Controller> for Controller {
             Lost => ControllerState::Lost,
         };
         let (since, takeover) = (since.map(utc), takeover.map(Takeover::from));
-        Self { number, name, version, state, since, api, portals, nvme_portals, takeover }
+        Self { number, name, version, state, drained, since, api, portals, nvme_portals, takeover }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::rig::{Rig, Up, controller, ok};
 use array::{
-    AlertState, Controller, ControllerState, Kind, ListAlerts, ListControllers, ListEvents, Page, Phases,
-    Severity, ShowController, ShowStore, Takeover, TakeoverCause, Topic, Update,
+    AlertState, Controller, ControllerState, DrainController, Error, Kind, ListAlerts, ListAudit,
+    ListControllers, ListEvents, Page, Phases, RemoveController, ResumeController, Severity, ShowController,
+    ShowStore, Takeover, TakeoverCause, Topic, Update,
 };
 
 /// Kinds of the alerts that are open, after a second has passed.
@@ -121,5 +122,51 @@ async fn controllers_of_different_versions_are_an_alert_while_both_take_part() {
     assert_eq!(open_alerts(&up).await, [("controller.versions".to_owned(), Severity::Warning)]);
     rig.controllers.all.lock().unwrap()[1].state = Stopped;
     assert!(open_alerts(&up).await.is_empty());
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_lost_controller_is_removed_by_command_and_its_alert_ends() {
+    use ControllerState::{Home, Lost, Standby};
+    let rig = Rig::new();
+    set(&rig, &[(1, Home), (2, Standby), (3, Lost)]);
+    let up = rig.up().await;
+    assert_eq!(open_alerts(&up).await, [("controller.lost".to_owned(), Severity::Warning)]);
+    ok(&up, RemoveController { which: "host3".into() }).await;
+    assert!(open_alerts(&up).await.is_empty());
+    assert_eq!(ok(&up, ListControllers).await.len(), 2);
+    let audit = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
+    let entry = audit.iter().find(|it| it.attempt.action == "RemoveController").unwrap();
+    assert!(format!("{entry:?}").contains("host3"), "{entry:?}");
+
+    let reason = "controller 2 runs, and takes part";
+    *rig.controllers.refused.lock().unwrap() = Some(Error::precondition(reason));
+    let refused = up.perform(RemoveController { which: "2".into() }).await.unwrap_err();
+    assert_eq!((refused.kind, &*refused.message), (Kind::Precondition, reason));
+    assert_eq!(up.perform(RemoveController { which: "3".into() }).await.unwrap_err().kind, Kind::NotFound);
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_controller_is_drained_until_it_is_resumed() {
+    use ControllerState::{Home, Standby};
+    let rig = Rig::new();
+    set(&rig, &[(1, Home), (2, Standby)]);
+    let up = rig.up().await;
+    assert!(ok(&up, DrainController { which: "2".into() }).await.drained);
+    assert!(ok(&up, ShowController { which: "host2".into() }).await.drained);
+    assert!(!ok(&up, ResumeController { which: "2".into() }).await.drained);
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_name_that_several_machines_have_does_not_choose_one() {
+    use ControllerState::{Home, Lost};
+    let rig = Rig::new();
+    set(&rig, &[(1, Home), (2, Lost)]);
+    rig.controllers.all.lock().unwrap()[1].name = "host1".into();
+    let up = rig.up().await;
+    let refused = up.perform(RemoveController { which: "host1".into() }).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Conflict);
     up.down().await;
 }

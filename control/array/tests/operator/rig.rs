@@ -1,9 +1,9 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Array, Caller, Controller, ControllerState, Controllers, Credential, Env, Error, Examined, FoundDrive,
-    Health, KEY_BYTES, KeySource, Kind, Machine, NewKey, Parts, Request, Role, SealingKey, Takeover, Uptime,
-    Verb, WrappedKey,
+    Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env, Error,
+    Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Machine, NewKey, Parts, Request, Role,
+    SealingKey, Takeover, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use engine::Engine;
 use history::Store;
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -47,12 +48,14 @@ pub struct Membership {
     pub all: Mutex<Vec<Controller>>,
     /// How the home became it.
     pub takeover: Mutex<Option<Takeover>>,
+    /// Why changes are refused.
+    pub refused: Mutex<Option<array::Error>>,
 }
 
 impl Default for Membership {
     fn default() -> Self {
         let home = controller(1, ControllerState::Home);
-        Self { all: Mutex::new(vec![home]), takeover: Mutex::default() }
+        Self { all: Mutex::new(vec![home]), takeover: Mutex::default(), refused: Mutex::default() }
     }
 }
 
@@ -63,6 +66,21 @@ impl Controllers for Membership {
 
     fn takeover(&self) -> Option<Takeover> {
         self.takeover.lock().unwrap().clone()
+    }
+
+    fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, array::Result<()>> {
+        if let Some(refused) = self.refused.lock().unwrap().clone() {
+            return Box::pin(async move { Err(refused) });
+        }
+        let mut all = self.all.lock().unwrap();
+        match change {
+            ControllerChange::Remove => all.retain(|it| it.number != number),
+            ControllerChange::Drain | ControllerChange::Resume => {
+                let drained = change == ControllerChange::Drain;
+                all.iter_mut().filter(|it| it.number == number).for_each(|it| it.drained = drained);
+            }
+        }
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -78,6 +96,7 @@ pub fn controller(number: u16, state: ControllerState) -> Controller {
         portals: vec![format!("192.0.2.{number}:3260")],
         nvme_portals: Vec::new(),
         takeover: None,
+        drained: false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Controllers, and the store that they share.
 
 use crate::client::Client;
-use crate::show::Shown;
+use crate::show::{self, Shown};
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;
@@ -15,6 +15,21 @@ pub enum ControllerVerb {
         /// Number, or name of the machine
         controller: String,
     },
+    /// Remove a controller that is lost or was stopped
+    Remove {
+        /// Number, or name of the machine
+        controller: String,
+    },
+    /// Drain a controller: it becomes the home only if no other one can, and a home hands the array over
+    Drain {
+        /// Number, or name of the machine
+        controller: String,
+    },
+    /// Resume a controller that is drained; the array stays where it is
+    Resume {
+        /// Number, or name of the machine
+        controller: String,
+    },
 }
 
 impl ControllerVerb {
@@ -24,6 +39,12 @@ impl ControllerVerb {
                 client.call(api::list_controllers(&api::ListControllers::default()))?.into()
             }
             ControllerVerb::Show { controller } => client.call(api::show_controller(&controller))?.into(),
+            ControllerVerb::Remove { controller } => {
+                client.call(api::remove_controller(&controller))?;
+                show::deleted(controller)
+            }
+            ControllerVerb::Drain { controller } => client.call(api::drain_controller(&controller))?.into(),
+            ControllerVerb::Resume { controller } => client.call(api::resume_controller(&controller))?.into(),
         })
     }
 }

@@ -153,9 +153,29 @@ pub struct ListControllers {
 pub fn list_controllers(query: &ListControllers) -> Request<schemas::Controllers> {
     Request::new("GET", format!("/api/v1/controllers",), "Controllers").query(query)
 }
+/// Remove a controller that is lost or was stopped
+pub fn remove_controller(number: &str) -> Request<()> {
+    Request::new("DELETE", format!("/api/v1/controllers/{}", quoted(number)), "")
+}
 /// Get a controller
 pub fn show_controller(number: &str) -> Request<schemas::Controller> {
     Request::new("GET", format!("/api/v1/controllers/{}", quoted(number)), "Controller")
+}
+/// Drain a controller
+pub fn drain_controller(number: &str) -> Request<schemas::Controller> {
+    Request::new(
+        "POST",
+        format!("/api/v1/controllers/{}/drain", quoted(number)),
+        "Controller",
+    )
+}
+/// Resume a controller that is drained
+pub fn resume_controller(number: &str) -> Request<schemas::Controller> {
+    Request::new(
+        "POST",
+        format!("/api/v1/controllers/{}/resume", quoted(number)),
+        "Controller",
+    )
 }
 /// Query of: List identity providers and LDAP directories
 #[derive(Clone, Debug, Default, serde::Serialize)]

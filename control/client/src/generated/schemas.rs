@@ -667,6 +667,8 @@ pub struct Controller {
     ///URL of its API; `null` if it is not known.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub api: ::std::option::Option<::std::string::String>,
+    ///Whether it is drained: it becomes the home only if no other controller can.
+    pub drained: bool,
     ///Name of its machine.
     pub name: ::std::string::String,
     ///Number, from 1.

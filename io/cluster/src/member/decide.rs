@@ -1,6 +1,7 @@
 //! What a member decides by itself: who is silent, and which map comes next.
 
-use super::{Member, Out, What};
+use super::{Event, Member, Out, What};
+use crate::change::{Change, Refusal};
 use crate::expulsion::Expulsion;
 use crate::map::{MAX_MEMBERS, Map, Standing};
 use crate::request::{Request, RequestId};
@@ -82,6 +83,27 @@ impl Member {
         }
     }
 
+    /// Reports changes that are made, or can't be.
+    pub(super) fn settle(&mut self, now: u64) {
+        while let (Some(change), None) = (self.changes.front().copied(), self.stale_since) {
+            let outcome = match self.changed(change, now) {
+                Some(Ok(None)) => Ok(()),
+                Some(Err(refusal)) => Err(refusal),
+                Some(Ok(Some(_))) | None => return,
+            };
+            self.changes.pop_front();
+            self.events.push(Event::Settled(change, outcome));
+        }
+    }
+
+    /// The map after a change that was asked for; nothing before this controller takes part.
+    fn changed(&self, change: Change, now: u64) -> Option<Result<Option<Map>, Refusal>> {
+        let (Some(map), Some(_)) = (&self.map, self.joined) else { return None };
+        let mut live = self.fresh(now, None);
+        live.push(self.id());
+        Some(change.made(map, map.next(0, self.time), &live))
+    }
+
     /// The map that is to come next, if this member wants another one.
     fn proposal(&self, now: u64) -> Option<Map> {
         let Some(map) = &self.map else {
@@ -111,6 +133,9 @@ impl Member {
             next.reassign(*given_up, &heirs);
             return (!heirs.is_empty()).then_some(next);
         }
+        if let Some(Ok(Some(next))) = self.changes.front().and_then(|change| self.changed(*change, now)) {
+            return Some(next);
+        }
         if self.lease.holds(now) && adopt_orphans(&mut next, own) {
             return Some(next);
         }
@@ -134,11 +159,14 @@ impl Member {
 }
 
 /// Gives a controller the domains whose home does not take part; true if there are any. Their owner has left, or was
-/// expelled.
+/// expelled. If it is drained, one that is not gets them; should that be silent, it is expelled like any home.
 fn adopt_orphans(map: &mut Map, heir: MemberId) -> bool {
     let is_orphan = |home: u16| map.active(MemberId(home)).is_none();
     let orphans: Vec<u16> =
         map.domains.iter().filter(|domain| is_orphan(domain.home)).map(|domain| domain.domain).collect();
-    orphans.iter().for_each(|domain| map.reassign(*domain, &[heir]));
+    let others =
+        map.active_members().map(|(member, _)| member).filter(|it| *it != heir && !map.is_drained(*it));
+    let heirs: Vec<_> = std::iter::once(heir).chain(others.filter(|_| map.is_drained(heir))).collect();
+    orphans.iter().for_each(|domain| map.reassign(*domain, &heirs));
     !orphans.is_empty()
 }

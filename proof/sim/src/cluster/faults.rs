@@ -2,6 +2,8 @@
 
 use super::{Action, Check, MS, SECOND, TAKEOVER_NS, World};
 use block::workload::Random;
+use cluster::Change;
+use shelf::arbiter::MemberId;
 
 /// Objects of the store besides the three witnesses.
 pub const MAP: usize = 3;
@@ -106,7 +108,7 @@ impl World {
         let (now, long) = (self.now, self.random.chance(40));
         let most = if long { 20 * SECOND } else { 3 * SECOND };
         let until = now + self.random.below(most);
-        let kind = self.random.weighted(&[20, 25, 20, 12, 6, 8, 8, 12]);
+        let kind = self.random.weighted(&[20, 25, 20, 12, 6, 8, 8, 10, 12]);
         self.trace(&[10, kind as u64, at as u64]);
         let mut next = now + 300 * MS + self.random.below(6 * SECOND);
         match kind {
@@ -120,6 +122,7 @@ impl World {
             4 => self.stall(0..OBJECTS, until),
             5 => self.leave(at)?,
             6 => self.give_up(at)?,
+            7 => self.change(at)?,
             _ => {
                 // Everything recovers first, and what was lost or late is over.
                 self.faults.calm_until = now + 45 * SECOND;
@@ -171,7 +174,7 @@ impl World {
     }
 
     /// A controller is stopped in order.
-    fn leave(&mut self, at: usize) -> Check {
+    pub(super) fn leave(&mut self, at: usize) -> Check {
         let process = (at, self.controllers[at].life);
         if self.controllers[at].awake(self.now).is_none() {
             return Ok(());
@@ -189,6 +192,21 @@ impl World {
         }
         self.cease(process);
         self.step(process, |running, _| running.member.give_up(0))
+    }
+
+    /// An operator asks a controller for a change of another one, or of itself.
+    fn change(&mut self, at: usize) -> Check {
+        let process = (at, self.controllers[at].life);
+        if self.controllers[at].awake(self.now).is_none() {
+            return Ok(());
+        }
+        let of = MemberId(self.random.below(self.controllers.len() as u64) as u16 + 1);
+        let change = match self.random.weighted(&[50, 30, 20]) {
+            0 => Change::Drain(of),
+            1 => Change::Resume(of),
+            _ => Change::Remove(of),
+        };
+        self.step(process, move |running, _| running.member.change(change))
     }
 
     /// Kills the home while nothing else is wrong, if there is another controller.
