@@ -7,6 +7,7 @@ import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { alerts, array } from "./api/queries";
 import { lastAnswer, useHeartbeat, usePulse } from "./api/pulse";
+import { browser, pageAt, REFERRAL_MS } from "./api/referral";
 import { Refusal } from "./api/refusal";
 import { isGuest, session, useMay, useSession } from "./api/session";
 import { useStream } from "./api/stream";
@@ -46,15 +47,21 @@ export function Asking() {
   );
 }
 
-/** What a controller shows that does not serve the array: where it is served. The page goes on by itself when this one does. */
+/** What a controller shows that does not serve the array: where it is served. The page goes there by itself, or goes on here when this one does. */
 function Standby({ problem: { title, detail, home } }: { problem: Refusal }) {
+  const there = home === undefined ? undefined : pageAt(home);
+  useEffect(() => {
+    if (there === undefined) return undefined;
+    const timer = setTimeout(() => browser.go(there), REFERRAL_MS);
+    return () => clearTimeout(timer);
+  }, [there]);
   return (
     <Frame array={<StateBadge state="standby" />}>
       <Alert color="yellow" icon={<CirclePause size={18} />} title={title} role="status">
         {detail.charAt(0).toUpperCase() + detail.slice(1)}.
-        {home && (
+        {there && (
           <Text mt="sm">
-            <Anchor href={home}>Open the interface at {home}</Anchor>
+            <Anchor href={there}>Open the interface at {home}</Anchor>
           </Text>
         )}
       </Alert>

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use ureq::http::{Response, StatusCode};
 
 /// Default data folder of `ashlard`.
@@ -15,6 +16,9 @@ const DEFAULT_DATA: &str = "/var/lib/ashlar";
 
 /// Maximum size of a response that is not JSON.
 const MAX_DOWNLOAD_BYTES: u64 = 1 << 30;
+
+/// Most controllers that are asked for one request, each because the one before says that the array is served there.
+const MAX_REFERRALS: usize = 4;
 
 /// Clears a terminal and moves the cursor to its top.
 pub const CLEAR: &str = "\x1b[2J\x1b[H";
@@ -47,12 +51,22 @@ pub struct Answer<A> {
     kind: PhantomData<fn() -> A>,
 }
 
+/// An address of the API.
+struct Address {
+    url: String,
+    agent: ureq::Agent,
+}
+
 /// A connection to an array's API.
 pub struct Client {
-    agent: ureq::Agent,
+    /// The address that was given.
+    given: Arc<Address>,
+    /// The controller that serves the array, if the one at the given address is a standby.
+    home: Mutex<Option<Arc<Address>>>,
     trust: Trust,
-    url: String,
     token: String,
+    /// The token is of a data folder, and no other controller knows it.
+    of_folder: bool,
     started_by: String,
     reads: bool,
     /// ID of the daemon's process, if it runs on this machine.
@@ -96,12 +110,13 @@ impl Client {
         let data = location.data.or_else(|| variable("ASHLAR_DATA").map(Into::into));
         let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
         let (url, token, process) = read_access(&data)?;
+        let of_folder = location.token.is_none();
         let token = location.token.unwrap_or(token);
         let shown = || Trust::Exactly(data.join("tls.pem"));
         let trust = location.certificate.map_or_else(shown, Trust::Authorities);
         let started_by = format!("with `ashlard --data {} …`, or `systemctl start ashlard`", data.display());
         let client = Self::new(url, token, trust, started_by)?;
-        Ok(Client { process, ..client })
+        Ok(Client { process, of_folder, ..client })
     }
 
     /// ID of the daemon's process; `None` if it runs elsewhere.
@@ -115,11 +130,13 @@ impl Client {
             "the token would go to {url} in clear: use https://, with --certificate FILE if the array shows its own \
              certificate (tls.pem in the folder that ashlard was started with)"
         );
+        let (agent, url) = (trust.agent(&url)?, url.trim_end_matches('/').into());
         Ok(Client {
-            agent: trust.agent(&url)?,
+            given: Arc::new(Address { url, agent }),
+            home: Mutex::default(),
             trust,
-            url: url.trim_end_matches('/').into(),
             token,
+            of_folder: false,
             started_by,
             reads: false,
             process: None,
@@ -154,24 +171,73 @@ impl Client {
             !self.reads || wanted.method == "GET",
             "--watch is only for commands that change nothing: leave it out"
         );
-        let mut sent = self.send(&self.agent, wanted, tag)?;
+        let known = self.home.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut address = known.unwrap_or_else(|| self.given.clone());
+        for _ in 0..MAX_REFERRALS {
+            let reached = self.reach(&address, wanted, tag);
+            if reached.is_err() {
+                // The next request asks the given address again.
+                self.note_home(None);
+            }
+            let mut response = reached?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
+            let Some((detail, home)) = referral(response.status(), &text) else {
+                return Err(problem(response.status(), &text, &wanted.path));
+            };
+            address = Arc::new(self.follow(&detail, &home)?);
+            self.note_home(Some(address.clone()));
+        }
+        self.note_home(None);
+        bail!("the controllers do not agree which of them serves the array: try again in a few seconds")
+    }
+
+    fn note_home(&self, home: Option<Arc<Address>>) {
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = home;
+    }
+
+    /// The controller that serves the array, as a standby says. Nobody has verified that address: the token goes there only
+    /// over TLS, to a server whose certificate is trusted as that of the given address has to be.
+    fn follow(&self, detail: &str, home: &str) -> Result<Address> {
+        ensure!(
+            !self.of_folder,
+            "{detail}; it does not know the token of this machine's data folder: use `ashlar --array {home}` with a token of \
+             the array, which `ashlar token create` makes there"
+        );
+        let encrypted = home
+            .parse::<ureq::http::Uri>()
+            .is_ok_and(|it| it.scheme_str() == Some("https") && it.authority().is_some() && it.path() == "/");
+        ensure!(
+            encrypted,
+            "{detail}; the token is not sent there, as it would go in clear: use `ashlar --array URL` with an address that is \
+             encrypted or on this machine"
+        );
+        Ok(Address { url: home.trim_end_matches('/').into(), agent: self.trust.agent(home)? })
+    }
+
+    /// The response of the server at an address.
+    fn reach<A>(
+        &self,
+        address: &Address,
+        wanted: &Request<A>,
+        tag: Option<&str>,
+    ) -> Result<Response<ureq::Body>> {
+        let mut sent = self.send(address, wanted, tag)?;
         // A certificate that replaces another is in the file before it is in use, but maybe after this program read the
         // file. Nothing was sent to a server that is not trusted.
         if sent.as_ref().is_err_and(is_untrusted) && self.trust.file().is_some() {
-            sent = self.send(&self.trust.agent(&self.url)?, wanted, tag)?;
+            let again = Address { url: address.url.clone(), agent: self.trust.agent(&address.url)? };
+            sent = self.send(&again, wanted, tag)?;
         }
-        let mut response = sent.map_err(|error| self.unreached(&error))?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let text = response.body_mut().read_to_string().context("the array's answer broke off")?;
-        Err(problem(response.status(), &text, &wanted.path))
+        sent.map_err(|error| self.unreached(&error, &address.url))
     }
 
-    fn unreached(&self, error: &ureq::Error) -> anyhow::Error {
-        let Self { url, started_by, .. } = self;
+    fn unreached(&self, error: &ureq::Error, url: &str) -> anyhow::Error {
+        let started_by = &self.started_by;
         match (&self.trust, is_untrusted(error)) {
-            (Trust::Exactly(file), true) => anyhow!(
+            (Trust::Exactly(file), true) if url == self.given.url => anyhow!(
                 "the server at {url} does not have the certificate in {0}, and nothing was sent to it ({error}): if it is \
                  the array of that folder, a restart of ashlard writes {0} again",
                 file.display()
@@ -188,13 +254,13 @@ impl Client {
 
     fn send<A>(
         &self,
-        agent: &ureq::Agent,
+        Address { url, agent }: &Address,
         wanted: &Request<A>,
         tag: Option<&str>,
     ) -> Result<std::result::Result<Response<ureq::Body>, ureq::Error>> {
         let mut request = ureq::http::Request::builder()
             .method(wanted.method)
-            .uri(format!("{}{}{}", self.url, wanted.path, wanted.query))
+            .uri(format!("{url}{}{}", wanted.path, wanted.query))
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json");
         if let Some(tag) = tag {
@@ -262,6 +328,15 @@ fn noun(path: &str) -> Option<String> {
     })
 }
 
+/// What a standby says, and the URL of the controller that serves the array; `None` if it is another answer, or nobody serves it.
+fn referral(status: StatusCode, text: &str) -> Option<(String, String)> {
+    let problem: Value =
+        serde_json::from_str(text).ok().filter(|_| status == StatusCode::SERVICE_UNAVAILABLE)?;
+    let field = |name: &str| problem.get(name).and_then(Value::as_str).map(str::to_owned);
+    field("kind").filter(|kind| kind == "standby")?;
+    Some((field("detail")?, field("home")?))
+}
+
 /// The reason for a refusal, and what to do next.
 fn problem(status: StatusCode, text: &str, path: &str) -> anyhow::Error {
     let detail =
@@ -306,32 +381,5 @@ fn read_access(data: &Path) -> Result<(String, String, Option<u64>)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_goes_to_another_machine_encrypted_only() {
-        for (url, clear) in [
-            ("https://10.0.0.1:8080", false),
-            ("HTTPS://array.example.com", false),
-            ("http://127.0.0.1:8080", false),
-            ("http://127.9.9.9", false),
-            ("http://[::1]:8080", false),
-            ("http://[::ffff:127.0.0.1]:8080", false),
-            ("http://localhost:8080/", false),
-            ("http://10.0.0.1:8080", true),
-            ("HTTP://10.0.0.1:8080", true),
-            ("http://array.example.com", true),
-            ("http://localhost.example.com", true),
-            ("http://127.0.0.1@example.com/", true),
-            ("http://127.0.0.1.example.com", true),
-            ("array.example.com:8080", true),
-            ("http://[2001:db8::1]:8080", true),
-            ("", true),
-        ] {
-            assert_eq!(goes_in_clear(url), clear, "{url}");
-        }
-        let refused = Client::new("http://10.0.0.1:8080".into(), "t".into(), Trust::System, String::new());
-        assert!(refused.err().expect("a refusal").to_string().contains("https://"));
-    }
-}
+#[path = "client_test.rs"]
+mod tests;

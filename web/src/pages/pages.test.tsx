@@ -1,8 +1,12 @@
 import { cleanup, screen, waitFor, within } from "@testing-library/react";
-import { expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { busy, controller, empty } from "../../mock/array";
+import { browser, pageAt } from "../api/referral";
 import type { SchemaAlert } from "../api/schema";
 import { show } from "../test-page";
+
+// The browser of the tests can go nowhere.
+beforeEach(() => void vi.spyOn(browser, "go").mockImplementation(() => undefined));
 
 test("no page is shown before signing in", async () => {
   const { user } = show("/", busy(), false);
@@ -18,12 +22,22 @@ test("a standby says where the array is served, and becomes the array when it ta
   const state = { ...busy(2, 1), standby: { detail: "controller 2 is a standby", home: "https://192.0.2.1:8443" } };
   const { mock } = show("/volumes", state);
   expect(await screen.findByText("Controller 2 is a standby.")).toBeTruthy();
-  expect(screen.getByRole("link", { name: /Open the interface/ }).getAttribute("href")).toBe("https://192.0.2.1:8443");
+  expect(screen.getByRole("link", { name: /Open the interface/ }).getAttribute("href")).toMatch(/^https:\/\/192\.0\.2\.1:8443\//);
   mock.state = busy(2, 1);
   expect(await screen.findByRole("heading", { name: "Volumes" }, { timeout: 10_000 })).toBeTruthy();
   // The array moves away while a page is open.
   mock.state = state;
   expect(await screen.findByText("Controller 2 is a standby.", {}, { timeout: 10_000 })).toBeTruthy();
+}, 30_000);
+
+test("the page of a standby goes to the home by itself, but never from HTTPS to HTTP", async () => {
+  const go = vi.spyOn(browser, "go").mockImplementation(() => undefined);
+  show("/volumes", { ...busy(2, 1), standby: { detail: "controller 2 is a standby", home: "https://192.0.2.1:8443" } });
+  await waitFor(() => expect(go).toHaveBeenCalledWith(expect.stringMatching(/^https:\/\/192\.0\.2\.1:8443\//)), { timeout: 10_000 });
+  go.mockRestore();
+  expect(pageAt("javascript:alert(1)")).toBeUndefined();
+  expect(pageAt("ftp://192.0.2.1")).toBeUndefined();
+  expect(pageAt("192.0.2.1:8443")).toBeUndefined();
 }, 30_000);
 
 test("controllers are shown with their states, the last takeover by its phases, and the pools of the store", async () => {
@@ -41,6 +55,23 @@ test("controllers are shown with their states, the last takeover by its phases, 
   expect(last.getByText("4,603 ms")).toBeTruthy();
   const shown = within(screen.getByRole("region", { name: "Store" }));
   expect(await shown.findByText(/journal and data; 85 % in use/)).toBeTruthy();
+});
+
+test("a lost controller is removed, and one that runs is drained and resumed", async () => {
+  const state = busy(1, 1);
+  state.controllers = [controller(1, "lost"), controller(2, "home"), controller(3, "standby")];
+  const { mock, user } = show("/controllers", state);
+  const act = async (button: string, verb: string) => {
+    await user.click(await screen.findByRole("button", { name: button }));
+    await user.click(within(await screen.findByRole("dialog")).getByRole("button", { name: verb }));
+  };
+  expect(screen.queryByRole("button", { name: "Remove controller 2" })).toBeNull();
+  await act("Remove controller 1", "Remove");
+  await waitFor(() => expect(mock.state.controllers.map((it) => it.number)).toEqual([2, 3]));
+  await act("Drain controller 3", "Drain");
+  expect(await screen.findByText("standby, drained")).toBeTruthy();
+  await act("Resume controller 3", "Resume");
+  await waitFor(() => expect(mock.state.controllers.at(-1)?.drained).toBe(false));
 });
 
 test("a new array says what to do first", async () => {
