@@ -1,0 +1,73 @@
+//! What is under way for each group: one connection at a time, and deletions of points beside it.
+//!
+//! A transfer may take hours, and points beyond the retention have to go meanwhile. So a connection holds only what it needs:
+//! every point while the source chooses its base, and the base afterwards.
+
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The connections and deletions of one end.
+#[derive(Default)]
+pub struct Turns(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// By replication: the base that the connection needs; any point if there is none.
+    connections: BTreeMap<u128, Option<u64>>,
+    /// Replication and number of the point.
+    deletions: BTreeSet<(u128, u64)>,
+}
+
+/// The only connection of a replication.
+pub struct Connected<'a>(&'a Turns, u128);
+
+/// A point that is being deleted.
+pub struct Deleting<'a>(&'a Turns, u128, u64);
+
+impl Turns {
+    /// The connection of a replication, unless there is one.
+    pub fn connect(&self, replication: u128) -> Result<Connected<'_>> {
+        let connections = &mut self.0.lock().connections;
+        if connections.contains_key(&replication) {
+            return Err(Error::Busy);
+        }
+        connections.insert(replication, None);
+        Ok(Connected(self, replication))
+    }
+
+    /// The deletion of a point, unless the connection needs it or it is being deleted.
+    pub fn delete(&self, replication: u128, number: u64) -> Result<Deleting<'_>> {
+        let state = &mut *self.0.lock();
+        let needed = state.connections.get(&replication);
+        let needed = needed.is_some_and(|base| base.is_none_or(|base| base == number));
+        if needed || !state.deletions.insert((replication, number)) {
+            return Err(Error::Busy);
+        }
+        Ok(Deleting(self, replication, number))
+    }
+}
+
+impl Connected<'_> {
+    /// Whether a point is being deleted.
+    pub fn is_deleted(&self, number: u64) -> bool {
+        self.0.0.lock().deletions.contains(&(self.1, number))
+    }
+
+    /// Needs only this point from now on; none if it is zero.
+    pub fn keep(&self, base: u64) {
+        self.0.0.lock().connections.insert(self.1, Some(base));
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().connections.remove(&self.1);
+    }
+}
+
+impl Drop for Deleting<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().deletions.remove(&(self.1, self.2));
+    }
+}
