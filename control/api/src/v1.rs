@@ -5,6 +5,7 @@ mod alert;
 mod array;
 mod bin;
 mod bundle;
+mod configuration;
 mod connection;
 mod controller;
 mod directory;
@@ -40,6 +41,7 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(array::routes())
+        .merge(configuration::routes())
         .merge(controller::routes())
         .merge(store::routes())
         .merge(drive::routes())

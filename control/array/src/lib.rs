@@ -21,12 +21,14 @@ mod connection;
 mod controller;
 mod delivery_queue;
 mod directory;
+mod document;
 mod drive;
 mod ensure;
 mod env;
 mod event;
 mod group;
 mod host;
+mod import;
 mod job;
 mod key;
 mod login;
@@ -76,6 +78,7 @@ pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
 };
+pub use document::{CONFIGURATION_FORMAT, ConfigurationDocument};
 pub use drive::{
     AddDrive, EvacuateDrive, ListAvailableDrives, ListDrives, NewDrive, ReplaceDrive, ShowDrive,
     ShowProtection,
@@ -93,6 +96,9 @@ pub use history::{
 pub use host::{
     ChangeHost, ChangeHostGroup, ClearVolumeState, CreateHost, CreateHostGroup, DeleteHost, DeleteHostGroup,
     HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
+};
+pub use import::{
+    CompareConfiguration, Import, ImportAction, ImportConfiguration, ImportStep, ShowConfiguration,
 };
 pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, RotateKey, ShowKey};
@@ -159,6 +165,7 @@ pub use volume::{
 pub const VERBS: &[&[Verb]] = &[
     settings::VERBS,
     time::VERBS,
+    import::VERBS,
     controller::VERBS,
     store::VERBS,
     drive::VERBS,

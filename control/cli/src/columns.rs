@@ -55,6 +55,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
     ("Groups", &["name", "volumes", "provisioned", "mapped", "soft_quota", "hard_quota", "limits"]),
     ("HostGroups", &["name", "hosts", "connections"]),
     ("Hosts", &["name", "initiators", "CHAP={chap_user}[, mutual {mutual_user}]", "sessions", "connections"]),
+    ("ImportSteps", &["object", "action", "detail"]),
     ("Jobs", &["id", "description", "state", "progress", "user", "started", "ended"]),
     (
         "NotificationTargets",

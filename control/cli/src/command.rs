@@ -4,6 +4,7 @@ mod access;
 mod alert;
 mod array;
 mod bin;
+mod config;
 mod controller;
 mod directory;
 mod doctor;
@@ -74,6 +75,9 @@ enum Noun {
     /// The array: status, settings
     #[command(subcommand)]
     Array(array::ArrayVerb),
+    /// Configuration as one document: export and import
+    #[command(subcommand)]
+    Config(config::ConfigVerb),
     /// Controllers: state, addresses and takeovers
     #[command(subcommand)]
     Controller(controller::ControllerVerb),
@@ -260,6 +264,7 @@ impl Noun {
     fn run(self, client: &Client) -> Result<Shown> {
         match self {
             Noun::Array(verb) => verb.run(client),
+            Noun::Config(verb) => verb.run(client),
             Noun::Controller(verb) => verb.run(client),
             Noun::Store(verb) => verb.run(client),
             Noun::Performance(verb) => verb.run(client),

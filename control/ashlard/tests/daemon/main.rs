@@ -5,6 +5,7 @@
 mod access;
 mod blank;
 mod bounds;
+mod configuration;
 mod directory;
 mod drives;
 mod folder;

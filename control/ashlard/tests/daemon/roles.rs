@@ -152,6 +152,7 @@ const PUBLIC: &[(&str, &str)] = &[
 /// What a viewer may not even see.
 const ADMIN_READS: &[&str] = &[
     "audit",
+    "configuration",
     "directories",
     "directories/{name}",
     "drives/available",

@@ -74,6 +74,24 @@ pub fn replace_certificate(
 ) -> Request<schemas::Certificate> {
     Request::new("PUT", format!("/api/v1/certificate",), "Certificate").body(body)
 }
+/// Export the configuration
+pub fn show_configuration() -> Request<()> {
+    Request::new("GET", format!("/api/v1/configuration",), "")
+}
+/// Compare a configuration document with the array
+pub fn compare_configuration(
+    body: &schemas::ConfigurationImport,
+) -> Request<schemas::ImportSteps> {
+    Request::new("POST", format!("/api/v1/configuration/compare",), "ImportSteps")
+        .body(body)
+}
+/// Import a configuration document
+pub fn import_configuration(
+    body: &schemas::ConfigurationImport,
+) -> Request<schemas::ImportSteps> {
+    Request::new("POST", format!("/api/v1/configuration/import",), "ImportSteps")
+        .body(body)
+}
 /// Query of: List connections of volumes and snapshots to hosts and host groups
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListConnections {

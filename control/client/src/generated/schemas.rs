@@ -624,6 +624,18 @@ impl ::std::convert::TryFrom<::std::string::String> for Compression {
         value.parse()
     }
 }
+///A configuration to import.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigurationImport {
+    /**A configuration document. Secrets may be added to it: `chap_secret` and `mutual_secret` of a host, `password` of a
+user, `secret` of a notification target or directory.*/
+    pub document: ::serde_json::Map<::std::string::String, ::serde_json::Value>,
+    ///Existing objects that take the properties of the document, such as `volume/db1`; others stay as they are.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
+    pub overwrite: ::std::vec::Vec<::std::string::String>,
+}
 ///A connection of a volume or snapshot to a host or host group.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -1593,6 +1605,111 @@ pub struct Hosts {
     ///Sorted by name unless `sort` is given.
     pub items: ::std::vec::Vec<Host>,
     ///Total count, regardless of `limit` and `offset`.
+    pub total: u64,
+}
+///Action of an import.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum ImportAction {
+    #[serde(rename = "create")]
+    Create,
+    #[serde(rename = "unchanged")]
+    Unchanged,
+    #[serde(rename = "differs")]
+    Differs,
+    #[serde(rename = "overwrite")]
+    Overwrite,
+    #[serde(rename = "needs_secret")]
+    NeedsSecret,
+    #[serde(rename = "by_hand")]
+    ByHand,
+    #[serde(rename = "failed")]
+    Failed,
+}
+impl ::std::fmt::Display for ImportAction {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Create => f.write_str("create"),
+            Self::Unchanged => f.write_str("unchanged"),
+            Self::Differs => f.write_str("differs"),
+            Self::Overwrite => f.write_str("overwrite"),
+            Self::NeedsSecret => f.write_str("needs_secret"),
+            Self::ByHand => f.write_str("by_hand"),
+            Self::Failed => f.write_str("failed"),
+        }
+    }
+}
+impl ::std::str::FromStr for ImportAction {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "create" => Ok(Self::Create),
+            "unchanged" => Ok(Self::Unchanged),
+            "differs" => Ok(Self::Differs),
+            "overwrite" => Ok(Self::Overwrite),
+            "needs_secret" => Ok(Self::NeedsSecret),
+            "by_hand" => Ok(Self::ByHand),
+            "failed" => Ok(Self::Failed),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for ImportAction {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for ImportAction {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for ImportAction {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///What an import does with one object.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ImportStep {
+    ///Action.
+    pub action: ImportAction,
+    ///Fields that differ, missing secret, or reason; `null` if there is nothing else to say.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub detail: ::std::option::Option<::std::string::String>,
+    ///Object, such as `volume/db1`.
+    pub object: ::std::string::String,
+}
+///What an import does with the objects of a document.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ImportSteps {
+    ///In the order of the import.
+    pub items: ::std::vec::Vec<ImportStep>,
+    ///Total count.
     pub total: u64,
 }
 ///A background job.
@@ -3740,6 +3857,17 @@ impl crate::Choice for DriveState {
 }
 impl crate::Choice for Encryption {
     const CHOICES: &'static [&'static str] = &["none", "file", "passphrase", "kmip"];
+}
+impl crate::Choice for ImportAction {
+    const CHOICES: &'static [&'static str] = &[
+        "create",
+        "unchanged",
+        "differs",
+        "overwrite",
+        "needs_secret",
+        "by_hand",
+        "failed",
+    ];
 }
 impl crate::Choice for JobKind {
     const CHOICES: &'static [&'static str] = &["evacuate", "rebuild", "scrub"];

@@ -1,0 +1,148 @@
+//! Export and import of the configuration as one document.
+
+use super::handler::{Answer, ask, operations, perform};
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::Body;
+use crate::problem::{Problem, Problems};
+use array::{ConfigurationDocument, Import};
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(operations!(show_configuration: ShowConfiguration))
+        .routes(operations!(compare_configuration: CompareConfiguration))
+        .routes(operations!(import_configuration: ImportConfiguration))
+}
+
+/// A configuration to import.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigurationImport {
+    /// A configuration document. Secrets may be added to it: `chap_secret` and `mutual_secret` of a host, `password` of a
+    /// user, `secret` of a notification target or directory.
+    #[schema(value_type = Object)]
+    document: Value,
+    /// Existing objects that take the properties of the document, such as `volume/db1`; others stay as they are.
+    #[serde(default)]
+    overwrite: Vec<String>,
+}
+
+/// What an import does with the objects of a document.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ImportSteps {
+    /// In the order of the import.
+    items: Vec<ImportStep>,
+    /// Total count.
+    total: usize,
+}
+
+/// What an import does with one object.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ImportStep {
+    /// Object, such as `volume/db1`.
+    object: String,
+    /// Action.
+    action: ImportAction,
+    /// Fields that differ, missing secret, or reason; `null` if there is nothing else to say.
+    detail: Option<String>,
+}
+
+/// Action of an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportAction {
+    /// It is created.
+    Create,
+    /// It exists with equal properties.
+    Unchanged,
+    /// It exists with other properties, and keeps them.
+    Differs,
+    /// It exists with other properties, and takes those of the document.
+    Overwrite,
+    /// The document lacks a secret: nothing happens.
+    NeedsSecret,
+    /// An import can't change it: nothing happens.
+    ByHand,
+    /// It could not be created or changed.
+    Failed,
+}
+
+/// Export the configuration
+///
+/// Hosts, volumes without contents, connections, schedules, users and settings, by name. Secrets are left out, and the document
+/// says which. The format of the document has a version of its own: docs/operating/configuration.md.
+#[utoipa::path(get, path = "/api/v1/configuration", tag = "array", responses(
+    (status = 200, description = "The configuration document", body = Object),
+    Problems,
+))]
+async fn show_configuration(
+    operator: Operator,
+    State(context): State<Context>,
+) -> Answer<ConfigurationDocument> {
+    ask(operator, &context, array::ShowConfiguration).await.map(Json)
+}
+
+/// Compare a configuration document with the array
+///
+/// The answer is what an import of the same document would do. Nothing changes.
+#[utoipa::path(post, path = "/api/v1/configuration/compare", tag = "array", request_body = ConfigurationImport, responses(
+    (status = 200, description = "The steps of an import", body = ImportSteps),
+    Problems,
+))]
+async fn compare_configuration(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(wanted): Body<ConfigurationImport>,
+) -> Answer<ImportSteps> {
+    let import = import(wanted)?;
+    Ok(Json(perform(operator, &context, array::CompareConfiguration(import)).await?.into()))
+}
+
+/// Import a configuration document
+///
+/// Creates what is missing and changes the objects that are named. Nothing is deleted. Steps that fail do not stop the others.
+#[utoipa::path(post, path = "/api/v1/configuration/import", tag = "array", request_body = ConfigurationImport, responses(
+    (status = 200, description = "The steps of the import", body = ImportSteps),
+    Problems,
+))]
+async fn import_configuration(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(wanted): Body<ConfigurationImport>,
+) -> Answer<ImportSteps> {
+    let import = import(wanted)?;
+    Ok(Json(perform(operator, &context, array::ImportConfiguration(import)).await?.into()))
+}
+
+fn import(ConfigurationImport { document, overwrite }: ConfigurationImport) -> Result<Import, Problem> {
+    let document = Box::new(ConfigurationDocument::read(document)?);
+    Ok(Import { document, overwrite: overwrite.into_iter().collect() })
+}
+
+impl From<Vec<array::ImportStep>> for ImportSteps {
+    fn from(steps: Vec<array::ImportStep>) -> Self {
+        let items: Vec<_> = steps.into_iter().map(ImportStep::from).collect();
+        Self { total: items.len(), items }
+    }
+}
+
+impl From<array::ImportStep> for ImportStep {
+    fn from(array::ImportStep { object, action, detail }: array::ImportStep) -> Self {
+        let action = match action {
+            array::ImportAction::Create => ImportAction::Create,
+            array::ImportAction::Unchanged => ImportAction::Unchanged,
+            array::ImportAction::Differs => ImportAction::Differs,
+            array::ImportAction::Overwrite => ImportAction::Overwrite,
+            array::ImportAction::NeedsSecret => ImportAction::NeedsSecret,
+            array::ImportAction::ByHand => ImportAction::ByHand,
+            array::ImportAction::Failed => ImportAction::Failed,
+        };
+        Self { object, action, detail }
+    }
+}

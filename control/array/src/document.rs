@@ -1,0 +1,487 @@
+//! The configuration document: what an operator has configured, by names, in one versioned text for people and programs.
+//!
+//! It is for keeping, comparing and moving a configuration. It holds neither data nor secrets, and no identity by which
+//! hosts know a volume.
+
+use crate::array::Array;
+use crate::{Error, Result, check};
+use ::directory::Settings as DirectorySettings;
+use history::Severity;
+use notify::Destination;
+use records::{
+    Config, ConnectionEntry, DirectoryEntry, Grant, GroupEntry, HostEntry, HostGroupEntry, Labels, Limits,
+    Named, NotificationTargetEntry, Peer, Policy, Role, Rule, ScheduleEntry, Secret, Subject, UserEntry,
+    VolumeEntry, utc,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use std::net::SocketAddr;
+
+/// The format that this software writes, and the only one that it reads.
+pub const CONFIGURATION_FORMAT: u32 = 1;
+
+/// The configuration of an array as one document. Sections that are left out mean nothing: an import takes nothing away.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigurationDocument {
+    /// Version of this format.
+    pub format: u32,
+    /// The array that it was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// What is not in it, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+    /// Where hosts log in; set by options of the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portals: Option<PortalsItem>,
+    /// Settings of the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<SettingsItem>,
+    /// Volume groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_groups: Vec<GroupItem>,
+    /// Volumes, without contents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeItem>,
+    /// Hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostItem>,
+    /// Host groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_groups: Vec<HostGroupItem>,
+    /// Connections of volumes; those of snapshots are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionItem>,
+    /// Snapshot schedules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<ScheduleItem>,
+    /// Notification targets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notification_targets: Vec<TargetItem>,
+    /// Directories that authenticate users.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<DirectoryItem>,
+    /// Users of the array.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UserItem>,
+}
+
+/// The array that a document was taken from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Its serial number.
+    pub serial: String,
+    /// Version of its software.
+    pub version: String,
+    /// When, as RFC 3339 has it.
+    pub exported: String,
+}
+
+/// Where hosts log in: addresses with ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortalsItem {
+    /// Over iSCSI.
+    pub iscsi: Vec<String>,
+    /// Over NVMe/TCP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nvme: Vec<String>,
+}
+
+/// Settings of the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingsItem {
+    /// What people call the array.
+    pub name: String,
+    /// How long the recycle bin keeps a volume, in seconds.
+    pub recycle_bin_seconds: u64,
+    /// How much UNMAP is slowed down: 0 not at all, 9 most.
+    pub unmap_throttle: u8,
+    /// Interval between scrubs in seconds; 0: none.
+    pub scrub_every_seconds: u64,
+}
+
+/// A volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupItem {
+    /// Its name.
+    pub name: String,
+    /// Mapped bytes beyond which operators and hosts are warned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_quota: Option<u64>,
+    /// Mapped bytes beyond which its volumes take no new space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hard_quota: Option<u64>,
+    /// How the data of its volumes are reduced.
+    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    pub policy: Policy,
+    /// What its volumes may do together in a second.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// A volume, without its contents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeItem {
+    /// Its name.
+    pub name: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Logical block length in bytes: 512 or 4096.
+    pub block_size: u32,
+    /// Its volume group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// It takes no changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// How its data are reduced.
+    #[serde(default, skip_serializing_if = "Policy::is_inherited")]
+    pub policy: Policy,
+    /// What it may do in a second.
+    #[serde(default, skip_serializing_if = "Limits::is_none")]
+    pub limits: Limits,
+    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub scsi2_reservations: bool,
+    /// Hosts may see it over iSCSI and over NVMe/TCP at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mixed_transports: bool,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostItem {
+    /// Its name.
+    pub name: String,
+    /// Its iSCSI initiator names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub initiators: Vec<String>,
+    /// Its NVMe qualified names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nqns: Vec<String>,
+    /// The CHAP user that it must log in as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap_user: Option<String>,
+    /// The secret of that user. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub chap_secret: Option<Secret>,
+    /// The CHAP user that the array answers as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual_user: Option<String>,
+    /// The secret of that user. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub mutual_secret: Option<Secret>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// A host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostGroupItem {
+    /// Its name.
+    pub name: String,
+    /// Its hosts.
+    pub hosts: Vec<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+/// A connection of a volume to a host or to a host group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionItem {
+    /// The volume.
+    pub volume: String,
+    /// The host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The host group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_group: Option<String>,
+    /// The LUN.
+    pub lun: u16,
+    /// Its writes are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+}
+
+/// A snapshot schedule of a volume or of a volume group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleItem {
+    /// Its name.
+    pub name: String,
+    /// The volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+    /// The volume group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// When, and how many are kept.
+    pub rules: Vec<Rule>,
+    /// Minimum age in seconds at which a snapshot can be deleted.
+    #[serde(default)]
+    pub immutable_seconds: u64,
+    /// It takes snapshots.
+    pub enabled: bool,
+}
+
+/// A notification target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetItem {
+    /// Its name.
+    pub name: String,
+    /// Where notices go.
+    pub destination: Destination,
+    /// The lowest severity that is sent.
+    pub severity: Severity,
+    /// Whether anything is sent.
+    pub enabled: bool,
+    /// It has a secret.
+    #[serde(default)]
+    pub has_secret: bool,
+    /// That secret. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub secret: Option<Secret>,
+}
+
+/// A directory that authenticates users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectoryItem {
+    /// Its name.
+    pub name: String,
+    /// Which directory, and how it is asked.
+    pub settings: DirectorySettings,
+    /// The roles that groups are granted.
+    pub grants: Vec<Grant>,
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// It has a secret.
+    #[serde(default)]
+    pub has_secret: bool,
+    /// That secret. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub secret: Option<Secret>,
+}
+
+/// A user of the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserItem {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+    /// Its password. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub password: Option<Secret>,
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Secret>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
+}
+
+impl ConfigurationDocument {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// When it has another format, or is none.
+    pub fn read(document: Value) -> Result<Self> {
+        let Some(format) = document.get("format").and_then(Value::as_u64) else {
+            return Err(Error::invalid(
+                "that is no configuration document of an Ashlar array, which begins with a number as its format: export \
+                 one with `ashlar config export`",
+            ));
+        };
+        if format != u64::from(CONFIGURATION_FORMAT) {
+            let writer = document["origin"]["version"].as_str().unwrap_or("unknown");
+            return Err(Error::invalid(format!(
+                "the document has format {format}, written by version {writer}, and this array reads format \
+                 {CONFIGURATION_FORMAT}: upgrade the array's software, or export with software of this version"
+            )));
+        }
+        let mut read: Self = serde_json::from_value(document)
+            .map_err(|error| Error::invalid(format!("the configuration document can't be read: {error}")))?;
+        read.normalise();
+        Ok(read)
+    }
+
+    /// Gives lists that mean a set one form, so that documents can be compared.
+    fn normalise(&mut self) {
+        for host in &mut self.hosts {
+            if let Ok(initiators) = check::initiators(&host.initiators) {
+                host.initiators = initiators;
+            }
+            host.initiators.sort();
+            host.nqns.sort();
+        }
+        self.host_groups.iter_mut().for_each(|group| group.hosts.sort());
+    }
+}
+
+impl Array {
+    /// What is configured, as a document.
+    pub(crate) fn document(&self, config: &Config) -> ConfigurationDocument {
+        let portals = |portals: Vec<SocketAddr>| portals.iter().map(ToString::to_string).collect();
+        let mut document = ConfigurationDocument {
+            format: CONFIGURATION_FORMAT,
+            origin: Some(Origin {
+                serial: self.identity.serial.clone(),
+                version: self.version.clone(),
+                exported: utc(self.now()),
+            }),
+            left_out: left_out(config),
+            portals: Some(PortalsItem {
+                iscsi: portals(self.parts.server.portals()),
+                nvme: portals(self.parts.subsystem.portals()),
+            }),
+            settings: Some(self.settings_item(config)),
+            volume_groups: config.groups.iter().map(group_item).collect(),
+            volumes: config.volumes.iter().filter_map(|entry| self.volume_item(config, entry)).collect(),
+            hosts: config.hosts.iter().map(host_item).collect(),
+            host_groups: config.host_groups.iter().map(|entry| host_group_item(config, entry)).collect(),
+            connections: connection_items(config),
+            schedules: config.schedules.iter().map(|entry| schedule_item(config, entry)).collect(),
+            notification_targets: config.notification_targets.iter().map(target_item).collect(),
+            directories: config.directories.iter().map(directory_item).collect(),
+            users: config.users.iter().map(user_item).collect(),
+        };
+        document.normalise();
+        document
+    }
+
+    fn settings_item(&self, config: &Config) -> SettingsItem {
+        let crate::view::Settings { name, bin_seconds, unmap_throttle, scrub_seconds } = self.settings(config);
+        SettingsItem {
+            name,
+            recycle_bin_seconds: bin_seconds,
+            unmap_throttle,
+            scrub_every_seconds: scrub_seconds,
+        }
+    }
+
+    fn volume_item(&self, config: &Config, entry: &VolumeEntry) -> Option<VolumeItem> {
+        let disk = self.parts.engine.disk(entry.id)?;
+        Some(VolumeItem {
+            name: entry.name.clone(),
+            size: disk.geometry.bytes(),
+            block_size: disk.geometry.block_bytes,
+            group: entry.group.and_then(|id| Some(config.groups.get(id)?.name.clone())),
+            read_only: disk.read_only,
+            policy: entry.policy,
+            limits: entry.limits,
+            scsi2_reservations: entry.scsi2_reservations,
+            mixed_transports: entry.mixed_transports,
+            labels: entry.labels.clone(),
+        })
+    }
+}
+
+/// What a document does not have, for people.
+fn left_out(config: &Config) -> Vec<String> {
+    let mut left: Vec<String> = vec![
+        "contents of volumes, snapshots, the recycle bin, and the identifiers by which hosts know volumes"
+            .into(),
+        "the certificate of the API with its key, and the key of encrypted drives".into(),
+    ];
+    for host in config.hosts.iter() {
+        let secrets = [("chap_secret", &host.chap), ("mutual_secret", &host.mutual)];
+        let secrets = secrets.iter().filter(|(_, chap)| chap.is_some());
+        left.extend(secrets.map(|(name, _)| format!("{name} of host/{}", host.name)));
+    }
+    let targets = config.notification_targets.iter().filter(|it| it.secret.is_some());
+    left.extend(targets.map(|it| format!("secret of notification-target/{}", it.name)));
+    let directories = config.directories.iter().filter(|it| it.secret.is_some());
+    left.extend(directories.map(|it| format!("secret of directory/{}", it.name)));
+    left.extend(config.users.iter().map(|it| format!("password of user/{}", it.name)));
+    left.extend(config.tokens.iter().map(|it| format!("API token {}: create it again", it.name)));
+    left
+}
+
+fn group_item(entry: &GroupEntry) -> GroupItem {
+    let GroupEntry { name, soft_quota, hard_quota, policy, limits, labels, .. } = entry.clone();
+    GroupItem { name, soft_quota, hard_quota, policy, limits, labels }
+}
+
+fn host_item(entry: &HostEntry) -> HostItem {
+    let HostEntry { name, initiators, nqns, chap, mutual, labels, .. } = entry.clone();
+    HostItem {
+        name,
+        initiators,
+        nqns,
+        chap_user: chap.map(|chap| chap.user),
+        chap_secret: None,
+        mutual_user: mutual.map(|chap| chap.user),
+        mutual_secret: None,
+        labels,
+    }
+}
+
+fn host_group_item(config: &Config, entry: &HostGroupEntry) -> HostGroupItem {
+    let hosts = config.hosts_of(Peer::HostGroup(entry.id)).iter().map(|host| host.name.clone()).collect();
+    HostGroupItem { name: entry.name.clone(), hosts, labels: entry.labels.clone() }
+}
+
+/// Connections of volumes, by volume and peer.
+fn connection_items(config: &Config) -> Vec<ConnectionItem> {
+    let item = |entry: &ConnectionEntry| {
+        let volume = config.volumes.get(entry.volume)?.name()?.to_owned();
+        let (host, host_group) = match entry.peer {
+            Peer::Host(id) => (Some(config.hosts.get(id)?.name.clone()), None),
+            Peer::HostGroup(id) => (None, Some(config.host_groups.get(id)?.name.clone())),
+        };
+        Some(ConnectionItem { volume, host, host_group, lun: entry.lun, read_only: entry.read_only })
+    };
+    let mut items: Vec<_> = config.connections.iter().filter_map(item).collect();
+    items.sort_by_key(|it| (it.volume.clone(), it.host.clone(), it.host_group.clone()));
+    items
+}
+
+fn schedule_item(config: &Config, entry: &ScheduleEntry) -> ScheduleItem {
+    let (volume, group) = match entry.subject {
+        Subject::Volume(id) => (config.disk_name(id).map(str::to_owned), None),
+        Subject::Group(id) => (None, config.groups.get(id).map(|group| group.name.clone())),
+    };
+    let ScheduleEntry { name, rules, immutable, enabled, .. } = entry.clone();
+    ScheduleItem { name, volume, group, rules, immutable_seconds: immutable, enabled }
+}
+
+fn target_item(entry: &NotificationTargetEntry) -> TargetItem {
+    let NotificationTargetEntry { name, destination, least, enabled, secret, .. } = entry.clone();
+    TargetItem { name, destination, severity: least, enabled, has_secret: secret.is_some(), secret: None }
+}
+
+fn directory_item(entry: &DirectoryEntry) -> DirectoryItem {
+    let DirectoryEntry { name, settings, grants, enabled, secret, .. } = entry.clone();
+    DirectoryItem { name, settings, grants, enabled, has_secret: secret.is_some(), secret: None }
+}
+
+fn user_item(entry: &UserEntry) -> UserItem {
+    UserItem { name: entry.name.clone(), role: entry.role, password: None }
+}

@@ -1,0 +1,595 @@
+//! Export and import of the configuration: the document of what is there, what an import of one would do, and doing it.
+//!
+//! An import creates what is missing, object by object, in the order in which objects refer to each other. It deletes
+//! nothing, and changes an object that is there only if the operator names it. What it has done once, it does not do again.
+
+use crate::connection::{CreateConnection, PeerName};
+use crate::directory::{DirectoryChange, NewDirectory};
+use crate::document::{
+    ConfigurationDocument, ConnectionItem, DirectoryItem, GroupItem, HostGroupItem, HostItem, ScheduleItem,
+    SettingsItem, TargetItem, UserItem, VolumeItem,
+};
+use crate::group::GroupChange;
+use crate::host::{CreateHost, CreateHostGroup, HostChange, HostGroupChange};
+use crate::notification::{CreateNotificationTarget, NotificationTargetChange};
+use crate::request::verbs;
+use crate::service::schedules::ScheduleChange;
+use crate::settings::SettingsChange;
+use crate::transaction::Transaction;
+use crate::view::SubjectName;
+use crate::volume::{CreateVolume, VolumeChange};
+use crate::{Error, Result};
+use records::{Chap, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Secret};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The configuration as one document, without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowConfiguration;
+
+/// What an import would do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareConfiguration(pub Import);
+
+/// Import a configuration: create what is missing, and change what is named.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ImportConfiguration(pub Import);
+
+/// A configuration to import.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Import {
+    /// The document. The audit log has what it changes.
+    #[serde(skip)]
+    pub document: Box<ConfigurationDocument>,
+    /// Objects that it may change, such as `volume/db1`.
+    pub overwrite: BTreeSet<String>,
+}
+
+/// What an import does with one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportStep {
+    /// The object, such as `volume/db1`.
+    pub object: String,
+    /// What happens.
+    pub action: ImportAction,
+    /// What else there is to say: the fields that differ, what is missing, or why it failed.
+    pub detail: Option<String>,
+}
+
+/// What happens with an object of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportAction {
+    /// It is created.
+    Create,
+    /// It is there with equal properties.
+    Unchanged,
+    /// It is there with others, and stays as it is.
+    Differs,
+    /// It is there with others, and takes those of the document, as it was named.
+    Overwrite,
+    /// It needs a secret, which the document does not have: nothing happens.
+    NeedsSecret,
+    /// It can't be changed by an import: nothing happens.
+    ByHand,
+    /// It could not be created or changed.
+    Failed,
+}
+
+verbs! {
+    ShowConfiguration -> ConfigurationDocument, Read "show" "configuration", Admin
+        => |tx, _| Ok(tx.array.document(&tx.array.config()));
+    CompareConfiguration -> Vec<ImportStep>, Read "compare" "configuration", Admin
+        => |tx, it| tx.import(it.0, false).await;
+    ImportConfiguration -> Vec<ImportStep>, Change "import" "configuration", Admin
+        => |tx, it| tx.import(it.0, true).await;
+}
+
+/// A kind of object of a document.
+trait Item: Clone + Serialize + Send + Sync {
+    /// What its names begin with.
+    const NOUN: &'static str;
+
+    /// Its name among its kind.
+    fn name(&self) -> String;
+
+    /// The secret without which it can't become as the document has it.
+    fn missing(&self, _: Option<&Self>) -> Option<&'static str> {
+        None
+    }
+
+    /// Why it can't become as the document has it from what is there.
+    fn unchangeable(&self, _: &Self) -> Option<&'static str> {
+        None
+    }
+
+    fn create(self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<()>> + Send;
+
+    fn change(self, now: &Self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// The names of the fields in which two objects differ.
+fn differences<T: Serialize>(now: &T, wanted: &T) -> Vec<String> {
+    let fields = |item: &T| match serde_json::to_value(item) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (now, wanted) = (fields(now), fields(wanted));
+    let names: BTreeSet<&String> = now.keys().chain(wanted.keys()).collect();
+    names.into_iter().filter(|name| now.get(*name) != wanted.get(*name)).cloned().collect()
+}
+
+/// What an object of a document is called.
+fn object<T: Item>(item: &T) -> String {
+    match item.name() {
+        name if name.is_empty() => T::NOUN.into(),
+        name => format!("{}/{name}", T::NOUN),
+    }
+}
+
+/// Adds the objects of a section to those of a document.
+fn add<T: Item>(objects: &mut BTreeSet<String>, items: &[T]) -> Result<()> {
+    match items.iter().map(object).find(|object| !objects.insert(object.clone())) {
+        Some(twice) => Err(Error::invalid(format!("the document has {twice} twice: leave one of them out"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a document that has an object twice, and names of objects that it does not have.
+fn check(document: &ConfigurationDocument, overwrite: &BTreeSet<String>) -> Result<()> {
+    let mut objects = BTreeSet::new();
+    add(&mut objects, document.settings.as_slice())?;
+    add(&mut objects, &document.volume_groups)?;
+    add(&mut objects, &document.volumes)?;
+    add(&mut objects, &document.hosts)?;
+    add(&mut objects, &document.host_groups)?;
+    add(&mut objects, &document.connections)?;
+    add(&mut objects, &document.schedules)?;
+    add(&mut objects, &document.notification_targets)?;
+    add(&mut objects, &document.directories)?;
+    add(&mut objects, &document.users)?;
+    match overwrite.iter().find(|name| !objects.contains(*name)) {
+        Some(name) => Err(Error::invalid(format!(
+            "the document has no object {name:?}: name one as the comparison does, such as volume/db1"
+        ))
+        .about("overwrite")),
+        None => Ok(()),
+    }
+}
+
+impl Transaction<'_> {
+    async fn import(&mut self, import: Import, carry_out: bool) -> Result<Vec<ImportStep>> {
+        let Import { document, overwrite } = import;
+        check(&document, &overwrite)?;
+        let now = self.array.document(&self.array.config());
+        let mut run = Run { tx: self, overwrite, carry_out, steps: Vec::new() };
+        if document.portals.is_some() && document.portals != now.portals {
+            let detail = "portals are options of the daemon: set iscsi and nvme in /etc/ashlar/ashlar.toml";
+            run.note("portals".into(), ImportAction::ByHand, Some(detail.into()));
+        }
+        run.section(now.settings.as_slice(), document.settings.into_iter().collect()).await;
+        run.section(&now.volume_groups, document.volume_groups).await;
+        run.section(&now.volumes, document.volumes).await;
+        run.section(&now.hosts, document.hosts).await;
+        run.section(&now.host_groups, document.host_groups).await;
+        run.section(&now.connections, document.connections).await;
+        run.section(&now.schedules, document.schedules).await;
+        run.section(&now.notification_targets, document.notification_targets).await;
+        run.section(&now.directories, document.directories).await;
+        run.section(&now.users, document.users).await;
+        Ok(run.steps)
+    }
+}
+
+/// An import under way.
+struct Run<'a, 't> {
+    tx: &'a mut Transaction<'t>,
+    overwrite: BTreeSet<String>,
+    carry_out: bool,
+    steps: Vec<ImportStep>,
+}
+
+impl Run<'_, '_> {
+    fn note(&mut self, object: String, action: ImportAction, detail: Option<String>) {
+        self.steps.push(ImportStep { object, action, detail });
+    }
+
+    /// One kind of object: what is there, and what the document has.
+    async fn section<T: Item>(&mut self, now: &[T], wanted: Vec<T>) {
+        let by_name: BTreeMap<String, &T> = now.iter().map(|item| (item.name(), item)).collect();
+        for item in wanted {
+            let (object, existing) = (object(&item), by_name.get(&item.name()).copied());
+            let (action, detail) = self.decide(&object, &item, existing);
+            let done = match (self.carry_out, action, existing) {
+                (true, ImportAction::Create, _) => item.create(self.tx).await,
+                (true, ImportAction::Overwrite, Some(now)) => item.change(now, self.tx).await,
+                _ => Ok(()),
+            };
+            match done {
+                Ok(()) => self.note(object, action, detail),
+                Err(error) => self.note(object, ImportAction::Failed, Some(error.message)),
+            }
+        }
+    }
+
+    fn decide<T: Item>(&self, object: &str, wanted: &T, now: Option<&T>) -> (ImportAction, Option<String>) {
+        let differences = now.map(|now| differences(now, wanted));
+        let named = self.overwrite.contains(object);
+        match (&differences, now) {
+            (Some(fields), _) if fields.is_empty() => (ImportAction::Unchanged, None),
+            (Some(fields), _) if !named => (ImportAction::Differs, Some(fields.join(", "))),
+            (_, now) => {
+                if let Some(why) = now.and_then(|now| wanted.unchangeable(now)) {
+                    return (ImportAction::ByHand, Some(why.into()));
+                }
+                if let Some(secret) = wanted.missing(now) {
+                    return (ImportAction::NeedsSecret, Some(secret.into()));
+                }
+                match differences {
+                    Some(fields) => (ImportAction::Overwrite, Some(fields.join(", "))),
+                    None => (ImportAction::Create, None),
+                }
+            }
+        }
+    }
+}
+
+fn policy_change(Policy { dedup, compression, verify }: Policy) -> PolicyChange {
+    PolicyChange { dedup: Some(dedup), compression: Some(compression), verify: Some(verify) }
+}
+
+fn limits_change(limits: Limits) -> LimitsChange {
+    let Limits { iops, iops_burst, bandwidth, bandwidth_burst } = limits;
+    LimitsChange {
+        iops: Some(iops),
+        iops_burst: Some(iops_burst),
+        bandwidth: Some(bandwidth),
+        bandwidth_burst: Some(bandwidth_burst),
+    }
+}
+
+/// Exactly these labels, from what is there.
+fn labels_change(now: &Labels, wanted: Labels) -> LabelsChange {
+    let gone = LabelsChange(now.iter().map(|(key, _)| (key.to_owned(), None)).collect());
+    gone.then(LabelsChange::setting(wanted.into()))
+}
+
+impl Item for SettingsItem {
+    const NOUN: &'static str = "settings";
+
+    fn name(&self) -> String {
+        String::new()
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds } = self;
+        let change = SettingsChange {
+            name: Some(name),
+            bin_seconds: Some(recycle_bin_seconds),
+            unmap_throttle: Some(unmap_throttle),
+            scrub_seconds: Some(scrub_every_seconds),
+        };
+        tx.change_settings(change).await.map(drop)
+    }
+
+    async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        self.create(tx).await
+    }
+}
+
+impl GroupItem {
+    fn settings(self, now: &Labels) -> GroupChange {
+        GroupChange {
+            name: None,
+            soft_quota: Some(self.soft_quota),
+            hard_quota: Some(self.hard_quota),
+            policy: policy_change(self.policy),
+            limits: limits_change(self.limits),
+            labels: labels_change(now, self.labels),
+        }
+    }
+}
+
+impl Item for GroupItem {
+    const NOUN: &'static str = "volume-group";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        tx.create_group(self.name.clone(), self.settings(&Labels::default())).await.map(drop)
+    }
+
+    async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        tx.change_group(&now.name, self.settings(&now.labels)).await.map(drop)
+    }
+}
+
+impl VolumeItem {
+    /// Everything but size, block length and whether it takes changes.
+    fn set(&self, now: &Labels) -> VolumeChange {
+        VolumeChange {
+            group: Some(self.group.clone()),
+            policy: policy_change(self.policy),
+            limits: limits_change(self.limits),
+            scsi2_reservations: Some(self.scsi2_reservations),
+            mixed_transports: Some(self.mixed_transports),
+            labels: labels_change(now, self.labels.clone()),
+            ..VolumeChange::default()
+        }
+    }
+
+    async fn lock(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        let change = VolumeChange { read_only: Some(self.read_only), ..VolumeChange::default() };
+        tx.change_volume(&self.name, change).await.map(drop)
+    }
+}
+
+impl Item for VolumeItem {
+    const NOUN: &'static str = "volume";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn unchangeable(&self, now: &Self) -> Option<&'static str> {
+        if self.block_size != now.block_size {
+            return Some("the block size of a volume never changes: create another volume");
+        }
+        (self.size < now.size)
+            .then_some("an import makes no volume smaller: use `ashlar volume resize --force`")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let new = CreateVolume {
+            name: self.name.clone(),
+            bytes: self.size,
+            block_bytes: self.block_size,
+            group: self.group.clone(),
+            labels: labels_change(&Labels::default(), self.labels.clone()),
+        };
+        tx.create_volume(new).await?;
+        tx.change_volume(&self.name, self.set(&self.labels)).await?;
+        if self.read_only { self.lock(tx).await } else { Ok(()) }
+    }
+
+    async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        tx.change_volume(&self.name, self.set(&now.labels)).await?;
+        if self.size != now.size {
+            let change = VolumeChange { bytes: Some(self.size), ..VolumeChange::default() };
+            tx.change_volume(&self.name, change).await?;
+        }
+        self.lock(tx).await
+    }
+}
+
+impl HostItem {
+    /// What becomes of CHAP in one direction: kept if its user stays and no secret is given.
+    fn chap(user: Option<String>, secret: Option<Secret>) -> Option<Option<Chap>> {
+        match (user, secret) {
+            (None, _) => Some(None),
+            (Some(user), Some(secret)) => Some(Some(Chap { user, secret })),
+            (Some(_), None) => None,
+        }
+    }
+}
+
+impl Item for HostItem {
+    const NOUN: &'static str = "host";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn missing(&self, now: Option<&Self>) -> Option<&'static str> {
+        let kept = |of: fn(&Self) -> &Option<String>| now.is_some_and(|now| of(now) == of(self));
+        let lacks = |user: &Option<String>, secret: bool, kept: bool| user.is_some() && !secret && !kept;
+        if lacks(&self.chap_user, self.chap_secret.is_some(), kept(|it| &it.chap_user)) {
+            return Some("chap_secret");
+        }
+        let lacks = lacks(&self.mutual_user, self.mutual_secret.is_some(), kept(|it| &it.mutual_user));
+        lacks.then_some("mutual_secret")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let new = CreateHost {
+            name: self.name,
+            initiators: self.initiators,
+            nqns: self.nqns,
+            chap: Self::chap(self.chap_user, self.chap_secret).flatten(),
+            mutual: Self::chap(self.mutual_user, self.mutual_secret).flatten(),
+            labels: LabelsChange::setting(self.labels.into()),
+        };
+        tx.create_host(new).await.map(drop)
+    }
+
+    async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        let change = HostChange {
+            name: None,
+            initiators: Some(self.initiators),
+            nqns: Some(self.nqns),
+            chap: Self::chap(self.chap_user, self.chap_secret),
+            mutual: Self::chap(self.mutual_user, self.mutual_secret),
+            labels: labels_change(&now.labels, self.labels),
+        };
+        tx.change_host(&self.name, change).await.map(drop)
+    }
+}
+
+impl Item for HostGroupItem {
+    const NOUN: &'static str = "host-group";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let Self { name, hosts, labels } = self;
+        let labels = LabelsChange::setting(labels.into());
+        tx.create_host_group(CreateHostGroup { name, hosts: Some(hosts), labels }).await.map(drop)
+    }
+
+    async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        let labels = labels_change(&now.labels, self.labels);
+        let change = HostGroupChange { name: None, hosts: Some(self.hosts), labels };
+        tx.change_host_group(&self.name, change).await.map(drop)
+    }
+}
+
+impl ConnectionItem {
+    fn peer(&self) -> Result<PeerName> {
+        match (&self.host, &self.host_group) {
+            (Some(host), None) => Ok(PeerName::Host(host.clone())),
+            (None, Some(group)) => Ok(PeerName::HostGroup(group.clone())),
+            _ => Err(Error::invalid(format!(
+                "a connection of volume {:?} has either a host or a host group",
+                self.volume
+            ))),
+        }
+    }
+}
+
+impl Item for ConnectionItem {
+    const NOUN: &'static str = "connection";
+
+    fn name(&self) -> String {
+        let (kind, peer) = match (&self.host, &self.host_group) {
+            (Some(host), _) => ("host", host.as_str()),
+            (None, group) => ("host-group", group.as_deref().unwrap_or_default()),
+        };
+        format!("{}/{kind}/{peer}", self.volume)
+    }
+
+    fn unchangeable(&self, _: &Self) -> Option<&'static str> {
+        Some("hosts use it: disconnect the volume, then import again")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let (peer, lun) = (self.peer()?, Some(self.lun));
+        let Self { volume, read_only, .. } = self;
+        // Not a snapshot of that name.
+        tx.array.config().volumes.named(&volume)?;
+        tx.connect(CreateConnection { volume, peer, lun, min_lun: None, read_only }).await.map(drop)
+    }
+
+    async fn change(self, _: &Self, _: &mut Transaction<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl ScheduleItem {
+    fn settings(self) -> ScheduleChange {
+        let Self { rules, immutable_seconds, enabled, .. } = self;
+        let (rules, immutable) = (Some(rules), Some(immutable_seconds));
+        ScheduleChange { name: None, rules, immutable, enabled: Some(enabled) }
+    }
+}
+
+impl Item for ScheduleItem {
+    const NOUN: &'static str = "schedule";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn unchangeable(&self, now: &Self) -> Option<&'static str> {
+        let same = (&self.volume, &self.group) == (&now.volume, &now.group);
+        (!same).then_some("what a schedule takes snapshots of never changes: create another schedule")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let subject = match (self.volume.clone(), self.group.clone()) {
+            (Some(volume), None) => SubjectName::Volume(volume),
+            (None, Some(group)) => SubjectName::Group(group),
+            _ => return Err(Error::invalid("a schedule has either a volume or a volume group")),
+        };
+        tx.create_schedule(self.name.clone(), &subject, self.settings()).await.map(drop)
+    }
+
+    async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        tx.change_schedule(&now.name, self.settings()).await.map(drop)
+    }
+}
+
+impl Item for TargetItem {
+    const NOUN: &'static str = "notification-target";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn missing(&self, now: Option<&Self>) -> Option<&'static str> {
+        let kept = now.is_some_and(|now| now.has_secret && now.destination == self.destination);
+        (self.has_secret && self.secret.is_none() && !kept).then_some("secret")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let Self { name, destination, severity: least, enabled, secret, .. } = self;
+        tx.create_target(CreateNotificationTarget { name, destination, secret, least, enabled })
+            .await
+            .map(drop)
+    }
+
+    async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        let secret = secret_change(self.has_secret, self.secret);
+        let (destination, least, enabled) = (Some(self.destination), Some(self.severity), Some(self.enabled));
+        let change = NotificationTargetChange { name: None, destination, secret, least, enabled };
+        tx.change_target(&self.name, change).await.map(drop)
+    }
+}
+
+/// What becomes of a secret: another one, none, or the one that is there.
+fn secret_change(wanted: bool, secret: Option<Secret>) -> Option<Option<Secret>> {
+    match (wanted, secret) {
+        (_, Some(secret)) => Some(Some(secret)),
+        (false, None) => Some(None),
+        (true, None) => None,
+    }
+}
+
+impl Item for DirectoryItem {
+    const NOUN: &'static str = "directory";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn missing(&self, now: Option<&Self>) -> Option<&'static str> {
+        let kept = now.is_some_and(|now| now.has_secret && now.settings == self.settings);
+        (self.has_secret && self.secret.is_none() && !kept).then_some("secret")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let Self { name, settings, grants, enabled, secret, .. } = self;
+        tx.create_directory(NewDirectory { name, settings, secret, grants, enabled }).await.map(drop)
+    }
+
+    async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        let secret = secret_change(self.has_secret, self.secret);
+        let (settings, grants, enabled) = (Some(self.settings), Some(self.grants), Some(self.enabled));
+        let change = DirectoryChange { name: None, settings, secret, grants, enabled };
+        tx.change_directory(&self.name, change).await.map(drop)
+    }
+}
+
+impl Item for UserItem {
+    const NOUN: &'static str = "user";
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn missing(&self, now: Option<&Self>) -> Option<&'static str> {
+        (now.is_none() && self.password.is_none()).then_some("password")
+    }
+
+    async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
+        let password = self.password.ok_or_else(|| Error::invalid("a new user needs a password"))?;
+        tx.create_user(self.name, self.role, &password).await.map(drop)
+    }
+
+    async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {
+        tx.change_user(&self.name, Some(self.role), None).await.map(drop)
+    }
+}
