@@ -102,6 +102,8 @@ pub struct SettingsItem {
     pub unmap_throttle: u8,
     /// Interval between scrubs in seconds; 0: none.
     pub scrub_every_seconds: u64,
+    /// The time zone of schedules.
+    pub time_zone: String,
 }
 
 /// A volume group.
@@ -377,12 +379,14 @@ impl Array {
     }
 
     fn settings_item(&self, config: &Config) -> SettingsItem {
-        let crate::view::Settings { name, bin_seconds, unmap_throttle, scrub_seconds } = self.settings(config);
+        let crate::view::Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone } =
+            self.settings(config);
         SettingsItem {
             name,
             recycle_bin_seconds: bin_seconds,
             unmap_throttle,
             scrub_every_seconds: scrub_seconds,
+            time_zone,
         }
     }
 

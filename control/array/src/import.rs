@@ -262,12 +262,13 @@ impl Item for SettingsItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds } = self;
+        let Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone } = self;
         let change = SettingsChange {
             name: Some(name),
             bin_seconds: Some(recycle_bin_seconds),
             unmap_throttle: Some(unmap_throttle),
             scrub_seconds: Some(scrub_every_seconds),
+            time_zone: Some(time_zone),
         };
         tx.change_settings(change).await.map(drop)
     }

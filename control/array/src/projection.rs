@@ -1,6 +1,7 @@
 //! What operators see of the array: views, made from the configuration, the engine and the server.
 
 use crate::array::Array;
+use crate::service::schedules::{next_run, zone_of};
 use crate::view::{
     ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, KeySourceKind, Protection,
     Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
@@ -101,8 +102,10 @@ impl Array {
 
     /// What is set.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
-        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, .. } = config.settings;
-        Settings { name: self.name(config), bin_seconds, unmap_throttle, scrub_seconds }
+        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, ref time_zone, .. } =
+            config.settings;
+        let (name, time_zone) = (self.name(config), time_zone.clone());
+        Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone }
     }
 
     /// Every volume, by name.
@@ -206,7 +209,7 @@ impl Array {
             rules: entry.rules.clone(),
             immutable: entry.immutable,
             enabled: entry.enabled,
-            next: crate::service::schedules::next_run(entry),
+            next: next_run(entry, &zone_of(&config.settings)),
             last: own().map(|snapshot| snapshot.created).max(),
             snapshots: own().count(),
         }

@@ -3,13 +3,14 @@
 //! A schedule has rules, such as "hourly, keep 24" and "daily, keep 7". Rules that are due at the same moment share
 //! one snapshot (or one of every volume of the group), which is deleted when no rule keeps it any more. Snapshots and
 //! the schedule's progress are committed in one step. All runs that were missed while the array was down are made up
-//! for by one snapshot. Times are UTC. While the time of day is not trusted (see [`crate::service::clock`]), schedules run by
+//! for by one snapshot. Times are those of the
+//! array's time zone. While the time of day is not trusted (see [`crate::service::clock`]), schedules run by
 //! the time that has passed, and delete nothing.
 
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::request::verbs;
-use crate::service::schedules::{ScheduleChange, due, expired, is_ahead, set};
+use crate::service::schedules::{ScheduleChange, due, expired, is_ahead, set, zone_of};
 use crate::snapshot::Wanted;
 use crate::transaction::Transaction;
 use crate::view::{Schedule, Snapshot, SubjectName};
@@ -155,7 +156,7 @@ impl Transaction<'_> {
         }
         let rules = match now {
             true => entry.rules.iter().map(|rule| rule.when.clone()).collect(),
-            false => due(&entry, time),
+            false => due(&entry, time, &zone_of(&self.array.config().settings)),
         };
         if rules.is_empty() {
             return Ok(Vec::new());

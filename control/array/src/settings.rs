@@ -1,10 +1,11 @@
 //! Settings of the array as a whole, and the work that it does periodically.
 
 use crate::request::verbs;
+use crate::service::schedules;
 use crate::transaction::Transaction;
 use crate::view::{ArrayStatus, BriefStatus, Settings};
 use crate::{Error, Result, check};
-use records::{Edit, Record};
+use records::{Edit, Record, ScheduleEntry};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 
@@ -40,6 +41,9 @@ pub struct SettingsChange {
     pub unmap_throttle: Option<u8>,
     /// How long after a scrub has ended the next one begins by itself, in seconds, an hour to a year; 0: never.
     pub scrub_seconds: Option<u64>,
+    /// The time zone of schedules, by its name in the IANA database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
 }
 
 verbs! {
@@ -81,8 +85,19 @@ impl Transaction<'_> {
             }
             new.scrub_seconds = seconds;
         }
+        let mut edits = Vec::new();
+        if let Some(name) = change.time_zone.filter(|name| *name != old.time_zone) {
+            new.time_zone = schedules::zone(&name)?;
+            // Runs in the old zone are over, and none in the new one was missed.
+            let now = self.array.clock.schedule_now();
+            let begin = |entry: &ScheduleEntry| {
+                Edit::Put(Record::Schedule(ScheduleEntry { seen: now.max(entry.seen), ..entry.clone() }))
+            };
+            edits.extend(self.array.config().schedules.iter().map(begin));
+        }
         if new != old {
-            self.commit(vec![Edit::Put(Record::Settings(new))]).await?;
+            edits.push(Edit::Put(Record::Settings(new)));
+            self.commit(edits).await?;
             let message = format!("settings were changed by {}", self.caller.user);
             self.array.log_event(history::Severity::Info, "settings.changed", None, message);
         }

@@ -291,6 +291,8 @@ pub struct Settings {
     pub unmap_throttle: u8,
     /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
     pub scrub_seconds: u64,
+    /// The time zone of schedules, by its name in the IANA database.
+    pub time_zone: String,
 }
 
 /// The array as a whole.

@@ -53,11 +53,27 @@ pub struct Settings {
     pub unmap_throttle: u8,
     /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
     pub scrub_seconds: u64,
+    /// The time zone of schedules, by its name in the IANA database.
+    #[serde(skip_serializing_if = "is_utc")]
+    pub time_zone: String,
+}
+
+/// The time zone of schedules until another is set.
+const UTC: &str = "UTC";
+
+fn is_utc(zone: &str) -> bool {
+    zone == UTC
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { name: None, bin_seconds: 24 * 3600, unmap_throttle: 0, scrub_seconds: 7 * 24 * 3600 }
+        Self {
+            name: None,
+            bin_seconds: 24 * 3600,
+            unmap_throttle: 0,
+            scrub_seconds: 7 * 24 * 3600,
+            time_zone: UTC.into(),
+        }
     }
 }
 

@@ -15,7 +15,8 @@ identities! {
 /// When a schedule takes a snapshot, and how many of these it keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in UTC.
+    /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in the
+    /// time zone of the array.
     pub when: String,
     /// Number of snapshots that are kept, newest first.
     pub keep: u32,

@@ -1190,7 +1190,7 @@ type Rule struct {
 	Keep int32 `json:"keep"`
 
 	// When `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields: minute, hour, day, month,
-	// day of week. UTC.
+	// day of week. In the time zone of the array.
 	When string `json:"when"`
 }
 
@@ -1265,6 +1265,9 @@ type Settings struct {
 	// ScrubEverySeconds Interval between scrubs in seconds; 0: no scheduled scrubs.
 	ScrubEverySeconds int64 `json:"scrub_every_seconds"`
 
+	// TimeZone Time zone of snapshot schedules: a name of the IANA database.
+	TimeZone string `json:"time_zone"`
+
 	// UnmapThrottle UNMAP throttle level: 0 (off) to 9.
 	UnmapThrottle int32 `json:"unmap_throttle"`
 }
@@ -1279,6 +1282,10 @@ type SettingsChange struct {
 
 	// ScrubEverySeconds Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
 	ScrubEverySeconds nullable.Nullable[int64] `json:"scrub_every_seconds,omitempty"`
+
+	// TimeZone Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
+	// change are not made up for.
+	TimeZone nullable.Nullable[string] `json:"time_zone,omitempty"`
 
 	// UnmapThrottle UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
 	UnmapThrottle nullable.Nullable[int32] `json:"unmap_throttle,omitempty"`

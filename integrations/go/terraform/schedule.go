@@ -38,7 +38,7 @@ var scheduleAttributes = map[string]schema.Attribute{
 		MarkdownDescription: "Volume group to take consistent snapshots of: id or name."},
 	"rules": schema.ListNestedAttribute{Required: true, MarkdownDescription: "Rules, 1 to 16.",
 		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"when": schema.StringAttribute{Required: true, MarkdownDescription: "`hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in UTC."},
+			"when": schema.StringAttribute{Required: true, MarkdownDescription: "`hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields, in the time zone of the array."},
 			"keep": schema.Int64Attribute{Required: true, MarkdownDescription: "Snapshots to retain; older ones are eradicated."},
 		}}},
 	"immutable_seconds": schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(0),

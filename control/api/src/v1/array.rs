@@ -234,6 +234,9 @@ pub struct Settings {
     unmap_throttle: u8,
     /// Interval between scrubs in seconds; 0: no scheduled scrubs.
     scrub_every_seconds: u64,
+    /// Time zone of snapshot schedules: a name of the IANA database.
+    #[schema(example = "Europe/Berlin")]
+    time_zone: String,
 }
 
 /// Changes to array settings. Omitted fields keep their values.
@@ -249,6 +252,9 @@ pub struct SettingsChange {
     unmap_throttle: Option<u8>,
     /// Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
     scrub_every_seconds: Option<u64>,
+    /// Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
+    /// change are not made up for.
+    time_zone: Option<String>,
 }
 
 /// Get the identity, state, portals and capacity of the array
@@ -293,17 +299,18 @@ async fn change_settings(
     Shared(context): Shared<Context>,
     Body(change): Body<SettingsChange>,
 ) -> Answer<Settings> {
-    let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds } = change;
+    let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone } = change;
     let (bin_seconds, scrub_seconds) = (recycle_bin_seconds, scrub_every_seconds);
-    let change = ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds };
+    let change = ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone };
     let done = perform(operator, &context, ::array::ChangeSettings(change)).await?;
     Ok(Json(done.into()))
 }
 
 impl From<::array::Settings> for Settings {
     fn from(it: ::array::Settings) -> Self {
-        let ::array::Settings { name, bin_seconds, unmap_throttle, scrub_seconds } = it;
-        Self { name, recycle_bin_seconds: bin_seconds, unmap_throttle, scrub_every_seconds: scrub_seconds }
+        let ::array::Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone } = it;
+        let (recycle_bin_seconds, scrub_every_seconds) = (bin_seconds, scrub_seconds);
+        Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone }
     }
 }
 

@@ -28,7 +28,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// `hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields: minute, hour, day, month,
-    /// day of week. UTC.
+    /// day of week. In the time zone of the array.
     #[schema(example = "hourly")]
     when: String,
     /// Number of snapshots to retain; older ones are eradicated.

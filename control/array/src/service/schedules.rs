@@ -5,7 +5,7 @@ use croner::Cron;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
-use records::{Config, Rule, ScheduleEntry, ScheduleId, SnapshotEntry};
+use records::{Config, Rule, ScheduleEntry, ScheduleId, Settings, SnapshotEntry};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -45,17 +45,39 @@ fn cron(rule: &Rule) -> Result<Cron> {
     Cron::from_str(pattern).map_err(|error| wrong(format!(": {error}")))
 }
 
-/// The first time after a moment at which a rule is due, in seconds since 1970; `None` if there is none, as for
-/// February 30.
-fn next_of(rule: &Rule, after: u64) -> Option<u64> {
-    let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(TimeZone::UTC);
+/// The name of a time zone as the IANA database has it.
+///
+/// # Errors
+/// When there is no such zone.
+pub(crate) fn zone(name: &str) -> Result<String> {
+    let wrong = || {
+        Error::invalid(format!(
+            "there is no time zone {name:?}: use a name of the IANA database, such as Europe/Berlin, \
+             America/New_York or UTC"
+        ))
+        .about("time_zone")
+    };
+    let zone = TimeZone::get(name).map_err(|_| wrong())?;
+    zone.iana_name().map(str::to_owned).ok_or_else(wrong)
+}
+
+/// The time zone of schedules. It was found when it was set; UTC if this machine's database has lost it.
+pub(crate) fn zone_of(settings: &Settings) -> TimeZone {
+    TimeZone::get(&settings.time_zone).unwrap_or(TimeZone::UTC)
+}
+
+/// The first time after a moment at which a rule is due in a time zone, in seconds since 1970; `None` if there is none, as
+/// for February 30. A rule with one time of day is due once a day: at the end of the gap if the clock skips that time, and at
+/// the first of both if the clock shows it twice.
+fn next_of(rule: &Rule, after: u64, zone: &TimeZone) -> Option<u64> {
+    let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(zone.clone());
     let next = cron(rule).ok()?.find_next_occurrence(&after, false).ok()?;
     u64::try_from(next.timestamp().as_second()).ok()
 }
 
 /// When a schedule runs next, in seconds since 1970.
-pub(crate) fn next_run(schedule: &ScheduleEntry) -> Option<u64> {
-    let next = schedule.rules.iter().filter_map(|rule| next_of(rule, schedule.seen)).min();
+pub(crate) fn next_run(schedule: &ScheduleEntry, zone: &TimeZone) -> Option<u64> {
+    let next = schedule.rules.iter().filter_map(|rule| next_of(rule, schedule.seen, zone)).min();
     next.filter(|_| schedule.enabled)
 }
 
@@ -65,8 +87,8 @@ pub(crate) fn is_ahead(schedule: &ScheduleEntry, now: u64) -> bool {
 }
 
 /// The rules of a schedule that are due now.
-pub(crate) fn due(schedule: &ScheduleEntry, now: u64) -> Vec<String> {
-    let due = |rule: &&Rule| next_of(rule, schedule.seen).is_some_and(|time| time <= now);
+pub(crate) fn due(schedule: &ScheduleEntry, now: u64, zone: &TimeZone) -> Vec<String> {
+    let due = |rule: &&Rule| next_of(rule, schedule.seen, zone).is_some_and(|time| time <= now);
     schedule.rules.iter().filter(due).map(|rule| rule.when.clone()).collect()
 }
 
@@ -150,7 +172,9 @@ impl Schedules {
         let failed = self.failed.lock();
         let rests = |id| failed.get(&id).is_some_and(|since| uptime < since + RETRY_SECONDS);
         let schedules = config.schedules.iter().filter(|it| it.enabled && !rests(it.id));
-        let due = schedules.filter(|it| is_ahead(it, now) || next_run(it).is_some_and(|time| time <= now));
+        let zone = zone_of(&config.settings);
+        let due =
+            schedules.filter(|it| is_ahead(it, now) || next_run(it, &zone).is_some_and(|time| time <= now));
         due.map(|it| (it.id, it.name.clone())).collect()
     }
 

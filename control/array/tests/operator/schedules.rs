@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
-    ChangeSchedule, CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateVolume, DeleteGroup,
-    DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Rule, RunSchedule, Schedule,
-    ScheduleChange, ShowSchedule, SubjectName,
+    ChangeSchedule, ChangeSettings, CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateVolume,
+    DeleteGroup, DeleteSchedule, DeleteSnapshot, GroupChange, Kind, ListSnapshots, PeerName, Rule,
+    RunSchedule, Schedule, ScheduleChange, SettingsChange, ShowSchedule, ShowSettings, SubjectName,
 };
 use std::sync::atomic::Ordering;
 
@@ -91,6 +91,37 @@ async fn what_was_missed_is_made_up_for_once() {
     ok(&up, enabled(true)).await;
     at(&rig, &up, NOON + 9 * HOUR + 1).await;
     assert_eq!(names(&up).await.len(), 4);
+}
+
+#[tokio::test]
+async fn days_begin_in_the_time_zone_of_the_array() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    // At noon in UTC the day in Kolkata is 17.5 hours old, in Honolulu two.
+    let midnight = NOON + 12 * HOUR;
+    prepare(&up, rules(&[("daily", 3)])).await;
+    assert_eq!(show(&up).await.next, Some(midnight));
+    let zone = |name: &str| {
+        ChangeSettings(SettingsChange { time_zone: Some(name.into()), ..SettingsChange::default() })
+    };
+    assert_eq!(refusal(&up, zone("Europe/Atlantis")).await, Kind::Invalid);
+    assert_eq!(ok(&up, zone("asia/kolkata")).await.time_zone, "Asia/Kolkata");
+    assert_eq!(show(&up).await.next, Some(midnight - 11 * HOUR / 2));
+    at(&rig, &up, midnight - 11 * HOUR / 2).await;
+    assert_eq!(names(&up).await.len(), 2);
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(ok(&up, ShowSettings).await.time_zone, "Asia/Kolkata");
+    at(&rig, &up, midnight).await;
+    assert_eq!(names(&up).await.len(), 2);
+    // Midnight in Honolulu was after the last run and is past: it is not made up for.
+    at(&rig, &up, midnight + 11 * HOUR).await;
+    ok(&up, zone("Pacific/Honolulu")).await;
+    at(&rig, &up, midnight + 11 * HOUR + 1).await;
+    assert_eq!(names(&up).await.len(), 2);
+    assert_eq!(show(&up).await.next, Some(midnight + 34 * HOUR));
+    ok(&up, zone("UTC")).await;
+    assert_eq!(show(&up).await.next, Some(midnight + 24 * HOUR));
 }
 
 #[tokio::test]

@@ -31,6 +31,9 @@ pub enum ArrayVerb {
         /// Interval between scrubs, such as 7d; 0s: no scheduled scrubs
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         scrub_every: Option<u64>,
+        /// Time zone of snapshot schedules, such as Europe/Berlin or UTC
+        #[arg(long, value_name = "ZONE")]
+        time_zone: Option<String>,
     },
     /// Confirm the time of day after a clock jump; until then nothing expires
     ConfirmTime,
@@ -42,12 +45,13 @@ impl ArrayVerb {
             ArrayVerb::Status => client.call(api::show_array())?.into(),
             ArrayVerb::Health => client.call(api::show_status())?.into(),
             ArrayVerb::Settings => client.call(api::show_settings())?.into(),
-            ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every } => {
+            ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every, time_zone } => {
                 let change = SettingsChange {
                     name: name.map(Some),
                     recycle_bin_seconds: recycle_bin.map(Some),
                     unmap_throttle: unmap_throttle.map(|level| Some(level.into())),
                     scrub_every_seconds: scrub_every.map(Some),
+                    time_zone: time_zone.map(Some),
                 };
                 client.call(api::change_settings(&change))?.into()
             }

@@ -22,8 +22,8 @@ pub enum ScheduleVerb {
         /// Volume group to snapshot, consistent across its volumes
         #[arg(long)]
         group: Option<String>,
-        /// When to take a snapshot and how many to retain, such as hourly=24, daily=7, or "0 */4 * * *=12" (cron, UTC);
-        /// repeatable
+        /// When to take a snapshot and how many to retain, such as hourly=24, daily=7, or "0 */4 * * *=12" (cron), in the
+        /// time zone of the array (`ashlar array settings`); repeatable
         #[arg(long = "rule", required = true, value_name = "WHEN=KEEP", value_parser = rule)]
         rules: Vec<Rule>,
         /// Retention lock: how long a snapshot cannot be deleted, such as 12h or 7d

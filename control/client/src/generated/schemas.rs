@@ -2835,7 +2835,7 @@ pub struct Rule {
     ///Number of snapshots to retain; older ones are eradicated.
     pub keep: u32,
     /**`hourly`, `daily`, `weekly`, `monthly`, `yearly`, or a cron expression of five fields: minute, hour, day, month,
-day of week. UTC.*/
+day of week. In the time zone of the array.*/
     pub when: ::std::string::String,
 }
 ///A snapshot schedule.
@@ -2955,6 +2955,8 @@ pub struct Settings {
     pub recycle_bin_seconds: u64,
     ///Interval between scrubs in seconds; 0: no scheduled scrubs.
     pub scrub_every_seconds: u64,
+    ///Time zone of snapshot schedules: a name of the IANA database.
+    pub time_zone: ::std::string::String,
     ///UNMAP throttle level: 0 (off) to 9.
     pub unmap_throttle: u32,
 }
@@ -2972,6 +2974,10 @@ pub struct SettingsChange {
     ///Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub scrub_every_seconds: ::std::option::Option<::std::option::Option<u64>>,
+    /**Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
+change are not made up for.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub time_zone: ::std::option::Option<::std::option::Option<::std::string::String>>,
     ///UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub unmap_throttle: ::std::option::Option<::std::option::Option<u32>>,
@@ -2982,6 +2988,7 @@ impl ::std::default::Default for SettingsChange {
             name: Default::default(),
             recycle_bin_seconds: Default::default(),
             scrub_every_seconds: Default::default(),
+            time_zone: Default::default(),
             unmap_throttle: Default::default(),
         }
     }

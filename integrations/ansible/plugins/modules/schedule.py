@@ -34,7 +34,7 @@ options:
     elements: dict
     suboptions:
       when:
-        description: V(hourly), V(daily), V(weekly), V(monthly), V(yearly), or a cron expression of five fields in UTC.
+        description: V(hourly), V(daily), V(weekly), V(monthly), V(yearly), or a cron expression of five fields, in the time zone of the array.
         type: str
         required: true
       keep:

@@ -30,6 +30,9 @@ options:
   scrub_every_seconds:
     description: Interval between scrubs in seconds; 0 for no scheduled scrubs.
     type: int
+  time_zone:
+    description: Time zone of snapshot schedules, a name of the IANA database.
+    type: str
 """
 
 EXAMPLES = r"""
@@ -51,7 +54,7 @@ id:
 
 from ansible_collections.ashlar.array.plugins.module_utils.array import Change, different, given, main, merged, shown
 
-FIELDS = ("name", "recycle_bin_seconds", "unmap_throttle", "scrub_every_seconds")
+FIELDS = ("name", "recycle_bin_seconds", "unmap_throttle", "scrub_every_seconds", "time_zone")
 
 
 def run(module, array):
@@ -72,5 +75,6 @@ if __name__ == "__main__":
             recycle_bin_seconds=dict(type="int"),
             unmap_throttle=dict(type="int"),
             scrub_every_seconds=dict(type="int"),
+            time_zone=dict(type="str"),
         ),
     )

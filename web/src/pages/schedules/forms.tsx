@@ -3,7 +3,7 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { Plus, X } from "lucide-react";
 import { answer, api } from "../../api/client";
-import { groups, useChange, volumes } from "../../api/queries";
+import { groups, settings, useChange, volumes } from "../../api/queries";
 import type { SchemaSchedule as Schedule } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
@@ -18,6 +18,7 @@ type Values = { name: string; of: string | null; rules: { when: string; keep: nu
 export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedule; opened: boolean; onClose: () => void }) {
   const all = useQuery({ ...volumes(), enabled: opened && !schedule });
   const families = useQuery({ ...groups(), enabled: opened && !schedule });
+  const zone = useQuery({ ...settings(), enabled: opened });
   const form = useForm<Values>({
     initialValues: {
       name: schedule?.name ?? "",
@@ -85,7 +86,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
           One more
         </Button>
         <Text size="xs" className="quiet" mt={4}>
-          hourly, daily, weekly, monthly, yearly, or five fields as cron has them: 0 22 * * 1-5. Times are UTC.
+          hourly, daily, weekly, monthly, yearly, or five fields as cron has them: 0 22 * * 1-5. Times are those of {zone.data?.time_zone ?? "the array’s time zone"}.
         </Text>
       </fieldset>
       <NumberInput label="Retention lock in days" description="Snapshots cannot be deleted before this age. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />

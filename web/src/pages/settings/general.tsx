@@ -10,6 +10,7 @@ import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { nameError } from "../../parts/size-input";
+import { TimeZoneInput } from "../../parts/time-zone";
 import { ENCRYPTION } from "./encryption";
 
 /** Its name and what is set for all of it, and by what hosts know it. */
@@ -65,13 +66,13 @@ function StretchInput({ label, unit, says, amountProps, unitProps }: { label: st
 
 function General({ settings }: { settings: Settings }) {
   const may = useMay("admin");
-  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; throttle: number | string }>({
-    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), throttle: settings.unmap_throttle },
+  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; throttle: number | string; zone: string }>({
+    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), throttle: settings.unmap_throttle, zone: settings.time_zone },
     validate: { name: nameError, bin: { amount: amountError }, scrub: { amount: amountError } },
   });
   const save = useChange({
-    run: ({ name, bin, scrub, throttle }: typeof form.values) =>
-      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), unmap_throttle: Number(throttle) } })),
+    run: ({ name, bin, scrub, throttle, zone }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), unmap_throttle: Number(throttle), time_zone: zone } })),
     done: () => "The settings are saved.",
   });
   return (
@@ -80,6 +81,7 @@ function General({ settings }: { settings: Settings }) {
         <fieldset className="plain-fieldset" disabled={!may}>
           <Stack gap="md">
             <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+            <TimeZoneInput description="Of snapshot schedules. Runs that were due before a change are not made up for." {...form.getInputProps("zone")} />
             <StretchInput label="Recycle bin retention" unit="Unit of time for the recycle bin" says="Space is freed afterwards. Also applies to items that are already in the recycle bin." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
             <StretchInput label="Interval between scrubs" unit="Unit of time for the scrub" says="A scrub reads and verifies all data in the background, and repairs what is wrong. 0: no scheduled scrubs." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
             <NumberInput label="UNMAP throttle" description="0: off. 9: 384 MiB per second; each level below 9 doubles the rate." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
