@@ -8,6 +8,7 @@ import { SECTIONS, SettingsPage } from "./pages/map";
 import { NotFoundPage } from "./pages/not-found";
 import { Asking, Shell } from "./shell";
 
+const ReferencePage = lazy(() => import("./pages/reference/page").then((it) => ({ default: it.ReferencePage })));
 const SetupPage = lazy(() => import("./pages/setup/page").then((it) => ({ default: it.SetupPage })));
 
 const PAGES = SECTIONS.flatMap(({ pages }) => pages);
@@ -27,6 +28,7 @@ export function App() {
             One ? [<Route key={`${path}/:name`} path={`${path}/:name`}>{({ name }: { name: string }) => <One name={decodeURIComponent(name)} />}</Route>] : [],
           )}
           <Route path="/setup" component={SetupPage} />
+          <Route path="/reference" component={ReferencePage} />
           <Route path="/settings/:part">{({ part }) => <SettingsPage part={part} />}</Route>
           <Route component={NotFoundPage} />
         </Switch>

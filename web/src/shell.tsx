@@ -2,7 +2,7 @@
 import { ActionIcon, Alert, Anchor, AppShell, Badge, Burger, Button, Group, Menu, NavLink, Text, Tooltip, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure, useDocumentTitle, useIdle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { CirclePause, KeyRound, LogOut, Moon, Sun, Unplug, User } from "lucide-react";
+import { BookOpen, CirclePause, KeyRound, LogOut, Moon, Sun, Unplug, User } from "lucide-react";
 import { useEffect, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { alerts, array } from "./api/queries";
@@ -199,6 +199,9 @@ function UserMenu() {
               Change password
             </Menu.Item>
           )}
+          <Menu.Item component={Link} href="/reference" leftSection={<BookOpen size={15} />}>
+            API reference
+          </Menu.Item>
           <Menu.Item leftSection={<LogOut size={15} />} onClick={() => void session.leave()}>
             Sign out
           </Menu.Item>

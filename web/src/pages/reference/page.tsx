@@ -1,0 +1,40 @@
+/** The API as a page to browse, from the description that this array serves. Nothing is fetched from elsewhere. */
+import { useComputedColorScheme } from "@mantine/core";
+import { useEffect, useRef } from "react";
+import SwaggerUI from "swagger-ui-dist/swagger-ui-es-bundle.js";
+import "swagger-ui-dist/swagger-ui.css";
+import { session } from "../../api/session";
+import { Page } from "../../parts/page";
+import "./reference.css";
+
+export function ReferencePage() {
+  const place = useRef<HTMLDivElement>(null);
+  const dark = useComputedColorScheme("light") === "dark";
+  useEffect(() => {
+    SwaggerUI({
+      domNode: place.current,
+      url: "/api/v1/openapi.json",
+      // It would send the description to a service on the Internet.
+      validatorUrl: null,
+      docExpansion: "none",
+      filter: true,
+      defaultModelsExpandDepth: 0,
+      // This array is no playground: what is tried out from here changes nothing.
+      supportedSubmitMethods: ["get"],
+      requestInterceptor: (request) => {
+        const token = session.token();
+        if (token) request.headers["authorization"] = `Bearer ${token}`;
+        return request;
+      },
+    });
+  }, []);
+  useEffect(() => {
+    document.documentElement.classList.toggle("dark-mode", dark);
+    return () => document.documentElement.classList.remove("dark-mode");
+  }, [dark]);
+  return (
+    <Page title="API reference">
+      <div ref={place} className="api-reference" />
+    </Page>
+  );
+}
