@@ -27,7 +27,11 @@ pub struct NewDrive {
 }
 
 /// How operators of a running array consent to have a drive overwritten.
-const WORDS: Words = Words { force: "add it with force", take: "--take-from-array", force_files: false };
+const WORDS: Words = Words {
+    force: "add it with --force (in the API: `force`)",
+    take: "--take-from-array",
+    force_files: false,
+};
 
 /// How the drives protect what is stored, and the last scrub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

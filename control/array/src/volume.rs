@@ -240,8 +240,8 @@ impl Transaction<'_> {
         let wanted = check::geometry(bytes, now.block_bytes)?;
         if wanted.blocks < now.blocks && !shrink {
             return Err(Error::precondition(format!(
-                "volume {name:?} has {} bytes; making it smaller destroys the data after byte {bytes}: force it \
-                 if that is meant",
+                "volume {name:?} has {} bytes; making it smaller destroys the data after byte {bytes}: allow \
+                 it with --force (in the API: `shrink`) if that is meant",
                 now.bytes()
             )));
         }

@@ -14,6 +14,9 @@ use ureq::http::{Response, StatusCode};
 /// Default data folder of `ashlard`.
 const DEFAULT_DATA: &str = "/var/lib/ashlar";
 
+/// Default port of the API.
+const DEFAULT_PORT: u16 = 8443;
+
 /// Maximum size of a response that is not JSON.
 const MAX_DOWNLOAD_BYTES: u64 = 1 << 30;
 
@@ -69,6 +72,8 @@ pub struct Client {
     of_folder: bool,
     started_by: String,
     reads: bool,
+    /// Conditions and order of lists.
+    part: (Option<String>, Option<String>),
     /// ID of the daemon's process, if it runs on this machine.
     process: Option<u64>,
 }
@@ -98,7 +103,7 @@ impl Client {
             Some(_) => None,
             None => location.array.or_else(|| variable("ASHLAR_ARRAY")),
         };
-        if let Some(url) = array {
+        if let Some(url) = array.map(whole) {
             let token = location.token.or_else(|| variable("ASHLAR_TOKEN")).context(
                 "--array needs the array's token: give --token or set ASHLAR_TOKEN; it is in api.json in the \
                  folder that ashlard was started with",
@@ -139,6 +144,7 @@ impl Client {
             of_folder: false,
             started_by,
             reads: false,
+            part: (None, None),
             process: None,
         })
     }
@@ -148,9 +154,29 @@ impl Client {
         self.reads = true;
     }
 
+    /// From now on asks for the items of lists that meet conditions, in an order.
+    pub fn take_part(&mut self, filter: Option<String>, sort: Option<String>) {
+        self.part = (filter, sort);
+    }
+
     /// Sends a request.
     pub fn call<A>(&self, request: Request<A>) -> Result<Answer<A>> {
+        let request = self.in_part(request)?;
         read(self.exchange(&request, None)?, &request)
+    }
+
+    /// The request with conditions and order, if its response is a list.
+    fn in_part<A>(&self, mut request: Request<A>) -> Result<Request<A>> {
+        let (filter, sort) = &self.part;
+        if filter.is_none() && sort.is_none() {
+            return Ok(request);
+        }
+        for (name, value) in [("filter", filter), ("sort", sort)] {
+            let Some(value) = value else { continue };
+            ensure!(request.takes(name), "--{name} is for lists, and not for all of them: leave it out");
+            request = request.with(name, value);
+        }
+        Ok(request)
     }
 
     /// Sends a change that is refused unless the object still has the tag.
@@ -291,6 +317,18 @@ impl<A: DeserializeOwned> Answer<A> {
     }
 }
 
+/// A URL; of an address alone, the one that an array there has by default.
+fn whole(array: String) -> String {
+    if array.contains("://") {
+        return array;
+    }
+    let port = match array.parse::<std::net::Ipv6Addr>() {
+        Ok(address) => return format!("https://[{address}]:{DEFAULT_PORT}"),
+        Err(_) => array.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')),
+    };
+    if port.is_some() { format!("https://{array}") } else { format!("https://{array}:{DEFAULT_PORT}") }
+}
+
 /// Whether the network could read what is sent to that address: it is neither on this machine nor encrypted.
 fn goes_in_clear(url: &str) -> bool {
     let Ok(address) = url.parse::<ureq::http::Uri>() else { return true };
@@ -337,15 +375,32 @@ fn referral(status: StatusCode, text: &str) -> Option<(String, String)> {
     Some((field("detail")?, field("home")?))
 }
 
+/// A refusal that is about a field of the request.
+#[derive(Debug)]
+pub struct Refusal {
+    detail: String,
+    /// The field, as the API has it.
+    pub field: String,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 /// The reason for a refusal, and what to do next.
 fn problem(status: StatusCode, text: &str, path: &str) -> anyhow::Error {
-    let detail =
-        serde_json::from_str::<Value>(text).ok().and_then(|it| Some(it.get("detail")?.as_str()?.to_owned()));
+    let problem = serde_json::from_str::<Value>(text).unwrap_or_default();
+    let [detail, field] = ["detail", "field"].map(|name| problem[name].as_str().map(str::to_owned));
     match (status, detail) {
         (StatusCode::UNAUTHORIZED, detail) => anyhow!(
             "{}; it is in api.json in the folder that ashlard was started with",
             detail.unwrap_or_else(|| "the array does not accept this token".into())
         ),
+        (_, Some(detail)) if field.is_some() => anyhow!(Refusal { detail, field: field.unwrap_or_default() }),
         (StatusCode::NOT_FOUND, Some(detail)) => match noun(path) {
             Some(noun) => anyhow!("{detail}; `ashlar {noun} list` shows all"),
             None => anyhow!(detail),

@@ -6,6 +6,21 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 #[test]
+fn an_address_stands_for_the_default_url() {
+    for (given, url) in [
+        ("10.0.0.1", "https://10.0.0.1:8443"),
+        ("10.0.0.1:9000", "https://10.0.0.1:9000"),
+        ("array.example.com", "https://array.example.com:8443"),
+        ("2001:db8::1", "https://[2001:db8::1]:8443"),
+        ("[2001:db8::1]", "https://[2001:db8::1]:8443"),
+        ("[2001:db8::1]:9000", "https://[2001:db8::1]:9000"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+    ] {
+        assert_eq!(whole(given.into()), url);
+    }
+}
+
+#[test]
 fn a_token_goes_to_another_machine_encrypted_only() {
     for (url, clear) in [
         ("https://10.0.0.1:8080", false),

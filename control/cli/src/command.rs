@@ -31,8 +31,12 @@ use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use serde_json::json;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Heading of the options that every command has.
+const GLOBAL: &str = "Global options";
 
 /// Manage an Ashlar array.
 #[derive(Parser)]
@@ -41,32 +45,46 @@ pub struct Cli {
     #[command(flatten)]
     access: Access,
     /// Output format
-    #[arg(short, long, global = true, value_enum, default_value_t = format::Format::Table)]
+    #[arg(short, long, global = true, value_enum, default_value_t = format::Format::Table, help_heading = GLOBAL)]
     output: format::Format,
     /// Repeat at this interval, such as 5s, until interrupted; only for commands that change nothing [default: 2s]
     #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, require_equals = true,
-        default_missing_value = "2s", value_parser = seconds)]
+        default_missing_value = "2s", value_parser = seconds, help_heading = GLOBAL)]
     watch: Option<u64>,
+    #[command(flatten)]
+    part: Part,
     #[command(subcommand)]
     noun: Noun,
+}
+
+/// Which part of a list, in which order.
+#[derive(Args)]
+struct Part {
+    /// Only items of a list that meet conditions: a field as -o json names it, one of = != < <= > >=, and a value, in which *
+    /// matches anything, such as name=web*,size>=1073741824
+    #[arg(long, global = true, value_name = "CONDITIONS", help_heading = GLOBAL)]
+    filter: Option<String>,
+    /// Sort a list by fields, descending with a leading -, such as -mapped,name
+    #[arg(long, global = true, value_name = "FIELDS", allow_hyphen_values = true, help_heading = GLOBAL)]
+    sort: Option<String>,
 }
 
 #[derive(Args)]
 struct Access {
     /// Data folder of an array on this machine [env: ASHLAR_DATA] [default: /var/lib/ashlar]
-    #[arg(long, global = true, value_name = "DIR", conflicts_with = "array")]
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "array", help_heading = GLOBAL)]
     data: Option<PathBuf>,
-    /// URL of the array's API, such as http://127.0.0.1:8080 [env: ASHLAR_ARRAY]
-    #[arg(long, global = true, value_name = "URL")]
+    /// URL of the array's API, or its address: then https and port 8443 [env: ASHLAR_ARRAY]
+    #[arg(long, global = true, value_name = "URL", help_heading = GLOBAL)]
     array: Option<String>,
     /// Token for --array [env: ASHLAR_TOKEN]
-    #[arg(long, global = true, value_name = "TOKEN")]
+    #[arg(long, global = true, value_name = "TOKEN", help_heading = GLOBAL)]
     token: Option<String>,
     /// Profile created by `ashlar profile set` [env: ASHLAR_PROFILE]
-    #[arg(long, global = true, value_name = "NAME", conflicts_with_all = ["data", "array"])]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with_all = ["data", "array"], help_heading = GLOBAL)]
     profile: Option<String>,
     /// File with the certificate of --array in PEM [default: certificates of the system] [env: ASHLAR_CERTIFICATE]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     certificate: Option<PathBuf>,
 }
 
@@ -215,6 +233,23 @@ fn created<A>(answer: Answer<A>) -> Shown {
     answer.into()
 }
 
+/// Does the same with several objects, one after the other, up to the first with which it fails.
+fn each(names: Vec<String>, one: impl Fn(String) -> Result<Shown>) -> Result<Shown> {
+    let count = names.len();
+    let mut done: Vec<Shown> = Vec::new();
+    for name in names {
+        match one(name.clone()) {
+            Ok(shown) => done.push(shown),
+            Err(error) if done.is_empty() => return Err(error),
+            Err(error) => {
+                let so_far: String = done.iter().map(Shown::table).collect();
+                return Err(error.context(format!("{so_far}{name} and what follows it is as before")));
+            }
+        }
+    }
+    Ok(if count == 1 { done.remove(0) } else { Shown::several(done) })
+}
+
 /// A duration in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.
 fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 7 * 86_400)];
@@ -244,11 +279,16 @@ impl Cli {
         }
         let Access { data, array, token, certificate, profile } = self.access;
         let mut client = Client::find(Location { data, array, token, certificate, profile })?;
+        client.take_part(self.part.filter, self.part.sort);
         if matches!(self.noun, Noun::Performance(performance::PerformanceVerb::Top)) {
             return top::run(&client);
         }
         let Some(pause) = self.watch else {
-            print(&self.output.show(&self.noun.run(&client)?)?);
+            let shown = self.noun.run(&client)?;
+            print(&self.output.show(&shown)?);
+            let count =
+                shown.count().filter(|_| self.output.is_for_terminal() && std::io::stdout().is_terminal());
+            count.iter().for_each(|count| eprintln!("{count}"));
             return Ok(());
         };
         client.only_read();
@@ -317,6 +357,24 @@ where
     T: Choice<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(T::CHOICES).try_map(|text| text.parse::<T>())
+}
+
+/// The option of the command on this command line that sets a field of the API.
+pub fn option_of(field: &str) -> Option<String> {
+    option_in(field, std::env::args().skip(1))
+}
+
+fn option_in(field: &str, words: impl Iterator<Item = String>) -> Option<String> {
+    let mut command = &Cli::command();
+    for word in words {
+        command = command.find_subcommand(&word).unwrap_or(command);
+    }
+    let name = field.replace('_', "-");
+    let mut options = command.get_arguments().filter_map(|it| it.get_long());
+    // `recycle_bin_seconds` is --recycle-bin, and `initiators` is given by --initiator.
+    let same =
+        |option: &str| [option.to_owned(), format!("{option}s"), format!("{option}-seconds")].contains(&name);
+    options.find(|option| same(option)).map(str::to_owned)
 }
 
 /// The text of a file.

@@ -115,3 +115,53 @@ fn every_noun_and_verb_has_a_man_page() {
         assert!(text.contains(".SH NAME"), "{page}");
     }
 }
+
+#[test]
+fn a_refused_field_is_an_option_of_the_command() {
+    let option = |field: &str, line: &str| option_in(field, line.split_whitespace().map(str::to_owned));
+    assert_eq!(option("lun", "volume connect db1 --host h --lun 3").as_deref(), Some("lun"));
+    assert_eq!(option("mixed_transports", "volume set db1").as_deref(), Some("mixed-transports"));
+    assert_eq!(option("time_zone", "--data /d array set --time-zone x").as_deref(), Some("time-zone"));
+    assert_eq!(option("recycle_bin_seconds", "array set").as_deref(), Some("recycle-bin"));
+    assert_eq!(option("lun", "volume list"), None);
+}
+
+#[test]
+fn options_of_every_command_are_in_a_section_of_their_own() {
+    let mut command = Cli::command();
+    command.build();
+    let show =
+        command.find_subcommand("volume").and_then(|it| it.find_subcommand("list")).expect("a command");
+    let global: Vec<_> = show.get_arguments().filter(|it| it.is_global_set()).collect();
+    assert!(global.len() >= 9, "{global:?}");
+    for argument in global {
+        let builtin = ["help", "version"].contains(&argument.get_id().as_str());
+        assert!(builtin || argument.get_help_heading() == Some(GLOBAL), "{argument:?}");
+    }
+}
+
+#[test]
+fn several_objects_are_deleted_at_once() {
+    for noun in
+        ["volume", "snapshot", "group", "host", "host-group", "schedule", "user", "token", "notification"]
+    {
+        assert!(parse(&format!("{noun} delete a b c")).is_ok(), "{noun}");
+        assert!(parse(&format!("{noun} delete")).is_err(), "{noun}");
+    }
+    assert!(parse("volume list --sort -mapped,name --filter size>=5").is_ok());
+}
+
+#[test]
+fn what_is_done_with_several_stops_at_the_first_failure() {
+    let one = |name: String| match name.as_str() {
+        "bad" => Err(anyhow::anyhow!("no such volume")),
+        _ => Ok(crate::show::deleted(name)),
+    };
+    let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let done = each(names(&["a", "b"]), one).expect("both");
+    assert_eq!(done.table(), "a is deleted\nb is deleted\n");
+    assert_eq!(done.value, json!([{ "deleted": "a" }, { "deleted": "b" }]));
+    assert_eq!(each(names(&["a"]), one).expect("one").value, json!({ "deleted": "a" }));
+    let failed = each(names(&["a", "bad", "c"]), one).err().expect("a failure");
+    assert_eq!(format!("{failed:#}"), "a is deleted\nbad and what follows it is as before: no such volume");
+}

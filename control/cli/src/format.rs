@@ -1,9 +1,8 @@
 //! Output formats.
 
 use crate::show::Shown;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
-use comfy_table::{Table, presets};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -14,6 +13,8 @@ pub enum Format {
     Table,
     /// Table with every field
     Wide,
+    /// Names alone, a line each
+    Name,
     /// JSON as returned by the API
     Json,
     /// The same as YAML
@@ -35,14 +36,8 @@ impl Format {
             Format::Table => shown.table(),
             Format::Json => format!("{answer:#}\n"),
             Format::Yaml => serde_norway::to_string(answer)?,
-            Format::Wide => {
-                let (columns, rows) = flat(answer);
-                let mut table = Table::new();
-                table.load_style(presets::NOTHING);
-                table.set_header(columns.iter().map(|column| column.to_uppercase()));
-                table.add_rows(rows);
-                table.lines().map(|line| line.trim().to_owned() + "\n").collect()
-            }
+            Format::Wide => shown.wide(),
+            Format::Name => names(answer)?,
             Format::Csv => {
                 let (columns, rows) = flat(answer);
                 let mut writer = csv::Writer::from_writer(Vec::new());
@@ -53,6 +48,21 @@ impl Format {
         })
     }
 }
+
+/// What each item is called, a line each.
+fn names(answer: &Value) -> Result<String> {
+    let items = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+    let name = |item: &Value| {
+        let called =
+            NAMES.iter().map(|field| &item[*field]).find(|value| value.is_string() || value.is_number());
+        let called = called.context("these have no names: use another format, such as -o json")?;
+        Ok(called.as_str().map_or_else(|| called.to_string(), str::to_owned) + "\n")
+    };
+    items.iter().map(name).collect()
+}
+
+/// Fields that say what an item is called, the best first.
+const NAMES: [&str; 7] = ["name", "id", "slot", "number", "object", "deleted", "volume"];
 
 /// The columns of a list, or of one thing, and a row for each item. Fields of fields have a dot in their names; lists
 /// have semicolons between their items.
@@ -124,7 +134,9 @@ mod tests {
             show(Format::Csv),
             "name,limits.bandwidth,limits.iops,portals,size,connections\na,,5,x;y,1,\n\"b,c\",,,,2,host=h lun=0\n"
         );
-        assert!(show(Format::Wide).starts_with("NAME"));
+        assert_eq!(show(Format::Name), "a\nb,c\n");
+        let without = Shown::text(json!([{ "time": 1 }]), |_| String::new());
+        assert!(Format::Name.show(&without).is_err());
         let yaml: Value = serde_norway::from_str(&show(Format::Yaml)).expect("YAML");
         assert_eq!(yaml, answer);
     }

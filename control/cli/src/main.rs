@@ -29,7 +29,9 @@ fn main() -> ExitCode {
     match cli.run(print) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ashlar: {error:#}");
+            let option = error.downcast_ref::<client::Refusal>().and_then(|it| command::option_of(&it.field));
+            let option = option.map(|option| format!(" (--{option})")).unwrap_or_default();
+            eprintln!("ashlar: {error:#}{option}");
             ExitCode::FAILURE
         }
     }

@@ -22,7 +22,8 @@ pub fn reference(mut command: Command) -> String {
          verb:\n\n",
     );
     arguments(&mut text, &command, |arg| arg.is_global_set());
-    for noun in command.get_subcommands().filter(|noun| !noun.is_hide_set()) {
+    // `help` has all of them once more.
+    for noun in command.get_subcommands().filter(|noun| !noun.is_hide_set() && noun.get_name() != "help") {
         let _ = write!(text, "\n## {}\n\n{}.\n", noun.get_name(), about(noun));
         for verb in noun.get_subcommands().filter(|verb| verb.get_name() != "help") {
             let _ = write!(text, "\n### {}\n\n{}.\n\n", usage(verb), about(verb));

@@ -10,6 +10,8 @@ use bytesize::ByteSize;
 use client::DESCRIPTION;
 use comfy_table::{Table, presets};
 use indexmap::IndexMap;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -44,6 +46,7 @@ struct Schema {
     choices: Vec<Value>,
     #[serde(rename = "x-unit")]
     unit: Option<String>,
+    format: Option<String>,
     #[serde(rename = "additionalProperties")]
     others: Value,
 }
@@ -54,35 +57,68 @@ pub struct Shown {
     /// As the API has it.
     pub value: Value,
     view: View,
+    /// Of a list: the number of items that there are, those that were not asked for included.
+    total: Option<u64>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum View {
     /// By a schema of the description; of a list, that of the list.
     Schema(&'static str),
     Text(fn(&Value) -> String),
+    /// Of several results.
+    Texts(String),
 }
 
 impl Shown {
     /// By a schema. A list is shown without the object around its items.
     pub fn of(mut value: Value, schema: &'static str) -> Self {
+        let total = value["total"].as_u64();
         let list = SCHEMAS.get(schema).is_some_and(|schema| schema.properties.contains_key("items"));
         if let Some(items) = value.get_mut("items").filter(|_| list) {
             value = items.take();
         }
-        Self { value, view: View::Schema(schema) }
+        Self { value, view: View::Schema(schema), total }
+    }
+
+    /// Several results, one below the other.
+    pub fn several(all: Vec<Self>) -> Self {
+        let texts = all.iter().map(Self::table).collect();
+        let values = all.into_iter().map(|it| it.value).collect();
+        Self { value: Value::Array(values), view: View::Texts(texts), total: None }
     }
 
     /// By a function.
     pub fn text(value: Value, text: fn(&Value) -> String) -> Self {
-        Self { value, view: View::Text(text) }
+        Self { value, view: View::Text(text), total: None }
+    }
+
+    /// How many items a list has; `None` if it says no total.
+    pub fn count(&self) -> Option<String> {
+        let (shown, total) = (self.value.as_array()?.len() as u64, self.total?);
+        Some(if shown < total { format!("{shown} of {total}") } else { format!("{total} in total") })
+    }
+
+    /// The table with every field.
+    pub fn wide(&self) -> String {
+        match &self.view {
+            View::Schema(name) if self.value.is_array() => match SCHEMAS.get(*name).and_then(item_of) {
+                Some(item) => {
+                    let all = item.properties.keys().map(|name| (label(name), format!("{{{name}}}")));
+                    lines_of(item, &all.collect::<Vec<_>>(), &self.value)
+                }
+                None => self.table(),
+            },
+            _ => self.table(),
+        }
     }
 
     /// The table.
     pub fn table(&self) -> String {
-        match self.view {
+        match &self.view {
+            View::Texts(texts) => texts.clone(),
             View::Text(text) => text(&self.value),
-            View::Schema(name) => match SCHEMAS.get(name) {
+            View::Schema(name) => match SCHEMAS.get(*name) {
                 Some(schema) if self.value.is_array() => list(name, schema, &self.value),
                 Some(schema) => details(schema, &self.value),
                 None => format!("{:#}\n", self.value),
@@ -129,8 +165,7 @@ impl Schema {
 
 /// A line for each item.
 fn list(name: &str, schema: &Schema, items: &Value) -> String {
-    let Some(list) = schema.properties.get("items") else { return String::new() };
-    let Some(item) = list.items.as_deref().map(Schema::resolved) else { return String::new() };
+    let Some(item) = item_of(schema) else { return String::new() };
     let columns: Vec<(String, String)> = match COLUMNS.iter().find(|(list, _)| *list == name) {
         Some((_, columns)) => columns.iter().map(|column| parse(column)).collect(),
         None => {
@@ -138,6 +173,16 @@ fn list(name: &str, schema: &Schema, items: &Value) -> String {
             simple.map(|(name, _)| (label(name), format!("{{{name}|-}}"))).collect()
         }
     };
+    lines_of(item, &columns, items)
+}
+
+/// The schema of the items of a list.
+fn item_of(schema: &Schema) -> Option<&Schema> {
+    schema.properties.get("items")?.items.as_deref().map(Schema::resolved)
+}
+
+/// A line for each item with these columns: labels and texts.
+fn lines_of(item: &Schema, columns: &[(String, String)], items: &Value) -> String {
     let headers: Vec<_> = columns.iter().map(|(label, _)| label.to_uppercase()).collect();
     let headers: Vec<_> = headers.iter().map(String::as_str).collect();
     rows(&headers, items, |it| columns.iter().map(|(_, text)| dash(fill(text, item, it))).collect())
@@ -269,6 +314,7 @@ fn cell(path: &str, schema: &Schema, value: &Value) -> String {
         Value::Bool(true) => "yes".into(),
         Value::Bool(false) => "no".into(),
         Value::Number(_) => number(path, schema.unit.as_deref(), value),
+        Value::String(text) if resolved.format.as_deref() == Some("date-time") => time(text),
         Value::String(text) if resolved.choices.is_empty() && resolved.one_of.is_empty() => {
             // Certificates, for example.
             text.split_once('\n').map_or_else(|| text.clone(), |(first, _)| format!("{first} …"))
@@ -319,6 +365,12 @@ fn number(path: &str, unit: Option<&str>, value: &Value) -> String {
         Some(unit) => format!("{value} {unit}"),
         None => value.to_string(),
     }
+}
+
+/// A time as this machine's clock shows it; the text itself if it is none.
+pub fn time(text: &str) -> String {
+    let Ok(time) = text.parse::<Timestamp>() else { return text.to_owned() };
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
 /// A stretch of time.

@@ -14,6 +14,31 @@ fn lists_have_the_columns_and_units_of_the_description() {
 }
 
 #[test]
+fn times_are_those_of_this_machine_and_lists_say_how_many_there_are() {
+    let time = |text: &str| Shown::of(json!({ "created": text }), "Volume").table();
+    let zoned = "2026-10-01T08:00:00Z".parse::<Timestamp>().expect("a time").to_zoned(TimeZone::system());
+    assert!(time("2026-10-01T08:00:00Z").contains(&zoned.strftime("%Y-%m-%d %H:%M:%S").to_string()));
+    assert!(time("soon").contains("soon"));
+    let list = |total: u64| Shown::of(json!({ "items": [{ "name": "a" }], "total": total }), "Volumes");
+    assert_eq!(
+        (list(1).count().as_deref(), list(40).count().as_deref()),
+        (Some("1 in total"), Some("1 of 40"))
+    );
+    assert_eq!(Shown::of(json!({ "name": "a" }), "Volume").count(), None);
+}
+
+#[test]
+fn a_wide_list_has_every_field_with_its_unit() {
+    let value = json!({ "total": 1, "items": [{ "name": "db1", "size": 10u64 << 30, "read_only": true,
+        "limits": { "iops": 500, "iops_burst": null, "bandwidth": null, "bandwidth_burst": null } }]});
+    let shown = Shown::of(value, "Volumes").wide();
+    for part in ["READ ONLY", "yes", "10.0 GiB", "LIMITS", "IOPS 500", "SCSI-2 RESERVATIONS"] {
+        assert!(shown.contains(part), "{part} in:\n{shown}");
+    }
+    assert_eq!(shown.lines().count(), 2);
+}
+
+#[test]
 fn details_show_fields_of_fields_and_leave_out_what_these_lack() {
     let limits = json!({ "iops": 500, "iops_burst": null, "bandwidth": 1 << 20, "bandwidth_burst": null });
     let value = json!({ "name": "db1", "size": 2048, "group": null, "limits": limits, "read_only": false });

@@ -13,6 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
 use std::marker::PhantomData;
+use std::sync::LazyLock;
 
 /// The description of the API that this client is generated from: OpenAPI 3.1.
 pub const DESCRIPTION: &str = include_str!("../../../openapi/array.json");
@@ -55,10 +56,48 @@ impl<A> Request<A> {
         self
     }
 
+    /// Whether the operation has a parameter of this name in its query.
+    pub fn takes(&self, name: &str) -> bool {
+        let paths = PATHS.as_object().into_iter().flatten();
+        let (exact, like): (Vec<_>, Vec<_>) =
+            paths.filter(|(path, _)| is_path(path, &self.path)).partition(|(path, _)| **path == self.path);
+        let Some((_, methods)) = exact.first().or(like.first()) else { return false };
+        let parameters = methods[self.method.to_lowercase()]["parameters"].as_array();
+        parameters.into_iter().flatten().any(|it| it["in"] == "query" && it["name"] == name)
+    }
+
+    /// With one more parameter in its query; conditions that it has already must hold as well.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        let (start, value) = (format!("{name}="), quoted(value));
+        let query = self.query.trim_start_matches('?').to_owned();
+        let mut fields: Vec<String> =
+            query.split('&').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        match fields.iter_mut().find(|it| it.starts_with(&start)) {
+            Some(field) => field.push_str(&format!("%2C{value}")),
+            None => fields.push(start + &value),
+        }
+        self.query = format!("?{}", fields.join("&"));
+        self
+    }
+
     fn body(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_value(body).ok();
         self
     }
+}
+
+/// The paths of the description.
+static PATHS: LazyLock<Value> = LazyLock::new(|| {
+    let description: Value = serde_json::from_str(DESCRIPTION).unwrap_or_default();
+    description["paths"].clone()
+});
+
+/// Whether a path is one of those that a path of the description with its variable parts stands for.
+fn is_path(described: &str, path: &str) -> bool {
+    let (described, path): (Vec<_>, Vec<_>) = (described.split('/').collect(), path.split('/').collect());
+    let same = |(described, part): (&&str, &&str)| described.starts_with('{') || described == part;
+    described.len() == path.len() && described.iter().zip(&path).all(same)
 }
 
 /// An enumeration of strings.
@@ -86,6 +125,16 @@ mod tests {
             ..api::ListJobs::default()
         });
         assert_eq!((request.query.as_str(), request.schema), ("?filter=state%3Drunning", "Jobs"));
+    }
+
+    #[test]
+    fn conditions_are_added_to_those_of_a_request() {
+        let query = api::ListVolumes { filter: Some("group=sql".into()), ..api::ListVolumes::default() };
+        let request = api::list_volumes(&query).with("filter", "size>=5").with("sort", "-mapped");
+        assert_eq!(request.query, "?filter=group%3Dsql%2Csize%3E%3D5&sort=-mapped");
+        assert!(request.takes("filter") && !request.takes("eradicate"));
+        assert!(!api::show_volume("a").takes("filter"));
+        assert!(api::delete_volume("a", &api::DeleteVolume::default()).takes("eradicate"));
     }
 
     #[test]

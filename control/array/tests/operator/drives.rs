@@ -87,7 +87,12 @@ async fn what_is_no_blank_drive_is_refused_with_what_to_do() {
     assert!(kind == Kind::Precondition && message.contains("no such file"), "{message}");
     rig.machine.plug("/dev/used").with(|bytes| bytes[..11].copy_from_slice(b"file system"));
     let (kind, message) = refused(&up, add("/dev/used", false)).await;
-    assert!(kind == Kind::Precondition && message.ends_with("with force to destroy that"), "{message}");
+    assert!(
+        kind == Kind::Precondition
+            && message.contains("with --force")
+            && message.ends_with(" to destroy that"),
+        "{message}"
+    );
     assert_eq!(drives(&up).await.len(), 4);
     up.perform(add("/dev/used", true)).await.unwrap();
     assert_eq!(drives(&up).await.len(), 5);

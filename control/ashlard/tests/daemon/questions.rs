@@ -53,7 +53,7 @@ fn eradicating_and_shrinking_need_confirmation() {
         "volume resize a --size 1MiB",
     ] {
         let error = fails(data, words, 1);
-        assert!(error.contains("--yes") || error.contains("force it"), "{words}: {error}");
+        assert!(error.contains("--yes") || error.contains("--force"), "{words}: {error}");
     }
     assert_eq!(names(data, "volume list"), ["a"]);
     assert_eq!(names(data, "snapshot list"), ["a.s", "b.s"]);

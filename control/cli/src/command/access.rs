@@ -1,6 +1,6 @@
 //! Users, API tokens and the TLS certificate.
 
-use super::{Shown, choice, read_file};
+use super::{Shown, choice, each, read_file};
 use crate::ask::secret;
 use crate::client::Client;
 use crate::show;
@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use client::api;
 use client::schemas::{NewCertificate, NewToken, NewUser, Role, UserChange};
+use jiff::Timestamp;
 use std::path::PathBuf;
 
 #[derive(Clone, Subcommand)]
@@ -42,8 +43,9 @@ pub enum UserVerb {
     },
     /// Delete a user and its tokens
     Delete {
-        /// User
-        name: String,
+        /// User; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
 }
 
@@ -67,8 +69,9 @@ pub enum TokenVerb {
     List,
     /// Delete an API token
     Delete {
-        /// Token
-        name: String,
+        /// Token; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
 }
 
@@ -105,10 +108,10 @@ impl UserVerb {
                 let password = Some(Some(secret("password")?));
                 change(&name, UserChange { password, ..UserChange::default() })?.into()
             }
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_user(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
         })
     }
 }
@@ -123,10 +126,10 @@ impl TokenVerb {
                 made.into()
             }
             List => client.call(api::list_tokens(&api::ListTokens::default()))?.into(),
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_token(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
         })
     }
 }
@@ -140,6 +143,19 @@ impl CertificateVerb {
                 client.call(api::replace_certificate(&new))?
             }
         };
+        let it = answer.read()?;
+        let expires = it.expires.as_deref().map_or_else(
+            || "unknown".into(),
+            |expires| {
+                let left =
+                    expires.parse::<Timestamp>().map(|end| end.duration_since(Timestamp::now()).as_secs());
+                match left.ok().and_then(|left| u64::try_from(left).ok()) {
+                    Some(left) => format!("{}, in {}", show::time(expires), show::duration(left)),
+                    None => format!("{}: it has expired", show::time(expires)),
+                }
+            },
+        );
+        eprintln!("In use since {}. Expires {expires}.", show::time(&it.since));
         Ok(Shown::text(answer.value, |it| show::text(it, "chain")))
     }
 }

@@ -1,6 +1,6 @@
 //! The recycle bin.
 
-use super::Shown;
+use super::{Shown, each};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
@@ -22,8 +22,9 @@ pub enum RecycleBinVerb {
     },
     /// Eradicate the data of a volume or snapshot
     Eradicate {
-        /// Name, or id if several have the same name
-        name: String,
+        /// Name, or id if several have the same name; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Eradicate without confirmation
         #[arg(long)]
         yes: bool,
@@ -39,10 +40,15 @@ impl RecycleBinVerb {
                 let how = client::schemas::Restore { name: new_name };
                 client.call(api::restore_from_recycle_bin(&name, &how))?.into()
             }
-            Eradicate { name, yes } => {
-                confirm(yes, &format!("the data of {name} is eradicated and cannot be recovered"))?;
-                client.call(api::eradicate_from_recycle_bin(&name))?;
-                show::deleted(name)
+            Eradicate { names, yes } => {
+                confirm(
+                    yes,
+                    &format!("the data of {} is eradicated and cannot be recovered", names.join(", ")),
+                )?;
+                each(names, |name| {
+                    client.call(api::eradicate_from_recycle_bin(&name))?;
+                    Ok(show::deleted(name))
+                })?
             }
         })
     }

@@ -55,6 +55,8 @@ pub enum DriveVerb {
         with: String,
         #[command(flatten)]
         consent: Consent,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Start a scrub: read and verify all data in use, and repair what is wrong
     Scrub {
@@ -128,8 +130,13 @@ impl DriveVerb {
                 let how = Evacuation { accept_reduced_protection: Some(accept_reduced_protection) };
                 wait.follow(client, client.call(api::evacuate_drive(&drive, &how))?)?
             }
-            Replace { drive, with, consent } => {
-                client.call(api::replace_drive(&drive, &consent.drive(with)))?.into()
+            Replace { drive, with, consent, wait } => {
+                let old = client.call(api::show_drive(&drive))?.read()?.slot;
+                let new = client.call(api::replace_drive(&drive, &consent.drive(with)))?;
+                if wait.wait {
+                    wait_for_evacuation(client, old)?;
+                }
+                new.into()
             }
             Scrub { wait } => wait.follow(client, client.call(api::start_scrub())?)?,
         })
@@ -155,6 +162,13 @@ impl Wait {
     fn follow(&self, client: &Client, started: Answer<Job>) -> Result<Shown> {
         if self.wait { Ok(follow(client, &started.read()?.id)?.into()) } else { Ok(started.into()) }
     }
+}
+
+/// Waits until a drive is evacuated, if a job is at it.
+fn wait_for_evacuation(client: &Client, slot: u64) -> Result<()> {
+    let filter = Some(format!("state=running,kind=evacuate,slot={slot}"));
+    let jobs = client.call(api::list_jobs(&api::ListJobs { filter, ..Default::default() }))?.read()?;
+    jobs.items.iter().try_for_each(|job| follow(client, &job.id).map(drop))
 }
 
 /// Reports the reduction in protection that an evacuation causes, and asks for a confirmation at a terminal.

@@ -2,7 +2,7 @@
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::{Limit, Policies, limit};
-use super::{Shown, created};
+use super::{Shown, created, each};
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
@@ -50,8 +50,9 @@ pub enum GroupVerb {
     },
     /// Delete a volume group; its volumes are kept
     Delete {
-        /// Volume group
-        name: String,
+        /// Volume group; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
 }
 
@@ -94,10 +95,10 @@ impl GroupVerb {
                     GroupChange { name: name_change, soft_quota, hard_quota, policy, limits, labels };
                 client.call(api::change_group(&name, &change))?.into()
             }
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_group(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
         })
     }
 }
@@ -139,8 +140,9 @@ pub enum HostGroupVerb {
     },
     /// Delete a host group that is not connected to a volume; its hosts are kept
     Delete {
-        /// Host group
-        name: String,
+        /// Host group; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
 }
 
@@ -162,10 +164,10 @@ impl HostGroupVerb {
                 let change = HostGroupChange { name: new_name.map(Some), hosts: hosts.map(Some), labels };
                 client.call(api::change_host_group(&name, &change))?.into()
             }
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_host_group(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Hosts.
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
-use super::{Shown, created};
+use super::{Shown, created, each};
 use crate::ask::secret;
 use crate::client::Client;
 use crate::show;
@@ -100,8 +100,9 @@ pub enum HostVerb {
     },
     /// Delete a host that is not connected to a volume
     Delete {
-        /// Host
-        name: String,
+        /// Host; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
 }
 
@@ -180,10 +181,10 @@ impl HostVerb {
             RemoveIqn { name, iqns } => change_initiators(client, &name, &[], &iqns)?,
             AddNqn { name, nqns } => change_nqns(client, &name, &nqns, &[])?,
             RemoveNqn { name, nqns } => change_nqns(client, &name, &[], &nqns)?,
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_host(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Alert notification targets.
 
 use super::policy::Switch;
-use super::{Shown, choice, read_file};
+use super::{Shown, choice, each, read_file};
 use crate::ask;
 use crate::client::Client;
 use crate::show;
@@ -54,8 +54,9 @@ pub enum NotificationVerb {
     },
     /// Delete an alert notification target
     Delete {
-        /// Target
-        name: String,
+        /// Target; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
 }
 
@@ -65,20 +66,20 @@ pub struct DestinationOptions {
     /// URL of a webhook (JSON by POST)
     #[arg(long, value_name = "URL", group = "way")]
     webhook: Option<String>,
-    /// Syslog receiver (RFC 5424 over TCP)
-    #[arg(long, value_name = "HOST:PORT", group = "way")]
+    /// Syslog receiver (RFC 5424 over TCP) [default port: 601, with --tls 6514]
+    #[arg(long, value_name = "HOST[:PORT]", group = "way")]
     syslog: Option<String>,
     /// Syslog over TLS
     #[arg(long, requires = "syslog")]
     tls: bool,
-    /// SNMP trap receiver, such as 10.0.0.9:162: version 3 with --user, otherwise 2c
-    #[arg(long, value_name = "HOST:PORT", group = "way")]
+    /// SNMP trap receiver: version 3 with --user, otherwise 2c [default port: 162]
+    #[arg(long, value_name = "HOST[:PORT]", group = "way")]
     snmp: Option<String>,
     /// E-mail recipient; repeatable
     #[arg(long, value_name = "ADDRESS", group = "way", requires_all = ["server", "from"])]
     email: Vec<String>,
-    /// Mail server, such as mail.example.com:587
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Mail server [default port: 587; with --protection tls 465, none 25]
+    #[arg(long, value_name = "HOST[:PORT]")]
     server: Option<String>,
     /// Sender of e-mails
     #[arg(long, value_name = "ADDRESS")]
@@ -94,10 +95,26 @@ pub struct DestinationOptions {
     ca: Option<PathBuf>,
 }
 
-fn endpoint(text: &str) -> Result<(String, u32)> {
-    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let (host, port) = parts.with_context(|| format!("{text:?} is not HOST:PORT"))?;
+/// A host name or address with its port; with the usual port if there is none. An IPv6 address with a port is in brackets.
+fn endpoint(text: &str, usual: u32) -> Result<(String, u32)> {
+    let is_address = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let (host, port) = match text.rsplit_once(':').filter(|(_, port)| !is_address && !port.ends_with(']')) {
+        Some((host, port)) => {
+            let port = port.parse::<u16>().ok().filter(|port| *port > 0);
+            (host, port.with_context(|| format!("{text:?} is not HOST or HOST:PORT"))?.into())
+        }
+        None => (text, usual),
+    };
     Ok((host.trim_matches(['[', ']']).to_owned(), port))
+}
+
+/// The port on which mail servers take messages with a kind of protection.
+fn mail_port(protection: MailProtection) -> u32 {
+    match protection {
+        MailProtection::None => 25,
+        MailProtection::Starttls => 587,
+        MailProtection::Tls => 465,
+    }
 }
 
 impl DestinationOptions {
@@ -107,17 +124,17 @@ impl DestinationOptions {
             return Ok(Destination::Webhook { url, ca });
         }
         if let Some(syslog) = self.syslog {
-            let (host, port) = endpoint(&syslog)?;
+            let (host, port) = endpoint(&syslog, if self.tls { 6514 } else { 601 })?;
             return Ok(Destination::Syslog { host, port, tls: self.tls, ca });
         }
         if let Some(snmp) = self.snmp {
-            let (host, port) = endpoint(&snmp)?;
+            let (host, port) = endpoint(&snmp, 162)?;
             return Ok(Destination::Snmp { host, port, user: self.user });
         }
         let (Some(server), Some(from), false) = (self.server, self.from, self.email.is_empty()) else {
             bail!("give a destination: --webhook, --syslog, --snmp, or --email with --server and --from");
         };
-        let (host, port) = endpoint(&server)?;
+        let (host, port) = endpoint(&server, mail_port(self.protection))?;
         let (protection, user, to) = (self.protection, self.user, self.email);
         Ok(Destination::Email { host, port, protection, user, from, to, ca })
     }
@@ -154,10 +171,32 @@ impl NotificationVerb {
                 };
                 Shown::text(json!({ "tested": name }), text)
             }
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_notification_target(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_has_the_usual_port_unless_another_is_given() {
+        for (text, host, port) in [
+            ("log.example.com", "log.example.com", 601),
+            ("log.example.com:7000", "log.example.com", 7000),
+            ("10.0.0.9", "10.0.0.9", 601),
+            ("2001:db8::1", "2001:db8::1", 601),
+            ("[2001:db8::1]", "2001:db8::1", 601),
+            ("[2001:db8::1]:7000", "2001:db8::1", 7000),
+        ] {
+            assert_eq!(endpoint(text, 601).expect(text), (host.to_owned(), port), "{text}");
+        }
+        for wrong in ["log:", "log:0", "log:70000", "log:x"] {
+            assert!(endpoint(wrong, 601).is_err(), "{wrong}");
+        }
     }
 }

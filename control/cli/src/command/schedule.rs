@@ -1,7 +1,7 @@
 //! Snapshot schedules.
 
 use super::policy::Switch;
-use super::{Shown, seconds};
+use super::{Shown, each, seconds};
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
@@ -56,8 +56,9 @@ pub enum ScheduleVerb {
     },
     /// Delete a snapshot schedule; its snapshots are kept
     Delete {
-        /// Schedule
-        name: String,
+        /// Schedule; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
     },
     /// Run a snapshot schedule now
     Run {
@@ -93,10 +94,10 @@ impl ScheduleVerb {
                 };
                 client.call(api::change_schedule(&name, &change))?.into()
             }
-            Delete { name } => {
+            Delete { names } => each(names, |name| {
                 client.call(api::delete_schedule(&name))?;
-                show::deleted(name)
-            }
+                Ok(show::deleted(name))
+            })?,
             Run { name } => client.call(api::run_schedule(&name))?.into(),
         })
     }

@@ -3,7 +3,7 @@
 use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::Switch;
 use super::volume::{Restoration, restore};
-use super::{Shown, created};
+use super::{Shown, created, each};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
@@ -77,8 +77,9 @@ pub enum SnapshotVerb {
     },
     /// Delete a snapshot that is not connected: move it to the recycle bin, or eradicate its data
     Delete {
-        /// Snapshot
-        name: String,
+        /// Snapshot; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Eradicate its data immediately
         #[arg(long)]
         eradicate: bool,
@@ -144,16 +145,18 @@ impl SnapshotVerb {
             Lock { name, until } => {
                 change(&name, SnapshotChange { retain_until: Some(Some(until)), ..Default::default() })?
             }
-            Delete { name, eradicate, yes } => {
+            Delete { names, eradicate, yes } => {
                 if eradicate {
                     confirm(
                         yes,
-                        &format!("the data of snapshot {name} is eradicated and cannot be recovered"),
+                        &format!("the data of {} is eradicated and cannot be recovered", names.join(", ")),
                     )?;
                 }
                 let query = api::DeleteSnapshot { eradicate: eradicate.then_some(true) };
-                client.call(api::delete_snapshot(&name, &query))?;
-                show::deleted_to(name, !eradicate)
+                each(names, |name| {
+                    client.call(api::delete_snapshot(&name, &query))?;
+                    Ok(show::deleted_to(name, !eradicate))
+                })?
             }
             Restore { name, volume, how } => {
                 let source = || -> Result<String> {

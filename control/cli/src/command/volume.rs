@@ -2,7 +2,7 @@
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::{Policies, Switch};
-use super::{Shown, created, size};
+use super::{Shown, created, each, size};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
@@ -96,8 +96,9 @@ pub enum VolumeVerb {
     },
     /// Delete a volume that is not connected: move it to the recycle bin, or eradicate its data
     Delete {
-        /// Volume
-        name: String,
+        /// Volume; several may be given
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Eradicate its data immediately
         #[arg(long)]
         eradicate: bool,
@@ -272,17 +273,7 @@ impl VolumeVerb {
                 let (size, shrink) = (Some(Some(size)), Some(force));
                 change(&name, VolumeChange { size, shrink, ..VolumeChange::default() })?.into()
             }
-            Delete { name, eradicate, yes } => {
-                if eradicate {
-                    confirm(
-                        yes,
-                        &format!("the data of volume {name} is eradicated and cannot be recovered"),
-                    )?;
-                }
-                let query = api::DeleteVolume { eradicate: eradicate.then_some(true) };
-                client.call(api::delete_volume(&name, &query))?;
-                show::deleted_to(name, !eradicate)
-            }
+            Delete { names, eradicate, yes } => delete(client, names, eradicate, yes)?,
             Connect { name, host, host_group, read_only, lun, min_lun } => {
                 let (read_only, lun, min_lun) = (Some(read_only), lun.map(u32::from), min_lun.map(u32::from));
                 let new = NewConnection { volume: name, host, host_group, read_only, lun, min_lun };
@@ -299,6 +290,17 @@ impl VolumeVerb {
             }
         })
     }
+}
+
+fn delete(client: &Client, names: Vec<String>, eradicate: bool, yes: bool) -> Result<Shown> {
+    if eradicate {
+        confirm(yes, &format!("the data of {} is eradicated and cannot be recovered", names.join(", ")))?;
+    }
+    let query = api::DeleteVolume { eradicate: eradicate.then_some(true) };
+    each(names, |name| {
+        client.call(api::delete_volume(&name, &query))?;
+        Ok(show::deleted_to(name, !eradicate))
+    })
 }
 
 fn disconnected(it: &serde_json::Value) -> Shown {
