@@ -141,6 +141,24 @@ test("a host and a volume are made and connected; the volume is deleted and rest
   await expect(page.getByRole("heading", { level: 1, name: "db1" })).toBeVisible();
 });
 
+test("the time zone is the one that is chosen in the setup, and schedules say so", async ({ open, page }) => {
+  await open("/setup");
+  await page.getByRole("button", { name: "Next" }).click();
+  const zone = page.getByRole("combobox", { name: "Time zone" });
+  await zone.fill("Europe/Atlantis");
+  await page.getByRole("button", { name: "Next" }).click();
+  await expect(page.getByRole("alert")).toContainText("Europe/Atlantis");
+  await zone.fill("europe/ber");
+  await page.getByRole("option", { name: "Europe/Berlin" }).click();
+  await page.getByRole("button", { name: "Next" }).click();
+  await expect(page.getByText("its time zone Europe/Berlin.")).toBeVisible();
+  await open("/settings");
+  await expect(page.getByRole("combobox", { name: "Time zone" })).toHaveValue("Europe/Berlin");
+  await open("/schedules");
+  await page.getByRole("button", { name: "Create schedule" }).first().click();
+  await expect(page.getByText("Times are those of Europe/Berlin.")).toBeVisible();
+});
+
 test("the first run leads from the drives to a disk on a host; what the array refuses can be mended there", async ({ array, open, page }) => {
   await array.ask("POST", "volumes", { name: "taken", size: 2 ** 30 });
   await open("/setup");
