@@ -33,15 +33,17 @@ fn messages() -> Vec<Message> {
             resume: true,
             initiator: Bytes::from_static(b"iqn.2026-01.test:host"),
         }),
-        Message::Attached,
+        Message::Attached { incarnation: 7 },
         Message::Detach { nexus: 3 },
         Message::Command(Command {
             sequence,
             read_ns: 1,
             nexus: 3,
             attribute: 1,
+            direction: 2,
             lun: 1 << 48,
             tag: 99,
+            data_in_limit: 0,
             cdb,
             data: data.clone(),
         }),
@@ -51,8 +53,9 @@ fn messages() -> Vec<Message> {
             sense: Bytes::from_static(&[0x70; 18]),
             data_in: data,
         }),
-        Message::Manage(Manage { nexus: 3, function: 5, lun: 0, tag: 4 }),
+        Message::Manage(Manage { sequence, nexus: 3, function: 5, lun: 0, tag: 4 }),
         Message::Managed { response: 0 },
+        Message::Ended,
     ]
 }
 
@@ -86,9 +89,9 @@ fn bytes_arrive_in_any_portions() {
 fn an_unknown_kind_is_refused_alone() {
     let (mut one, mut other) = pair();
     one.send(2, 41, &Message::Unknown { kind: 900 });
-    one.send(2, 42, &Message::Attached);
+    one.send(2, 42, &Message::Ended);
     carry(&mut one, &mut other);
-    let next = Received::Message { domain: 2, number: 42, message: Message::Attached };
+    let next = Received::Message { domain: 2, number: 42, message: Message::Ended };
     assert_eq!(other.next_message(), Ok(Some(next)));
     carry(&mut other, &mut one);
     let refused = Received::Message { domain: 2, number: 41, message: Message::Refused };
@@ -110,7 +113,7 @@ fn both_ends_have_a_version_and_the_array_in_common() {
     let newer = receive(&hello(8, 9, ARRAY)).unwrap_err().to_string();
     assert!(newer.contains("versions 8 to 9") && newer.contains("update"), "{newer}");
     assert_eq!(receive(&hello(1, 1, 8)), Err(Error::OtherArray(8)));
-    assert_eq!(receive(&Message::Attached), Err(Error::Malformed("a message before hello")));
+    assert_eq!(receive(&Message::Ended), Err(Error::Malformed("a message before hello")));
 }
 
 /// Who is not known yet can't make this end reserve memory.

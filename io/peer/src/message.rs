@@ -63,10 +63,14 @@ pub struct Command {
     pub nexus: u32,
     /// The task attribute, as in iSCSI.
     pub attribute: u8,
+    /// The direction of the data that the initiator announced: 0 none, 1 in, 2 out.
+    pub direction: u8,
     /// The logical unit.
     pub lun: u64,
     /// The task tag.
     pub tag: u64,
+    /// Bytes of Data-In that the initiator takes.
+    pub data_in_limit: u64,
     /// The command descriptor block.
     pub cdb: Bytes,
     /// Data-Out.
@@ -89,6 +93,8 @@ pub struct Response {
 /// A task management function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manage {
+    /// Its place among the requests of the front end.
+    pub sequence: Sequence,
     /// The nexus.
     pub nexus: u32,
     /// The function, as in iSCSI.
@@ -114,7 +120,10 @@ pub enum Message {
     /// Kind 4: begin a nexus; the reply is [`Message::Attached`].
     Attach(Attach),
     /// Kind 5.
-    Attached,
+    Attached {
+        /// Which nexus of the home it is: the same number as long as the home has not forgotten it, its tasks and its answers.
+        incarnation: u64,
+    },
     /// Kind 6: a nexus has ended.
     Detach {
         /// The nexus.
@@ -131,6 +140,8 @@ pub enum Message {
         /// The response.
         response: u8,
     },
+    /// Kind 11: a command has ended without a response, as it was aborted.
+    Ended,
     /// Any other kind, of a newer version.
     Unknown {
         /// The kind.
@@ -146,12 +157,13 @@ impl Message {
             Self::Refused => 2,
             Self::Pulse { .. } => 3,
             Self::Attach(_) => 4,
-            Self::Attached => 5,
+            Self::Attached { .. } => 5,
             Self::Detach { .. } => 6,
             Self::Command(_) => 7,
             Self::Response(_) => 8,
             Self::Manage(_) => 9,
             Self::Managed { .. } => 10,
+            Self::Ended => 11,
             Self::Unknown { kind } => *kind,
         }
     }
@@ -168,7 +180,8 @@ impl Message {
                 out.put_u128_le(hello.array);
                 out.put_u64_le(hello.joined);
             }
-            Self::Refused | Self::Attached | Self::Unknown { .. } => {}
+            Self::Refused | Self::Ended | Self::Unknown { .. } => {}
+            Self::Attached { incarnation } => out.put_u64_le(*incarnation),
             Self::Pulse { clock_ns } => out.put_u64_le(*clock_ns),
             Self::Attach(attach) => {
                 out.put_u32_le(attach.nexus);
@@ -185,8 +198,10 @@ impl Message {
                 }
                 out.put_u32_le(command.nexus);
                 out.put_u8(command.attribute);
+                out.put_u8(command.direction);
                 out.put_u64_le(command.lun);
                 out.put_u64_le(command.tag);
+                out.put_u64_le(command.data_in_limit);
                 put_bytes(&mut out, &command.cdb);
                 out.put_u32_le(command.data.len() as u32);
                 data = Some(command.data.clone());
@@ -199,6 +214,8 @@ impl Message {
                 data = Some(response.data_in.clone());
             }
             Self::Manage(manage) => {
+                let Sequence { front, number, lowest } = manage.sequence;
+                [front, number, lowest].into_iter().for_each(|number| out.put_u64_le(number));
                 out.put_u32_le(manage.nexus);
                 out.put_u8(manage.function);
                 out.put_u64_le(manage.lun);
@@ -233,15 +250,17 @@ impl Message {
                 resume: from.u8()? & 1 != 0,
                 initiator: from.bytes(MAX_NAME_BYTES)?,
             }),
-            5 => Self::Attached,
+            5 => Self::Attached { incarnation: from.u64()? },
             6 => Self::Detach { nexus: from.u32()? },
             7 => Self::Command(Command {
                 sequence: Sequence { front: from.u64()?, number: from.u64()?, lowest: from.u64()? },
                 read_ns: from.u64()?,
                 nexus: from.u32()?,
                 attribute: from.u8()?,
+                direction: from.u8()?,
                 lun: from.u64()?,
                 tag: from.u64()?,
+                data_in_limit: from.u64()?,
                 cdb: from.bytes(MAX_CDB_BYTES)?,
                 data: from.bytes(max)?,
             }),
@@ -252,12 +271,14 @@ impl Message {
                 data_in: from.bytes(max)?,
             }),
             9 => Self::Manage(Manage {
+                sequence: Sequence { front: from.u64()?, number: from.u64()?, lowest: from.u64()? },
                 nexus: from.u32()?,
                 function: from.u8()?,
                 lun: from.u64()?,
                 tag: from.u64()?,
             }),
             10 => Self::Managed { response: from.u8()? },
+            11 => Self::Ended,
             kind => Self::Unknown { kind },
         })
     }

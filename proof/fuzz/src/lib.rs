@@ -21,6 +21,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "cdb", run: targets::cdb::run, test_inputs: 3000 },
     Target { name: "contradiction", run: targets::contradiction::run, test_inputs: 150 },
+    Target { name: "forward", run: targets::forward::run, test_inputs: 3000 },
     Target { name: "media", run: targets::media::run, test_inputs: 10_000 },
     Target { name: "nvme", run: targets::nvme::run, test_inputs: 3000 },
     Target { name: "parameter_list", run: targets::parameter_list::run, test_inputs: 3000 },

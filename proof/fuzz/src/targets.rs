@@ -2,6 +2,7 @@
 
 pub mod cdb;
 pub mod contradiction;
+pub mod forward;
 pub mod media;
 pub mod nvme;
 pub mod parameter_list;

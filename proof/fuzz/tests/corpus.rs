@@ -111,4 +111,16 @@ macro_rules! targets {
     };
 }
 
-targets!(cdb, contradiction, media, nvme, parameter_list, pdu, peer, replication, shelf_media, token);
+targets!(
+    cdb,
+    contradiction,
+    forward,
+    media,
+    nvme,
+    parameter_list,
+    pdu,
+    peer,
+    replication,
+    shelf_media,
+    token
+);

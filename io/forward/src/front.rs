@@ -1,0 +1,406 @@
+//! The front end's half: sends the requests of its hosts to the home, again if the link broke, and says how each ended.
+
+use crate::wire;
+use crate::{
+    ABORTED_NS, Error, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, PULSE_NS, Result, SILENCE_NS, malformed,
+};
+use bytes::Bytes;
+use peer::message::{Attach, Command, Hello, Manage, Message};
+use peer::{Channel, MAX_WINDOW, Received, Sequence};
+use scsi::{Lun, ManagementFunction, ManagementResponse, Response};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What the front end's driver has to act on.
+#[derive(Debug)]
+pub enum Event {
+    /// A command has ended; without a response if it was aborted.
+    Completed(u64, Option<Response>),
+    /// A task management function has ended.
+    Managed(u64, ManagementResponse),
+    /// The home does not know this nexus any more, and the fate of some of its requests is open: the session of the host ends,
+    /// without responses to these.
+    NexusLost(u32),
+}
+
+/// One front end and its link to the home.
+pub struct Front {
+    instance: u64,
+    domain: u16,
+    link: Option<Link>,
+    /// When the last link broke.
+    broken: u64,
+    nexuses: BTreeMap<u32, Attachment>,
+    next_nexus: u32,
+    next_request: u64,
+    /// Requests that have not ended, in the order in which hosts sent them.
+    requests: BTreeMap<u64, Request>,
+    /// Those that may have to be sent.
+    unsent: BTreeSet<u64>,
+    sent_bytes: u64,
+    events: VecDeque<Event>,
+}
+
+struct Link {
+    channel: Channel,
+    /// The process of the home.
+    home: u64,
+    heard: u64,
+    next_pulse: u64,
+    /// The newest reading of the home's clock, and when it came by the own one.
+    home_clock: Option<(u64, u64)>,
+}
+
+struct Attachment {
+    attach: Attach,
+    /// The home of this link has it.
+    attached: bool,
+    /// Which one it is at which home: that of the requests that were begun.
+    identity: Option<(u64, u64)>,
+}
+
+enum What {
+    Command(Box<scsi::Command>),
+    Manage(Lun, ManagementFunction),
+}
+
+struct Request {
+    nexus: u32,
+    what: What,
+    /// When it came from its host.
+    since: u64,
+    /// Some home may have begun it.
+    begun: bool,
+    /// It is under way on this link.
+    sent: bool,
+}
+
+impl Request {
+    fn bytes(&self) -> u64 {
+        match &self.what {
+            What::Command(command) => {
+                command.data_out.len() as u64 + command.data_in_limit.min(MAX_DATA_BYTES as u64)
+            }
+            What::Manage(..) => 0,
+        }
+    }
+}
+
+impl Front {
+    /// A front end without nexuses and link. `instance` is the number of its process, which its hello names.
+    pub fn new(domain: u16, instance: u64) -> Self {
+        Self {
+            instance,
+            domain,
+            link: None,
+            broken: 0,
+            nexuses: BTreeMap::new(),
+            next_nexus: 0,
+            next_request: 0,
+            requests: BTreeMap::new(),
+            unsent: BTreeSet::new(),
+            sent_bytes: 0,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes a connection whose other end, the home, said `hello`, instead of an earlier one.
+    pub fn connect(&mut self, channel: Channel, hello: &Hello, now: u64) {
+        self.disconnect(now);
+        let home = hello.joined;
+        self.link = Some(Link { channel, home, heard: now, next_pulse: now + PULSE_NS, home_clock: None });
+        let nexuses: Vec<u32> = self.nexuses.keys().copied().collect();
+        nexuses.into_iter().for_each(|nexus| self.send_attach(nexus));
+        // It says as well that all nexuses are named.
+        self.send(0, &Message::Pulse { clock_ns: now });
+    }
+
+    /// The connection has ended.
+    pub fn disconnect(&mut self, now: u64) {
+        if self.link.take().is_some() {
+            self.broken = now;
+        }
+        self.sent_bytes = 0;
+        self.nexuses.values_mut().for_each(|nexus| nexus.attached = false);
+        for (number, request) in &mut self.requests {
+            request.sent = false;
+            self.unsent.insert(*number);
+        }
+    }
+
+    /// Begins a nexus.
+    pub fn attach(&mut self, port: u16, isid: [u8; 6], initiator: &str) -> u32 {
+        let nexus = self.next_nexus;
+        self.next_nexus += 1;
+        let attach = Attach {
+            nexus,
+            port,
+            isid,
+            resume: false,
+            initiator: Bytes::copy_from_slice(initiator.as_bytes()),
+        };
+        self.nexuses.insert(nexus, Attachment { attach, attached: false, identity: None });
+        self.send_attach(nexus);
+        nexus
+    }
+
+    fn send_attach(&mut self, nexus: u32) {
+        let Some(attachment) = self.nexuses.get_mut(&nexus) else { return };
+        attachment.attach.resume = attachment.identity.is_some();
+        let message = Message::Attach(attachment.attach.clone());
+        self.send(u64::from(nexus), &message);
+    }
+
+    /// Ends a nexus. No event comes of its requests.
+    pub fn detach(&mut self, nexus: u32) {
+        if self.nexuses.remove(&nexus).is_some() {
+            self.send(0, &Message::Detach { nexus });
+        }
+        let gone: Vec<u64> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| request.nexus == nexus)
+            .map(|(number, _)| *number)
+            .collect();
+        gone.into_iter().for_each(|number| _ = self.remove(number));
+        self.events.retain(|event| !matches!(event, Event::NexusLost(lost) if *lost == nexus));
+    }
+
+    /// Takes a command that came from its host now. Its end is an event with the number that this returns.
+    pub fn execute(&mut self, nexus: u32, command: scsi::Command, now: u64) -> u64 {
+        if command.data_out.len() > MAX_DATA_BYTES {
+            let number = self.number();
+            self.events.push_back(Event::Completed(number, Some(wire::busy())));
+            return number;
+        }
+        self.begin(nexus, What::Command(Box::new(command)), now)
+    }
+
+    /// Takes a task management function that came from its host now.
+    pub fn manage(&mut self, nexus: u32, lun: Lun, function: ManagementFunction, now: u64) -> u64 {
+        self.begin(nexus, What::Manage(lun, function), now)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_request += 1;
+        self.next_request - 1
+    }
+
+    fn begin(&mut self, nexus: u32, what: What, since: u64) -> u64 {
+        let number = self.number();
+        self.requests.insert(number, Request { nexus, what, since, begun: false, sent: false });
+        self.unsent.insert(number);
+        self.send_requests();
+        number
+    }
+
+    /// Events since the last call, in order.
+    pub fn events(&mut self) -> Vec<Event> {
+        self.events.drain(..).collect()
+    }
+
+    /// What is to be written to the connection.
+    pub fn take_output(&mut self) -> Vec<Bytes> {
+        self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
+    }
+
+    /// Takes bytes of the connection.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed, with [`Front::disconnect`].
+    pub fn receive(&mut self, bytes: &[u8], now: u64) -> Result<()> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        link.heard = now;
+        link.channel.receive(bytes);
+        while let Some(link) = &mut self.link
+            && let Some(received) = link.channel.next_message()?
+        {
+            if let Received::Message { domain, number, message } = received
+                && domain == self.domain
+            {
+                self.take(number, message, now)?;
+            }
+        }
+        self.send_requests();
+        Ok(())
+    }
+
+    /// Lets the time pass: sends signs of life, and gives up requests that no home has taken for too long.
+    ///
+    /// # Errors
+    /// [`Error::Silent`]: the connection is to be closed.
+    pub fn tick(&mut self, now: u64) -> Result<()> {
+        self.give_up(now);
+        let domain = self.domain;
+        let Some(link) = &mut self.link else { return Ok(()) };
+        if link.next_pulse <= now {
+            link.next_pulse = now + PULSE_NS;
+            link.channel.send(domain, 0, &Message::Pulse { clock_ns: now });
+        }
+        if link.heard + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
+    }
+
+    /// A request that was never sent did not take effect: the host repeats it. The fate of others is open, and is settled once
+    /// the home has aborted them.
+    fn give_up(&mut self, now: u64) {
+        let is_settled = self.link.is_none() && self.broken + ABORTED_NS <= now;
+        let is_old = |number: &&u64| {
+            self.requests.get(number).is_some_and(|request| {
+                !request.sent && request.since + HOLD_NS <= now && (is_settled || !request.begun)
+            })
+        };
+        let old: Vec<u64> = self.unsent.iter().filter(is_old).copied().collect();
+        for number in old {
+            let Some(request) = self.requests.get(&number) else { continue };
+            match request.begun {
+                true => self.lose(request.nexus),
+                false => self.refuse(number),
+            }
+        }
+    }
+
+    /// Ends a request that did not take effect.
+    fn refuse(&mut self, number: u64) {
+        let event = match self.remove(number).map(|request| request.what) {
+            Some(What::Command(_)) => Event::Completed(number, Some(wire::busy())),
+            Some(What::Manage(..)) => Event::Managed(number, ManagementResponse::Rejected),
+            None => return,
+        };
+        self.events.push_back(event);
+    }
+
+    fn lose(&mut self, nexus: u32) {
+        self.detach(nexus);
+        self.events.push_back(Event::NexusLost(nexus));
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Request> {
+        self.unsent.remove(&number);
+        let request = self.requests.remove(&number)?;
+        if request.sent {
+            self.sent_bytes -= request.bytes();
+        }
+        Some(request)
+    }
+
+    fn take(&mut self, number: u64, message: Message, now: u64) -> Result<()> {
+        match message {
+            Message::Pulse { clock_ns } => {
+                if let Some(link) = &mut self.link {
+                    link.home_clock = Some((clock_ns, now));
+                }
+            }
+            Message::Attached { incarnation } => return self.attached(number, incarnation),
+            Message::Refused => self.refused(number),
+            Message::Response(response) => {
+                let response = wire::response(response)?;
+                return self.ended(number, Some(response));
+            }
+            Message::Ended => return self.ended(number, None),
+            Message::Managed { response } => {
+                let response = wire::management(response)?;
+                match self.sent(number) {
+                    None => {}
+                    Some(What::Manage(..)) => {
+                        self.remove(number);
+                        self.events.push_back(Event::Managed(number, response));
+                    }
+                    Some(What::Command(_)) => return malformed("an answer of another kind"),
+                }
+            }
+            _ => return malformed("a request to a front end"),
+        }
+        Ok(())
+    }
+
+    fn sent(&self, number: u64) -> Option<&What> {
+        self.requests.get(&number).filter(|request| request.sent).map(|request| &request.what)
+    }
+
+    fn ended(&mut self, number: u64, response: Option<Response>) -> Result<()> {
+        match self.sent(number) {
+            // It was given up.
+            None => {}
+            Some(What::Command(_)) => {
+                self.remove(number);
+                self.events.push_back(Event::Completed(number, response));
+            }
+            Some(What::Manage(..)) => return malformed("an answer of another kind"),
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, number: u64) {
+        if self.sent(number).is_some() {
+            self.refuse(number);
+        }
+    }
+
+    fn attached(&mut self, number: u64, incarnation: u64) -> Result<()> {
+        let Ok(nexus) = u32::try_from(number) else { return malformed("a nexus without a number") };
+        let identity = self.link.as_ref().map(|link| (link.home, incarnation));
+        let Some(attachment) = self.nexuses.get_mut(&nexus) else { return Ok(()) };
+        attachment.attached = true;
+        let before = std::mem::replace(&mut attachment.identity, identity);
+        let is_open = |request: &Request| request.nexus == nexus && request.begun;
+        // What was begun is not known to another nexus, whether or not it took effect.
+        if before != identity && self.requests.values().any(is_open) {
+            self.lose(nexus);
+        }
+        Ok(())
+    }
+
+    /// Sends what may be sent, in the order in which it came.
+    fn send_requests(&mut self) {
+        let Some((clock, at)) = self.link.as_ref().and_then(|link| link.home_clock) else { return };
+        let Some(lowest) = self.requests.keys().next().copied() else { return };
+        let candidates: Vec<u64> = self.unsent.iter().copied().collect();
+        for number in candidates {
+            let Some(request) = self.requests.get_mut(&number) else { continue };
+            if !self.nexuses.get(&request.nexus).is_some_and(|nexus| nexus.attached) {
+                continue;
+            }
+            let bytes = request.bytes();
+            if number - lowest >= MAX_WINDOW
+                || self.sent_bytes > 0 && self.sent_bytes + bytes > MAX_SENT_BYTES
+            {
+                break;
+            }
+            (request.sent, request.begun) = (true, true);
+            // Not more than the home's clock showed when the command came, if both run equally fast within 10 %.
+            let read_ns = clock.saturating_sub(at.saturating_sub(request.since).saturating_mul(5) / 4);
+            let sequence = Sequence { front: self.instance, number, lowest };
+            let message = message(request, sequence, read_ns);
+            self.sent_bytes += bytes;
+            self.unsent.remove(&number);
+            self.send(number, &message);
+        }
+    }
+
+    fn send(&mut self, number: u64, message: &Message) {
+        if let Some(link) = &mut self.link {
+            link.channel.send(self.domain, number, message);
+        }
+    }
+}
+
+fn message(request: &Request, sequence: Sequence, read_ns: u64) -> Message {
+    let nexus = request.nexus;
+    match &request.what {
+        What::Command(command) => Message::Command(Command {
+            sequence,
+            read_ns,
+            nexus,
+            attribute: wire::attribute_code(command.attribute),
+            direction: wire::direction_code(command.direction),
+            lun: u64::from_be_bytes(command.lun.0),
+            tag: command.tag,
+            data_in_limit: command.data_in_limit,
+            cdb: command.cdb.clone(),
+            data: command.data_out.to_bytes(),
+        }),
+        What::Manage(lun, function) => {
+            let (function, tag) = wire::function_code(*function);
+            Message::Manage(Manage { sequence, nexus, function, lun: u64::from_be_bytes(lun.0), tag })
+        }
+    }
+}

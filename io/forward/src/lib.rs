@@ -1,0 +1,78 @@
+//! Forwarding of SCSI commands from a front end, which has the host's session, to the home controller, which has the volumes.
+//!
+//! Whole commands with their data cross the link, so all SCSI state of a unit (task set, reservations, unit attentions) stays
+//! in one place, and atomic commands are exact over the paths of all controllers. [`Front`] is the half at the front end,
+//! [`Service`] the half at the home, one for each front end. Neither has a socket, a clock or a thread: their driver moves
+//! bytes, passes the time, and decides who the home is.
+//!
+//! # A command takes effect once
+//!
+//! Each request has a number of its front end. A front end sends a request again after the link broke, with the same number,
+//! until it is answered; the home remembers which requests it has begun and their answers, until the front end says that it
+//! has them. What it remembers is in memory: it ends with the process, or [`LINGER_NS`] after the link broke. Then the home
+//! does not know the nexus any more, and a front end with requests whose fate is open ends the host's session, which the host
+//! sees as a failed path. A window of requests in the journal would let these survive a takeover: `peer::Done` is that window,
+//! and the engine does not record it yet.
+//!
+//! # No late command
+//!
+//! A host that gave up a path repeats its write by another one. If the first copy took effect after that, it would undo what
+//! was written since. So a command carries the home's clock as the front end knew it when the command came from its host, and
+//! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY.
+
+mod front;
+mod service;
+mod wire;
+
+pub use front::{Event, Front};
+pub use service::Service;
+
+/// The oldest command that the home begins.
+pub const MAX_AGE_NS: u64 = 2_000_000_000;
+
+/// How long the home keeps nexuses, tasks and answers of a front end whose link broke.
+pub const LINGER_NS: u64 = 2_000_000_000;
+
+/// How long a front end holds requests while there is no home. ESXi expects answers to its heartbeat within 8 s.
+pub const HOLD_NS: u64 = 8_000_000_000;
+
+/// Between two signs of life.
+pub const PULSE_NS: u64 = 250_000_000;
+
+/// A link without a sign of life for this long is broken.
+pub const SILENCE_NS: u64 = 1_000_000_000;
+
+/// Bytes of data of the requests that a front end has under way at the home, unless it is a single request.
+pub const MAX_SENT_BYTES: u64 = 32 << 20;
+
+/// Bytes of running requests and of remembered answers of one front end beyond which the home answers BUSY. A front end that
+/// keeps to [`MAX_SENT_BYTES`] never gets there.
+pub const MAX_HELD_BYTES: u64 = 3 * MAX_SENT_BYTES;
+
+/// Longest data of one command in either direction.
+pub const MAX_DATA_BYTES: usize = 32 << 20;
+
+/// Most nexuses of a front end.
+pub const MAX_NEXUSES: usize = 4096;
+
+/// After this the home has aborted what was under way when the link broke, even if it noticed that by its silence alone.
+pub const ABORTED_NS: u64 = SILENCE_NS + LINGER_NS + 1_000_000_000;
+
+const _: () = assert!(ABORTED_NS < HOLD_NS, "a host does not wait longer for it");
+
+/// Why a link is to be closed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Its bytes.
+    #[error(transparent)]
+    Link(#[from] peer::Error),
+    /// No sign of life came.
+    #[error("the link has been silent for {} ms", SILENCE_NS / 1_000_000)]
+    Silent,
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
+fn malformed<T>(what: &'static str) -> Result<T> {
+    Err(Error::Link(peer::Error::Malformed(what)))
+}

@@ -1,0 +1,353 @@
+//! The home's half: performs the requests of one front end, each once.
+
+use crate::wire;
+use crate::{
+    Error, LINGER_NS, MAX_AGE_NS, MAX_HELD_BYTES, MAX_NEXUSES, PULSE_NS, Result, SILENCE_NS, malformed,
+};
+use bytes::Bytes;
+use peer::message::{Attach, Command, Hello, Manage, Message};
+use peer::{Channel, MAX_WINDOW, Received, Sequence};
+use scsi::{
+    Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Response, Target,
+    iscsi_name,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use transport::Tasks;
+
+/// What the home does for one front end. Dropping it is the loss of all its nexuses: its process has ended, or the cluster has
+/// expelled it.
+pub struct Service {
+    target: Arc<Target>,
+    domain: u16,
+    /// The instance of the front end.
+    front: u64,
+    link: Option<Link>,
+    /// When the link broke that was the last one to settle.
+    broken: Option<u64>,
+    nexuses: BTreeMap<u32, Attached>,
+    tasks: Tasks<Running, Option<Response>>,
+    /// Requests from here on are remembered.
+    lowest: u64,
+    /// Of the next nexus: no other one of this home has it.
+    next_incarnation: u64,
+    requests: BTreeMap<u64, Request>,
+    /// Bytes of the answers in there.
+    answer_bytes: u64,
+}
+
+struct Link {
+    channel: Channel,
+    /// Bytes came.
+    heard: u64,
+    next_pulse: u64,
+    /// The front end has attached all its nexuses.
+    settled: bool,
+}
+
+struct Attached {
+    nexus: Nexus,
+    incarnation: u64,
+    /// The front end has named it since the link was made.
+    claimed: bool,
+}
+
+/// A running command.
+struct Running {
+    number: u64,
+    nexus: u32,
+    lun: Lun,
+    tag: u64,
+}
+
+/// What is known of a request that was begun.
+enum Request {
+    Running,
+    Answered(Message),
+}
+
+fn bytes_of(message: &Message) -> u64 {
+    match message {
+        Message::Response(response) => (response.data_in.len() + response.sense.len()) as u64,
+        _ => 0,
+    }
+}
+
+impl Service {
+    /// Of a front end that is not connected yet. `front` is its instance, which its hello names; `id` is a number that no other
+    /// service of this process has had.
+    pub fn new(target: Arc<Target>, domain: u16, front: u64, id: u32) -> Self {
+        Self {
+            target,
+            domain,
+            front,
+            link: None,
+            broken: None,
+            nexuses: BTreeMap::new(),
+            tasks: Tasks::default(),
+            lowest: 0,
+            next_incarnation: u64::from(id) << 32,
+            requests: BTreeMap::new(),
+            answer_bytes: 0,
+        }
+    }
+
+    /// Takes a connection whose other end said `hello`, instead of an earlier one.
+    ///
+    /// # Panics
+    /// If the hello is of another front end, which would get the answers of this one.
+    pub fn connect(&mut self, mut channel: Channel, hello: &Hello, now: u64) {
+        assert_eq!(hello.joined, self.front, "each front end has a service of its own");
+        self.nexuses.values_mut().for_each(|attached| attached.claimed = false);
+        channel.send(self.domain, 0, &Message::Pulse { clock_ns: now });
+        self.link = Some(Link { channel, heard: now, next_pulse: now + PULSE_NS, settled: false });
+    }
+
+    /// The connection has ended.
+    pub fn disconnect(&mut self, now: u64) {
+        if self.link.take().is_some() {
+            self.broken.get_or_insert(now);
+        }
+    }
+
+    /// Takes bytes of the connection.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed, with [`Service::disconnect`].
+    pub fn receive(&mut self, bytes: &[u8], now: u64) -> Result<()> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        link.heard = now;
+        link.channel.receive(bytes);
+        while let Some(link) = &mut self.link
+            && let Some(received) = link.channel.next_message()?
+        {
+            if let Received::Message { domain, number, message } = received {
+                self.take(domain, number, message, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be written to the connection, if the home may answer hosts now.
+    pub fn take_output(&mut self) -> Vec<Bytes> {
+        self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
+    }
+
+    /// True if nothing is kept for the front end: it may be dropped.
+    pub fn is_idle(&self) -> bool {
+        self.link.is_none() && self.nexuses.is_empty()
+    }
+
+    /// Lets the time pass: sends signs of life, and ends what belongs to a link that broke long ago.
+    ///
+    /// # Errors
+    /// [`Error::Silent`]: the connection is to be closed.
+    pub fn tick(&mut self, now: u64) -> Result<()> {
+        if self.broken.is_some_and(|broken| broken + LINGER_NS <= now) {
+            self.forget();
+        }
+        let domain = self.domain;
+        let Some(link) = &mut self.link else { return Ok(()) };
+        if link.next_pulse <= now {
+            link.next_pulse = now + PULSE_NS;
+            link.channel.send(domain, 0, &Message::Pulse { clock_ns: now });
+        }
+        if link.heard + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
+    }
+
+    /// Aborts everything. Whether aborted commands took effect is not known afterwards, so no answer is kept either.
+    fn forget(&mut self) {
+        self.tasks.remove_where(|_| true);
+        self.nexuses.clear();
+        self.requests.clear();
+        self.answer_bytes = 0;
+        self.broken = None;
+    }
+
+    /// Sends the answers of tasks that have ended. Pending if none has.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.tasks.poll(context).map(|ended| {
+            for (running, response) in ended {
+                let response = response.map(|response| Message::Response(wire::response_message(response)));
+                self.answer(running.number, response.unwrap_or(Message::Ended));
+            }
+        })
+    }
+
+    fn take(&mut self, domain: u16, number: u64, message: Message, now: u64) -> Result<()> {
+        if domain != self.domain {
+            self.send(number, &Message::Refused);
+            return Ok(());
+        }
+        match message {
+            Message::Pulse { .. } => self.settle(),
+            Message::Attach(attach) => return self.attach(number, attach),
+            Message::Detach { nexus } => self.detach(nexus),
+            Message::Command(command) => return self.command(number, command, now),
+            Message::Manage(manage) => return self.manage(number, &manage),
+            Message::Refused => {}
+            _ => return malformed("an answer to nothing"),
+        }
+        Ok(())
+    }
+
+    /// The front end has named all its nexuses: it has ended the others while the link was broken. That it says so shows that it
+    /// has this link as well; before, it may count the time since the last one broke.
+    fn settle(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        if std::mem::replace(&mut link.settled, true) {
+            return;
+        }
+        self.broken = None;
+        let gone = self.nexuses.iter().filter(|(_, attached)| !attached.claimed).map(|(nexus, _)| *nexus);
+        gone.collect::<Vec<_>>().into_iter().for_each(|nexus| self.detach(nexus));
+    }
+
+    fn attach(&mut self, number: u64, attach: Attach) -> Result<()> {
+        if let Some(known) = self.nexuses.get_mut(&attach.nexus) {
+            known.claimed = true;
+            let incarnation = known.incarnation;
+            self.send(number, &Message::Attached { incarnation });
+            return Ok(());
+        }
+        let name = std::str::from_utf8(&attach.initiator).ok().and_then(iscsi_name);
+        let Some(name) = name else { return malformed("an initiator whose name is none") };
+        if self.nexuses.len() >= MAX_NEXUSES {
+            return malformed("too many nexuses");
+        }
+        let nexus = self.target.attach(InitiatorPort::iscsi(name, attach.isid), attach.port);
+        let incarnation = self.next_incarnation;
+        self.next_incarnation += 1;
+        self.nexuses.insert(attach.nexus, Attached { nexus, incarnation, claimed: true });
+        self.send(number, &Message::Attached { incarnation });
+        Ok(())
+    }
+
+    /// Ends a nexus, and its tasks first: nobody waits for them any more.
+    fn detach(&mut self, nexus: u32) {
+        self.abort(|running| running.nexus == nexus);
+        self.nexuses.remove(&nexus);
+    }
+
+    /// Drops tasks. They have taken effect as a whole, or never will.
+    fn abort(&mut self, choose: impl Fn(&Running) -> bool) {
+        for running in self.tasks.remove_where(choose) {
+            self.answer(running.number, Message::Ended);
+        }
+    }
+
+    /// Looks a request up; true if it is new, and noted as begun.
+    fn begin(&mut self, number: u64, sequence: Sequence, is_stale: bool) -> Result<bool> {
+        let Sequence { front, lowest, .. } = sequence;
+        if front != self.front || sequence.number != number {
+            return malformed("a request of another front end");
+        }
+        if lowest > number || number - lowest >= MAX_WINDOW {
+            return malformed("a request out of its window");
+        }
+        if lowest > self.lowest {
+            self.lowest = lowest;
+            let kept = self.requests.split_off(&lowest);
+            for request in std::mem::replace(&mut self.requests, kept).into_values() {
+                if let Request::Answered(answer) = request {
+                    self.answer_bytes -= bytes_of(&answer);
+                }
+            }
+        }
+        match self.requests.get(&number) {
+            Some(Request::Running) => return Ok(false),
+            Some(Request::Answered(answer)) => {
+                let answer = answer.clone();
+                self.send(number, &answer);
+                return Ok(false);
+            }
+            None => {}
+        }
+        // The front end has its answer, or it is too old: it is not begun, now or later.
+        if number < self.lowest || is_stale {
+            self.send(number, &Message::Refused);
+            return Ok(false);
+        }
+        self.requests.insert(number, Request::Running);
+        Ok(true)
+    }
+
+    fn command(&mut self, number: u64, command: Command, now: u64) -> Result<()> {
+        let (attribute, direction) =
+            (wire::attribute(command.attribute)?, wire::direction(command.direction)?);
+        // Zero: older than the home's clock can say.
+        let is_stale = command.read_ns == 0 || command.read_ns.saturating_add(MAX_AGE_NS) < now;
+        if !self.begin(number, command.sequence, is_stale)? {
+            return Ok(());
+        }
+        let charge = (command.data.len() as u64).saturating_add(command.data_in_limit.min(1 << 20));
+        let Some(attached) = self.nexuses.get(&command.nexus) else {
+            self.answer(number, Message::Response(wire::response_message(wire::busy())));
+            return Ok(());
+        };
+        if self.answer_bytes + self.tasks.charge() + charge > MAX_HELD_BYTES {
+            self.answer(number, Message::Response(wire::response_message(wire::busy())));
+            return Ok(());
+        }
+        let lun = Lun(command.lun.to_be_bytes());
+        let running = Running { number, nexus: command.nexus, lun, tag: command.tag };
+        let execution = attached.nexus.execute(scsi::Command {
+            tag: command.tag,
+            lun,
+            cdb: command.cdb,
+            attribute,
+            direction,
+            data_out: command.data.into(),
+            data_in_limit: command.data_in_limit,
+        });
+        match execution {
+            Execution::Done(response) => {
+                self.answer(number, Message::Response(wire::response_message(response)));
+            }
+            // Numbers of a window differ in their lower halves.
+            Execution::Task(task) => self.tasks.insert(number as u32, running, charge, task),
+        }
+        Ok(())
+    }
+
+    fn manage(&mut self, number: u64, manage: &Manage) -> Result<()> {
+        let function = wire::function(manage.function, manage.tag)?;
+        if !self.begin(number, manage.sequence, false)? {
+            return Ok(());
+        }
+        let (nexus, lun) = (manage.nexus, Lun(manage.lun.to_be_bytes()));
+        let response = match self.nexuses.get(&nexus) {
+            Some(attached) => attached.nexus.manage(lun, function),
+            None => ManagementResponse::Rejected,
+        };
+        // Once the response is sent, no aborted task sends one.
+        if response == ManagementResponse::Complete {
+            self.abort(|running| {
+                running.nexus == nexus
+                    && match function {
+                        ManagementFunction::AbortTask { tag } => running.lun == lun && running.tag == tag,
+                        ManagementFunction::TargetReset => true,
+                        _ => running.lun == lun,
+                    }
+            });
+        }
+        self.answer(number, Message::Managed { response: wire::management_code(response) });
+        Ok(())
+    }
+
+    /// Answers a request, and remembers the answer until the front end has it.
+    fn answer(&mut self, number: u64, message: Message) {
+        self.send(number, &message);
+        if number >= self.lowest {
+            self.answer_bytes += bytes_of(&message);
+            self.requests.insert(number, Request::Answered(message));
+        }
+    }
+
+    fn send(&mut self, number: u64, message: &Message) {
+        if let Some(link) = &mut self.link {
+            link.channel.send(self.domain, number, message);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Front ends and a home over links that break, with the real target over a model of a disk.
+
+mod rig;
+mod seeds;
+
+use forward::{ABORTED_NS, HOLD_NS, LINGER_NS, MAX_AGE_NS};
+use rig::{BLOCK, Home, MS, Side, long, read, write};
+use scsi::{ManagementFunction, ManagementResponse, Status};
+
+const HOSTS: [&str; 2] = ["iqn.2026-01.test:a", "iqn.2026-01.test:b"];
+
+/// A home, a front end that is connected, and a host.
+fn connected() -> (Home, Side, u32) {
+    let home = Home::new(&HOSTS);
+    let mut side = Side::new(&home, 11);
+    side.connect(&home, 0);
+    let nexus = side.host(HOSTS[0], 1, 0);
+    (home, side, nexus)
+}
+
+fn status(side: &Side, number: u64) -> Option<Status> {
+    side.completed.get(&number).map(|response| response.as_ref().expect("a response").status)
+}
+
+fn sense(response: &scsi::Response) -> (u8, u8, u8) {
+    (response.sense[2], response.sense[12], response.sense[13])
+}
+
+#[test]
+fn commands_cross_with_their_data_status_and_sense() {
+    let (home, mut side, nexus) = connected();
+    let data = [0x5A; BLOCK];
+    assert_eq!(side.ask(nexus, &write(9), &data, MS).status, Status::Good);
+    let found = side.ask(nexus, &read(9), &[], MS);
+    assert_eq!((found.status, &found.data_in.to_bytes()[..]), (Status::Good, &data[..]));
+    let beyond = side.ask(nexus, &read(1 << 40), &[], MS);
+    assert_eq!((beyond.status, sense(&beyond)), (Status::CheckCondition, (5, 0x21, 0)));
+    let short = side.ask(nexus, &long(0x8A, 0, 2), &data, MS);
+    assert_eq!(short.data_out_wanted, 2 * BLOCK as u64);
+    assert_eq!(home.disk.effects(9), 1);
+}
+
+#[test]
+fn all_front_ends_share_the_state_of_a_unit() {
+    let (home, mut one, a) = connected();
+    let mut other = Side::new(&home, 12);
+    other.connect(&home, 0);
+    let b = other.host(HOSTS[1], 2, 0);
+    // COMPARE AND WRITE of both against the same content: one succeeds.
+    let swap = |new: u8| [vec![0; BLOCK], vec![new; BLOCK]].concat();
+    assert_eq!(one.ask(a, &long(0x89, 3, 0x0100_0000u32.swap_bytes()), &swap(1), MS).status, Status::Good);
+    let miscompare = other.ask(b, &long(0x89, 3, 0x0100_0000u32.swap_bytes()), &swap(2), MS);
+    assert_eq!(sense(&miscompare).0, 0x0E);
+    // RESERVE(6) of SCSI-2 keeps the other front end's host away, until the nexus ends with the process of its front end.
+    assert_eq!(one.ask(a, &[0x16, 0, 0, 0, 0, 0], &[], MS).status, Status::Good);
+    assert_eq!(other.ask(b, &write(4), &[1; BLOCK], MS).status, Status::ReservationConflict);
+    drop(one);
+    assert_eq!(other.ask(b, &write(4), &[1; BLOCK], MS).status, Status::Good);
+}
+
+#[test]
+fn an_answer_that_was_lost_is_given_again_and_nothing_is_done_twice() {
+    let (home, mut side, nexus) = connected();
+    let number = side.start(nexus, &write(5), &[1; BLOCK], MS);
+    let attention = side.start(nexus, &read(1 << 40), &[], MS);
+    side.write();
+    side.deliver_to_home(usize::MAX, MS);
+    side.run();
+    assert_eq!((home.disk.effects(5), side.completed.contains_key(&number)), (1, false));
+    side.cut(2 * MS);
+    // Another host's write comes between.
+    let mut other = Side::new(&home, 12);
+    other.connect(&home, 2 * MS);
+    let b = other.host(HOSTS[1], 2, 2 * MS);
+    assert_eq!(other.ask(b, &write(5), &[2; BLOCK], 2 * MS).status, Status::Good);
+    // Older than a command may be that is not begun yet.
+    let later = LINGER_NS - MS;
+    side.connect(&home, later);
+    side.settle(later);
+    assert_eq!((status(&side, number), home.disk.effects(5)), (Some(Status::Good), 2));
+    assert_eq!(status(&side, attention), Some(Status::CheckCondition), "the answer that it had");
+    assert_eq!(side.ask(nexus, &read(5), &[], later).data_in.to_bytes()[0], 2);
+}
+
+#[test]
+fn a_command_that_did_not_arrive_is_sent_again_while_it_is_fresh() {
+    for (away, ends, effects) in [(MAX_AGE_NS / 2, Status::Good, 1), (MAX_AGE_NS - MS, Status::Busy, 0)] {
+        let (home, mut side, nexus) = connected();
+        let number = side.start(nexus, &write(5), &[1; BLOCK], MS);
+        side.write();
+        side.cut(MS);
+        side.connect(&home, MS + away);
+        side.settle(MS + away);
+        assert_eq!((status(&side, number), home.disk.effects(5)), (Some(ends), effects), "{away}");
+    }
+}
+
+#[test]
+fn a_running_command_goes_on_while_the_link_is_broken() {
+    let (home, mut side, nexus) = connected();
+    home.disk.hold();
+    let number = side.start(nexus, &write(5), &[1; BLOCK], MS);
+    side.settle(MS);
+    side.cut(2 * MS);
+    side.connect(&home, 500 * MS);
+    side.settle(500 * MS);
+    assert!(!side.completed.contains_key(&number));
+    home.disk.release();
+    side.settle(500 * MS);
+    assert_eq!((status(&side, number), home.disk.effects(5)), (Some(Status::Good), 1));
+}
+
+#[test]
+fn an_aborted_command_sends_no_response_and_never_takes_effect() {
+    let (home, mut side, nexus) = connected();
+    for function in [
+        |tag| ManagementFunction::AbortTask { tag },
+        |_| ManagementFunction::AbortTaskSet,
+        |_| ManagementFunction::ClearTaskSet,
+        |_| ManagementFunction::LogicalUnitReset,
+        |_| ManagementFunction::TargetReset,
+    ] {
+        home.disk.hold();
+        let number = side.start(nexus, &write(6), &[1; BLOCK], MS);
+        let tag = side.last_tag();
+        let abort = side.manage(nexus, function(tag), MS);
+        side.settle(MS);
+        assert!(side.completed.get(&number).expect("it has ended").is_none());
+        assert_eq!(side.managed.get(&abort), Some(&ManagementResponse::Complete));
+        home.disk.release();
+        side.settle(MS);
+        assert_eq!(home.disk.effects(6), 0);
+        while side.ask(nexus, &[0; 6], &[], MS).status != Status::Good {}
+    }
+}
+
+#[test]
+fn a_reset_by_one_front_end_reaches_the_hosts_of_all() {
+    let (home, mut one, a) = connected();
+    let mut other = Side::new(&home, 12);
+    other.connect(&home, 0);
+    let b = other.host(HOSTS[1], 2, 0);
+    home.disk.hold();
+    let number = one.start(a, &write(6), &[1; BLOCK], MS);
+    one.settle(MS);
+    let reset = other.manage(b, ManagementFunction::LogicalUnitReset, MS);
+    other.settle(MS);
+    assert_eq!(other.managed.get(&reset), Some(&ManagementResponse::Complete));
+    one.settle(MS);
+    assert!(one.completed.contains_key(&number), "it was aborted");
+    home.disk.release();
+    one.settle(MS);
+    assert_eq!(home.disk.effects(6), 0);
+    let attention = one.ask(a, &[0; 6], &[], MS);
+    assert_eq!((attention.status, sense(&attention).0), (Status::CheckCondition, 6));
+}
+
+#[test]
+fn at_a_home_that_knows_nothing_idle_nexuses_go_on_and_those_with_open_requests_end() {
+    let (home, mut side, idle) = connected();
+    let busy = side.host(HOSTS[1], 2, 0);
+    home.disk.hold();
+    let number = side.start(busy, &write(7), &[1; BLOCK], MS);
+    side.settle(MS);
+    let successor = home.successor(&HOSTS);
+    side.move_to(&successor, 2 * MS);
+    // While there is no home, commands are held.
+    let held = side.start(idle, &write(8), &[1; BLOCK], 3 * MS);
+    home.disk.release();
+    side.connect(&successor, 1000 * MS);
+    side.settle(1000 * MS);
+    assert_eq!((&side.lost[..], side.completed.contains_key(&number)), (&[busy][..], false));
+    let attention = side.completed.get(&held).expect("it has ended").as_ref().expect("a response");
+    assert_eq!((attention.status, sense(attention).0), (Status::CheckCondition, 6), "the nexus is a new one");
+    while side.ask(idle, &[0; 6], &[], 1000 * MS).status != Status::Good {}
+    assert_eq!(side.ask(idle, &write(8), &[1; BLOCK], 1000 * MS).status, Status::Good);
+    assert_eq!((successor.disk.effects(7), successor.disk.effects(8)), (0, 1));
+}
+
+#[test]
+fn the_home_aborts_what_a_front_end_leaves_and_the_host_loses_its_path() {
+    let (home, mut side, nexus) = connected();
+    home.disk.hold();
+    let number = side.start(nexus, &write(7), &[1; BLOCK], MS);
+    side.settle(MS);
+    side.cut(2 * MS);
+    side.tick_home(2 * MS + LINGER_NS - 1).expect("no link");
+    assert!(!side.service.is_idle());
+    side.tick_home(2 * MS + LINGER_NS).expect("no link");
+    assert!(side.service.is_idle());
+    home.disk.release();
+    side.connect(&home, 3 * LINGER_NS);
+    side.settle(3 * LINGER_NS);
+    assert_eq!((&side.lost[..], side.completed.contains_key(&number)), (&[nexus][..], false));
+    assert_eq!(home.disk.effects(7), 0);
+}
+
+#[test]
+fn without_a_home_for_long_new_commands_are_busy_and_open_ones_end_the_session() {
+    let (home, mut side, idle) = connected();
+    let open = side.host(HOSTS[1], 2, 0);
+    home.disk.hold();
+    let begun = side.start(open, &write(7), &[1; BLOCK], MS);
+    side.settle(MS);
+    side.cut(5000 * MS);
+    let held = side.start(idle, &write(8), &[1; BLOCK], 5000 * MS);
+    side.tick_front(5000 * MS + ABORTED_NS - 1).expect("no link");
+    side.run();
+    assert!(side.lost.is_empty(), "it is older than requests are held, and the home may still do it");
+    side.tick_front(5000 * MS + ABORTED_NS).expect("no link");
+    side.run();
+    assert_eq!((&side.lost[..], side.completed.contains_key(&held)), (&[open][..], false));
+    side.tick_front(5000 * MS + HOLD_NS).expect("no link");
+    side.run();
+    assert_eq!(status(&side, held), Some(Status::Busy));
+    assert!(!side.completed.contains_key(&begun));
+}
+
+#[test]
+fn a_silent_link_is_broken_at_both_ends() {
+    let (_home, mut side, _) = connected();
+    assert_eq!(side.tick_front(forward::SILENCE_NS), Err(forward::Error::Silent));
+    assert_eq!(side.tick_home(forward::SILENCE_NS), Err(forward::Error::Silent));
+}
+
+#[test]
+fn a_nexus_that_ended_while_the_link_was_broken_ends_at_the_home_too() {
+    let (home, mut side, a) = connected();
+    let b = side.host(HOSTS[1], 2, 0);
+    assert_eq!(side.ask(a, &[0x16, 0, 0, 0, 0, 0], &[], MS).status, Status::Good);
+    side.cut(MS);
+    side.front.detach(a);
+    side.connect(&home, 2 * MS);
+    side.settle(2 * MS);
+    assert_eq!(side.ask(b, &write(4), &[1; BLOCK], 2 * MS).status, Status::Good, "no reservation is left");
+}
+
+#[test]
+fn much_data_is_sent_in_portions_in_order() {
+    let (home, mut side, nexus) = connected();
+    home.disk.hold();
+    let big = vec![3; 12 << 20];
+    let blocks = (big.len() / BLOCK) as u32;
+    let numbers: Vec<u64> = (0..4).map(|_| side.start(nexus, &long(0x8A, 0, blocks), &big, MS)).collect();
+    side.write();
+    assert!(side.to_home.len() < 25 << 20, "two of them");
+    side.settle(MS);
+    home.disk.release();
+    side.settle(MS);
+    assert!(numbers.iter().all(|number| side.completed.contains_key(number)));
+}
+
+#[test]
+fn a_new_home_is_noticed_even_if_its_first_answer_is_lost() {
+    let (home, mut side, nexus) = connected();
+    let number = side.start(nexus, &write(5), &[1; BLOCK], MS);
+    side.write();
+    side.deliver_to_home(usize::MAX, MS);
+    side.run();
+    assert_eq!(home.disk.effects(5), 1);
+    let successor = home.successor(&HOSTS);
+    side.move_to(&successor, 2 * MS);
+    side.connect(&successor, 3 * MS);
+    side.write();
+    // It has the nexus now, and the front end does not learn that it was new to it.
+    side.deliver_to_home(usize::MAX, 3 * MS);
+    side.cut(4 * MS);
+    side.connect(&successor, 5 * MS);
+    side.settle(5 * MS);
+    assert_eq!((&side.lost[..], side.completed.contains_key(&number)), (&[nexus][..], false));
+    assert_eq!(home.disk.effects(5), 1);
+}
+
+#[test]
+fn attempts_that_a_front_end_does_not_complete_keep_nothing_running() {
+    let (home, mut side, nexus) = connected();
+    home.disk.hold();
+    side.start(nexus, &write(7), &[1; BLOCK], MS);
+    side.settle(MS);
+    side.cut(MS);
+    let (half, end) = (MS + LINGER_NS * 3 / 4, MS + LINGER_NS);
+    // The home has a connection, on which nothing comes.
+    side.connect(&home, half);
+    side.tick_home(end).expect("it is not silent for long");
+    home.disk.release();
+    side.run();
+    assert_eq!(home.disk.effects(7), 0);
+    side.settle(end);
+    assert_eq!(side.lost, [nexus]);
+}

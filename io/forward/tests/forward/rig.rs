@@ -1,0 +1,337 @@
+//! Test support: a target over a disk that can hold writes back and counts them, a home, front ends, and the link between them.
+
+use block::mem::{MemArray, MemDisk};
+use block::{Disk, DiskId, Geometry, Op, Pending, Space};
+use bytes::Bytes;
+use export::{Clock, Exports, Sleep};
+use forward::{Event, Front, Service};
+use peer::{Channel, Received, message::Hello};
+use scsi::{
+    Command, Data, Direction, Lun, ManagementFunction, ManagementResponse, Response, Status, Target,
+    TargetIdentity, TaskAttribute,
+};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+pub const BLOCK: usize = 512;
+pub const BLOCKS: u64 = 1 << 16;
+pub const MS: u64 = 1_000_000;
+/// What the clocks of both ends show when a test begins, which is time zero for the tests.
+const START: u64 = 1_000_000 * MS;
+const ARRAY: u128 = 7;
+const DISK: DiskId = DiskId(1);
+
+/// A clock that stands: limits are not used here.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> u64 {
+        1 << 40
+    }
+
+    fn sleep_until(&self, _: u64) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A disk whose writes wait while it is held, and are counted by their first block when they take effect.
+#[derive(Clone)]
+pub struct Slow {
+    inner: MemDisk,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    held: bool,
+    wakers: Vec<Waker>,
+    effects: BTreeMap<u64, u32>,
+}
+
+impl Slow {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic before")
+    }
+
+    pub fn hold(&self) {
+        self.state().held = true;
+    }
+
+    pub fn release(&self) {
+        let wakers = {
+            let mut state = self.state();
+            state.held = false;
+            std::mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// How often a write to this block took effect.
+    pub fn effects(&self, lba: u64) -> u32 {
+        self.state().effects.get(&lba).copied().unwrap_or(0)
+    }
+}
+
+impl Disk for Slow {
+    fn id(&self) -> DiskId {
+        self.inner.id()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn space(&self) -> Space {
+        self.inner.space()
+    }
+
+    fn state(&self) -> Bytes {
+        self.inner.state()
+    }
+
+    fn execute(&self, op: Op) -> Pending {
+        let (Op::Write { lba, .. } | Op::CompareAndWrite { lba, .. }) = op else {
+            return self.inner.execute(op);
+        };
+        let disk = self.clone();
+        Pending::later(async move {
+            poll_fn(|context| {
+                let mut state = disk.state();
+                if !state.held {
+                    return Poll::Ready(());
+                }
+                state.wakers.push(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            let result = disk.inner.execute(op).await;
+            if result.is_ok() {
+                *disk.state().effects.entry(lba).or_default() += 1;
+            }
+            result
+        })
+    }
+}
+
+/// The home: what is lost when its process ends, over a disk that is not.
+pub struct Home {
+    pub disk: Slow,
+    target: Arc<Target>,
+    id: u64,
+}
+
+impl Home {
+    /// A home with a disk that every host sees as LUN 0.
+    pub fn new(hosts: &[&str]) -> Self {
+        let store = MemArray::new();
+        let inner = store.create(DISK, Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
+        let disk = Slow { inner, state: Arc::default() };
+        Self::over(disk, hosts, 100)
+    }
+
+    fn over(disk: Slow, hosts: &[&str], id: u64) -> Self {
+        let exports = Exports::new(Arc::new(Still));
+        let identity = TargetIdentity {
+            name: "iqn.2025-01.org.example:array".into(),
+            vendor: "ASHLAR".into(),
+            product: "ALL-FLASH ARRAY".into(),
+            revision: "0.1".into(),
+            ports: 4,
+        };
+        let target = Target::new(identity, exports.clone(), [7; 32]);
+        exports.add_volume(Arc::new(disk.clone()));
+        hosts.iter().for_each(|host| exports.set_mappings(host, BTreeMap::from([(0, DISK)])));
+        Self { disk, target, id }
+    }
+
+    /// The process that takes over.
+    pub fn successor(&self, hosts: &[&str]) -> Self {
+        Self::over(self.disk.clone(), hosts, self.id + 1)
+    }
+}
+
+/// A front end, its service at the home, and the link between them.
+pub struct Side {
+    pub front: Front,
+    pub service: Service,
+    instance: u64,
+    up: bool,
+    /// Bytes on their way.
+    pub to_home: Vec<u8>,
+    pub to_front: Vec<u8>,
+    pub completed: BTreeMap<u64, Option<Response>>,
+    pub managed: BTreeMap<u64, ManagementResponse>,
+    pub lost: Vec<u32>,
+    tag: u64,
+}
+
+fn hello(channel: &mut Channel) -> Hello {
+    match channel.next_message() {
+        Ok(Some(Received::Hello(hello))) => hello,
+        other => panic!("no hello: {other:?}"),
+    }
+}
+
+impl Side {
+    pub fn new(home: &Home, instance: u64) -> Self {
+        Self {
+            front: Front::new(0, instance),
+            service: Service::new(home.target.clone(), 0, instance, 1),
+            instance,
+            up: false,
+            to_home: Vec::new(),
+            to_front: Vec::new(),
+            completed: BTreeMap::new(),
+            managed: BTreeMap::new(),
+            lost: Vec::new(),
+            tag: 0,
+        }
+    }
+
+    pub fn connect(&mut self, home: &Home, now: u64) {
+        let mut one = Channel::new(1, ARRAY, self.instance);
+        let mut other = Channel::new(2, ARRAY, home.id);
+        one.take_output().iter().for_each(|bytes| other.receive(bytes));
+        other.take_output().iter().for_each(|bytes| one.receive(bytes));
+        let (of_home, of_front) = (hello(&mut one), hello(&mut other));
+        self.front.connect(one, &of_home, START + now);
+        self.service.connect(other, &of_front, START + now);
+        self.up = true;
+    }
+
+    /// The connection breaks: what is on its way is lost.
+    pub fn cut(&mut self, now: u64) {
+        self.front.disconnect(START + now);
+        self.service.disconnect(START + now);
+        self.to_home.clear();
+        self.to_front.clear();
+        self.up = false;
+    }
+
+    /// The home's process ends, and another one takes over.
+    pub fn move_to(&mut self, home: &Home, now: u64) {
+        self.cut(now);
+        // Another process: it counts from the beginning.
+        self.service = Service::new(home.target.clone(), 0, self.instance, 1);
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Lets the time pass at the front end.
+    pub fn tick_front(&mut self, now: u64) -> Result<(), forward::Error> {
+        self.front.tick(START + now)
+    }
+
+    /// Lets the time pass at the home.
+    pub fn tick_home(&mut self, now: u64) -> Result<(), forward::Error> {
+        self.service.tick(START + now)
+    }
+
+    /// Puts output on its way.
+    pub fn write(&mut self) {
+        self.front.take_output().iter().for_each(|bytes| self.to_home.extend_from_slice(bytes));
+        self.service.take_output().iter().for_each(|bytes| self.to_front.extend_from_slice(bytes));
+    }
+
+    /// Delivers some bytes towards the home.
+    pub fn deliver_to_home(&mut self, count: usize, now: u64) {
+        let bytes: Vec<u8> = self.to_home.drain(..count.min(self.to_home.len())).collect();
+        self.service.receive(&bytes, START + now).expect("well-formed requests");
+    }
+
+    pub fn deliver_to_front(&mut self, count: usize, now: u64) {
+        let bytes: Vec<u8> = self.to_front.drain(..count.min(self.to_front.len())).collect();
+        self.front.receive(&bytes, START + now).expect("well-formed answers");
+    }
+
+    /// Lets tasks go on, and takes events.
+    pub fn run(&mut self) {
+        while self.service.poll(&mut Context::from_waker(Waker::noop())).is_ready() {}
+        for event in self.front.events() {
+            match event {
+                Event::Completed(number, response) => {
+                    assert!(self.completed.insert(number, response).is_none(), "{number} ended twice");
+                }
+                Event::Managed(number, response) => {
+                    assert!(self.managed.insert(number, response).is_none(), "{number} ended twice");
+                }
+                Event::NexusLost(nexus) => self.lost.push(nexus),
+            }
+        }
+    }
+
+    /// Moves everything until nothing moves.
+    pub fn settle(&mut self, now: u64) {
+        loop {
+            self.run();
+            self.write();
+            if self.to_home.is_empty() && self.to_front.is_empty() {
+                return;
+            }
+            self.deliver_to_home(usize::MAX, now);
+            self.run();
+            self.write();
+            self.deliver_to_front(usize::MAX, now);
+        }
+    }
+
+    pub fn start(&mut self, nexus: u32, cdb: &[u8], data: &[u8], now: u64) -> u64 {
+        let mut padded = cdb.to_vec();
+        padded.resize(cdb.len().max(16), 0);
+        self.tag += 1;
+        let command = Command {
+            tag: self.tag,
+            lun: Lun([0; 8]),
+            cdb: padded.into(),
+            attribute: TaskAttribute::Simple,
+            direction: if data.is_empty() { Direction::In } else { Direction::Out },
+            data_out: Data::from(data.to_vec()),
+            data_in_limit: if data.is_empty() { 1 << 20 } else { 0 },
+        };
+        self.front.execute(nexus, command, START + now)
+    }
+
+    pub fn last_tag(&self) -> u64 {
+        self.tag
+    }
+
+    pub fn manage(&mut self, nexus: u32, function: ManagementFunction, now: u64) -> u64 {
+        self.front.manage(nexus, Lun([0; 8]), function, START + now)
+    }
+
+    /// A command from begin to end over a link that works.
+    pub fn ask(&mut self, nexus: u32, cdb: &[u8], data: &[u8], now: u64) -> Response {
+        let number = self.start(nexus, cdb, data, now);
+        self.settle(now);
+        self.completed.get(&number).expect("it has ended").clone().expect("a response")
+    }
+
+    /// A nexus whose first unit attention is over.
+    pub fn host(&mut self, name: &str, port: u16, now: u64) -> u32 {
+        let nexus = self.front.attach(port, [0, 2, 0x3D, 0, 0, port as u8], name);
+        self.settle(now);
+        while self.ask(nexus, &[0; 6], &[], now).status != Status::Good {}
+        nexus
+    }
+}
+
+/// A 16-byte CDB of a media command.
+pub fn long(opcode: u8, lba: u64, blocks: u32) -> Vec<u8> {
+    let mut cdb = vec![opcode, 0];
+    cdb.extend_from_slice(&lba.to_be_bytes());
+    cdb.extend_from_slice(&blocks.to_be_bytes());
+    cdb.extend_from_slice(&[0, 0]);
+    cdb
+}
+
+pub fn write(lba: u64) -> Vec<u8> {
+    long(0x8A, lba, 1)
+}
+
+pub fn read(lba: u64) -> Vec<u8> {
+    long(0x88, lba, 1)
+}
