@@ -1,5 +1,5 @@
 /** What people come for, from the first sign-in to a volume that comes back from the recycle bin. */
-import { truncateSync, writeFileSync } from "node:fs";
+import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { expect, signIn, test } from "./array";
@@ -139,6 +139,19 @@ test("a host and a volume are made and connected; the volume is deleted and rest
   await page.getByRole("button", { name: "Restore db1" }).click();
   await page.getByRole("dialog", { name: /Restore/ }).getByRole("button", { name: "Restore" }).click();
   await expect(page.getByRole("heading", { level: 1, name: "db1" })).toBeVisible();
+});
+
+test("the configuration is exported as a document without secrets", async ({ array, open, page }) => {
+  await array.ask("POST", "volumes", { name: "db1", size: 2 ** 30 });
+  await open("/settings/support");
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  const file = await download;
+  expect(file.suggestedFilename()).toMatch(/-configuration\.json$/);
+  const document = JSON.parse(readFileSync(await file.path(), "utf8")) as { format: number; left_out: string[]; volumes: { name: string }[] };
+  expect(document.format).toBe(1);
+  expect(document.volumes.map((it) => it.name)).toEqual(["db1"]);
+  expect(document.left_out).toContain("password of user/admin");
 });
 
 test("the time zone is the one that is chosen in the setup, and schedules say so", async ({ open, page }) => {

@@ -1,13 +1,49 @@
-import { Button, Text } from "@mantine/core";
+import { Button, Code, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 import { answer, api } from "../../api/client";
-import { useChange } from "../../api/queries";
+import { array, useChange } from "../../api/queries";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { save } from "../../parts/chart";
 
-/** The support bundle. */
+/** What the array gives away as files. */
 export function SupportPanel() {
+  return (
+    <Stack gap="md">
+      <ConfigurationPanel />
+      <BundlePanel />
+    </Stack>
+  );
+}
+
+/** The configuration as one document. */
+function ConfigurationPanel() {
+  const name = useQuery(array()).data?.name ?? "ashlar";
+  const document = useChange({
+    run: () => answer(api.GET("/api/v1/configuration")),
+    done: () => "The configuration is downloaded.",
+    then: (document) => save(new Blob([JSON.stringify(document, null, 2), "\n"], { type: "application/json" }), `${name}-configuration.json`),
+  });
+  return (
+    <Panel
+      title="Configuration"
+      actions={
+        <Button variant="default" size="compact-sm" leftSection={<Download size={14} aria-hidden />} loading={document.isPending} onClick={() => document.mutate(undefined)}>
+          Export
+        </Button>
+      }
+    >
+      <ProblemAlert error={document.error} />
+      <Text size="sm">
+        One document with hosts, volumes without contents, connections, schedules, users and settings. It has no secrets and says what it leaves out. <Code>ashlar config import FILE</Code> compares it with an array and creates there what is missing.
+      </Text>
+    </Panel>
+  );
+}
+
+/** The support bundle. */
+function BundlePanel() {
   const bundle = useChange({
     run: async () => {
       const packed: Blob = await answer(api.GET("/api/v1/support-bundle", { parseAs: "blob" }));
