@@ -165,9 +165,10 @@ fn worlds_have_their_names_and_those_of_older_seeds() {
 fn leases_that_are_too_long_are_found() {
     let timing = Timing { lease_ns: 4_500_000_000, ..Timing::PRODUCT };
     assert!(!timing.is_safe());
-    let what = run_cluster(4, timing).unwrap_err();
-    assert!(what.contains("was acknowledged"), "{what}");
-    run_cluster(4, Timing::PRODUCT).unwrap();
+    let found = (0..100).find_map(|seed| run_cluster(seed, timing).err().map(|what| (seed, what)));
+    let (seed, what) = found.expect("a seed that finds it");
+    assert!(what.contains("a read that began"), "{what}");
+    run_cluster(seed, Timing::PRODUCT).unwrap();
 }
 
 #[test]
