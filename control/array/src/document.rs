@@ -317,8 +317,8 @@ impl ConfigurationDocument {
     pub fn read(document: Value) -> Result<Self> {
         let Some(format) = document.get("format").and_then(Value::as_u64) else {
             return Err(Error::invalid(
-                "that is no configuration document of an Ashlar array, which begins with a number as its format: export \
-                 one with `ashlar config export`",
+                "that is no configuration document of an Ashlar array, as it has no number as its `format`: export one with \
+                 `ashlar config export`",
             ));
         };
         if format != u64::from(CONFIGURATION_FORMAT) {
