@@ -38,6 +38,7 @@ const VOLATILE_FIELDS: &[&str] = &[
     "nvme_controllers",
     "uptime_seconds",
     "next",
+    "link",
     "last",
     "snapshots",
     "performance",

@@ -20,6 +20,7 @@ mod label;
 mod notification;
 mod performance;
 mod policy;
+mod remote;
 mod schedule;
 mod sign_in;
 mod snapshot;
@@ -63,6 +64,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(usage::routes())
         .merge(user::routes())
         .merge(directory::routes())
+        .merge(remote::routes())
         .merge(sign_in::routes())
         .routes(routes!(show_openapi))
 }

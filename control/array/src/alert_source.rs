@@ -9,6 +9,7 @@ use crate::service::alerts::Source;
 use crate::service::clock::RetentionClock;
 use crate::service::controllers::ControllerMonitor;
 use crate::service::health::HealthMonitor;
+use crate::service::links::Links;
 use crate::service::metering::{Metering, TimeRange};
 use crate::service::notifier::Notifier;
 use crate::service::quotas::Quotas;
@@ -30,6 +31,7 @@ pub(crate) struct Services<'a> {
     pub space: &'a Arc<SpaceMonitor>,
     pub quotas: &'a Arc<Quotas>,
     pub controllers: &'a Arc<ControllerMonitor>,
+    pub links: &'a Arc<Links>,
     pub notifier: &'a Arc<Notifier>,
     pub scrubs: &'a Arc<Scrubs>,
     pub health: &'a Arc<HealthMonitor>,
@@ -63,15 +65,17 @@ fn of_parts(services: &Services<'_>) -> [Source; 7] {
     ]
 }
 
-fn of_services(services: &Services<'_>) -> [Source; 8] {
+fn of_services(services: &Services<'_>) -> [Source; 9] {
     let Parts { engine, server, .. } = services.parts.clone();
     let (space, quotas) = (services.space.clone(), services.quotas.clone());
     let (notifier, scrubs) = (services.notifier.clone(), services.scrubs.clone());
     let (health, clock) = (services.health.clone(), services.clock.clone());
     let (paths, past) = (services.metering.clone(), services.metering.clone());
+    let (links, remote) = (services.links.clone(), services.configuration.clone());
     let (configuration, controllers) = (services.configuration.clone(), services.controllers.clone());
     [
         Source::new(0, move |_, _| controllers.conditions()),
+        Source::new(0, move |_, _| links.conditions(&remote.read())),
         Source::new(0, move |_, _| of_space(&engine, &space, &quotas, &configuration.read())),
         Source::new(0, move |_, _| notifier.conditions()),
         Source::new(5, move |before, _| scrubs.conditions(before)),

@@ -18,6 +18,7 @@ use crate::service::directories::Directories;
 use crate::service::drives::DriveMonitor;
 use crate::service::health::HealthMonitor;
 use crate::service::jobs::Jobs;
+use crate::service::links::Links;
 use crate::service::logins::Logins;
 use crate::service::metering::Metering;
 use crate::service::notifier::Notifier;
@@ -55,6 +56,7 @@ pub struct Array {
     pub(crate) health: Arc<HealthMonitor>,
     pub(crate) scrubs: Arc<Scrubs>,
     pub(crate) schedules: Schedules,
+    pub(crate) links: Arc<Links>,
     pub(crate) logins: Logins,
     pub(crate) directories: Arc<Directories>,
     pub(crate) accounts: Accounts,
@@ -93,6 +95,7 @@ impl Array {
         let health = Arc::new(HealthMonitor::new(env.clone(), pool.clone(), machine.clone()));
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
         let logins = Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone());
+        let links = Arc::new(Links::new(env.clone(), bus.clone()));
         let directories = Directories::new(configuration.clone(), audit.clone(), sealing.clone());
         let directories = Arc::new(directories);
         let accounts = Accounts::new(core(), directories.clone());
@@ -104,6 +107,7 @@ impl Array {
             quotas: &quotas,
             notifier: &notifier,
             controllers: &controller_monitor,
+            links: &links,
             scrubs: &scrubs,
             health: &health,
             metering: &metering,
@@ -132,6 +136,7 @@ impl Array {
             health,
             scrubs,
             schedules: Schedules::default(),
+            links,
             logins,
             directories,
             accounts,

@@ -31,6 +31,7 @@ mod host;
 mod import;
 mod job;
 mod key;
+mod link;
 mod login;
 mod machine;
 mod membership;
@@ -43,6 +44,7 @@ mod projection;
 mod reconcile;
 mod recover;
 mod recycle_bin;
+mod remote;
 mod request;
 mod restore;
 mod schedule;
@@ -102,6 +104,7 @@ pub use import::{
 };
 pub use job::{CancelJob, ListJobs, ShowJob};
 pub use key::{Key, RotateKey, ShowKey};
+pub use link::{Duplex, Link, LinkIdentity, Network};
 pub use login::ListRefusedLogins;
 pub use machine::{FoundDrive, Machine, NewKey};
 pub use membership::{
@@ -123,6 +126,10 @@ pub use records::{
 };
 pub use recover::{has_sealed_secrets, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
+pub use remote::{
+    ChangeRemoteArray, CreatePairingKey, DeleteRemoteArray, ListRemoteArrays, PairRemoteArray, PairingKey,
+    RemoteArray, RemoteArrayChange, ShowRemoteArray,
+};
 pub use request::Request;
 pub use restore::RestoreVolume;
 pub use schedule::{
@@ -134,6 +141,7 @@ pub use sealing::SealingKey;
 pub use service::accounts::{Accounts, Member, Token, User};
 pub use service::alerts::Alerts;
 pub use service::directories::{Directories, Guest};
+pub use service::links::{LinkState, LinkStatus};
 pub use service::metering::{
     Busiest, Busy, By, Capacity, PathUse, Scope, TimeRange, imbalance, kind, size_limit,
 };
@@ -186,6 +194,7 @@ pub const VERBS: &[&[Verb]] = &[
     alert::VERBS,
     notification::VERBS,
     directory::VERBS,
+    remote::VERBS,
     certificate::VERBS,
     access::VERBS,
     performance::VERBS,

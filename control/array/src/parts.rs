@@ -1,5 +1,6 @@
 //! The parts that the array directs: engine, store, exports, front ends, history.
 
+use crate::link::Network;
 use crate::machine::Machine;
 use crate::membership::Controllers;
 use crate::sealing::SealingKey;
@@ -17,6 +18,8 @@ pub struct Parts {
     pub pool: Arc<dyn Pool>,
     /// The machine that it runs on.
     pub machine: Arc<dyn Machine>,
+    /// Connections to other arrays.
+    pub network: Arc<dyn Network>,
     /// The controllers that share the array.
     pub controllers: Arc<dyn Controllers>,
     /// The exported volumes: mappings, limits, statistics.

@@ -9,6 +9,7 @@ pub(crate) mod directories;
 pub(crate) mod drives;
 pub(crate) mod health;
 pub(crate) mod jobs;
+pub(crate) mod links;
 pub(crate) mod logins;
 pub(crate) mod metering;
 pub(crate) mod notifier;

@@ -11,6 +11,8 @@ pub const DEFAULT_FILE: &str = "/etc/ashlar/ashlar.toml";
 const ISCSI_PORT: u16 = 3260;
 /// Port of NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
 const NVME_PORT: u16 = 4420;
+/// Port for other arrays.
+const REPLICATION_PORT: u16 = 8444;
 /// Port of the API.
 const API_PORT: u16 = 8443;
 
@@ -60,6 +62,10 @@ pub struct Args {
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:8443",
         value_parser = |text: &str| listener(text, API_PORT))]
     pub api: SocketAddr,
+    /// Address to listen on for other arrays, with port 8444 unless another is given; port 0 takes a free one [default: other
+    /// arrays can't connect]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| listener(text, REPLICATION_PORT))]
+    pub replication: Option<SocketAddr>,
     /// No plain HTTP on a loopback address; other addresses have only HTTPS anyway
     #[arg(long)]
     tls_only: bool,

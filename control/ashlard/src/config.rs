@@ -221,7 +221,7 @@ fn findings(args: &Args) -> Vec<Finding> {
         found.push(Defect(format!("{error:#}")));
     }
     let running = access::is_locked(args.data());
-    let addresses = args.iscsi.iter().chain(&args.nvme).chain([&args.api]);
+    let addresses = args.iscsi.iter().chain(&args.nvme).chain([&args.api]).chain(&args.replication);
     for address in addresses.filter(|_| !running) {
         if let Err(error) = TcpListener::bind(SocketAddr::new(address.ip(), 0)) {
             found.push(Defect(format!("{} is no address of this machine: {error}", address.ip())));

@@ -20,6 +20,7 @@ mod find;
 mod key;
 mod kmip;
 mod limits;
+mod link;
 mod log;
 mod machine;
 mod manual;
@@ -225,9 +226,7 @@ async fn serve(
     let epoch = member.as_ref().map(|member| member.home.epoch);
     let (shelf, given) = open_store(&ring, args, epoch).await?;
     let opened = Instant::now();
-    let layout = shelf.layout();
-    let capacity = u64::from(layout.segments) * u64::from(layout.segment_bytes);
-    let options = args.engine_options(random()?, capacity);
+    let options = args.engine_options(random()?, capacity(&*shelf));
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let recovered = Instant::now();
@@ -236,7 +235,9 @@ async fn serve(
     let shards = threads::Shards::start(args.threads())?;
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
-    let array = assemble(args, (&shelf, &engine), (machine, board.clone()), (log, permit)).await?;
+    let network = Arc::new(link::Tcp::listen(args.replication)?);
+    let outside = (machine, board.clone(), network.clone());
+    let array = assemble(args, (&shelf, &engine), outside, (log, permit)).await?;
     let portals = array.server.serve(shards.handles()).await;
     let portals = portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
@@ -255,7 +256,7 @@ async fn serve(
     folder.show_access(&url, &token);
     let (token, plain) = (api::Token::new(&token), args.plain_http());
     let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
-    announce(&array.identity, &portals, &nvme_portals, &url);
+    announce(&array.identity, &portals, &nvme_portals, (&url, network.address()));
     if let Some(member) = &member {
         board.note_service(&member.home, [opened, recovered]);
     }
@@ -269,6 +270,7 @@ async fn serve(
     tasks.spawn("notices", array.array.notifier().clone().deliver());
     tasks.spawn("measurements", measure(array.array.clone()));
     tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, folder.clone()));
+    tasks.spawn("arrays", network.run(array.array.clone()));
     tasks.spawn("folder", folder.keep_trying());
     let signal = tokio::select! {
         signal = stop => signal,
@@ -336,6 +338,12 @@ fn cannot_listen(protocol: &str, portals: &[SocketAddr]) -> String {
     format!("can't listen for {protocol} on {}", portals.join(", "))
 }
 
+/// Bytes of the log.
+fn capacity(shelf: &dyn Pool) -> u64 {
+    let layout = shelf.layout();
+    u64::from(layout.segments) * u64::from(layout.segment_bytes)
+}
+
 /// The parts above the engine.
 struct Assembled {
     identity: ArrayIdentity,
@@ -350,7 +358,7 @@ struct Assembled {
 async fn assemble(
     args: &Args,
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
-    (machine, controllers): (Arc<Machine>, Arc<Board>),
+    (machine, controllers, network): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>),
     (log, permit): (Log, Permit),
 ) -> Result<Assembled> {
     let now = board::time();
@@ -402,6 +410,7 @@ async fn assemble(
         engine,
         pool,
         machine,
+        network,
         controllers,
         exports,
         target,
@@ -455,7 +464,12 @@ fn print(text: &str) -> ExitCode {
 }
 
 /// Reports in one line of JSON on standard output that everything listens, and where.
-fn announce(identity: &ArrayIdentity, portals: &[SocketAddr], nvme: &[SocketAddr], url: &str) {
+fn announce(
+    identity: &ArrayIdentity,
+    portals: &[SocketAddr],
+    nvme: &[SocketAddr],
+    (url, arrays): (&str, Option<SocketAddr>),
+) {
     use std::io::Write;
     let ready = serde_json::json!({
         "ready": true,
@@ -464,6 +478,7 @@ fn announce(identity: &ArrayIdentity, portals: &[SocketAddr], nvme: &[SocketAddr
         "subsystem_nqn": identity.subsystem_nqn(),
         "nvme_portals": nvme.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "api": url,
+        "replication": arrays.map(|address| address.to_string()),
     });
     tracing::info!(target_iqn = identity.target_iqn(), ?portals, nvme_portals = ?nvme, api = url, "ready");
     let mut out = std::io::stdout().lock();

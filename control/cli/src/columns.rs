@@ -98,6 +98,17 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
     ("RecycleBin", &["kind", "name", "size", "mapped", "deleted", "eradicated_after", "id"]),
     ("RefusedLogins", &["last", "host", "initiator", "address", "portal", "count", "reason"]),
     (
+        "RemoteArrays",
+        &[
+            "name",
+            "address",
+            "serial",
+            "State={link.state}",
+            "Round trip={link.rtt_us}",
+            "Last contact={link.last}",
+        ],
+    ),
+    (
         "Schedules",
         &["name", "Of=[volume {volume}][group {group}]", "rules", "enabled", "next", "last", "snapshots"],
     ),

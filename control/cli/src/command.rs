@@ -17,6 +17,7 @@ mod notification;
 mod performance;
 mod policy;
 mod profile;
+mod remote;
 mod schedule;
 mod snapshot;
 mod top;
@@ -138,6 +139,9 @@ enum Noun {
     /// Connections of volumes and snapshots to hosts
     #[command(subcommand)]
     Connection(ConnectionVerb),
+    /// Remote arrays: pairing with other arrays
+    #[command(subcommand)]
+    RemoteArray(remote::RemoteArrayVerb),
     /// Users and roles
     #[command(subcommand)]
     User(access::UserVerb),
@@ -319,6 +323,7 @@ impl Noun {
             Noun::Host(verb) => verb.run(client),
             Noun::HostGroup(verb) => verb.run(client),
             Noun::Connection(verb) => verb.run(client),
+            Noun::RemoteArray(verb) => verb.run(client),
             Noun::User(verb) => verb.run(client),
             Noun::Directory(verb) => verb.run(client),
             Noun::Token(verb) => verb.run(client),

@@ -16,6 +16,7 @@ mod label;
 mod policy;
 mod record;
 mod redact;
+mod remote;
 mod schedule;
 mod secret;
 mod service;
@@ -34,6 +35,7 @@ pub use label::{Labels, LabelsChange, MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange};
 pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};
+pub use remote::{LinkIdentityEntry, RemoteArrayEntry, RemoteArrayId};
 pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
 pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};

@@ -14,6 +14,8 @@
 //! | `host-group/<id>` | a host group with its hosts |
 //! | `notification/<id>` | a notification target; its secret is sealed |
 //! | `directory/<id>` | a directory that authenticates users; its secret is sealed |
+//! | `remote-array/<id>` | an array that this one is paired with; their common key is sealed |
+//! | `link-identity` | the key by which other arrays know this one; it is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
 //! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
 //! | `connection/<volume>/<host or host group>` | which host sees a volume under which LUN |
@@ -32,6 +34,7 @@ use crate::connection::{ConnectionEntry, Connections, Peer};
 use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
 use crate::host::{HostEntry, HostGroupEntry};
 use crate::id::Identity;
+use crate::remote::{LinkIdentityEntry, RemoteArrayEntry};
 use crate::schedule::ScheduleEntry;
 use crate::secret::SealedField;
 use crate::service::{DirectoryEntry, NotificationTargetEntry};
@@ -123,6 +126,8 @@ macro_rules! records {
             pub settings: Settings,
             /// The certificate of the API.
             pub certificate: Option<CertificateEntry>,
+            /// The key by which other arrays know this one.
+            pub link_identity: Option<LinkIdentityEntry>,
             /// The scrub under way, or the last one.
             pub scrub: Option<Scrub>,
         }
@@ -237,6 +242,7 @@ macro_rules! records {
                 let mut all = Vec::new();
                 $(all.extend(self.$table.all().flat_map(Named::sealed));)*
                 all.extend(self.certificate.iter().flat_map(Unnamed::sealed));
+                all.extend(self.link_identity.iter().flat_map(Unnamed::sealed));
                 all
             }
 
@@ -282,6 +288,8 @@ records! {
         notification_targets: NotificationTarget(NotificationTargetEntry), "notification", NotificationTargets, V2;
         /// Directories that authenticate users.
         directories: Directory(DirectoryEntry), "directory", Directories, V2;
+        /// Remote arrays.
+        remote_arrays: RemoteArray(RemoteArrayEntry), "remote-array", RemoteArrays, V2;
         /// Users.
         users: User(UserEntry), "user", Users, V2;
         /// API tokens.
@@ -294,6 +302,8 @@ records! {
         Settings(Settings), "settings", Settings, V2;
         /// The certificate of the API.
         Certificate(CertificateEntry), "certificate", Certificate, V2;
+        /// The key by which other arrays know this one.
+        LinkIdentity(LinkIdentityEntry), "link-identity", RemoteArrays, V2;
         /// The scrub.
         Scrub(Scrub), "scrub", Drives, V2;
     }
@@ -353,6 +363,24 @@ impl Unnamed for CertificateEntry {
 
     fn remove(&self, config: &mut Config) {
         config.certificate = None;
+    }
+}
+
+impl Unnamed for LinkIdentityEntry {
+    const NOUN: &'static str = "link identity";
+
+    fn sealed(&self) -> Vec<SealedField> {
+        let (what, place) = ("the key for other arrays".into(), Self::PLACE.into());
+        vec![SealedField { what, place, sealed: self.secret.clone() }]
+    }
+
+    fn put(self, config: &mut Config) -> bool {
+        config.link_identity = Some(self);
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.link_identity = None;
     }
 }
 

@@ -48,6 +48,8 @@ topics! {
     RecycleBin: "recycle-bin";
     /// Refused iSCSI logins.
     RefusedLogins: "refused-logins";
+    /// Remote arrays.
+    RemoteArrays: "remote-arrays";
     /// Snapshot schedules.
     Schedules: "schedules";
     /// Settings of the array.

@@ -58,7 +58,9 @@ fn they_make_one_configuration_with_its_names_references_and_secrets() {
         "directory/0000000000000021",
         "host/0000000000000abc/chap",
         "host/0000000000000abc/mutual",
+        "link-identity",
         "notification/0000000000000011",
+        "remote-array/0000000000000051",
     ];
     assert_eq!(places, expected.map(str::to_owned).into());
 }

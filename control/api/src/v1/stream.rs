@@ -52,6 +52,8 @@ pub enum Topic {
     RecycleBin,
     /// Refused iSCSI log-ins.
     RefusedLogins,
+    /// Remote arrays.
+    RemoteArrays,
     /// Snapshot schedules.
     Schedules,
     /// Settings of the array.
@@ -89,6 +91,7 @@ impl From<array::Topic> for Topic {
             NotificationTargets => Topic::NotificationTargets,
             RecycleBin => Topic::RecycleBin,
             RefusedLogins => Topic::RefusedLogins,
+            RemoteArrays => Topic::RemoteArrays,
             Schedules => Topic::Schedules,
             Settings => Topic::Settings,
             Snapshots => Topic::Snapshots,

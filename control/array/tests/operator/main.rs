@@ -15,6 +15,7 @@ mod measured;
 mod notices;
 mod nvme;
 mod policies;
+mod remote;
 mod rig;
 mod roles;
 mod schedules;

@@ -2,8 +2,8 @@
 
 use array::{
     Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env, Error,
-    Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Machine, NewKey, Parts, Request, Role,
-    SealingKey, Takeover, Uptime, Verb, WrappedKey,
+    Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link, LinkIdentity, Machine, Network, NewKey,
+    Parts, Request, Role, SealingKey, Secret, Takeover, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -38,6 +38,9 @@ pub struct Rig {
     history: Arc<Store>,
     pub machine: Arc<Bench>,
     pub controllers: Arc<Membership>,
+    pub network: Arc<Cables>,
+    /// Number of the array.
+    pub serial: u64,
     /// Whether new drives are encrypted.
     encrypted: bool,
 }
@@ -97,6 +100,50 @@ pub fn controller(number: u16, state: ControllerState) -> Controller {
         nvme_portals: Vec::new(),
         takeover: None,
         drained: false,
+    }
+}
+
+/// Connections to other arrays of a test.
+#[derive(Default)]
+pub struct Cables {
+    /// The port of this array, if it listens.
+    pub port: Mutex<Option<u16>>,
+    /// Other arrays by their address.
+    pub others: Mutex<BTreeMap<String, Arc<Array>>>,
+    /// Whether both ends of a connection are in different TLS sessions: somebody is between them.
+    pub intercepted: Mutex<bool>,
+}
+
+impl Network for Cables {
+    fn port(&self) -> Option<u16> {
+        *self.port.lock().unwrap()
+    }
+
+    fn new_identity(&self, serial: &str) -> Result<LinkIdentity, String> {
+        Ok(LinkIdentity { certificate: format!("certificate of {serial}"), key: Secret::new("a secret key") })
+    }
+
+    fn connect(
+        &self,
+        address: String,
+        own: LinkIdentity,
+    ) -> Pin<Box<dyn Future<Output = Result<Link, String>> + Send>> {
+        let other = self.others.lock().unwrap().get(&address).cloned();
+        let intercepted = *self.intercepted.lock().unwrap();
+        Box::pin(async move {
+            let other = other.ok_or("connection refused")?;
+            let theirs = other.link_identity().unwrap().ok_or("it has no key")?;
+            let (one, another) = tokio::io::duplex(4096);
+            let link = |stream, identity: LinkIdentity, exporter| Link {
+                stream: Box::new(stream) as Box<dyn array::Duplex>,
+                certificate: identity.certificate.into_bytes(),
+                exporter: [exporter; 32],
+                address: Ipv4Addr::new(192, 0, 2, 9).into(),
+            };
+            let (here, there) = (link(one, theirs, 1), link(another, own, 1 + u8::from(intercepted)));
+            tokio::spawn(async move { other.answer(there).await });
+            Ok(here)
+        })
     }
 }
 
@@ -206,8 +253,15 @@ impl Rig {
             history,
             machine: Arc::default(),
             controllers: Arc::default(),
+            network: Arc::default(),
+            serial: 0x5e71a1,
             encrypted: false,
         }
+    }
+
+    /// Another array than others of the same test.
+    pub fn with_serial(serial: u64) -> Self {
+        Self { serial, ..Self::new() }
     }
 
     /// With encrypted drives.
@@ -305,7 +359,7 @@ impl Rig {
         engine: &Arc<Engine>,
     ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>), Error> {
         let identity =
-            array::load_identity(engine, "test", 0x5e71a1, self.clock.load(Ordering::SeqCst)).await?;
+            array::load_identity(engine, "test", self.serial, self.clock.load(Ordering::SeqCst)).await?;
         let names = scsi::TargetIdentity {
             name: identity.target_iqn(),
             vendor: "ASHLAR".into(),
@@ -353,6 +407,7 @@ impl Rig {
             pool: shelf,
             machine,
             controllers: self.controllers.clone(),
+            network: self.network.clone(),
             exports,
             target: target.clone(),
             server: server.clone(),

@@ -19,6 +19,7 @@ mod mount;
 mod mutations;
 mod process;
 mod questions;
+mod remote;
 mod repair;
 mod roles;
 mod service;

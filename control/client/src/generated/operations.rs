@@ -511,6 +511,10 @@ pub fn test_notification_target(name: &str) -> Request<()> {
 pub fn show_openapi() -> Request<()> {
     Request::new("GET", format!("/api/v1/openapi.json",), "")
 }
+/// Create a pairing key
+pub fn create_pairing_key() -> Request<schemas::PairingKey> {
+    Request::new("POST", format!("/api/v1/pairing-keys",), "PairingKey")
+}
 /// Query of: Get the performance history
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ShowPerformance {
@@ -694,6 +698,50 @@ pub fn restore_from_recycle_bin(
 /// List refused log-ins of the last seven days, of hosts and of unknown initiators
 pub fn list_refused_logins() -> Request<schemas::RefusedLogins> {
     Request::new("GET", format!("/api/v1/refused-logins",), "RefusedLogins")
+}
+/// Query of: List remote arrays
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ListRemoteArrays {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<String>,
+}
+/// List remote arrays
+pub fn list_remote_arrays(query: &ListRemoteArrays) -> Request<schemas::RemoteArrays> {
+    Request::new("GET", format!("/api/v1/remote-arrays",), "RemoteArrays").query(query)
+}
+/// Pair with a remote array
+pub fn pair_remote_array(
+    body: &schemas::NewRemoteArray,
+) -> Request<schemas::RemoteArray> {
+    Request::new("POST", format!("/api/v1/remote-arrays",), "RemoteArray").body(body)
+}
+/// Delete a remote array
+pub fn delete_remote_array(name: &str) -> Request<()> {
+    Request::new("DELETE", format!("/api/v1/remote-arrays/{}", quoted(name)), "")
+}
+/// Get a remote array
+pub fn show_remote_array(name: &str) -> Request<schemas::RemoteArray> {
+    Request::new("GET", format!("/api/v1/remote-arrays/{}", quoted(name)), "RemoteArray")
+}
+/// Change a remote array
+pub fn change_remote_array(
+    name: &str,
+    body: &schemas::RemoteArrayChange,
+) -> Request<schemas::RemoteArray> {
+    Request::new(
+            "PATCH",
+            format!("/api/v1/remote-arrays/{}", quoted(name)),
+            "RemoteArray",
+        )
+        .body(body)
 }
 /// Query of: List snapshot schedules
 #[derive(Clone, Debug, Default, serde::Serialize)]

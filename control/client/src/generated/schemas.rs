@@ -2042,6 +2042,74 @@ impl ::std::default::Default for LimitsChange {
         }
     }
 }
+///State of the link to a remote array.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum LinkState {
+    #[serde(rename = "unknown")]
+    Unknown,
+    #[serde(rename = "connected")]
+    Connected,
+    #[serde(rename = "disconnected")]
+    Disconnected,
+}
+impl ::std::fmt::Display for LinkState {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Unknown => f.write_str("unknown"),
+            Self::Connected => f.write_str("connected"),
+            Self::Disconnected => f.write_str("disconnected"),
+        }
+    }
+}
+impl ::std::str::FromStr for LinkState {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "unknown" => Ok(Self::Unknown),
+            "connected" => Ok(Self::Connected),
+            "disconnected" => Ok(Self::Disconnected),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for LinkState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for LinkState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for LinkState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
 ///Log-in credentials.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2272,6 +2340,19 @@ pub struct NewNotificationTarget {
     ///Minimum severity of alerts to send; default `warning`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub severity: ::std::option::Option<Severity>,
+}
+///A pairing with another array.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewRemoteArray {
+    ///Host and port at which the other array listens for arrays.
+    pub address: ::std::string::String,
+    ///Pairing key that was created on the other array.
+    pub key: ::std::string::String,
+    ///Name on this array; default: the name of the other array.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub name: ::std::option::Option<::std::string::String>,
 }
 ///A new schedule for a `volume` or a `group`.
 ///
@@ -2529,6 +2610,17 @@ already is kept instead, so that a repeated request does not save what was resto
     ///Snapshot or volume whose contents and size the volume takes.
     pub source: ::std::string::String,
 }
+///A pairing key. It can be used once.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct PairingKey {
+    ///Time until which it can be used.
+    pub expires: ::std::string::String,
+    ///The key, to be entered on the other array.
+    pub key: ::std::string::String,
+    ///Port at which this array listens for the other.
+    pub port: u32,
+}
 ///Performance of one path.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2744,6 +2836,69 @@ pub struct RefusedLogin {
 pub struct RefusedLogins {
     ///Most recent first.
     pub items: ::std::vec::Vec<RefusedLogin>,
+}
+///A remote array.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct RemoteArray {
+    ///Host and port at which it listens for other arrays; `null` if only it can open connections.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub address: ::std::option::Option<::std::string::String>,
+    ///Time of pairing.
+    pub created: ::std::string::String,
+    ///SHA-256 of its certificate in hex digits.
+    pub fingerprint: ::std::string::String,
+    ///The link.
+    pub link: RemoteArrayLink,
+    ///Name on this array.
+    pub name: ::std::string::String,
+    ///Serial number.
+    pub serial: ::std::string::String,
+}
+///Changes to a remote array. Omitted fields keep their values.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct RemoteArrayChange {
+    ///New host and port; `null`: only the other array opens connections.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub address: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    ///New name.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
+}
+impl ::std::default::Default for RemoteArrayChange {
+    fn default() -> Self {
+        Self {
+            address: Default::default(),
+            name: Default::default(),
+        }
+    }
+}
+///The link to a remote array.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct RemoteArrayLink {
+    ///Time of the last contact since the array started; `null` if there was none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub last: ::std::option::Option<::std::string::String>,
+    ///Reason why it is disconnected; `null` if it is not.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub problem: ::std::option::Option<::std::string::String>,
+    ///Round-trip time in microseconds; `null` if it is not known.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub rtt_us: ::std::option::Option<u64>,
+    ///State.
+    pub state: LinkState,
+}
+///Remote arrays.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct RemoteArrays {
+    ///Sorted by name unless `sort` is given.
+    pub items: ::std::vec::Vec<RemoteArray>,
+    ///Total count, regardless of `limit` and `offset`.
+    pub total: u64,
 }
 ///Options for restoring an item from the recycle bin.
 ///
@@ -3881,6 +4036,9 @@ impl crate::Choice for JobKind {
 }
 impl crate::Choice for JobState {
     const CHOICES: &'static [&'static str] = &["running", "done", "failed", "cancelled"];
+}
+impl crate::Choice for LinkState {
+    const CHOICES: &'static [&'static str] = &["unknown", "connected", "disconnected"];
 }
 impl crate::Choice for MailProtection {
     const CHOICES: &'static [&'static str] = &["none", "starttls", "tls"];

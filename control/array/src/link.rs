@@ -1,0 +1,208 @@
+//! Links to other arrays: the trait by which the process gives connections, and the messages on them.
+//!
+//! Both ends of a connection prove that they have the key of the certificate that they show (TLS 1.3). Which certificate is
+//! accepted is decided here, by its fingerprint. Two arrays that are not paired yet know nothing of each other's certificate:
+//! each proves that it knows the pairing key, by an HMAC over what only the two ends of this TLS session can derive, so that
+//! nobody between them can pass it on.
+//!
+//! A message is JSON after its length, four bytes, little endian.
+
+use crate::{Error, Result};
+use aws_lc_rs::{digest, hmac};
+use records::Secret;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::pin::Pin;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Versions of the messages that this software speaks, the oldest and the newest.
+const VERSIONS: [u16; 2] = [1, 1];
+/// Longest message.
+const MAX_MESSAGE_BYTES: u32 = 16 << 10;
+/// Longest text of the other array that is shown.
+const MAX_TEXT_CHARS: usize = 400;
+/// Bytes of a pairing key.
+pub(crate) const PAIRING_KEY_BYTES: usize = 16;
+
+/// The key by which other arrays know this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkIdentity {
+    /// Its certificate in PEM.
+    pub certificate: String,
+    /// The key in PEM.
+    pub key: Secret,
+}
+
+/// Bytes in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Duplex for T {}
+
+/// A connection with another array, encrypted. Dropping it closes it.
+pub struct Link {
+    /// Its bytes.
+    pub stream: Box<dyn Duplex>,
+    /// The certificate in DER of which the other end has proven to have the key.
+    pub certificate: Vec<u8>,
+    /// What only both ends of this TLS session can derive (RFC 8446 7.5).
+    pub exporter: [u8; 32],
+    /// The address of the other end.
+    pub address: IpAddr,
+}
+
+/// Connections to other arrays, as the process makes them.
+pub trait Network: Send + Sync {
+    /// The port at which this array listens for other arrays; `None` if it does not.
+    fn port(&self) -> Option<u16>;
+
+    /// A new key and a certificate for the array with this serial number.
+    ///
+    /// # Errors
+    /// Why none can be made, for people.
+    fn new_identity(&self, serial: &str) -> std::result::Result<LinkIdentity, String>;
+
+    /// Connects to an address, host and port. Ends within some seconds.
+    ///
+    /// # Errors
+    /// Why there is no connection, for people.
+    fn connect(
+        &self,
+        address: String,
+        own: LinkIdentity,
+    ) -> Pin<Box<dyn Future<Output = std::result::Result<Link, String>> + Send>>;
+}
+
+/// What the end that has connected says first.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    /// The oldest and the newest version that it speaks.
+    versions: [u16; 2],
+    pub serial: String,
+    pub name: String,
+    pub request: Wish,
+}
+
+/// What it wants.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Wish {
+    /// Whether both arrays still know each other.
+    Ping,
+    /// To be paired.
+    Pair {
+        proof: String,
+        /// The port at which it listens.
+        port: Option<u16>,
+    },
+}
+
+/// The response.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    Pong,
+    Paired { serial: String, name: String, proof: String },
+    Refused { text: String },
+}
+
+impl Hello {
+    pub fn new(serial: &str, name: &str, request: Wish) -> Self {
+        Self { versions: VERSIONS, serial: serial.into(), name: name.into(), request }
+    }
+
+    /// Refuses an array with which no version is in common.
+    pub fn check_version(&self) -> Result<()> {
+        let ([theirs_least, theirs_most], [least, most]) = (self.versions, VERSIONS);
+        if theirs_most.min(most) >= theirs_least.max(least) {
+            return Ok(());
+        }
+        Err(Error::precondition(format!(
+            "one array speaks versions {theirs_least} to {theirs_most} of the protocol between arrays, the other {least} to \
+             {most}: update the older one"
+        )))
+    }
+}
+
+impl Link {
+    /// SHA-256 of the other end's certificate, in hex digits.
+    pub fn fingerprint(&self) -> String {
+        hex(digest::digest(&digest::SHA256, &self.certificate).as_ref())
+    }
+
+    pub(crate) async fn send(&mut self, message: &impl Serialize) -> std::io::Result<()> {
+        let bytes = serde_json::to_vec(message).map_err(std::io::Error::other)?;
+        let length = u32::try_from(bytes.len()).map_err(std::io::Error::other)?;
+        self.stream.write_all(&[&length.to_le_bytes()[..], &bytes].concat()).await?;
+        self.stream.flush().await
+    }
+
+    pub(crate) async fn receive<T: DeserializeOwned>(&mut self) -> std::io::Result<T> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length).await?;
+        let length = u32::from_le_bytes(length);
+        if length > MAX_MESSAGE_BYTES {
+            return Err(std::io::Error::other("a message is too long"));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.stream.read_exact(&mut bytes).await?;
+        serde_json::from_slice(&bytes).map_err(|_| std::io::Error::other("a message can't be read"))
+    }
+
+    /// What proves that an end of this session knows a pairing key. `role`: which end.
+    pub(crate) fn proof(&self, key: &[u8], role: &str) -> String {
+        hex(self.derive(key, role).as_ref())
+    }
+
+    /// Whether the other end has proven that it knows a pairing key.
+    pub(crate) fn is_proven(&self, key: &[u8], role: &str, proof: &str) -> bool {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+        from_hex(proof).is_some_and(|proof| hmac::verify(&key, &self.message(role), &proof).is_ok())
+    }
+
+    /// The key that both ends have from now on.
+    pub(crate) fn common_key(&self, key: &[u8]) -> Secret {
+        Secret::new(hex(self.derive(key, "common key").as_ref()))
+    }
+
+    fn message(&self, role: &str) -> Vec<u8> {
+        [b"ashlar pairing, ", role.as_bytes(), b": ", &self.exporter[..]].concat()
+    }
+
+    fn derive(&self, key: &[u8], role: &str) -> hmac::Tag {
+        hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), &self.message(role))
+    }
+}
+
+/// A text of the other array as it may be shown.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.chunks(2).map(byte).collect()
+}
+
+/// A pairing key as operators copy it: groups of four hex digits.
+pub(crate) fn key_text(key: &[u8; PAIRING_KEY_BYTES]) -> String {
+    key.chunks(2).map(hex).collect::<Vec<_>>().join("-")
+}
+
+/// A pairing key from its text.
+pub(crate) fn key_of(text: &str) -> Option<[u8; PAIRING_KEY_BYTES]> {
+    let digits: String = text.chars().filter(|letter| !"- \t\r\n".contains(*letter)).collect();
+    from_hex(&digits)?.try_into().ok()
+}
+
+#[cfg(test)]
+#[path = "link_test.rs"]
+mod tests;

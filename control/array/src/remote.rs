@@ -1,0 +1,450 @@
+//! Remote arrays: arrays that this one is paired with, so that volumes can be replicated between them.
+//!
+//! An administrator creates a pairing key on one array and enters it on the other, which connects. Both then keep the
+//! fingerprint of each other's certificate and a common key. Afterwards either end may open connections, if it has an address
+//! of the other.
+
+use crate::array::Array;
+use crate::caller::Caller;
+use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text, shown};
+use crate::request::verbs;
+use crate::service::links::{LinkStatus, PAIRING_KEY_SECONDS};
+use crate::transaction::Transaction;
+use crate::{Error, Result, check};
+use history::Severity;
+use records::{Edit, Identity, LinkIdentityEntry, Named, Record, RemoteArrayEntry, RemoteArrayId, Secret};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// Most remote arrays.
+const MAX_REMOTE_ARRAYS: usize = 64;
+/// Longest address of one.
+const MAX_ADDRESS_CHARS: usize = 255;
+/// Time in which the other array has to respond.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval at which links are examined.
+const WATCH_INTERVAL: Duration = Duration::from_secs(10);
+
+const CLIENT: &str = "client";
+const SERVER: &str = "server";
+
+/// A remote array as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteArray {
+    /// Its name here.
+    pub name: String,
+    /// When it was paired, in seconds since 1970.
+    pub created: u64,
+    /// Its serial number.
+    pub serial: String,
+    /// Host and port at which it listens for other arrays; `None` if only it can open connections.
+    pub address: Option<String>,
+    /// SHA-256 of its certificate, in hex digits.
+    pub fingerprint: String,
+    /// What is known of the link.
+    pub link: LinkStatus,
+}
+
+/// A key by which another array can be paired with this one, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairingKey {
+    /// The key.
+    pub key: Secret,
+    /// The port at which this array listens for the other.
+    pub port: u16,
+    /// Until when it can be used, in seconds since 1970.
+    pub expires: u64,
+}
+
+/// All remote arrays, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListRemoteArrays;
+
+/// One remote array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowRemoteArray {
+    /// Its name.
+    pub name: String,
+}
+
+/// Create a pairing key, to be entered on another array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreatePairingKey;
+
+/// Pair with another array, on which a pairing key was created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PairRemoteArray {
+    /// Its name here; by default the one that it has itself.
+    pub name: Option<String>,
+    /// Host and port at which it listens for other arrays.
+    pub address: String,
+    /// The pairing key.
+    pub key: Secret,
+}
+
+/// Change a remote array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeRemoteArray {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: RemoteArrayChange,
+}
+
+/// What to change of a remote array; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RemoteArrayChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Another address, or none.
+    pub address: Option<Option<String>>,
+}
+
+/// Delete a remote array: it is not trusted any more. The other array has to delete this one as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteRemoteArray {
+    /// Its name.
+    pub name: String,
+}
+
+verbs! {
+    ListRemoteArrays -> Vec<RemoteArray>, Read "list" "remote array", Viewer
+        => |tx, _| Ok(tx.array.config().remote_arrays.iter().map(|found| tx.array.remote_array(found)).collect());
+    ShowRemoteArray -> RemoteArray, Read "show" "remote array", Viewer, about name
+        => |tx, it| tx.array.config().remote_arrays.named(&it.name).map(|found| tx.array.remote_array(found));
+    CreatePairingKey -> PairingKey, Change "create" "pairing key", Admin
+        => |tx, _| tx.create_pairing_key().await;
+    PairRemoteArray -> RemoteArray, Change "pair" "remote array", Admin, about address
+        => |tx, it| tx.pair(it).await;
+    ChangeRemoteArray -> RemoteArray, Change "change" "remote array", Admin, about name
+        => |tx, it| tx.change_remote_array(&it.name, it.change).await;
+    DeleteRemoteArray -> (), Change "delete" "remote array", Admin, about name
+        => |tx, it| tx.delete_remote_array(&it.name).await;
+}
+
+/// What both arrays have agreed on.
+struct Agreed {
+    name: String,
+    serial: String,
+    address: Option<String>,
+    fingerprint: String,
+    key: Secret,
+}
+
+impl Transaction<'_> {
+    pub async fn create_pairing_key(&mut self) -> Result<PairingKey> {
+        let Some(port) = self.array.parts.network.port() else {
+            return Err(Error::precondition(
+                "this array does not listen for other arrays: set the option `replication` of ashlard to an address of this \
+                 machine and start it again, or create the pairing key on the other array",
+            ));
+        };
+        self.link_identity().await?;
+        let key = Secret::new(key_text(&self.array.links.new_key()));
+        let message = format!("a pairing key for another array was created by {}", self.caller.user);
+        self.array.log_event(Severity::Info, "remote-array.key-created", None, message);
+        Ok(PairingKey { key, port, expires: self.now() + PAIRING_KEY_SECONDS })
+    }
+
+    pub async fn pair(&mut self, wanted: PairRemoteArray) -> Result<RemoteArray> {
+        check_address(&wanted.address)?;
+        let name = wanted.name.as_deref();
+        name.map_or(Ok(()), |name| check::name(RemoteArrayEntry::NOUN, name))?;
+        name.map_or(Ok(()), |name| self.array.config().remote_arrays.free(name))?;
+        let key = key_of(wanted.key.expose()).ok_or_else(|| {
+            Error::invalid("a pairing key has 32 hex digits: copy it as the other array shows it")
+                .about("key")
+        })?;
+        let own = self.link_identity().await?;
+        let exchange = async {
+            let mut link = self.array.parts.network.connect(wanted.address.clone(), own).await?;
+            let (proof, port) = (link.proof(&key, CLIENT), self.array.parts.network.port());
+            let said = self.array.ask(&mut link, Wish::Pair { proof, port }).await?;
+            Ok::<_, String>((link, said))
+        };
+        let failed = |why: String| {
+            Error::precondition(format!("the array at {} can't be paired: {why}", wanted.address))
+        };
+        let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
+        let late = "it did not respond in time; if it lists this array now, delete it there first";
+        let (link, said) = outcome.unwrap_or_else(|_| Err(late.into())).map_err(failed)?;
+        let Reply::Paired { serial, name: theirs, proof } = said else {
+            return Err(failed("it responded to another request".into()));
+        };
+        if !link.is_proven(&key, SERVER, &proof) {
+            return Err(failed(
+                "it does not know the pairing key, although it responded: another machine may have taken its address".into(),
+            ));
+        }
+        let agreed = Agreed {
+            name: wanted.name.unwrap_or_else(|| shown(&theirs)),
+            serial: shown(&serial),
+            address: Some(wanted.address.clone()),
+            fingerprint: link.fingerprint(),
+            key: link.common_key(&key),
+        };
+        let entry = self.put_remote_array(agreed).await.map_err(|error| {
+            let message = format!("{}; the other array has paired: delete this array there", error.message);
+            Error { message, ..error }
+        })?;
+        self.array.links.note_heard(&entry, None);
+        Ok(self.array.remote_array(&entry))
+    }
+
+    /// Stores an array with which this one has agreed.
+    async fn put_remote_array(&mut self, agreed: Agreed) -> Result<RemoteArrayEntry> {
+        let Agreed { name, serial, address, fingerprint, key } = agreed;
+        let name = {
+            let config = self.array.config();
+            if let Some(known) = config.remote_arrays.iter().find(|known| known.serial == serial) {
+                return Err(Error::conflict(format!(
+                    "array {serial} is paired already, as {:?}: delete it on both arrays first",
+                    known.name
+                )));
+            }
+            if config.remote_arrays.len() >= MAX_REMOTE_ARRAYS {
+                return Err(Error::precondition(format!(
+                    "this array is paired with {MAX_REMOTE_ARRAYS} arrays: delete one first"
+                )));
+            }
+            let usable = |name: &String| {
+                check::name(RemoteArrayEntry::NOUN, name).is_ok() && config.remote_arrays.free(name).is_ok()
+            };
+            Some(name).filter(usable).unwrap_or_else(|| format!("array-{serial}"))
+        };
+        check::name(RemoteArrayEntry::NOUN, &name)?;
+        self.array.config().remote_arrays.free(&name)?;
+        let (id, created) = (RemoteArrayId(self.id64()), self.now());
+        let place = format!("remote-array/{}", id.digits());
+        let secret = self.array.parts.sealing.seal(&key, &place, (self.array.env.random)())?;
+        let entry = RemoteArrayEntry { id, name, created, serial, address, fingerprint, secret };
+        self.commit(vec![Edit::Put(Record::RemoteArray(entry.clone()))]).await?;
+        self.done("remote-array.paired", RemoteArrayEntry::NOUN, &entry.name, "was paired");
+        Ok(entry)
+    }
+
+    pub async fn change_remote_array(
+        &mut self,
+        name: &str,
+        change: RemoteArrayChange,
+    ) -> Result<RemoteArray> {
+        let entry = self.array.config().remote_arrays.named(name)?.clone();
+        let mut new = entry.clone();
+        if let Some(name) = change.name.filter(|name| *name != entry.name) {
+            check::name(RemoteArrayEntry::NOUN, &name)?;
+            self.array.config().remote_arrays.free(&name)?;
+            new.name = name;
+        }
+        if let Some(address) = change.address {
+            address.as_deref().map_or(Ok(()), check_address)?;
+            new.address = address;
+        }
+        if new != entry {
+            self.commit(vec![Edit::Put(Record::RemoteArray(new.clone()))]).await?;
+            self.done("remote-array.changed", RemoteArrayEntry::NOUN, &entry.name, "was changed");
+        }
+        Ok(self.array.remote_array(&new))
+    }
+
+    pub async fn delete_remote_array(&mut self, name: &str) -> Result<()> {
+        let entry = self.array.config().remote_arrays.named(name)?.clone();
+        let (id, name) = (entry.id, entry.name.clone());
+        self.commit(vec![Edit::Remove(Record::RemoteArray(entry))]).await?;
+        self.array.links.forget(id);
+        self.done("remote-array.deleted", RemoteArrayEntry::NOUN, &name, "was deleted");
+        Ok(())
+    }
+
+    /// The key by which other arrays know this one; it is made when it is first needed.
+    async fn link_identity(&mut self) -> Result<LinkIdentity> {
+        if let Some(known) = self.array.link_identity()? {
+            return Ok(known);
+        }
+        let Array { identity, parts, env, .. } = self.array;
+        let made = parts.network.new_identity(&identity.serial);
+        let made = made.map_err(|why| Error::failed("a key for other arrays can't be made", why))?;
+        let secret = parts.sealing.seal(&made.key, LinkIdentityEntry::PLACE, (env.random)())?;
+        let entry = LinkIdentityEntry { certificate: made.certificate.clone(), secret };
+        self.commit(vec![Edit::Put(Record::LinkIdentity(entry))]).await?;
+        Ok(made)
+    }
+}
+
+impl Array {
+    fn remote_array(&self, entry: &RemoteArrayEntry) -> RemoteArray {
+        let link = self.links.status(entry);
+        let RemoteArrayEntry { name, created, serial, address, fingerprint, .. } = entry.clone();
+        RemoteArray { name, created, serial, address, fingerprint, link }
+    }
+
+    /// The key by which other arrays know this one; `None` if it was never paired.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn link_identity(&self) -> Result<Option<LinkIdentity>> {
+        let Some(entry) = self.config().link_identity.clone() else { return Ok(None) };
+        let key = self.parts.sealing.open(&entry.secret, LinkIdentityEntry::PLACE)?;
+        Ok(Some(LinkIdentity { certificate: entry.certificate, key }))
+    }
+
+    /// Sends a request over a link, and returns the response. A refusal is an error.
+    async fn ask(&self, link: &mut Link, request: Wish) -> std::result::Result<Reply, String> {
+        let name = self.config().name_of_array(&self.identity).to_owned();
+        let hello = Hello::new(&self.identity.serial, &name, request);
+        let said = async {
+            link.send(&hello).await?;
+            link.receive::<Reply>().await
+        };
+        match said.await.map_err(|error| format!("the connection ended: {error}"))? {
+            Reply::Refused { text } => Err(format!("it refused: {}", shown(&text))),
+            said => Ok(said),
+        }
+    }
+
+    /// Responds to another array that has connected: to be called for every connection, and polled to its end.
+    pub async fn answer(&self, mut link: Link) {
+        if let Err(error) = self.try_answer(&mut link).await {
+            tracing::debug!(%error, "a connection of another array ended");
+        }
+    }
+
+    async fn try_answer(&self, link: &mut Link) -> std::io::Result<()> {
+        let hello: Hello = in_time(link.receive()).await?;
+        // Without a time-out: it may change the configuration.
+        let said = match self.answer_hello(link, hello).await {
+            Ok(said) => said,
+            Err(error) => Reply::Refused { text: error.message },
+        };
+        in_time(link.send(&said)).await?;
+        // Until the other end has read it and closes.
+        in_time(link.receive::<Hello>()).await.map(drop)
+    }
+
+    async fn answer_hello(&self, link: &Link, hello: Hello) -> Result<Reply> {
+        hello.check_version()?;
+        if hello.serial == self.identity.serial {
+            return Err(Error::precondition("both ends are one array, which can't be paired with itself"));
+        }
+        match hello.request {
+            Wish::Ping => {
+                let fingerprint = link.fingerprint();
+                let known = {
+                    let config = self.config();
+                    config.remote_arrays.iter().find(|known| known.fingerprint == fingerprint).cloned()
+                };
+                let known = known.ok_or_else(|| {
+                    Error::precondition(
+                        "it is not paired with this array any more: delete it there, and pair it again",
+                    )
+                })?;
+                self.links.note_heard(&known, None);
+                Ok(Reply::Pong)
+            }
+            Wish::Pair { ref proof, port } => self.accept_pairing(link, &hello, proof, port).await,
+        }
+    }
+
+    async fn accept_pairing(
+        &self,
+        link: &Link,
+        hello: &Hello,
+        proof: &str,
+        port: Option<u16>,
+    ) -> Result<Reply> {
+        let wrong = || {
+            Error::precondition(
+                "the pairing key is wrong, was used, or has expired: create another one there",
+            )
+        };
+        let key = self.links.find_key(|key| link.is_proven(key, CLIENT, proof)).ok_or_else(wrong)?;
+        let _one_at_a_time = self.configuration.change().await;
+        let caller =
+            Caller { user: "another array".into(), origin: link.address.to_string(), ..Caller::array() };
+        let mut tx = Transaction::new(self, &caller);
+        let agreed = Agreed {
+            name: shown(&hello.name),
+            serial: shown(&hello.serial),
+            address: port.map(|port| std::net::SocketAddr::new(link.address, port).to_string()),
+            fingerprint: link.fingerprint(),
+            key: link.common_key(&key[..]),
+        };
+        if !self.links.use_up(&key) {
+            return Err(wrong());
+        }
+        let entry = tx.put_remote_array(agreed).await?;
+        self.links.note_heard(&entry, None);
+        let name = self.config().name_of_array(&self.identity).to_owned();
+        let proof = link.proof(&key[..], SERVER);
+        Ok(Reply::Paired { serial: self.identity.serial.clone(), name, proof })
+    }
+
+    /// Examines the links to remote arrays, for ever.
+    pub async fn watch_links(&self) {
+        loop {
+            self.examine_links().await;
+            tokio::time::sleep(WATCH_INTERVAL).await;
+        }
+    }
+
+    /// Examines the links to remote arrays once.
+    pub async fn examine_links(&self) {
+        let known: Vec<RemoteArrayEntry> = self.config().remote_arrays.iter().cloned().collect();
+        for entry in known {
+            self.watch_link(&entry).await;
+        }
+    }
+
+    async fn watch_link(&self, entry: &RemoteArrayEntry) {
+        let Some(address) = entry.address.clone() else { return };
+        let begun = Instant::now();
+        let exchange = async {
+            let own = self.link_identity().map_err(|error| error.message)?;
+            let own = own.ok_or("this array has no key for other arrays")?;
+            let mut link = self.parts.network.connect(address.clone(), own).await?;
+            if link.fingerprint() != entry.fingerprint {
+                return Err(format!(
+                    "what responds at {address} is another array: correct the address, or pair again if it was set up again"
+                ));
+            }
+            let begun = Instant::now();
+            self.ask(&mut link, Wish::Ping).await.map(|_| begun.elapsed())
+        };
+        let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
+        let outcome = outcome
+            .unwrap_or_else(|_| Err(format!("{address} did not respond within {:?}", begun.elapsed())));
+        // It may have been deleted meanwhile.
+        if self.config().remote_arrays.get(entry.id).is_none() {
+            return;
+        }
+        match outcome {
+            Ok(took) => {
+                let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                self.links.note_heard(entry, Some(took));
+            }
+            Err(problem) => self.links.note_failure(entry, problem),
+        }
+    }
+}
+
+/// What is sent or received within the time for it.
+async fn in_time<T>(exchange: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
+    timeout(RESPONSE_TIMEOUT, exchange).await?
+}
+
+/// Refuses what is not host and port.
+fn check_address(address: &str) -> Result<()> {
+    let parts = address.rsplit_once(':').filter(|(host, port)| {
+        let plain =
+            !host.is_empty() && !host.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+        plain && port.parse::<u16>().is_ok_and(|port| port != 0)
+    });
+    match parts {
+        Some(_) if address.chars().count() <= MAX_ADDRESS_CHARS => Ok(()),
+        _ => Err(Error::invalid(format!(
+            "{:?} is not the address of an array: write host and port, such as 10.0.0.2:8444 or [fd00::2]:8444",
+            shown(address)
+        ))
+        .about("address")),
+    }
+}
