@@ -344,7 +344,11 @@ impl Maps {
     /// Whether nothing is mapped in a page, whatever its count says.
     fn is_vacant(&self, page: u64, level: u8) -> bool {
         let vacant = |entry: &Entry| match entry.as_page().filter(|_| level > 0) {
-            Some(child) => self.page_index.get(child).tally.mapped == 0,
+            Some(child) => {
+                // A page that is named and does not exist is lost, and must not read as zeros.
+                let child = self.page_index.get(child);
+                child.refs > 0 && child.tally.mapped == 0
+            }
             None => !entry.is_mapped(),
         };
         self.node(page).iter().all(vacant)

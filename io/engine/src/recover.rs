@@ -501,7 +501,8 @@ fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
         ));
     }
     maps.next_page = if is_sane { root.next_page } else { pages };
-    maps.free = maps.page_index.gaps();
+    // A map page may be named and be missing in the index: its number is not given to another before a repair knows.
+    maps.free = if findings.lenient { Vec::new() } else { maps.page_index.gaps() };
     let next = maps.next_page;
     maps.free.retain(|page| *page < next);
     let frames = maps.table.page_index.last().map_or(0, |page| page * FRAMES);

@@ -11,14 +11,15 @@ use crate::core::Core;
 use crate::engine::Engine;
 use crate::entry::{BLOCK, BlockId, Entry, FAN, Kind, Node, SlotId, blocks_under};
 use crate::frame_table::{FRAMES, Frame, TablePage};
-use crate::map::Tree;
+use crate::map::{Need, Tree};
 use crate::page_index::PageInfo;
 use crate::pages::NumberMap;
 use crate::slots::Slot;
 use crate::space::{Location, Tally, Usage};
+use crate::state::State;
 use block::{DiskId, Error, Extent, Geometry, Result};
 use shelf::join;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -106,12 +107,14 @@ impl Engine {
         core.state.write().maps.table.deferred.retain(|_, changes| !changes.is_empty());
         let tables = core.read_tables(&mut walk, progress).await?;
         core.walk_volumes(&mut walk, progress).await?;
+        core.walk_orphans(&mut walk).await?;
         core.repair_page_index(&mut walk);
         core.repair_slots(&mut walk);
         core.repair_frame_table(tables, &mut walk);
         let roots = self.roots.lock().clone();
         core.repair_usage(&roots, &mut walk).await;
         let lost = core.losses(&walk).await?;
+        core.unmap_beyond_ends(&walk).await?;
         Ok(Repair { defects: walk.defects, lost })
     }
 
@@ -144,15 +147,16 @@ impl Core {
         let total = pages.len() as u64;
         for (done, (page, location)) in (0..).zip(pages) {
             progress(Progress { phase: "frames, by pages of the frame table,", done, total });
+            let mut kept = ValidTable::default();
             let body = match self.read_table(page, location).await {
                 Ok(body) => body,
                 Err(why) => {
                     self.ensure_reachable(location).await?;
+                    kept.differs = true;
                     walk.defects.push(format!("frame table page {page}: {why}: its frames are gone"));
                     TablePage::default()
                 }
             };
-            let mut kept = ValidTable::default();
             let frames: Vec<(u64, Frame)> =
                 body.iter().map(|(index, frame)| (page * FRAMES + index, frame.clone())).collect();
             for group in frames.chunks(self.options.tunables.reads_in_flight) {
@@ -220,6 +224,27 @@ impl Core {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Visits what waits to be released, after everything that volumes refer to: it counts until then.
+    async fn walk_orphans(&self, walk: &mut Walk) -> Result<()> {
+        let orphans = std::mem::take(&mut self.state.write().maps.orphans);
+        let mut waiting = VecDeque::with_capacity(orphans.len());
+        for page in orphans {
+            let at = At { volume: 0, block: 0, level: self.state.read().maps.page_index.get(page).level };
+            if walk.pages.contains_key(&page) {
+                walk.defects.push(format!("map page {page} was to be released, and is in use: it stays"));
+            } else if self.repair_page(walk, page, at).await?.is_some() {
+                walk.pages.entry(page).and_modify(|visited| visited.refs -= 1);
+                waiting.push_back(page);
+            } else {
+                walk.defects
+                    .push(format!("map page {page} was to be released, and can't be used: it is free"));
+            }
+        }
+        waiting.retain(|page| walk.pages.get(page).is_some_and(|visited| visited.refs == 0));
+        self.state.write().maps.orphans = waiting;
         Ok(())
     }
 
@@ -388,14 +413,11 @@ impl Core {
     /// Corrects references, levels and counts of map pages; pages without references are freed.
     fn repair_page_index(&self, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
-        let waiting = maps.orphans.len();
-        let orphans: BTreeSet<u64> = std::mem::take(&mut maps.orphans).into_iter().collect();
         let listed: Vec<(u64, PageInfo)> = maps.page_index.iter().collect();
         let (mut gone, mut defects) = (0, Vec::new());
         for (page, info) in listed {
             let Some(visited) = walk.pages.get(&page) else {
-                gone += u64::from(!orphans.contains(&page));
-                maps.nodes.remove(page);
+                gone += 1;
                 maps.page_index.edit(page, std::mem::take);
                 continue;
             };
@@ -411,18 +433,20 @@ impl Core {
                 maps.page_index.edit(page, |info| *info = repaired);
             }
         }
+        let held: Vec<u64> = maps.nodes.iter().map(|(page, _)| page).collect();
+        for page in held.into_iter().filter(|page| !walk.pages.contains_key(page)) {
+            maps.nodes.remove(page);
+        }
         if gone > 0 {
             defects
                 .push(format!("{gone} map pages without references were in the page index: they are free"));
-        }
-        if waiting > 0 {
-            tracing::debug!(waiting, "map pages that waited to be released are free");
         }
         let last = maps.page_index.last().map_or(0, |page| page + 1);
         maps.next_page = maps.next_page.max(last);
         let next = maps.next_page;
         maps.free = maps.page_index.gaps();
-        maps.free.retain(|page| *page < next);
+        // An empty page that waits to be released and was never written has no entry.
+        maps.free.retain(|page| *page < next && !walk.pages.contains_key(page));
         walk.defects.extend(defects);
     }
 
@@ -440,12 +464,21 @@ impl Core {
     /// Corrects references of blocks; frames without any are freed.
     fn repair_frame_table(&self, tables: BTreeMap<u64, ValidTable>, walk: &mut Walk) {
         let maps = &mut self.state.write().maps;
-        let mut deferred: NumberMap<u64, i64> = NumberMap::default();
-        for (block, change) in maps.table.deferred.drain().flat_map(|(_, changes)| changes) {
-            let sum = deferred.entry(block.bits()).or_default();
-            *sum = sum.saturating_add(change);
-        }
+        let mut deferred = std::mem::take(&mut maps.table.deferred);
         for (page, ValidTable { page: body, differs }) in tables {
+            let waiting = deferred.remove(&page).unwrap_or_default();
+            let mut changes: NumberMap<u64, i64> = NumberMap::default();
+            for (block, change) in &waiting {
+                let sum = changes.entry(block.bits()).or_default();
+                *sum = sum.saturating_add(*change);
+            }
+            let defects = walk.defects.len();
+            for (block, change) in &waiting {
+                if !walk.is_stored(*block) {
+                    let what = format!("{block}, which does not exist, had {change} more references");
+                    walk.defects.push(what);
+                }
+            }
             let mut repaired = TablePage::default();
             for (index, frame) in body.iter() {
                 let number = page * FRAMES + index;
@@ -454,7 +487,7 @@ impl Core {
                 for (block, refs) in (0..).zip(&mut frame.refs) {
                     let block = BlockId { frame: number, index: block };
                     let counted = walk.blocks.get(&block.bits()).copied().unwrap_or(0);
-                    let change = deferred.get(&block.bits()).copied().unwrap_or(0);
+                    let change = changes.get(&block.bits()).copied().unwrap_or(0);
                     if refs.checked_add_signed(change) != Some(counted) {
                         let waits =
                             if change == 0 { String::new() } else { format!(", and {change} waited") };
@@ -465,6 +498,10 @@ impl Core {
                 if frame.live() != 0 {
                     *repaired.slot(index) = Some(frame);
                 }
+            }
+            if !differs && walk.defects.len() == defects && !waiting.is_empty() {
+                maps.table.deferred.insert(page, waiting);
+                continue;
             }
             let before = maps.table.pages.get(page).map(|body| (**body).clone());
             let is_same = |one: &TablePage| {
@@ -511,6 +548,28 @@ impl Core {
             walk.defects.push(format!("{differ} segments held other amounts than was counted"));
         }
         maps.usage = usage;
+    }
+
+    /// Unmaps what is lost beyond the ends of volumes, so that they can grow: a lost tree is as large as the page that it
+    /// replaces.
+    async fn unmap_beyond_ends(&self, walk: &Walk) -> Result<()> {
+        let is_lossy = |tree: Tree| {
+            let root = tree.root.as_page().and_then(|page| walk.pages.get(&page));
+            root.is_some_and(|visited| visited.lossy)
+        };
+        let volumes: Vec<u32> = {
+            let volumes = &self.state.read().catalog.volumes;
+            volumes.iter().filter(|(_, volume)| is_lossy(volume.tree)).map(|(number, _)| *number).collect()
+        };
+        for number in volumes {
+            loop {
+                // The lock must not be held while a page is read.
+                let need = self.state.write().unmap_beyond_end(number);
+                let Some(need) = need else { break };
+                self.load(need).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The losses of all volumes and snapshots.
@@ -565,6 +624,22 @@ impl Core {
             }
             (root, level) = (node[0], level - 1);
         }
+    }
+}
+
+impl State {
+    /// Unmaps what the map of a volume has beyond its end, or returns what is to be loaded before.
+    fn unmap_beyond_end(&mut self, number: u32) -> Option<Need> {
+        let volume = self.catalog.volumes.get_mut(&number)?;
+        let (end, max) = (VolumeState::blocks(volume.geometry), blocks_under(volume.tree.level));
+        if end < max {
+            if let Err(need) = self.maps.probe_change(volume.tree, end, max) {
+                return Some(need);
+            }
+            self.maps.set_hole(&mut volume.tree, end, max, Entry::UNMAPPED);
+            self.catalog.dirty = true;
+        }
+        None
     }
 }
 

@@ -5,6 +5,7 @@ mod drive_faults;
 mod keys;
 mod pool;
 mod pressure;
+mod repair;
 
 use crate::bounds::{self, Bounds};
 use crate::drives::Drives;
@@ -111,7 +112,8 @@ impl Scenario {
             | World::Retention
             | World::Cluster
             | World::LargeWrites
-            | World::Replication => {}
+            | World::Replication
+            | World::Repair => {}
         }
         scenario
     }
@@ -192,6 +194,8 @@ struct Run {
     random: Random,
     report: Report,
     formatted: bool,
+    /// Openings of the store besides one after each crash that is counted.
+    openings: u64,
     next_volume: u128,
     /// Drives that lose or misdirect writes are this one and those after it.
     first_faulty: u64,
@@ -230,6 +234,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         random,
         report: Report::default(),
         formatted: false,
+        openings: 0,
         next_volume: 1,
         first_faulty,
         now: 0,
@@ -258,6 +263,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         match world {
             World::BitRot | World::Encrypted if recovered => run.corrupt()?,
             World::LostWrites if run.formatted => run.inject_write_faults(),
+            World::Repair if recovered => run.damage()?,
             _ => {}
         }
     }
@@ -293,7 +299,8 @@ impl Run {
         opened.transpose().map_err(|cause| format!("opening the engine: {cause}"))
     }
 
-    fn boot_drives(&mut self) -> Result<Option<Incarnation>, String> {
+    /// Opens the store on the drives, or makes it; `None` if the machine must crash before.
+    fn open_drives(&mut self) -> Result<Option<Arc<DriveShelf>>, String> {
         let handles = self.machine.drives.handles();
         let handles: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
         // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
@@ -312,6 +319,11 @@ impl Run {
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.formatted = true;
         self.machine.start_background(shelf.background());
+        Ok(Some(shelf))
+    }
+
+    fn boot_drives(&mut self) -> Result<Option<Incarnation>, String> {
+        let Some(shelf) = self.open_drives()? else { return Ok(None) };
         if self.scenario.ticks {
             let shelf = shelf.clone();
             self.machine.clock = Some(Box::new(move |now| shelf.tick(now)));

@@ -47,6 +47,9 @@ struct FileSystem {
     others: u64,
 }
 
+/// Durable pages of every drive.
+pub struct Contents(Vec<BTreeMap<u64, Page>>);
+
 /// All drives of a world, and what they have under way.
 pub struct Drives(Mutex<State>);
 
@@ -250,6 +253,19 @@ impl Drives {
         };
         // Their callbacks see that nothing will come any more; new requests of theirs are refused by their life.
         drop(dropped);
+    }
+
+    /// The durable contents of all drives.
+    pub fn contents(&self) -> Contents {
+        Contents(self.lock().media.iter().map(|medium| medium.durable.clone()).collect())
+    }
+
+    /// Gives all drives earlier contents, while the power is off.
+    pub fn restore(&self, contents: Contents) {
+        for (medium, durable) in self.lock().media.iter_mut().zip(contents.0) {
+            medium.cache.clear();
+            medium.durable = durable;
+        }
     }
 
     /// Forgets all contents, at the end of a world. What was cut off by a crash may hold its drives for ever,

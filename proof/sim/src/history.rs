@@ -316,6 +316,12 @@ impl History {
         self.geometries.iter().map(|(id, geometry)| (*id, *geometry)).collect()
     }
 
+    /// Forgets a disk that is gone, and of which nothing is left to be explained.
+    pub fn forget(&mut self, id: DiskId) {
+        self.model.remove(id);
+        self.learn();
+    }
+
     /// True when the action would be in a knot that is not too large, and not meet one that is being read back.
     pub fn admits(&self, action: &Action) -> bool {
         self.knot(&action.touches()).len() < KNOT

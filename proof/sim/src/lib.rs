@@ -38,6 +38,9 @@
 //! never. Instead of a crash another owner may take over while the older one goes on with everything that it does in the
 //! background, with or without being put on the blocklist. The pool gets full, and is emptied.
 //!
+//! In the world `repair` an object of the newest checkpoint or a record of the journal is changed after a crash, and gets a
+//! valid checksum. Opening must end, and a repair, in which crashes may come, must leave an array whose check finds nothing.
+//!
 //! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
 //! an engine: the world is about who may serve.
 //!
@@ -103,6 +106,8 @@ pub enum World {
     Encrypted,
     /// A group of volumes that one array replicates to another.
     Replication,
+    /// The array with metadata that become inconsistent, and are repaired.
+    Repair,
 }
 
 /// The names of a world.
@@ -118,7 +123,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 13] = [
+const NAMES: [Names; 14] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -177,6 +182,12 @@ const NAMES: [Names; 13] = [
         "replication",
         "a group replicated to another array, under crashes of either and over a connection that breaks",
     ),
+    names(
+        World::Repair,
+        "repair",
+        "repair",
+        "volumes under crashes, with metadata that become inconsistent although their checksums hold, and repairs",
+    ),
 ];
 
 impl World {
@@ -227,6 +238,10 @@ pub struct Report {
     pub drives_failed: u64,
     /// Changes of the key that were acknowledged.
     pub key_changes: u64,
+    /// Repairs of inconsistent metadata.
+    pub repairs: u64,
+    /// Of these, repairs that reported blocks as lost.
+    pub losses: u64,
     /// Takeovers of a home that was killed while nothing else was wrong, in the world `cluster`.
     pub takeovers: u64,
     /// The longest of them, in milliseconds: until the next home acknowledged a write.
@@ -261,6 +276,8 @@ impl Report {
         self.evacuations += other.evacuations;
         self.drives_failed += other.drives_failed;
         self.key_changes += other.key_changes;
+        self.repairs += other.repairs;
+        self.losses += other.losses;
         self.takeovers += other.takeovers;
         self.longest_takeover_ms = self.longest_takeover_ms.max(other.longest_takeover_ms);
         self.settled += other.settled;

@@ -49,6 +49,9 @@ fn main() -> ExitCode {
         if sum.key_changes > 0 {
             println!("    {} changes of the key", sum.key_changes);
         }
+        if sum.repairs > 0 {
+            println!("    {} repairs, {} of them with lost blocks", sum.repairs, sum.losses);
+        }
         if sum.takeovers > 0 {
             println!(
                 "    {} takeovers, the longest {} ms; {} changes by operators",

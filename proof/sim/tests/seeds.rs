@@ -117,6 +117,20 @@ fn an_operation_that_reads_a_page_keeps_its_place_in_the_queue() {
     run(World::Rados, 810_001_290).unwrap();
 }
 
+/// A repair brought pages that waited to be released back into the page index, or took them and what they name for
+/// defects; and a volume that had lost its end could not grow without errors there.
+#[test]
+fn a_repair_changes_nothing_that_is_sound_and_leaves_nothing_to_find() {
+    for seed in [1001, 1003, 1013, 1022, 1111] {
+        run(World::Repair, seed).unwrap();
+    }
+    let sum = (1050..1056).fold(sim::Report::default(), |mut sum, seed| {
+        sum.add(&run(World::Repair, seed).unwrap());
+        sum
+    });
+    assert!(sum.repairs > sum.losses && sum.losses > 0, "{sum:?}");
+}
+
 /// A full array waited for a rebuild at the lowest rate.
 #[test]
 fn a_rebuild_at_the_lowest_rate_ends() {

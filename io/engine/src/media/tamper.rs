@@ -284,6 +284,9 @@ impl Media {
         let payload = self.object(ObjectKind::Table, number, location).await?;
         let mut page = TablePage::decode(&payload).map_err(unusable)?;
         let frames: Vec<_> = page.iter().map(|(index, frame)| (index, frame.clone())).collect();
+        if frames.is_empty() {
+            return Ok("there is none".into());
+        }
         let (index, mut frame) = frames[pick(frames.len() as u64) as usize].clone();
         let object = self.log.read(frame.location).await.map_err(failed)?;
         let header = frame::verify(&object).map_err(unusable)?;

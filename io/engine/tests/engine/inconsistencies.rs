@@ -3,6 +3,7 @@
 
 use crate::support::inconsistent::{Model, array, bounds, read_all, use_all};
 use crate::support::{Dice, MemShelf, World};
+use block::Disk;
 use engine::Engine;
 use engine::media::{TARGETS, Target, tamper};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,6 +181,27 @@ fn what_is_written_anew_as_it_was_is_in_order() {
     let seen = read_all(&mut world, &model);
     assert_eq!((seen.lost, seen.defects), (0, Vec::new()));
     world.check();
+}
+
+/// After a crash there is always something that waits: to be released, to be counted, to be flushed.
+#[test]
+fn a_repair_of_a_sound_array_changes_nothing() {
+    let (shelf, _) = array(7);
+    let world = World::open_with(shelf, bounds());
+    let volumes = world.engine.volumes();
+    let deleted: Vec<_> = volumes.iter().step_by(2).map(|volume| volume.id()).collect();
+    let engine = world.engine.clone();
+    for id in deleted {
+        // What it names is released in the background, which does not run any more.
+        ready(engine.delete_volume(id, u64::MAX)).expect("deleted");
+    }
+    drop(engine);
+    let shelf = world.shelf.crash(&mut Dice::new(1));
+    drop(world);
+    let (engine, found) = ready(Engine::open_leniently(shelf, bounds())).expect("opened");
+    assert_eq!(ready(engine.repair(found, &mut |_| {})).expect("repaired"), engine::Repair::default());
+    ready(engine.write_repair()).expect("written");
+    assert_eq!(ready(engine.check()).expect("checked"), [""; 0]);
 }
 
 /// What begins recovery has no other copy: an opening that it ends says what and where it is, and what to do.

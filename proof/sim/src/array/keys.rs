@@ -59,7 +59,7 @@ impl Keys {
 impl Run {
     /// What the store on these drives is opened or made with; `None` if the machine must crash before.
     pub(super) fn opening(&mut self, handles: &[Arc<dyn Drive>]) -> Result<Option<Opening>, String> {
-        let salt = 1 + self.report.crashes;
+        let salt = 1 + self.report.crashes + self.openings;
         if self.scenario.world != World::Encrypted {
             return Ok(Some(Opening { salt, key: None }));
         }
