@@ -92,6 +92,8 @@ struct World {
     serving: Vec<Outcome<Result<Option<u64>, Error>>>,
     deleting: Option<Outcome<Result<(), Error>>>,
     link: Option<Link>,
+    /// Connections that were replaced and that the target may not have found to be dead yet.
+    replaced: Vec<Link>,
     progress: Progress,
     published: BTreeSet<u64>,
     rounds: u64,
@@ -232,6 +234,7 @@ impl World {
             serving: Vec::new(),
             deleting: None,
             link: None,
+            replaced: Vec::new(),
             progress: Progress::default(),
             published: BTreeSet::new(),
             rounds,
@@ -308,6 +311,10 @@ impl World {
         self.begin()?;
         let cut = !self.healed && self.random.below(3000) == 0;
         self.link.iter().filter(|_| cut).for_each(Link::cut);
+        // The stream of an end finds out sooner or later that the other one is gone.
+        if !self.replaced.is_empty() && self.random.below(200) == 0 {
+            self.replaced.drain(..).for_each(|link| link.cut());
+        }
         let first = self.random.below(3);
         for way in (0..3).map(|way| (first + way) % 3) {
             let did = match way {
@@ -341,7 +348,7 @@ impl World {
             let capacity = [2048, 64 << 10, 8 << 20][self.random.below(3) as usize];
             let (link, one, other) = Link::new(capacity);
             self.check_messages()?;
-            self.link = Some(link);
+            self.replaced.extend(self.link.replace(link));
             (self.progress.expected, self.progress.stated) = (None, None);
             let sync = async move { sender.sync(REPLICATION, one).await };
             self.syncing = Some(self.source.machine.start(sync).1);
