@@ -176,7 +176,9 @@ impl Checkpointer {
         let mut state = self.core.state.write();
         let replay_from = self.core.journal.lock().cut();
         let state = &mut *state;
-        let catalog = std::mem::take(&mut state.catalog.dirty).then(|| {
+        // Every checkpoint has a catalog, also the first one of an array in which nothing was created yet.
+        let changed = std::mem::take(&mut state.catalog.dirty) || self.catalog.is_empty();
+        let catalog = changed.then(|| {
             let mut bytes = Vec::new();
             state.catalog.encode(&mut bytes);
             bytes

@@ -280,8 +280,14 @@ impl Core {
         let bytes = self.read_parts(ObjectKind::Root, &payload.root).await?;
         let malformed = |why| unusable(format_args!("{why} at {}", places(&payload.root)));
         let mut root = Root::decode(&bytes).map_err(malformed)?;
-        let catalog = self.read_parts(ObjectKind::Catalog, &root.catalog).await?;
-        let catalog = Catalog::decode_reporting(&catalog, places(&root.catalog), findings)?;
+        let catalog = match root.catalog.is_empty() && root.map_chunks.is_empty() {
+            // Older releases wrote none while nothing had been created.
+            true => Catalog::default(),
+            false => {
+                let bytes = self.read_parts(ObjectKind::Catalog, &root.catalog).await?;
+                Catalog::decode_reporting(&bytes, places(&root.catalog), findings)?
+            }
+        };
         let (maps, tables) = (ObjectKind::MapIndex, ObjectKind::TableIndex);
         let map_chunks = self.read_chunks(maps, &root.map_chunks, findings).await?;
         let table_chunks = self.read_chunks(tables, &root.table_chunks, findings).await?;

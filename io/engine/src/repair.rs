@@ -441,9 +441,10 @@ impl Core {
             defects
                 .push(format!("{gone} map pages without references were in the page index: they are free"));
         }
-        let last = maps.page_index.last().map_or(0, |page| page + 1);
-        maps.next_page = maps.next_page.max(last);
-        let next = maps.next_page;
+        // All pages that are in use are known: a next number that is far too large would leave none to use.
+        let last = maps.page_index.last().into_iter().chain(walk.pages.keys().copied()).max();
+        let next = last.map_or(0, |page| page + 1);
+        maps.next_page = next;
         maps.free = maps.page_index.gaps();
         // An empty page that waits to be released and was never written has no entry.
         maps.free.retain(|page| *page < next && !walk.pages.contains_key(page));

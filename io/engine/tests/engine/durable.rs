@@ -298,3 +298,16 @@ fn a_journal_that_a_crash_left_full_has_room_for_the_first_writes() {
         world.check();
     }
 }
+
+/// A checkpoint before anything was created had no catalog, and the next opening took that for damage.
+#[test]
+fn an_array_that_was_shut_down_with_nothing_in_it_opens() {
+    let mut world = World::open(MemShelf::small());
+    let engine = world.engine.clone();
+    world.run(engine.shutdown()).expect("shut down");
+    drop(engine);
+    let mut world = world.crash(&mut Dice::new(1));
+    world.check();
+    world.create(1, 512, 1 << 20);
+    world.write(1, 0, &[7; 512]);
+}

@@ -30,6 +30,9 @@ impl Run {
         let sound = self.machine.drives.contents();
         let (target, what) = self.tamper()?;
         self.machine.drives.note(&what);
+        if std::env::var_os("SIM_TRACE").is_some() {
+            eprintln!("{what}");
+        }
         let damaged = self.machine.drives.contents();
         let context = |cause: String| format!("{what}: {cause}");
         self.use_damaged().map_err(context)?;
