@@ -228,7 +228,7 @@ impl Core {
     /// Refuses a change that would make more map pages than [`crate::Options::map_pages`]: the page index of the maps is
     /// in memory, and is read whole when the array starts. `worst` is the most that the change can make.
     fn check_map_pages(&self, state: &State, change: &Change, worst: u64) -> Result<(), Refusal> {
-        let left = self.options.map_pages.saturating_sub(state.maps.page_count());
+        let left = self.options.map_pages.saturating_sub(state.maps.page_count);
         if worst <= left
             || change.mutations.iter().map(|mutation| pages_made(state, mutation)).sum::<u64>() <= left
         {

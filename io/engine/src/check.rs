@@ -244,6 +244,10 @@ impl Core {
                 found.defect(format_args!("map page {page} is in use, but its number is free"));
             }
         }
+        let (counted, kept) = (found.pages.len() as u64, state.maps.page_count);
+        if found.differs(counted, kept) {
+            found.defect(format_args!("there are {counted} map pages, not {kept}"));
+        }
         if !found.partial {
             for (page, _) in
                 page_index.iter().filter(|(page, _)| !found.pages.contains_key(page)).collect::<Vec<_>>()

@@ -257,7 +257,7 @@ impl Engine {
             reclaimable: self.core.reclaimable_bytes(&state),
             free: self.core.free_bytes(&state),
             total: self.core.total_bytes(),
-            map_pages: state.maps.page_count(),
+            map_pages: state.maps.page_count,
             map_pages_max: self.core.options.map_pages,
         }
         .consistent()

@@ -111,6 +111,9 @@ pub struct Maps {
     pub free: Vec<u64>,
     /// The lowest page number never used.
     pub next_page: u64,
+    /// Number of map pages, with those that wait to be released. Not every number below `next_page` that has no page is in
+    /// `free`.
+    pub page_count: u64,
     /// Map pages in the log name only slots of batches before this one.
     pub slots_before: u64,
     /// Inconsistencies found on media.
@@ -171,11 +174,6 @@ impl Maps {
             }
             _ => entry,
         }
-    }
-
-    /// Number of map pages, with those that wait to be released.
-    pub fn page_count(&self) -> u64 {
-        self.next_page - self.free.len() as u64
     }
 
     /// What is mapped in a tree.
@@ -287,7 +285,26 @@ impl Maps {
         pages
     }
 
-    /// Makes reading `from..to` an error.
+    /// The pages at the ends of `from..to` that are not in memory.
+    pub fn missing_ends(&self, tree: Tree, from: u64, to: u64, missing: &mut Vec<Need>) {
+        let (Some(page), false) =
+            (tree.root.as_page(), from >= to || from == 0 && to == blocks_under(tree.level))
+        else {
+            return;
+        };
+        match self.page(page) {
+            Err(need) => missing.push(need),
+            Ok(node) if tree.level > 0 => {
+                let mut touched = children(tree.level, from, to);
+                for (index, from, to) in touched.next().into_iter().chain(touched.next_back()) {
+                    self.missing_ends(Tree { root: node[index], level: tree.level - 1 }, from, to, missing);
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+
+    /// Makes reading `from..to` an error. A page at its ends that is not in memory stays as it is.
     pub fn set_lost(&mut self, tree: &mut Tree, from: u64, to: u64) {
         self.set_root(tree, from, to, Content::Lost);
     }
@@ -315,6 +332,9 @@ impl Maps {
             }
         }
         if matches!(content, Content::Hole(hole) if hole == root) {
+            return root;
+        }
+        if matches!(content, Content::Lost) && root.as_page().is_some_and(|page| self.page(page).is_err()) {
             return root;
         }
         let page = self.unshare(Tree { root, level });
@@ -519,6 +539,7 @@ impl Maps {
             self.next_page += 1;
             self.next_page - 1
         });
+        self.page_count += 1;
         self.nodes.create(page, node);
         self.page_index.edit(page, |info| *info = PageInfo { refs: 1, tally, level, ..PageInfo::default() });
         page
@@ -585,6 +606,7 @@ impl Maps {
         let info = self.page_index.edit(page, std::mem::take);
         self.usage.move_meta(info.location, Location::default());
         self.free.push(page);
+        self.page_count = self.page_count.saturating_sub(1);
         Ok(true)
     }
 

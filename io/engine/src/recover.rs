@@ -241,30 +241,23 @@ impl Core {
     }
 
     /// Marks the blocks as lost that a record which can't be applied would have changed: their old content must not
-    /// be returned.
+    /// be returned. What is in a page that can't be read is lost anyway.
     async fn lose_targets(&self, record: &Record) {
         for (number, block, count) in record.iter().filter_map(Mutation::target) {
-            while let Some(need) = self.lose(number, block, count) {
-                // What can't be read is lost anyway.
-                if self.try_load(need).await.is_err() {
+            let mut tried = BTreeSet::new();
+            loop {
+                let mut missing = self.state.read().missing_ends(number, block, count);
+                missing.retain(|need| tried.insert(*need));
+                if missing.is_empty() {
                     break;
                 }
+                for need in missing {
+                    // One that can't be read is left out below.
+                    let _ = self.try_load(need).await;
+                }
             }
+            self.state.write().lose(number, block, count);
         }
-    }
-
-    /// Marks blocks of a volume as lost, unless a page has to be read first.
-    fn lose(&self, number: u32, block: u64, count: u64) -> Option<Need> {
-        let State { catalog, maps } = &mut *self.state.write();
-        let volume = catalog.volumes.get_mut(&number)?;
-        let blocks = VolumeState::blocks(volume.geometry);
-        let (from, to) = (block.min(blocks), block.saturating_add(count).min(blocks));
-        if let Err(need) = maps.probe_change(volume.tree, from, to) {
-            return Some(need);
-        }
-        maps.set_lost(&mut volume.tree, from, to);
-        catalog.dirty = true;
-        None
     }
 
     /// Loads the checkpoint from its root; returns the locations of the catalog.
@@ -470,6 +463,33 @@ fn take_chunks(page_index: &mut PageIndex, chunks: Vec<ReadChunk>) {
     }
 }
 
+impl State {
+    /// The part of a range that a volume has.
+    fn inside(&self, number: u32, block: u64, count: u64) -> (u64, u64) {
+        let blocks = self.volume(number).map_or(0, |volume| VolumeState::blocks(volume.geometry));
+        (block.min(blocks), block.saturating_add(count).min(blocks))
+    }
+
+    /// The map pages at the ends of a range of a volume that are not in memory.
+    fn missing_ends(&self, number: u32, block: u64, count: u64) -> Vec<Need> {
+        let (from, to) = self.inside(number, block, count);
+        let mut missing = Vec::new();
+        if let Ok(volume) = self.volume(number) {
+            self.maps.missing_ends(volume.tree, from, to, &mut missing);
+        }
+        missing
+    }
+
+    /// Marks blocks of a volume as lost, as far as pages are in memory.
+    fn lose(&mut self, number: u32, block: u64, count: u64) {
+        let (from, to) = self.inside(number, block, count);
+        if let Some(volume) = self.catalog.volumes.get_mut(&number) {
+            self.maps.set_lost(&mut volume.tree, from, to);
+            self.catalog.dirty = true;
+        }
+    }
+}
+
 /// Fails if a record refers to a slot that is in use already, or too old, or twice to one.
 fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String> {
     let mut runs: SmallVec<[(SlotId, usize); 2]> = SmallVec::new();
@@ -499,7 +519,7 @@ fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String
 /// The numbers of the next page and the next frame are beyond all that are in use.
 fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     let pages = maps.page_index.last().map_or(0, |page| page + 1);
-    let is_sane = (pages..MAX_PAGES).contains(&root.next_page);
+    let is_sane = (pages..MAX_PAGES / 2).contains(&root.next_page);
     if !is_sane {
         findings.note(format_args!(
             "checkpoint root: the next map page is {}, {pages} are in use",
@@ -507,6 +527,7 @@ fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
         ));
     }
     maps.next_page = if is_sane { root.next_page } else { pages };
+    maps.page_count = maps.page_index.iter().count() as u64;
     // A map page may be named and be missing in the index: its number is not given to another before a repair knows.
     maps.free = if findings.lenient { Vec::new() } else { maps.page_index.gaps() };
     let next = maps.next_page;

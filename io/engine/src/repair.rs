@@ -445,6 +445,7 @@ impl Core {
         let last = maps.page_index.last().into_iter().chain(walk.pages.keys().copied()).max();
         let next = last.map_or(0, |page| page + 1);
         maps.next_page = next;
+        maps.page_count = walk.pages.len() as u64;
         maps.free = maps.page_index.gaps();
         // An empty page that waits to be released and was never written has no entry.
         maps.free.retain(|page| *page < next && !walk.pages.contains_key(page));
@@ -566,8 +567,10 @@ impl Core {
             loop {
                 // The lock must not be held while a page is read.
                 let need = self.state.write().unmap_beyond_end(number);
-                let Some(need) = need else { break };
-                self.load(need).await?;
+                let Some(Need::Map(page) | Need::Lost(page)) = need else { break };
+                // As the walk has read it: other loads refuse what this repair has mended.
+                let (node, _) = self.read_node(page).await.map_err(Error::Stopped)?;
+                self.state.write().maps.load(page, *node);
             }
         }
         Ok(())

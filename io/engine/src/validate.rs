@@ -77,7 +77,7 @@ impl Maps {
                 self.inconsistencies.note(what);
                 // No new page may get the number while an entry names it.
                 self.free.retain(|free| *free != child);
-                if child < MAX_PAGES {
+                if child < MAX_PAGES / 2 {
                     self.next_page = self.next_page.max(child + 1);
                 }
             }

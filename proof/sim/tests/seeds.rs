@@ -122,7 +122,7 @@ fn an_operation_that_reads_a_page_keeps_its_place_in_the_queue() {
 /// created did not open.
 #[test]
 fn a_repair_changes_nothing_that_is_sound_and_leaves_nothing_to_find() {
-    for seed in [1001, 1003, 1013, 1022, 1111, 1281, 1681, 1848] {
+    for seed in [1001, 1003, 1013, 1022, 1111, 1281, 1681, 1848, 2274, 2443] {
         run(World::Repair, seed).unwrap();
     }
     let sum = (1050..1056).fold(sim::Report::default(), |mut sum, seed| {

@@ -1,7 +1,7 @@
 //! Map pages: one pattern over terabytes takes a few, and writes that need more than memory allows are refused.
 
 use crate::support::{Dice, MemShelf, World, data, options, small_layout};
-use block::{Disk, Error, Extent, Op};
+use block::{Disk, DiskId, Error, Extent, Op};
 use shelf::Layout;
 
 const BLOCK: u64 = 4096;
@@ -73,6 +73,30 @@ fn writes_that_need_more_map_pages_than_memory_allows_are_refused_and_all_else_g
     world.settle();
     world.execute(1, write(leaves * LEAF * LEAF, &mut dice)).expect("a leaf was given back");
     world.check();
+}
+
+/// A chunk of the page index without pages is not written. After a restart its numbers counted as pages in use, and a volume
+/// that was made and deleted often enough left no page for others.
+#[test]
+fn pages_of_a_deleted_volume_are_not_in_use_after_a_restart() {
+    let mut dice = Dice::new(3);
+    let bounds = engine::Options { map_pages: 900, ..options() };
+    let mut world = World::open_with(MemShelf::small(), bounds.clone());
+    for round in 0..3 {
+        world.create(round, 4096, 1 << 40);
+        for leaf in 0..600 {
+            let write = Op::Write { lba: leaf * LEAF, data: data(&dice.bytes(BLOCK as usize)) };
+            world.execute(round, write).unwrap_or_else(|why| panic!("round {round}, leaf {leaf}: {why}"));
+        }
+        let engine = world.engine.clone();
+        world.run(engine.delete_volume(DiskId(round), 0)).expect("deleted");
+        world.settle();
+        let engine = world.engine.clone();
+        world.run(engine.shutdown()).expect("shut down");
+        world = World::open_with(world.shelf.crash(&mut dice), bounds.clone());
+        assert_eq!(world.engine.space().map_pages, 0);
+        world.check();
+    }
 }
 
 /// A write is split where a batch of the journal ends, also within a leaf that it replaces whole and that is not in memory.
