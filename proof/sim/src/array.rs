@@ -6,6 +6,7 @@ mod keys;
 mod pool;
 mod pressure;
 mod repair;
+mod scenario;
 
 use crate::bounds::{self, Bounds};
 use crate::drives::Drives;
@@ -13,15 +14,15 @@ use crate::executor::TaskId;
 use crate::history::{Action, ActionId, History, Known, Present};
 use crate::machine::{Machine, Outcome};
 use crate::{Report, World};
-use block::workload::{Mix, Random, Workload};
+use block::workload::{Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use drive_changes::Roster;
-use engine::{Engine, Options, Rest};
+use engine::{Engine, Rest};
 use keys::{ARRAY, KeyChange, Keys};
 use pool::Owners;
-use pressure::Pressure;
 use rados::Store;
-use raid::{DriveShelf, FormatOptions, Sizes};
+use raid::{DriveShelf, FormatOptions};
+use scenario::Scenario;
 use shelf::Shelf;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,116 +31,6 @@ use std::time::Duration;
 
 /// Most volumes at a time.
 const VOLUMES: usize = 6;
-
-/// Sizes and odds of a world, drawn from its seed.
-struct Scenario {
-    world: World,
-    drives: u64,
-    drive_bytes: u64,
-    sizes: Sizes,
-    options: Options,
-    mix: Mix,
-    /// Bytes of a volume, at most.
-    volume_bytes: u64,
-    at_once: usize,
-    crashes: u64,
-    /// How often the background is polled before it takes the array to be idle.
-    long_rest: u64,
-    /// Steps of hosts and drives that may come before the background goes on where it waits.
-    reach: u64,
-    /// Of the store.
-    limits: raid::Limits,
-    /// Blank drives that may be added.
-    spares: u64,
-    /// How the array is kept nearly full; `None` if it is not.
-    pressure: Option<Pressure>,
-    /// Time passes while hosts work.
-    ticks: bool,
-}
-
-impl Scenario {
-    fn new(world: World, random: &mut Random) -> Self {
-        let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
-        let mut options = Options::new([7; 32]);
-        options.slot_bytes = pick(&[1 << 20, 4 << 20, 16 << 20]) as usize;
-        options.cache_bytes = pick(&[64 << 10, 4 << 20]) as usize;
-        options.index_bytes = pick(&[64 << 10, 4 << 20]) as usize;
-        options.page_bytes = pick(&[256 << 10, 1 << 20, 16 << 20]) as usize;
-        let mut scenario = Self {
-            world,
-            drives: pick(&[1, 2, 3, 4]),
-            drive_bytes: pick(&[64 << 20, 96 << 20]),
-            sizes: Sizes {
-                chunk_bytes: Some(pick(&[8 << 10, 16 << 10, 64 << 10]) as u32),
-                segment_bytes: None,
-                journal_bytes: Some(pick(&[1 << 20, 2 << 20, 4 << 20])),
-            },
-            options,
-            mix: Mix { max_blocks: pick(&[16, 64, 300]), ..Mix::default() },
-            volume_bytes: 6 << 20,
-            at_once: pick(&[1, 4, 16]) as usize,
-            crashes: pick(&[1, 2, 4]),
-            long_rest: pick(&[0, 0, 20, 200]),
-            reach: 0,
-            limits: raid::Limits::default(),
-            spares: 0,
-            pressure: None,
-            ticks: false,
-        };
-        if world == World::LargeWrites {
-            (scenario.drive_bytes, scenario.volume_bytes) = (256 << 20, 12 << 20);
-            (scenario.mix.write, scenario.mix.max_blocks) = (60, 3 * 512);
-        }
-        // An operation fits into the journal, whatever its blocks are.
-        let journal = scenario.sizes.journal_bytes.unwrap_or(0);
-        scenario.sizes.journal_bytes = Some(journal.max(4 * 4096 * scenario.mix.max_blocks));
-        match world {
-            World::OutOfSpace => {
-                (scenario.drives, scenario.drive_bytes) = (1 + scenario.drives % 2, 16 << 20);
-                scenario.sizes.journal_bytes = Some(1 << 20);
-                (scenario.mix.write, scenario.mix.max_blocks, scenario.volume_bytes) = (90, 48, 24 << 20);
-            }
-            World::DriveChanges => (scenario.drives, scenario.spares) = (1 + scenario.drives, 2),
-            World::BitRot | World::DriveFailures | World::Encrypted => {
-                scenario.drives = scenario.drives.max(2)
-            }
-            World::LostWrites => {
-                (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
-            }
-            World::Rados => scenario.crashes += 2,
-            World::Shelf
-            | World::Array
-            | World::Retention
-            | World::Cluster
-            | World::LargeWrites
-            | World::Replication
-            | World::Repair => {}
-        }
-        scenario
-    }
-
-    /// Draws what [`Bounds::Drawn`] says.
-    fn draw(&mut self, random: &mut Random) {
-        bounds::draw(&mut self.options, random);
-        self.reach = [0, 10, 100, 1000][random.below(4) as usize];
-    }
-
-    /// Draws how the array is kept full, from random numbers of its own so that other draws stay as they are.
-    fn draw_pressure(&mut self, seed: u64) {
-        self.ticks = true;
-        if matches!(self.world, World::OutOfSpace | World::DriveChanges) {
-            let mut random = Random::new(seed ^ 0x6675_6c6c);
-            if self.world == World::OutOfSpace {
-                self.drives = 1 + random.below(4);
-            }
-            self.drive_bytes = 16 << 20;
-            self.crashes += 1;
-            (self.mix.max_blocks, self.mix.unique, self.volume_bytes) = (48, 200, 24 << 20);
-            self.sizes.journal_bytes = Some(1 << 20);
-            self.pressure = Some(Pressure::draw(self.world, &mut self.options, &mut random));
-        }
-    }
-}
 
 struct UnderWay {
     id: ActionId,
