@@ -18,8 +18,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
     /// One world: shelf, array, out-of-space, bit-rot, drive-failures, retention, lost-writes, drive-changes,
-    /// rados, cluster, large-writes, encrypted, replication or repair; all without one. Older names (full, rot, dead, kept,
-    /// lies) are accepted
+    /// rados, cluster, large-writes, encrypted, replication, repair or management; all without one. Older names (full, rot,
+    /// dead, kept, lies) are accepted
     #[arg(long)]
     world: Option<String>,
     /// How internal limits are chosen: `drawn` by each seed, or `measured`, those of the product, with which older seeds

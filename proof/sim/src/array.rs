@@ -3,6 +3,7 @@
 mod drive_changes;
 mod drive_faults;
 mod keys;
+mod management;
 mod pool;
 mod pressure;
 mod repair;
@@ -19,6 +20,7 @@ use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use drive_changes::Roster;
 use engine::{Engine, Rest};
 use keys::{ARRAY, KeyChange, Keys};
+use management::{Chore, Held, Managed};
 use pool::Owners;
 use rados::Store;
 use raid::{DriveShelf, FormatOptions};
@@ -49,6 +51,10 @@ struct Incarnation {
     change: Option<drive_changes::Change>,
     /// A change of the key that is under way.
     key_change: Option<KeyChange>,
+    /// A change of policies or records that is under way.
+    chore: Option<Chore>,
+    /// Images of volumes.
+    images: Vec<Held>,
     /// Fewest drives that could fail without data loss since the opening.
     tolerates: usize,
     under_way: Vec<UnderWay>,
@@ -65,6 +71,8 @@ impl Incarnation {
             rados: None,
             change: None,
             key_change: None,
+            chore: None,
+            images: Vec::new(),
             tolerates,
             under_way: Vec::new(),
             fresh: true,
@@ -95,6 +103,7 @@ struct Run {
     unreadable: BTreeSet<ActionId>,
     roster: Roster,
     keys: Keys,
+    managed: Managed,
 }
 
 /// Runs the world of this seed.
@@ -132,6 +141,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         unreadable: BTreeSet::new(),
         roster: Roster::new(scenario.drives as usize, count),
         keys: Keys::default(),
+        managed: Managed::default(),
         scenario,
     };
     run.machine.reach = run.scenario.reach;
@@ -237,6 +247,7 @@ impl Run {
         if !self.compare(&mut incarnation)? || !self.check(&incarnation)? {
             return Ok(None);
         }
+        self.compare_managed(&incarnation.engine)?;
         let long = self.scenario.long_rest;
         let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
         self.machine.start_background(incarnation.engine.background_with_rest(rest));
@@ -425,6 +436,9 @@ impl Run {
     fn disturb(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
         if self.scenario.world == World::Encrypted {
             self.change_key(incarnation)?;
+        }
+        if self.scenario.world == World::Management {
+            self.manage(incarnation)?;
         }
         if !self.scenario.ticks {
             return Ok(());

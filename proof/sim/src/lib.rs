@@ -41,6 +41,8 @@
 //! In the world `repair` an object of the newest checkpoint or a record of the journal is changed after a crash, and gets a
 //! valid checksum. Opening must end, and a repair, in which crashes may come, must leave an array whose check finds nothing.
 //!
+//! In the world `management` policies of volumes, records and images are changed while hosts work.
+//!
 //! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
 //! an engine: the world is about who may serve.
 //!
@@ -108,6 +110,8 @@ pub enum World {
     Replication,
     /// The array with metadata that become inconsistent, and are repaired.
     Repair,
+    /// The array with policies, records and images that are changed while hosts work.
+    Management,
 }
 
 /// The names of a world.
@@ -123,7 +127,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 14] = [
+const NAMES: [Names; 15] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -188,6 +192,12 @@ const NAMES: [Names; 14] = [
         "repair",
         "volumes under crashes, with metadata that become inconsistent although their checksums hold, and repairs",
     ),
+    names(
+        World::Management,
+        "management",
+        "management",
+        "volumes under crashes, with policies, records and images that are changed meanwhile",
+    ),
 ];
 
 impl World {
@@ -238,6 +248,8 @@ pub struct Report {
     pub drives_failed: u64,
     /// Changes of the key that were acknowledged.
     pub key_changes: u64,
+    /// Images that were made.
+    pub images: u64,
     /// Repairs of inconsistent metadata.
     pub repairs: u64,
     /// Of these, repairs that reported blocks as lost.
@@ -276,6 +288,7 @@ impl Report {
         self.evacuations += other.evacuations;
         self.drives_failed += other.drives_failed;
         self.key_changes += other.key_changes;
+        self.images += other.images;
         self.repairs += other.repairs;
         self.losses += other.losses;
         self.takeovers += other.takeovers;

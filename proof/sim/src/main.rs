@@ -49,6 +49,9 @@ fn main() -> ExitCode {
         if sum.key_changes > 0 {
             println!("    {} changes of the key", sum.key_changes);
         }
+        if sum.images > 0 {
+            println!("    {} images", sum.images);
+        }
         if sum.repairs > 0 {
             println!("    {} repairs, {} of them with lost blocks", sum.repairs, sum.losses);
         }

@@ -117,6 +117,12 @@ fn an_operation_that_reads_a_page_keeps_its_place_in_the_queue() {
     run(World::Rados, 810_001_290).unwrap();
 }
 
+#[test]
+fn images_are_made_and_kept() {
+    let images: u64 = (300..306).map(|seed| run(World::Management, seed).unwrap().images).sum();
+    assert!(images > 10, "{images}");
+}
+
 /// A repair brought pages that waited to be released back into the page index, or took them and what they name for
 /// defects; and a volume that had lost its end could not grow without errors there. An array that was stopped before anything was
 /// created did not open.

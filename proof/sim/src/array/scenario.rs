@@ -90,7 +90,8 @@ impl Scenario {
             | World::Cluster
             | World::LargeWrites
             | World::Replication
-            | World::Repair => {}
+            | World::Repair
+            | World::Management => {}
         }
         scenario
     }
