@@ -209,21 +209,44 @@ impl Maps {
 
     /// Fails unless every page is in memory that a change of `from..to` has to look into.
     pub fn probe_change(&self, tree: Tree, from: u64, to: u64) -> Result<(), Need> {
+        self.probe_ends(tree, from, to, &mut Err)
+    }
+
+    /// The pages that a change of `from..to` has to look into and that are not in memory, as far as others do not hide them.
+    pub fn missing_ends(&self, tree: Tree, from: u64, to: u64) -> Vec<Need> {
+        let mut missing = Vec::new();
+        // It notes all of them and fails at none.
+        _ = self.probe_ends(tree, from, to, &mut |need| {
+            missing.push(need);
+            Ok(())
+        });
+        missing
+    }
+
+    /// Calls `absent` with every page at the ends of `from..to` that is not in memory, until it fails.
+    fn probe_ends(
+        &self,
+        tree: Tree,
+        from: u64,
+        to: u64,
+        absent: &mut impl FnMut(Need) -> Result<(), Need>,
+    ) -> Result<(), Need> {
         let (Some(page), false) =
             (tree.root.as_page(), from == to || from == 0 && to == blocks_under(tree.level))
         else {
             return Ok(());
         };
-        let node = self.page(page)?;
+        let node = match self.page(page) {
+            Ok(node) => node,
+            Err(need) => return absent(need),
+        };
         if tree.level == 0 {
             return Ok(());
         }
-        let probe = |(index, from, to)| {
-            self.probe_change(Tree { root: node[index], level: tree.level - 1 }, from, to)
-        };
         let mut touched = children(tree.level, from, to);
-        touched.next().map_or(Ok(()), probe)?;
-        touched.next_back().map_or(Ok(()), probe)
+        touched.next().into_iter().chain(touched.next_back()).try_for_each(|(index, from, to)| {
+            self.probe_ends(Tree { root: node[index], level: tree.level - 1 }, from, to, absent)
+        })
     }
 
     /// Fails unless every page is in memory that a copy of `from..to` has to look into, if whole pages up to level
@@ -283,25 +306,6 @@ impl Maps {
             pages.push(self.create([below; FAN], Tally::of(Entry::slot(slot)) * each, level));
         }
         pages
-    }
-
-    /// The pages at the ends of `from..to` that are not in memory.
-    pub fn missing_ends(&self, tree: Tree, from: u64, to: u64, missing: &mut Vec<Need>) {
-        let (Some(page), false) =
-            (tree.root.as_page(), from >= to || from == 0 && to == blocks_under(tree.level))
-        else {
-            return;
-        };
-        match self.page(page) {
-            Err(need) => missing.push(need),
-            Ok(node) if tree.level > 0 => {
-                let mut touched = children(tree.level, from, to);
-                for (index, from, to) in touched.next().into_iter().chain(touched.next_back()) {
-                    self.missing_ends(Tree { root: node[index], level: tree.level - 1 }, from, to, missing);
-                }
-            }
-            Ok(_) => {}
-        }
     }
 
     /// Makes reading `from..to` an error. A page at its ends that is not in memory stays as it is.

@@ -20,7 +20,7 @@ use crate::root::{Aside, Payload, READABLE_VERSIONS, Root};
 use crate::slots::Slot;
 use crate::space::{Location, Usage};
 use crate::state::{Refusal, State};
-use crate::validate::{self, MAX_PAGES};
+use crate::validate::{self, MAX_NEXT_PAGE, MAX_PAGES};
 use block::Error;
 use bytes::Bytes;
 use shelf::{Batch, JournalPos, Shelf, Superblock, join, wait};
@@ -473,11 +473,8 @@ impl State {
     /// The map pages at the ends of a range of a volume that are not in memory.
     fn missing_ends(&self, number: u32, block: u64, count: u64) -> Vec<Need> {
         let (from, to) = self.inside(number, block, count);
-        let mut missing = Vec::new();
-        if let Ok(volume) = self.volume(number) {
-            self.maps.missing_ends(volume.tree, from, to, &mut missing);
-        }
-        missing
+        self.volume(number)
+            .map_or_else(|_| Vec::new(), |volume| self.maps.missing_ends(volume.tree, from, to))
     }
 
     /// Marks blocks of a volume as lost, as far as pages are in memory.
@@ -519,7 +516,7 @@ fn check_slots(state: &State, record: &Record) -> std::result::Result<(), String
 /// The numbers of the next page and the next frame are beyond all that are in use.
 fn take_numbers(maps: &mut Maps, root: &Root, findings: &mut Findings) {
     let pages = maps.page_index.last().map_or(0, |page| page + 1);
-    let is_sane = (pages..MAX_PAGES / 2).contains(&root.next_page);
+    let is_sane = (pages..MAX_NEXT_PAGE).contains(&root.next_page);
     if !is_sane {
         findings.note(format_args!(
             "checkpoint root: the next map page is {}, {pages} are in use",

@@ -12,6 +12,9 @@ use crate::space::{Location, Tally, Usage};
 /// Map page numbers are below this.
 pub const MAX_PAGES: u64 = 1 << 48;
 
+/// A number that media give for the next map page is below this: as many again are left.
+pub const MAX_NEXT_PAGE: u64 = MAX_PAGES / 2;
+
 /// Whether an object can lie there.
 pub fn is_inside(location: Location, segments: u32, segment_bytes: u32) -> bool {
     location.segment < segments
@@ -77,7 +80,7 @@ impl Maps {
                 self.inconsistencies.note(what);
                 // No new page may get the number while an entry names it.
                 self.free.retain(|free| *free != child);
-                if child < MAX_PAGES / 2 {
+                if child < MAX_NEXT_PAGE {
                     self.next_page = self.next_page.max(child + 1);
                 }
             }
