@@ -206,21 +206,11 @@ impl Run {
         let handles: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
         // Every owner has its own, as outside: the shelf refuses to let one write on what another began.
         let Some(opening) = self.opening(&handles)? else { return Ok(None) };
-        let (sizes, limits, again) = (self.scenario.sizes, self.scenario.limits, opening.clone());
+        let (sizes, limits) = (self.scenario.sizes, self.scenario.limits);
         let options = FormatOptions { array: ARRAY, sizes, opening, limits, ..FormatOptions::default() };
-        let format = !self.formatted;
-        let open = async move {
-            if format && !DriveShelf::is_formatted(&handles).await? {
-                DriveShelf::format(handles, options).await
-            } else {
-                DriveShelf::open_with(handles, again, limits).await
-            }
-        };
-        let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
-        let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
-        self.formatted = true;
-        self.machine.start_background(shelf.background());
-        Ok(Some(shelf))
+        let shelf = self.machine.open_shelf(handles, !self.formatted, options)?;
+        self.formatted |= shelf.is_some();
+        Ok(shelf)
     }
 
     fn boot_drives(&mut self) -> Result<Option<Incarnation>, String> {
@@ -244,7 +234,7 @@ impl Run {
     /// Compares everything, and starts the background.
     fn begin(&mut self, mut incarnation: Incarnation) -> Result<Option<Incarnation>, String> {
         self.unreadable.clear();
-        if !self.compare(&mut incarnation)? || !self.check(&incarnation)? {
+        if !self.compare(&mut incarnation)? || !self.machine.check(&incarnation.engine)? {
             return Ok(None);
         }
         self.compare_managed(&incarnation.engine)?;
@@ -254,20 +244,6 @@ impl Run {
         incarnation.fresh = false;
         self.retire_strays(&incarnation);
         Ok(Some(incarnation))
-    }
-
-    /// The engine's own count; false when the machine has to crash before.
-    fn check(&mut self, incarnation: &Incarnation) -> Result<bool, String> {
-        let engine = incarnation.engine.clone();
-        match self.machine.finish(async move { engine.check().await })? {
-            None => Ok(false),
-            Some(Err(cause)) => Err(format!("check: {cause}")),
-            Some(Ok(findings)) if findings.is_empty() => Ok(true),
-            Some(Ok(findings)) => {
-                let first = findings[..findings.len().min(10)].join("; ");
-                Err(format!("check: {} findings: {first}", findings.len()))
-            }
-        }
     }
 
     /// Unties every knot and compares every block; false when the machine has to crash before.
@@ -286,8 +262,7 @@ impl Run {
             return Err(format!("the volumes are {sizes:?} instead of {known:?}"));
         }
         for (id, geometry) in known {
-            for lba in (0..geometry.blocks).step_by(512) {
-                let extent = Extent::new(lba, 512.min(geometry.blocks - lba));
+            for extent in runs(geometry) {
                 for op in [Op::Read(extent), Op::Status(extent)] {
                     let action = Action::Op(id, op.clone());
                     let Some(answer) = self.machine.finish(ask(&incarnation.engine, action.clone()))? else {
@@ -603,7 +578,7 @@ impl Run {
             }
             if self.scenario.world != World::DriveFailures {
                 self.compare(&mut incarnation)?;
-                self.check(&incarnation)?;
+                self.machine.check(&incarnation.engine)?;
             }
         }
         self.report.count_refusals(&incarnation.engine);
@@ -630,15 +605,26 @@ impl Run {
         self.settle(incarnation).map(|_| ())
     }
 
+    /// Runs a future to its end while no crash is due.
+    fn finished<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> Result<T, String> {
+        self.machine.finish(future)?.ok_or_else(|| "no crash was asked for".into())
+    }
+
     fn perform(&mut self, incarnation: &mut Incarnation, action: Action) -> Result<(), String> {
         let id = self.history.ask(action.clone());
-        let answer =
-            self.machine.finish(ask(&incarnation.engine, action))?.ok_or("no crash was asked for")?;
+        let answer = self.finished(ask(&incarnation.engine, action))?;
         let outcome = answer.as_ref().map(|_| ()).map_err(say);
         self.history.answer(id, answer);
         self.settle(incarnation)?;
         outcome
     }
+}
+
+/// A disk in runs as long as what is read at once.
+fn runs(geometry: Geometry) -> impl Iterator<Item = Extent> {
+    const RUN: u64 = 512;
+    let starts = (0..geometry.blocks).step_by(RUN as usize);
+    starts.map(move |lba| Extent::new(lba, RUN.min(geometry.blocks - lba)))
 }
 
 /// Waits for this many more polls.

@@ -5,7 +5,10 @@
 use crate::drives::Drives;
 use crate::executor::{Executor, TaskId};
 use block::workload::Random;
+use engine::Engine;
 use rados::memory::Cluster;
+use raid::{DriveShelf, FormatOptions};
+use shelf::Drive;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -182,6 +185,47 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// The engine's own count, before its background runs; false if the machine must crash before.
+    ///
+    /// # Errors
+    /// What it finds.
+    pub fn check(&mut self, engine: &Arc<Engine>) -> Result<bool, String> {
+        let engine = engine.clone();
+        match self.finish(async move { engine.check().await })? {
+            None => Ok(false),
+            Some(Err(cause)) => Err(format!("check: {cause}")),
+            Some(Ok(findings)) if findings.is_empty() => Ok(true),
+            Some(Ok(findings)) => {
+                let first = findings[..findings.len().min(10)].join("; ");
+                Err(format!("check: {} findings: {first}", findings.len()))
+            }
+        }
+    }
+
+    /// Opens the store on drives, or makes it if it may not have been made, and starts its background; `None` if the machine
+    /// must crash before.
+    ///
+    /// # Errors
+    /// Why it can't be opened.
+    pub fn open_shelf(
+        &mut self,
+        drives: Vec<Arc<dyn Drive>>,
+        may_format: bool,
+        options: FormatOptions,
+    ) -> Result<Option<Arc<DriveShelf>>, String> {
+        let open = async move {
+            if may_format && !DriveShelf::is_formatted(&drives).await? {
+                DriveShelf::format(drives, options).await
+            } else {
+                DriveShelf::open_with(drives, options.opening, options.limits).await
+            }
+        };
+        let Some(shelf) = self.finish(open)? else { return Ok(None) };
+        let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
+        self.start_background(shelf.background());
+        Ok(Some(shelf))
     }
 
     /// Lets some time pass.

@@ -5,7 +5,7 @@
 //! nothing. Where only places and counts of objects were changed, every block has the content that it had, or reads as an
 //! error and is reported as lost.
 
-use super::{Incarnation, Run, ask, say};
+use super::{Incarnation, Run, ask, runs, say};
 use crate::history::Action;
 use block::{Disk, DiskId, Error, Extent, Op, Reply};
 use engine::media::{TARGETS, Target, tamper};
@@ -13,9 +13,6 @@ use engine::{Engine, Loss, Repair};
 use raid::DriveShelf;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Blocks that are read at once.
-const RUN: u64 = 512;
 
 /// Whether a changed object of this kind can make blocks read as errors, and never as others.
 fn keeps_contents(target: Target) -> bool {
@@ -61,11 +58,6 @@ impl Run {
         self.openings += 1;
     }
 
-    /// Runs a future to its end while no crash is due.
-    fn finished<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) -> Result<T, String> {
-        self.machine.finish(future)?.ok_or_else(|| "no crash was asked for".into())
-    }
-
     fn opened_drives(&mut self) -> Result<Arc<DriveShelf>, String> {
         self.open_drives()?.ok_or_else(|| "no crash was asked for".into())
     }
@@ -97,7 +89,7 @@ impl Run {
             let _ = self.finished(async move { checked.check().await })?;
             for disk in engine.volumes() {
                 let geometry = disk.geometry();
-                let extent = Extent::new(0, geometry.blocks.min(RUN));
+                let extent = runs(geometry).next().unwrap_or(Extent::new(0, 0));
                 let data = vec![1; geometry.block_bytes as usize * 9];
                 for op in [Op::Read(extent), Op::Write { lba: 1, data: data.into() }, Op::Unmap(vec![extent])]
                 {
@@ -155,7 +147,7 @@ impl Run {
         let shelf = self.opened_drives()?;
         let engine = self.open_engine(shelf)?.ok_or("no crash was asked for")?;
         let mut incarnation = Incarnation::new(engine.clone(), 0);
-        self.check(&incarnation).map_err(|cause| format!("after the repair: {cause}"))?;
+        self.machine.check(&engine).map_err(|cause| format!("after the repair: {cause}"))?;
         if target == Target::Nothing && *repair != Repair::default() {
             return Err(format!("a sound array was repaired: {repair:?}"));
         }
@@ -187,14 +179,11 @@ impl Run {
     /// Every block of a disk has its content, or reads as an error and is reported as lost.
     fn compare_rest(&mut self, engine: &Arc<Engine>, id: DiskId, loss: Option<&Loss>) -> Result<(), String> {
         let geometry = engine.volume(id).ok_or_else(|| format!("disk {} is gone", id.0))?.geometry();
-        let lost = |extent: &Extent| {
-            loss.is_some_and(|loss| loss.more || loss.extents.iter().any(|known| known.overlaps(extent)))
+        let is_listed = |extent: &Extent| {
+            loss.is_some_and(|loss| loss.extents.iter().any(|known| known.overlaps(extent)))
         };
         let each = 4096 / u64::from(geometry.block_bytes);
-        let mut left: Vec<Extent> = (0..geometry.blocks)
-            .step_by(RUN as usize)
-            .map(|lba| Extent::new(lba, RUN.min(geometry.blocks - lba)))
-            .collect();
+        let mut left: Vec<Extent> = runs(geometry).collect();
         while let Some(extent) = left.pop() {
             match self.finished(ask(engine, Action::Op(id, Op::Read(extent))))? {
                 Ok(Reply::Data(data)) => {
@@ -202,7 +191,7 @@ impl Run {
                     if data.first_difference(&expected).is_some() {
                         return Err(format!("disk {}: {extent:?} has another content", id.0));
                     }
-                    if loss.is_some_and(|loss| loss.extents.iter().any(|known| known.overlaps(&extent))) {
+                    if is_listed(&extent) {
                         return Err(format!(
                             "disk {}: {extent:?} is reported as lost, and can be read",
                             id.0
@@ -214,7 +203,7 @@ impl Run {
                     let parts = (extent.lba..end).step_by(each as usize);
                     left.extend(parts.map(|lba| Extent::new(lba, each.min(end - lba))));
                 }
-                Err(Error::Medium { .. }) if lost(&extent) => {}
+                Err(Error::Medium { .. }) if is_listed(&extent) || loss.is_some_and(|loss| loss.more) => {}
                 answer => {
                     let answer = answer.map(|_| ());
                     return Err(format!("disk {}: {extent:?} is answered {answer:?}", id.0));

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use block::DiskId;
 use block::workload::Random;
 use engine::{Engine, Options};
-use raid::{DriveShelf, FormatOptions, Limits, Opening, Sizes};
+use raid::{FormatOptions, Limits, Opening, Sizes};
 use replication::Env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -112,20 +112,12 @@ impl Side {
         self.boots += 1;
         let handles = self.machine.drives.handles();
         let opening = Opening { salt: self.boots, key: None };
-        let (sizes, limits, again) = (self.sizes, self.limits, opening.clone());
+        let (sizes, limits) = (self.sizes, self.limits);
         let options = FormatOptions { array: 9, sizes, opening, limits, ..FormatOptions::default() };
-        let format = !self.formatted;
-        let open = async move {
-            if format && !DriveShelf::is_formatted(&handles).await? {
-                DriveShelf::format(handles, options).await
-            } else {
-                DriveShelf::open_with(handles, again, limits).await
-            }
+        let Some(shelf) = self.machine.open_shelf(handles, !self.formatted, options)? else {
+            return Ok(None);
         };
-        let Some(shelf) = self.machine.finish(open)? else { return Ok(None) };
-        let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.formatted = true;
-        self.machine.start_background(shelf.background());
         let Some(engine) = self.machine.finish(Engine::open(shelf.clone(), self.options.clone()))? else {
             return Ok(None);
         };
@@ -135,25 +127,11 @@ impl Side {
             ticking.0.tick(now);
             ticking.1.watch_drives();
         }));
-        if !self.check(&engine)? {
+        if !self.machine.check(&engine)? {
             return Ok(None);
         }
         self.machine.start_background(engine.background());
         Ok(Some(engine))
-    }
-
-    /// The engine's own count, before its background runs; false if the array must crash before.
-    fn check(&mut self, engine: &Arc<Engine>) -> Result<bool, String> {
-        let engine = engine.clone();
-        match self.machine.finish(async move { engine.check().await })? {
-            None => Ok(false),
-            Some(Err(cause)) => Err(format!("check: {cause}")),
-            Some(Ok(findings)) if findings.is_empty() => Ok(true),
-            Some(Ok(findings)) => {
-                let first = findings[..findings.len().min(10)].join("; ");
-                Err(format!("check: {} findings: {first}", findings.len()))
-            }
-        }
     }
 
     /// Cuts the power.
