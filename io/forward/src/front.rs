@@ -1,9 +1,8 @@
 //! The front end's half: sends the requests of its hosts to the home, again if the link broke, and says how each ended.
 
+use crate::pulse::Pulse;
 use crate::wire;
-use crate::{
-    ABORTED_NS, Error, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, PULSE_NS, Result, SILENCE_NS, malformed,
-};
+use crate::{ABORTED_NS, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, Result, malformed};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message};
 use peer::{Channel, MAX_WINDOW, Received, Sequence};
@@ -44,8 +43,7 @@ struct Link {
     channel: Channel,
     /// The process of the home.
     home: u64,
-    heard: u64,
-    next_pulse: u64,
+    pulse: Pulse,
     /// The newest reading of the home's clock, and when it came by the own one.
     home_clock: Option<(u64, u64)>,
 }
@@ -107,7 +105,7 @@ impl Front {
     pub fn connect(&mut self, channel: Channel, hello: &Hello, now: u64) {
         self.disconnect(now);
         let home = hello.joined;
-        self.link = Some(Link { channel, home, heard: now, next_pulse: now + PULSE_NS, home_clock: None });
+        self.link = Some(Link { channel, home, pulse: Pulse::new(now), home_clock: None });
         let nexuses: Vec<u32> = self.nexuses.keys().copied().collect();
         nexuses.into_iter().for_each(|nexus| self.send_attach(nexus));
         // It says as well that all nexuses are named.
@@ -209,7 +207,7 @@ impl Front {
     /// Why the connection is to be closed, with [`Front::disconnect`].
     pub fn receive(&mut self, bytes: &[u8], now: u64) -> Result<()> {
         let Some(link) = &mut self.link else { return Ok(()) };
-        link.heard = now;
+        link.pulse.note(now);
         link.channel.receive(bytes);
         while let Some(link) = &mut self.link
             && let Some(received) = link.channel.next_message()?
@@ -227,16 +225,11 @@ impl Front {
     /// Lets the time pass: sends signs of life, and gives up requests that no home has taken for too long.
     ///
     /// # Errors
-    /// [`Error::Silent`]: the connection is to be closed.
+    /// [`crate::Error::Silent`]: the connection is to be closed.
     pub fn tick(&mut self, now: u64) -> Result<()> {
         self.give_up(now);
-        let domain = self.domain;
         let Some(link) = &mut self.link else { return Ok(()) };
-        if link.next_pulse <= now {
-            link.next_pulse = now + PULSE_NS;
-            link.channel.send(domain, 0, &Message::Pulse { clock_ns: now });
-        }
-        if link.heard + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
+        link.pulse.beat(&mut link.channel, self.domain, now)
     }
 
     /// A request that was never sent did not take effect: the host repeats it. The fate of others is open, and is settled once

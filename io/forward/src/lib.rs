@@ -21,6 +21,7 @@
 //! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY.
 
 mod front;
+mod pulse;
 mod service;
 mod wire;
 

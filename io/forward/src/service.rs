@@ -1,9 +1,8 @@
 //! The home's half: performs the requests of one front end, each once.
 
+use crate::pulse::Pulse;
 use crate::wire;
-use crate::{
-    Error, LINGER_NS, MAX_AGE_NS, MAX_HELD_BYTES, MAX_NEXUSES, PULSE_NS, Result, SILENCE_NS, malformed,
-};
+use crate::{LINGER_NS, MAX_AGE_NS, MAX_HELD_BYTES, MAX_NEXUSES, Result, malformed};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message};
 use peer::{Channel, MAX_WINDOW, Received, Sequence};
@@ -39,9 +38,7 @@ pub struct Service {
 
 struct Link {
     channel: Channel,
-    /// Bytes came.
-    heard: u64,
-    next_pulse: u64,
+    pulse: Pulse,
     /// The front end has attached all its nexuses.
     settled: bool,
 }
@@ -101,7 +98,7 @@ impl Service {
         assert_eq!(hello.joined, self.front, "each front end has a service of its own");
         self.nexuses.values_mut().for_each(|attached| attached.claimed = false);
         channel.send(self.domain, 0, &Message::Pulse { clock_ns: now });
-        self.link = Some(Link { channel, heard: now, next_pulse: now + PULSE_NS, settled: false });
+        self.link = Some(Link { channel, pulse: Pulse::new(now), settled: false });
     }
 
     /// The connection has ended.
@@ -117,7 +114,7 @@ impl Service {
     /// Why the connection is to be closed, with [`Service::disconnect`].
     pub fn receive(&mut self, bytes: &[u8], now: u64) -> Result<()> {
         let Some(link) = &mut self.link else { return Ok(()) };
-        link.heard = now;
+        link.pulse.note(now);
         link.channel.receive(bytes);
         while let Some(link) = &mut self.link
             && let Some(received) = link.channel.next_message()?
@@ -142,18 +139,13 @@ impl Service {
     /// Lets the time pass: sends signs of life, and ends what belongs to a link that broke long ago.
     ///
     /// # Errors
-    /// [`Error::Silent`]: the connection is to be closed.
+    /// [`crate::Error::Silent`]: the connection is to be closed.
     pub fn tick(&mut self, now: u64) -> Result<()> {
         if self.broken.is_some_and(|broken| broken + LINGER_NS <= now) {
             self.forget();
         }
-        let domain = self.domain;
         let Some(link) = &mut self.link else { return Ok(()) };
-        if link.next_pulse <= now {
-            link.next_pulse = now + PULSE_NS;
-            link.channel.send(domain, 0, &Message::Pulse { clock_ns: now });
-        }
-        if link.heard + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
+        link.pulse.beat(&mut link.channel, self.domain, now)
     }
 
     /// Aborts everything. Whether aborted commands took effect is not known afterwards, so no answer is kept either.
