@@ -27,6 +27,7 @@ mod ensure;
 mod env;
 mod event;
 mod group;
+mod hex;
 mod host;
 mod import;
 mod job;

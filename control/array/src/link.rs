@@ -7,6 +7,7 @@
 //!
 //! A message is JSON after its length, four bytes, little endian.
 
+use crate::hex::{from_hex, hex};
 use crate::{Error, Result};
 use aws_lc_rs::{digest, hmac};
 use records::Secret;
@@ -177,19 +178,6 @@ impl Link {
 /// A text of the other array as it may be shown.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.chunks(2).map(byte).collect()
 }
 
 /// A pairing key as operators copy it: groups of four hex digits.

@@ -7,6 +7,7 @@ use crate::bus::EventBus;
 use crate::caller::{Caller, Credential};
 use crate::configuration::Configuration;
 use crate::env::Env;
+use crate::hex::hex;
 use crate::service::directories::Directories;
 use crate::{Error, Result};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
@@ -217,7 +218,5 @@ fn is_password(password: &Secret, hash: &str) -> bool {
 }
 
 pub(crate) fn hash_token(secret: &str) -> Hashed {
-    Hashed::new(
-        digest(&SHA256, secret.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect(),
-    )
+    Hashed::new(hex(digest(&SHA256, secret.as_bytes()).as_ref()))
 }

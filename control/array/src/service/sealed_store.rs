@@ -4,6 +4,7 @@
 //! no access. Without the history users sign in again; nothing else fails.
 
 use crate::env::Env;
+use crate::hex::hex;
 use crate::sealing::SealingKey;
 use history::{ExpiringKey, ExpiringKind, Store};
 use records::{Sealed, Secret};
@@ -13,8 +14,7 @@ use std::sync::Arc;
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 fn place(what: ExpiringKind, key: &ExpiringKey) -> String {
-    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("kept/{}/{digits}", what.name())
+    format!("kept/{}/{}", what.name(), hex(key))
 }
 
 /// Stores texts that expire.
