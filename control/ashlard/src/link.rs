@@ -12,7 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, DistinguishedName as Name, Error, ServerConfig, SignatureScheme,
+    ClientConfig, ConnectionCommon, DigitallySignedStruct, DistinguishedName as Name, Error, ServerConfig,
+    SignatureScheme,
 };
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -60,7 +61,8 @@ impl Tcp {
     /// Serves connections of other arrays, and examines the links to them, for ever.
     pub async fn run(self: Arc<Self>, array: Arc<Array>) {
         let watch = array.watch_links();
-        match self.listener.as_ref().map(|(listener, _)| listener.try_clone()) {
+        let listen = |listener: &std::net::TcpListener| TcpListener::from_std(listener.try_clone()?);
+        match self.listener.as_ref().map(|(listener, _)| listen(listener)) {
             None => watch.await,
             Some(Ok(listener)) => drop(tokio::join!(watch, serve(array.clone(), listener))),
             Some(Err(error)) => crate::fatal::stop(&format!("other arrays can't be listened for: {error}")),
@@ -114,11 +116,16 @@ async fn connect(address: &str, own: &LinkIdentity) -> Result<Link> {
     let peer = stream.peer_addr()?;
     let name = ServerName::try_from("array.ashlar.invalid").context("a valid name")?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-    let session = stream.get_ref().1;
+    let (certificate, exporter) = facts(stream.get_ref().1)?;
+    Ok(Link { stream: Box::new(stream), certificate, exporter, address: peer.ip() })
+}
+
+/// The certificate of the other end, and what only both ends of the session can derive.
+fn facts<Side>(session: &ConnectionCommon<Side>) -> Result<(Vec<u8>, [u8; 32])> {
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let certificate = certificate.context("it has shown no certificate")?.as_ref().to_vec();
     let exporter = session.export_keying_material([0; 32], EXPORTER_LABEL, None)?;
-    Ok(Link { stream: Box::new(stream), certificate, exporter, address: peer.ip() })
+    Ok((certificate, exporter))
 }
 
 fn parse(own: &LinkIdentity) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
@@ -129,11 +136,7 @@ fn parse(own: &LinkIdentity) -> Result<(Vec<CertificateDer<'static>>, PrivateKey
 }
 
 /// Serves connections of other arrays, for ever. Until this array has a key for them, they are closed.
-async fn serve(array: Arc<Array>, listener: std::net::TcpListener) {
-    let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => crate::fatal::stop(&format!("other arrays can't be listened for: {error}")),
-    };
+async fn serve(array: Arc<Array>, listener: TcpListener) {
     let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let permit = free.clone().acquire_owned().await.expect("it is not closed");
@@ -174,9 +177,7 @@ async fn accept(array: &Array, stream: TcpStream, address: SocketAddr) -> Result
     let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
     let session = stream.get_ref().1;
     anyhow::ensure!(session.alpn_protocol() == Some(PROTOCOL), "it is no array");
-    let certificate = session.peer_certificates().and_then(|chain| chain.first());
-    let certificate = certificate.context("it has shown no certificate")?.as_ref().to_vec();
-    let exporter = session.export_keying_material([0; 32], EXPORTER_LABEL, None)?;
+    let (certificate, exporter) = facts(session)?;
     Ok(Link { stream: Box::new(stream), certificate, exporter, address: address.ip() })
 }
 
