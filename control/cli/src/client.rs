@@ -322,11 +322,20 @@ fn whole(array: String) -> String {
     if array.contains("://") {
         return array;
     }
-    let port = match array.parse::<std::net::Ipv6Addr>() {
-        Ok(address) => return format!("https://[{address}]:{DEFAULT_PORT}"),
-        Err(_) => array.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')),
-    };
-    if port.is_some() { format!("https://{array}") } else { format!("https://{array}:{DEFAULT_PORT}") }
+    match (host_and_port(&array), array.parse::<std::net::Ipv6Addr>()) {
+        ((_, Some(_)), _) => format!("https://{array}"),
+        (_, Ok(address)) => format!("https://[{address}]:{DEFAULT_PORT}"),
+        _ => format!("https://{array}:{DEFAULT_PORT}"),
+    }
+}
+
+/// A host name or address, and the port after it if there is one. An IPv6 address with a port is in brackets.
+pub fn host_and_port(text: &str) -> (&str, Option<&str>) {
+    let is_address = text.parse::<std::net::Ipv6Addr>().is_ok();
+    match text.rsplit_once(':').filter(|(_, port)| !is_address && !port.ends_with(']')) {
+        Some((host, port)) => (host, Some(port)),
+        None => (text, None),
+    }
 }
 
 /// Whether the network could read what is sent to that address: it is neither on this machine nor encrypted.

@@ -382,11 +382,6 @@ fn option_in(field: &str, words: impl Iterator<Item = String>) -> Option<String>
     options.find(|option| same(option)).map(str::to_owned)
 }
 
-/// The text of a file.
-fn read_file(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))
-}
-
 #[cfg(test)]
 #[path = "command_test.rs"]
 mod tests;

@@ -7,6 +7,7 @@ mod client;
 mod columns;
 mod command;
 mod exact;
+mod file;
 mod format;
 mod manual;
 mod profile;

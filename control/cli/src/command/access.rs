@@ -1,8 +1,9 @@
 //! Users, API tokens and the TLS certificate.
 
-use super::{Shown, choice, each, read_file};
+use super::{Shown, choice, each};
 use crate::ask::secret;
 use crate::client::Client;
+use crate::file;
 use crate::show;
 use anyhow::Result;
 use clap::Subcommand;
@@ -139,7 +140,7 @@ impl CertificateVerb {
         let answer = match self {
             CertificateVerb::Show => client.call(api::show_certificate())?,
             CertificateVerb::Replace { chain, key } => {
-                let new = NewCertificate { chain: read_file(&chain)?, key: read_file(&key)? };
+                let new = NewCertificate { chain: file::read(&chain)?, key: file::read(&key)? };
                 client.call(api::replace_certificate(&new))?
             }
         };

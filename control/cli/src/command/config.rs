@@ -78,7 +78,7 @@ fn export(client: &Client, file: &Path, force: bool) -> Result<Shown> {
 fn import(client: &Client, file: &Path, apply: bool, overwrite: Vec<String>) -> Result<Shown> {
     let text = match file == Path::new("-") {
         true => std::io::read_to_string(std::io::stdin()).context("can't read standard input")?,
-        false => std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?,
+        false => crate::file::read(file)?,
     };
     let document =
         serde_json::from_str(&text).with_context(|| format!("{} is no JSON object", file.display()))?;

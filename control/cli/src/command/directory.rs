@@ -1,9 +1,10 @@
 //! Identity providers and LDAP directories.
 
+use super::Shown;
 use super::policy::Switch;
-use super::{Shown, read_file};
 use crate::ask;
 use crate::client::Client;
+use crate::file;
 use crate::show;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand};
@@ -114,7 +115,7 @@ pub struct Settings {
 
 impl Settings {
     fn read(self) -> Result<DirectorySettings> {
-        let ca = self.ca.as_deref().map(read_file).transpose()?;
+        let ca = self.ca.as_deref().map(file::read).transpose()?;
         if let Some(server) = self.ldap {
             return Ok(DirectorySettings::Ldap {
                 server,

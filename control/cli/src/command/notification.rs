@@ -1,9 +1,10 @@
 //! Alert notification targets.
 
 use super::policy::Switch;
-use super::{Shown, choice, each, read_file};
+use super::{Shown, choice, each};
 use crate::ask;
-use crate::client::Client;
+use crate::client::{Client, host_and_port};
+use crate::file;
 use crate::show;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -97,13 +98,13 @@ pub struct DestinationOptions {
 
 /// A host name or address with its port; with the usual port if there is none. An IPv6 address with a port is in brackets.
 fn endpoint(text: &str, usual: u32) -> Result<(String, u32)> {
-    let is_address = text.parse::<std::net::Ipv6Addr>().is_ok();
-    let (host, port) = match text.rsplit_once(':').filter(|(_, port)| !is_address && !port.ends_with(']')) {
-        Some((host, port)) => {
+    let (host, port) = host_and_port(text);
+    let port = match port {
+        Some(port) => {
             let port = port.parse::<u16>().ok().filter(|port| *port > 0);
-            (host, port.with_context(|| format!("{text:?} is not HOST or HOST:PORT"))?.into())
+            port.with_context(|| format!("{text:?} is not HOST or HOST:PORT"))?.into()
         }
-        None => (text, usual),
+        None => usual,
     };
     Ok((host.trim_matches(['[', ']']).to_owned(), port))
 }
@@ -119,7 +120,7 @@ fn mail_port(protection: MailProtection) -> u32 {
 
 impl DestinationOptions {
     fn read(self) -> Result<Destination> {
-        let ca = self.ca.as_deref().map(read_file).transpose()?;
+        let ca = self.ca.as_deref().map(file::read).transpose()?;
         if let Some(url) = self.webhook {
             return Ok(Destination::Webhook { url, ca });
         }
