@@ -1,6 +1,7 @@
 import { Button, Code, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
+import type { ReactNode } from "react";
 import { answer, api } from "../../api/client";
 import { array, useChange } from "../../api/queries";
 import { Panel } from "../../parts/panel";
@@ -26,19 +27,9 @@ function ConfigurationPanel() {
     then: (document) => save(new Blob([JSON.stringify(document, null, 2), "\n"], { type: "application/json" }), `${name}-configuration.json`),
   });
   return (
-    <Panel
-      title="Configuration"
-      actions={
-        <Button variant="default" size="compact-sm" leftSection={<Download size={14} aria-hidden />} loading={document.isPending} onClick={() => document.mutate(undefined)}>
-          Export
-        </Button>
-      }
-    >
-      <ProblemAlert error={document.error} />
-      <Text size="sm">
-        One document with hosts, volumes without contents, connections, schedules, users and settings. It has no secrets and says what it leaves out. <Code>ashlar config import FILE</Code> compares it with an array and creates there what is missing.
-      </Text>
-    </Panel>
+    <DownloadPanel title="Configuration" label="Export" download={document}>
+      One document with hosts, volumes without contents, connections, schedules, users and settings. It has no secrets and says what it leaves out. <Code>ashlar config import FILE</Code> compares it with an array and creates there what is missing.
+    </DownloadPanel>
   );
 }
 
@@ -53,16 +44,31 @@ function BundlePanel() {
     then: (packed) => save(packed, "ashlar-support.tar.zst"),
   });
   return (
+    <DownloadPanel title="Support bundle" label="Download" download={bundle}>
+      For remote support: configuration, state, events, measurements and the last log lines, without any secret. Unpack it with <code>tar --zstd -xf</code> and read what you give away.
+    </DownloadPanel>
+  );
+}
+
+interface Change {
+  isPending: boolean;
+  error: Error | null;
+  mutate: (nothing: undefined) => void;
+}
+
+/** A file to download, and what it is. */
+function DownloadPanel({ title, label, download, children }: { title: string; label: string; download: Change; children: ReactNode }) {
+  return (
     <Panel
-      title="Support bundle"
+      title={title}
       actions={
-        <Button variant="default" size="compact-sm" leftSection={<Download size={14} aria-hidden />} loading={bundle.isPending} onClick={() => bundle.mutate(undefined)}>
-          Download
+        <Button variant="default" size="compact-sm" leftSection={<Download size={14} aria-hidden />} loading={download.isPending} onClick={() => download.mutate(undefined)}>
+          {label}
         </Button>
       }
     >
-      <ProblemAlert error={bundle.error} />
-      <Text size="sm">For remote support: configuration, state, events, measurements and the last log lines, without any secret. Unpack it with <code>tar --zstd -xf</code> and read what you give away.</Text>
+      <ProblemAlert error={download.error} />
+      <Text size="sm">{children}</Text>
     </Panel>
   );
 }
