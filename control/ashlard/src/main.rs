@@ -368,7 +368,7 @@ async fn assemble(
         vendor: VENDOR.into(),
         product: PRODUCT.into(),
         revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
-        ports: args.iscsi.len() as u16,
+        ports: (args.iscsi.len() as u16).into(),
     };
     let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
     let target = scsi::Target::new(names, exports.clone(), random()?);

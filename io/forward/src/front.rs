@@ -16,6 +16,8 @@ pub enum Event {
     Completed(u64, Option<Response>),
     /// A task management function has ended.
     Managed(u64, ManagementResponse),
+    /// What the home sent of the configuration.
+    Configured(Bytes),
     /// The home does not know this nexus any more, and the fate of some of its requests is open: the session of the host ends,
     /// without responses to these.
     NexusLost(u32),
@@ -283,6 +285,7 @@ impl Front {
                 }
             }
             Message::Attached { incarnation } => return self.attached(number, incarnation),
+            Message::Configuration(text) => self.events.push_back(Event::Configured(text)),
             Message::Refused => self.refused(number),
             Message::Response(response) => {
                 let response = wire::response(response)?;

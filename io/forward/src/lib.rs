@@ -2,7 +2,7 @@
 //!
 //! Whole commands with their data cross the link, so all SCSI state of a unit (task set, reservations, unit attentions) stays
 //! in one place, and atomic commands are exact over the paths of all controllers. [`Front`] is the half at the front end,
-//! [`Service`] the half at the home, one for each front end. Neither has a socket, a clock or a thread: their driver moves
+//! [`Service`] the half at the home, one for each front end. [`FrontEnd`] gives the sessions of hosts their device servers. None has a socket, a clock or a thread: their driver moves
 //! bytes, passes the time, and decides who the home is.
 //!
 //! # A command takes effect once
@@ -21,12 +21,18 @@
 //! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY.
 
 mod front;
+mod front_end;
 mod pulse;
 mod service;
 mod wire;
 
 pub use front::{Event, Front};
+pub use front_end::{Device, FrontEnd};
 pub use service::Service;
+
+/// After a pause of this length of the front end's process, hosts may have given up the paths by it, and what they sent before
+/// may still be in its sockets: its nexuses are lost.
+pub const MAX_PAUSE_NS: u64 = MAX_AGE_NS;
 
 /// The oldest command that the home begins.
 pub const MAX_AGE_NS: u64 = 2_000_000_000;

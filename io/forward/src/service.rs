@@ -22,6 +22,8 @@ pub struct Service {
     domain: u16,
     /// The instance of the front end.
     front: u64,
+    /// What the front end is to know of the configuration.
+    configuration: Bytes,
     link: Option<Link>,
     /// When the link broke that was the last one to settle.
     broken: Option<u64>,
@@ -79,6 +81,7 @@ impl Service {
             target,
             domain,
             front,
+            configuration: Bytes::new(),
             link: None,
             broken: None,
             nexuses: BTreeMap::new(),
@@ -97,8 +100,20 @@ impl Service {
     pub fn connect(&mut self, mut channel: Channel, hello: &Hello, now: u64) {
         assert_eq!(hello.joined, self.front, "each front end has a service of its own");
         self.nexuses.values_mut().for_each(|attached| attached.claimed = false);
+        channel.send(self.domain, 0, &Message::Configuration(self.configuration.clone()));
         channel.send(self.domain, 0, &Message::Pulse { clock_ns: now });
         self.link = Some(Link { channel, pulse: Pulse::new(now), settled: false });
+    }
+
+    /// What the front end is to know of the configuration from now on.
+    ///
+    /// # Panics
+    /// If it is longer than a frame may be.
+    pub fn configure(&mut self, configuration: Bytes) {
+        if self.configuration != configuration {
+            self.send(0, &Message::Configuration(configuration.clone()));
+            self.configuration = configuration;
+        }
     }
 
     /// The connection has ended.

@@ -112,7 +112,7 @@ fn main() {
         vendor: "ASHLAR".to_owned(),
         product: "ALL-FLASH ARRAY".to_owned(),
         revision: "0001".to_owned(),
-        ports: options.portals.len() as u16,
+        ports: (options.portals.len() as u16).into(),
     };
     let exports = Exports::new(Arc::new(SystemClock::default()));
     let target = Target::new(identity, exports.clone(), [7; 32]);

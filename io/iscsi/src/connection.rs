@@ -14,11 +14,11 @@ use crate::observer::RefusalCause;
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, opcode};
-use crate::session::{DeviceServer, Session, SessionEnd, SessionLimits, Start};
+use crate::session::{Session, SessionEnd, SessionLimits, Start};
 use crate::wire::{StatSn, Window, Wire};
 use bytes::BytesMut;
 use bytes::buf::Limit;
-use scsi::Data;
+use scsi::{Data, DeviceServer};
 use smallvec::SmallVec;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -143,7 +143,8 @@ impl Connection {
     /// True if it can receive more bytes now.
     pub fn wants_input(&self) -> bool {
         match &self.stage {
-            Stage::Login(..) | Stage::Full(_) => !self.blocked,
+            Stage::Full(session) => !self.blocked && session.managing.is_none(),
+            Stage::Login(..) => !self.blocked,
             Stage::Opening(_) | Stage::Ended(_) => false,
         }
     }
@@ -306,10 +307,8 @@ impl Connection {
     /// Sends responses of tasks that have ended; pending if there are none. The context is woken when there may be
     /// some.
     pub fn poll_tasks(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.stage {
-            Stage::Full(session) => session.poll_tasks(&mut self.wire, cx),
-            _ => Poll::Pending,
-        }
+        let Stage::Full(session) = &mut self.stage else { return Poll::Pending };
+        session.poll_tasks(&mut self.wire, cx).map(|polled| polled.unwrap_or_else(|end| self.end(end)))
     }
 
     /// The bytes to send next.

@@ -63,7 +63,7 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
         vendor: "ASHLAR".into(),
         product: "ARRAY".into(),
         revision: "1".into(),
-        ports: 3,
+        ports: 3.into(),
     };
     let exports = Exports::new(Arc::new(Still));
     let target = Target::new(identity, exports.clone(), [7; 32]);

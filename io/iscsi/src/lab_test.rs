@@ -8,12 +8,13 @@ use crate::login::LoginStatus;
 use crate::pdu::incoming::{Incoming, Pdu};
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
-use crate::session::{DeviceServer, SessionLimits};
+use crate::session::SessionLimits;
 use crate::{LoginAttempts, LoginThrottle};
 use bytes::{BufMut, Bytes};
 use parking_lot::Mutex;
 use scsi::{
-    Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound,
+    Command, Data, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse,
+    Response, Status, TransferBound,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(crate) const WRITE: u8 = 0x2a;
 pub(crate) const SLOW: u8 = 0xf0;
 /// Ends with CHECK CONDITION.
 pub(crate) const BAD: u8 = 0xf1;
+/// The logical unit whose task management goes on until [`Lab::managed`].
+pub(crate) const ELSEWHERE: u8 = 8;
 
 /// What the device server saw and does.
 #[derive(Default)]
@@ -40,6 +43,14 @@ pub(crate) struct Script {
     running: BTreeMap<u64, Arc<Mutex<Slow>>>,
     /// Tags of running tasks that were dropped.
     pub(crate) dropped: Arc<Mutex<Vec<u64>>>,
+    elsewhere: Arc<Mutex<Elsewhere>>,
+}
+
+/// Task management that goes on.
+#[derive(Default)]
+struct Elsewhere {
+    response: Option<Option<ManagementResponse>>,
+    waker: Option<Waker>,
 }
 
 #[derive(Default)]
@@ -120,9 +131,18 @@ impl DeviceServer for Scripted {
         }
     }
 
-    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> ManagementResponse {
-        self.0.lock().managed.push((lun, function));
-        if lun.0[1] > 9 { ManagementResponse::IncorrectLun } else { ManagementResponse::Complete }
+    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> Management {
+        let mut script = self.0.lock();
+        script.managed.push((lun, function));
+        if lun.0[1] == ELSEWHERE {
+            let elsewhere = script.elsewhere.clone();
+            return Management::Later(Box::pin(std::future::poll_fn(move |cx| {
+                let mut elsewhere = elsewhere.lock();
+                elsewhere.waker = Some(cx.waker().clone());
+                elsewhere.response.take().map_or(Poll::Pending, Poll::Ready)
+            })));
+        }
+        if lun.0[1] > 9 { ManagementResponse::IncorrectLun } else { ManagementResponse::Complete }.into()
     }
 }
 
@@ -239,6 +259,12 @@ impl Lab {
         self.flush();
     }
 
+    /// Queues two PDUs, and delivers them together.
+    pub(crate) fn send_both(&mut self, first: Header, second: Header) {
+        self.out.push(first, &Data::new());
+        self.send(second, &[]);
+    }
+
     fn flush(&mut self) {
         let bytes: Vec<u8> = self.out.slices().iter().flat_map(|slice| slice.to_vec()).collect();
         self.out.advance(bytes.len());
@@ -327,13 +353,30 @@ impl Lab {
 
     /// An immediate task management request about a task.
     pub(crate) fn manage(&mut self, function: u8, lun: u8, itt: u32, ref_cmd_sn: u32) {
-        let header = Header::new(opcode::TASK_MANAGEMENT | 0x40, FINAL | function)
+        let header = self.management(function, lun, itt, ref_cmd_sn);
+        self.send(header, &[]);
+    }
+
+    /// Its header.
+    pub(crate) fn management(&self, function: u8, lun: u8, itt: u32, ref_cmd_sn: u32) -> Header {
+        Header::new(opcode::TASK_MANAGEMENT | 0x40, FINAL | function)
             .put(8, [0, lun])
             .with_itt(itt ^ 0x4000)
             .with_ttt(itt)
             .put_u32(24, self.cmd_sn)
-            .put_u32(32, ref_cmd_sn);
-        self.send(header, &[]);
+            .put_u32(32, ref_cmd_sn)
+    }
+
+    /// Ends task management of [`ELSEWHERE`].
+    pub(crate) fn managed(&mut self, response: Option<ManagementResponse>) {
+        let elsewhere = self.script.lock().elsewhere.clone();
+        let waker = {
+            let mut elsewhere = elsewhere.lock();
+            elsewhere.response = Some(response);
+            elsewhere.waker.take()
+        };
+        waker.expect("it waits").wake();
+        self.settle();
     }
 
     /// Ends a slow task.

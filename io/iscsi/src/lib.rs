@@ -43,6 +43,6 @@ pub use keys::{Offers, Parameters};
 pub use login::{LoginIdentity, LoginStatus};
 pub use login_throttle::{LoginAttempts, LoginThrottle};
 pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
-pub use server::{Server, ServerConfig};
-pub use session::{DeviceServer, SessionLimits};
+pub use server::{NexusLost, Server, ServerConfig, TargetDevice};
+pub use session::SessionLimits;
 pub use sessions::SessionInfo;

@@ -7,27 +7,27 @@ use crate::keys::Offers;
 use crate::login::{LoginIdentity, LoginStatus};
 use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use crate::observer::LoginObserver;
-use crate::session::{DeviceServer, SessionLimits};
+use crate::session::SessionLimits;
 use crate::sessions::{Registration, SessionInfo, Sessions};
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use scsi::{
-    Command, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Target,
-    TransferBound,
-};
+use scsi::{DeviceServer, InitiatorPort, Target};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Budget, ConnectionLimits, Control, Permit, Portals, Shard, SystemClock};
+use transport::{Budget, ConnectionLimits, Control, Peer, Permit, Portals, Shard, SystemClock};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// The target's iSCSI name.
     pub target_name: String,
-    /// Addresses to listen on. The portal at index *i* has target portal group tag and relative target port *i* + 1.
+    /// Addresses to listen on. The portal at index *i* has target portal group tag and relative target port
+    /// `first_portal` + *i*.
     pub portals: Vec<SocketAddr>,
+    /// Number of the first portal, from 1.
+    pub first_portal: u16,
     /// Limits on the number of connections.
     pub connection_limits: ConnectionLimits,
     /// Permission to answer hosts.
@@ -48,6 +48,7 @@ impl ServerConfig {
         Self {
             target_name: target_name.into(),
             portals,
+            first_portal: 1,
             connection_limits: ConnectionLimits::default(),
             permit: Permit::default(),
             offers: Offers::default(),
@@ -58,9 +59,33 @@ impl ServerConfig {
     }
 }
 
+/// Ends the session of a nexus that is lost: it may be called at any time, and more than once.
+pub type NexusLost = Box<dyn Fn() + Send + Sync>;
+
+/// The SCSI target device, here or at another controller.
+pub trait TargetDevice: Send + Sync {
+    /// Begins an I_T nexus through the port with this relative identifier.
+    fn attach(self: Arc<Self>, initiator: InitiatorPort, port: u16, lost: NexusLost)
+    -> Box<dyn DeviceServer>;
+
+    /// The hosts that see a unit which `host` may write to; `host` itself among them, unless it can write nowhere.
+    fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String>;
+}
+
+impl TargetDevice for Target {
+    /// A nexus of this process is never lost while its session exists.
+    fn attach(self: Arc<Self>, initiator: InitiatorPort, port: u16, _: NexusLost) -> Box<dyn DeviceServer> {
+        Box::new(Target::attach(&self, initiator, port))
+    }
+
+    fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String> {
+        Target::hosts_sharing_with(self, host)
+    }
+}
+
 /// An iSCSI target that serves a SCSI target.
 pub struct Server {
-    target: Arc<Target>,
+    target: Arc<dyn TargetDevice>,
     pub(crate) config: ServerConfig,
     pub(crate) target_config: Arc<TargetConfig>,
     pub(crate) sessions: Arc<Sessions>,
@@ -70,25 +95,11 @@ pub struct Server {
     throttle: Arc<LoginThrottle>,
 }
 
-impl DeviceServer for Nexus {
-    fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound {
-        Nexus::transfer_bound(self, lun, cdb)
-    }
-
-    fn execute(&mut self, command: Command) -> Execution {
-        Nexus::execute(self, command)
-    }
-
-    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> ManagementResponse {
-        Nexus::manage(self, lun, function)
-    }
-}
-
 impl Server {
     /// A server that does not listen yet, with an empty access table.
     ///
     /// `budget` is the memory of all connections: their guarantees, and a shared pool.
-    pub fn new(target: Arc<Target>, config: ServerConfig, budget: Arc<Budget>) -> Arc<Self> {
+    pub fn new(target: Arc<dyn TargetDevice>, config: ServerConfig, budget: Arc<Budget>) -> Arc<Self> {
         let target_config = Arc::new(TargetConfig::new(config.target_name.clone()));
         Arc::new(Self {
             target,
@@ -137,7 +148,9 @@ impl Server {
     pub async fn serve(self: &Arc<Self>, shards: Vec<Shard>) -> io::Result<Vec<SocketAddr>> {
         let mut portals = Portals::bind(&self.config.portals, shards, self.config.connection_limits).await?;
         let addresses = portals.addresses().to_vec();
-        let listed = (1..).zip(&addresses).map(|(tag, address)| Portal { tag, address: *address });
+        let listed = (self.config.first_portal..)
+            .zip(&addresses)
+            .map(|(tag, address)| Portal { tag, address: *address });
         self.target_config.set_portals(listed.collect());
         portals.serve(self)?;
         let before = self.portals.lock().replace(portals);
@@ -169,6 +182,11 @@ impl Server {
         let companions = self.target.hosts_sharing_with(initiator);
         let is_meant = |name: &str| name == initiator || companions.contains(name);
         self.sessions.close("target cold reset", is_meant);
+    }
+
+    /// A connection with the number of its portal among those of all controllers.
+    pub(crate) fn numbered(&self, peer: Peer) -> Peer {
+        Peer { portal: peer.portal - 1 + self.config.first_portal, ..peer }
     }
 
     /// The configuration of a connection through `portal` to the local address `local`.
@@ -214,7 +232,11 @@ impl Server {
             return Err(LoginStatus::AuthorizationFailure);
         }
         let port = InitiatorPort::iscsi(identity.initiator, identity.isid);
-        let nexus = self.target.attach(port, portal);
-        Ok((OpenedSession { tsih: registration.tsih, device: Some(Box::new(nexus)) }, Some(registration)))
+        let lost: NexusLost = Box::new(move || {
+            // A connection that is ending does not receive any more.
+            let _gone = control.send(Control::Close("the nexus is lost"));
+        });
+        let device = self.target.clone().attach(port, portal, lost);
+        Ok((OpenedSession { tsih: registration.tsih, device: Some(device) }, Some(registration)))
     }
 }

@@ -46,7 +46,7 @@ impl World {
             vendor: "TEST".to_owned(),
             product: "TEST".to_owned(),
             revision: "1".to_owned(),
-            ports: 2,
+            ports: 2.into(),
         };
         let exports = Exports::new(Arc::new(SystemClock::default()));
         let target = Target::new(identity, exports.clone(), [7; 32]);

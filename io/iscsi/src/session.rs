@@ -14,7 +14,7 @@ use crate::transfer::{PendingCommand, Taken, Transfers};
 use crate::wire::{StatSn, Window, WindowPosition, Wire};
 use bytes::{Bytes, BytesMut};
 use scsi::{
-    Command, Data, Direction, Execution, Lun, ManagementFunction, ManagementResponse, Response,
+    Command, Data, DeviceServer, Direction, Execution, Lun, ManagementFunction, ManagementResponse, Response,
     TaskAttribute, TransferBound,
 };
 use std::collections::btree_map::Entry;
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use transport::Tasks;
+use transport::{Running, Tasks};
 
 /// Immediate commands outstanding in addition to the command window.
 const MAX_IMMEDIATE: u32 = 32;
@@ -36,16 +36,6 @@ const MIN_PROGRESS_BYTES: u64 = 64 << 10;
 /// Types of additional header segments (11.2.2.1).
 const EXTENDED_CDB: u8 = 1;
 const BIDIRECTIONAL_LENGTH: u8 = 2;
-
-/// The device server as a session sees it: a SCSI nexus.
-pub trait DeviceServer: Send {
-    /// Upper bounds on the data of a command by its CDB, which may be any bytes, for any logical unit.
-    fn transfer_bound(&self, lun: Lun, cdb: &Bytes) -> TransferBound;
-    /// Performs a command that has all its data.
-    fn execute(&mut self, command: Command) -> Execution;
-    /// Performs a task management function.
-    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> ManagementResponse;
-}
 
 /// Bounds on a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +89,9 @@ pub(crate) struct Session {
     pub(super) transfers: Transfers,
     /// The running tasks, with the logical unit of each.
     pub(super) tasks: Tasks<(Expectation, Lun), Option<Response>>,
+    /// The task management function that goes on elsewhere. No input is taken meanwhile: what comes after it is performed
+    /// after it.
+    pub(super) managing: Option<Managing>,
     pub(super) exchange: Exchange,
     /// The claim of the arriving command.
     pub(super) claimed: Claimed,
@@ -106,6 +99,14 @@ pub(crate) struct Session {
     pub(super) waiting_room: u64,
     next_ping: u32,
     progress: Progress,
+}
+
+/// A task management function of a session that the device server performs.
+pub(crate) struct Managing {
+    pub(super) header: Header,
+    pub(super) function: ManagementFunction,
+    /// The response, where it is not there at once.
+    pub(super) running: Option<Running<Option<ManagementResponse>>>,
 }
 
 /// Progress of a session's transfers.
@@ -149,6 +150,7 @@ impl Session {
             aborted_early: BTreeSet::new(),
             transfers: Transfers::default(),
             tasks: Tasks::default(),
+            managing: None,
             exchange: Exchange::default(),
             claimed: None,
             waiting_room,
@@ -364,12 +366,18 @@ impl Session {
         }
     }
 
-    /// Sends responses of tasks that have ended. Pending if none has.
-    pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
+    /// Sends responses of tasks that have ended, and of task management. Pending if none has.
+    pub(crate) fn poll_tasks(
+        &mut self,
+        wire: &mut Wire,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SessionEnd>> {
         let granted = wire.share.poll(cx).is_ready();
-        let ended = match self.tasks.poll(cx) {
+        let tasks = self.tasks.poll(cx);
+        let managed = self.poll_managing(cx);
+        let ended = match tasks {
             Poll::Ready(ended) => ended,
-            Poll::Pending if granted => Vec::new(),
+            Poll::Pending if granted || managed.is_some() => Vec::new(),
             Poll::Pending => return Poll::Pending,
         };
         for ((expectation, _), response) in ended {
@@ -379,8 +387,9 @@ impl Session {
                 None => self.free_window_slot(&expectation),
             }
         }
+        let managed = managed.map_or(Ok(()), |(managing, outcome)| self.managed(wire, &managing, outcome));
         self.advance(wire);
-        Poll::Ready(())
+        Poll::Ready(managed)
     }
 
     pub(super) fn has_device(&self) -> bool {

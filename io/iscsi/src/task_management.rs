@@ -2,9 +2,10 @@
 
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, opcode};
-use crate::session::{Session, SessionEnd};
+use crate::session::{Managing, Session, SessionEnd};
 use crate::wire::{StatSn, Wire, before};
-use scsi::{Data, Lun, ManagementFunction, ManagementResponse};
+use scsi::{Data, Lun, Management, ManagementFunction, ManagementResponse};
+use std::task::{Context, Poll};
 
 /// Functions (11.5.1).
 const ABORT_TASK: u8 = 1;
@@ -44,19 +45,60 @@ impl Session {
     /// Task Management Function Request. Once the response is queued, no aborted task sends one.
     pub(super) fn manage(&mut self, wire: &mut Wire, header: &Header) -> Result<(), SessionEnd> {
         let lun = Lun(header.lun());
-        let function = header.flags() & 0x7f;
-        let outcome = match function {
-            ABORT_TASK => self.abort_task(header, lun),
-            ABORT_TASK_SET => self.all_tasks(header, Some(lun), ManagementFunction::AbortTaskSet),
-            CLEAR_TASK_SET => self.all_tasks(header, Some(lun), ManagementFunction::ClearTaskSet),
-            LOGICAL_UNIT_RESET => self.all_tasks(header, Some(lun), ManagementFunction::LogicalUnitReset),
-            TARGET_WARM_RESET | TARGET_COLD_RESET => {
-                self.all_tasks(header, None, ManagementFunction::TargetReset)
-            }
-            TASK_REASSIGN => Outcome::ReassignmentNotSupported,
+        let function = match header.flags() & 0x7f {
+            ABORT_TASK => ManagementFunction::AbortTask { tag: u64::from(header.ttt()) },
+            ABORT_TASK_SET => ManagementFunction::AbortTaskSet,
+            CLEAR_TASK_SET => ManagementFunction::ClearTaskSet,
+            LOGICAL_UNIT_RESET => ManagementFunction::LogicalUnitReset,
+            TARGET_WARM_RESET | TARGET_COLD_RESET => ManagementFunction::TargetReset,
+            TASK_REASSIGN => return self.respond(wire, header, Outcome::ReassignmentNotSupported),
             // CLEAR ACA among them: there is never an ACA condition.
-            _ => Outcome::NotSupported,
+            _ => return self.respond(wire, header, Outcome::NotSupported),
         };
+        if let ManagementFunction::AbortTask { .. } = function
+            && let Some(expectation) = self.transfers.remove(header.ttt(), lun)
+        {
+            self.free_window_slot(&expectation);
+            return self.respond(wire, header, Outcome::Complete);
+        }
+        let device = self.device().map(|device| device.manage(lun, function));
+        let mut managing = Managing { header: *header, function, running: None };
+        match device.unwrap_or(Management::Done(ManagementResponse::Rejected)) {
+            Management::Done(response) => self.managed(wire, &managing, response),
+            Management::Later(running) => {
+                managing.running = Some(running);
+                self.managing = Some(managing);
+                Ok(())
+            }
+        }
+    }
+
+    /// The function that goes on elsewhere, if it has ended now.
+    pub(super) fn poll_managing(&mut self, cx: &mut Context<'_>) -> Option<(Managing, ManagementResponse)> {
+        let running = self.managing.as_mut()?.running.as_mut()?;
+        let Poll::Ready(response) = running.as_mut().poll(cx) else { return None };
+        Some((self.managing.take()?, response.unwrap_or(ManagementResponse::Rejected)))
+    }
+
+    /// The device server has performed a function.
+    pub(super) fn managed(
+        &mut self,
+        wire: &mut Wire,
+        managing: &Managing,
+        response: ManagementResponse,
+    ) -> Result<(), SessionEnd> {
+        let header = &managing.header;
+        let lun = Some(Lun(header.lun()));
+        let outcome = match managing.function {
+            ManagementFunction::AbortTask { .. } => self.abort_task(header, response.into()),
+            ManagementFunction::TargetReset => self.all_tasks(header, None, response.into()),
+            _ => self.all_tasks(header, lun, response.into()),
+        };
+        self.respond(wire, header, outcome)
+    }
+
+    fn respond(&mut self, wire: &mut Wire, header: &Header, outcome: Outcome) -> Result<(), SessionEnd> {
+        let function = header.flags() & 0x7f;
         tracing::info!(initiator = %self.identity.initiator, function, ?outcome, "task management");
         let response = Header::new(opcode::TASK_MANAGEMENT_RESPONSE, FINAL)
             .put(2, [outcome as u8])
@@ -71,20 +113,11 @@ impl Session {
         Ok(())
     }
 
-    fn call(&mut self, lun: Lun, function: ManagementFunction) -> Outcome {
-        self.device().map_or(Outcome::Rejected, |device| device.manage(lun, function).into())
-    }
-
-    /// ABORT TASK. A task that has ended counts as aborted: its response and this request have crossed, and some
+    /// After ABORT TASK. A task that has ended counts as aborted: its response and this request have crossed, and some
     /// initiators reset the unit if the response is that the task does not exist.
-    fn abort_task(&mut self, header: &Header, lun: Lun) -> Outcome {
+    fn abort_task(&mut self, header: &Header, outcome: Outcome) -> Outcome {
         let (itt, cmd_sn) = (header.ttt(), header.u32::<32>());
-        if let Some(expectation) = self.transfers.remove(itt, lun) {
-            self.free_window_slot(&expectation);
-            return Outcome::Complete;
-        }
-        let running = self.tasks.about(itt).is_some_and(|(_, of)| *of == lun);
-        let outcome = self.call(lun, ManagementFunction::AbortTask { tag: u64::from(itt) });
+        let running = self.tasks.about(itt).is_some_and(|(_, of)| *of == Lun(header.lun()));
         if running && let Some((expectation, _)) = self.tasks.remove(itt) {
             self.free_window_slot(&expectation);
         }
@@ -109,9 +142,8 @@ impl Session {
         }
     }
 
-    /// A function on every task of a logical unit, or of all of them.
-    fn all_tasks(&mut self, header: &Header, lun: Option<Lun>, function: ManagementFunction) -> Outcome {
-        let outcome = self.call(Lun(header.lun()), function);
+    /// After a function on every task of a logical unit, or of all of them.
+    fn all_tasks(&mut self, header: &Header, lun: Option<Lun>, outcome: Outcome) -> Outcome {
         if outcome == Outcome::Complete {
             self.remove_commands(lun);
             self.void_early(lun, header.cmd_sn());

@@ -2,7 +2,7 @@
 
 use crate::lab_test::*;
 use crate::pdu::{FINAL, Header, opcode};
-use scsi::ManagementFunction;
+use scsi::{ManagementFunction, ManagementResponse};
 
 const COMPLETE: u8 = 0;
 
@@ -161,4 +161,55 @@ fn a_task_aborted_by_another_nexus_ends_without_an_answer() {
     assert!(lab.answers().is_empty());
     lab.command(0);
     assert_eq!(lab.one().header.u32::<32>(), lab.cmd_sn + 7);
+}
+
+const ABORT_TASK_SET: u8 = 2;
+const REJECTED: u8 = 255;
+
+/// A slow command to the unit whose task management goes on elsewhere.
+fn slow_elsewhere(lab: &mut Lab) -> u32 {
+    let header = lab.header(FINAL, SLOW, 0, 0).put(8, [0, ELSEWHERE]);
+    lab.send(header, &[]);
+    lab.itt
+}
+
+#[test]
+fn what_follows_a_function_that_goes_on_elsewhere_is_performed_after_it() {
+    let mut lab = Lab::session(&[]);
+    let tag = slow_elsewhere(&mut lab);
+    let function = lab.management(ABORT_TASK_SET, ELSEWHERE, 7, 0);
+    let next = lab.header(FINAL, 0, 0, 0);
+    lab.send_both(function, next);
+    assert!(!lab.connection.wants_input(), "input waits");
+    assert!(lab.answers().is_empty());
+    assert_eq!(lab.executed(), [tag]);
+    lab.managed(Some(ManagementResponse::Complete));
+    let answers = lab.answers();
+    assert_eq!(answers[0].header.opcode(), opcode::TASK_MANAGEMENT_RESPONSE);
+    assert_eq!((answers.len(), answers[0].header.0[2]), (2, COMPLETE));
+    assert_eq!(lab.dropped(), [u64::from(tag)], "the aborted task, and nothing that came after it");
+    assert_eq!(lab.executed(), [tag, lab.itt]);
+}
+
+#[test]
+fn a_task_that_ends_while_a_function_goes_on_is_answered_first() {
+    let mut lab = Lab::session(&[]);
+    let tag = slow_elsewhere(&mut lab);
+    lab.manage(1, ELSEWHERE, tag, lab.cmd_sn - 1);
+    lab.finish(tag, Some(good()));
+    assert_eq!(lab.one().header.opcode(), opcode::SCSI_RESPONSE);
+    lab.managed(Some(ManagementResponse::Complete));
+    assert_eq!(response(&mut lab), COMPLETE);
+}
+
+#[test]
+fn a_function_without_a_response_is_rejected_and_aborts_nothing() {
+    let mut lab = Lab::session(&[]);
+    let tag = slow_elsewhere(&mut lab);
+    lab.manage(ABORT_TASK_SET, ELSEWHERE, tag, 0);
+    lab.managed(None);
+    assert_eq!(response(&mut lab), REJECTED);
+    assert!(lab.dropped().is_empty());
+    lab.finish(tag, Some(good()));
+    assert_eq!(lab.one().header.itt(), tag);
 }

@@ -5,10 +5,13 @@
 
 use bytes::{BufMut, Bytes};
 use iscsi::{
-    Access, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
-    OpenedSession, SessionLimits, TargetConfig, Timeouts,
+    Access, Connection, ConnectionConfig, LoginAttempts, LoginThrottle, Nonce, Offers, OpenedSession,
+    SessionLimits, TargetConfig, Timeouts,
 };
-use scsi::{Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound};
+use scsi::{
+    Data, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse, Response, Status,
+    TransferBound,
+};
 use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -55,8 +58,8 @@ impl DeviceServer for Ready {
         Execution::Done(Response { status: Status::Good, sense: Bytes::new(), data_in, data_out_wanted: 0 })
     }
 
-    fn manage(&mut self, _: Lun, _: ManagementFunction) -> ManagementResponse {
-        ManagementResponse::Complete
+    fn manage(&mut self, _: Lun, _: ManagementFunction) -> Management {
+        ManagementResponse::Complete.into()
     }
 }
 

@@ -24,7 +24,7 @@ impl ScsiHost {
             vendor: "ASHLAR".into(),
             product: "ALL-FLASH ARRAY".into(),
             revision: "1".into(),
-            ports: 1,
+            ports: 1.into(),
         };
         let target = Target::new(identity, world.exports.clone(), [1; 32]);
         world.exports.set_mappings(IQN, BTreeMap::from([(0, block::DiskId(1))]));

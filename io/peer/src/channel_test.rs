@@ -56,6 +56,7 @@ fn messages() -> Vec<Message> {
         Message::Manage(Manage { sequence, nexus: 3, function: 5, lun: 0, tag: 4 }),
         Message::Managed { response: 0 },
         Message::Ended,
+        Message::Configuration(Bytes::from_static(b"{}")),
     ]
 }
 

@@ -142,6 +142,8 @@ pub enum Message {
     },
     /// Kind 11: a command has ended without a response, as it was aborted.
     Ended,
+    /// Kind 12: what a front end needs of the configuration, in full; what it replaces is out of force. Its form is the daemon's.
+    Configuration(Bytes),
     /// Any other kind, of a newer version.
     Unknown {
         /// The kind.
@@ -164,6 +166,7 @@ impl Message {
             Self::Manage(_) => 9,
             Self::Managed { .. } => 10,
             Self::Ended => 11,
+            Self::Configuration(_) => 12,
             Self::Unknown { kind } => *kind,
         }
     }
@@ -222,6 +225,10 @@ impl Message {
                 out.put_u64_le(manage.tag);
             }
             Self::Managed { response } => out.put_u8(*response),
+            Self::Configuration(text) => {
+                out.put_u32_le(text.len() as u32);
+                data = Some(text.clone());
+            }
         }
         std::iter::once(out.freeze()).chain(data).collect()
     }
@@ -279,6 +286,7 @@ impl Message {
             }),
             10 => Self::Managed { response: from.u8()? },
             11 => Self::Ended,
+            12 => Self::Configuration(from.bytes(max)?),
             kind => Self::Unknown { kind },
         })
     }

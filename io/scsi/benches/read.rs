@@ -58,8 +58,11 @@ fn main() {
     let (vendor, product, revision) = ("ASHLAR".into(), "ALL-FLASH ARRAY".into(), "0".into());
     let clock = Arc::new(System(Instant::now()));
     let exports = Exports::new(clock);
-    let target =
-        Target::new(TargetIdentity { name, vendor, product, revision, ports: 1 }, exports.clone(), [7; 32]);
+    let target = Target::new(
+        TargetIdentity { name, vendor, product, revision, ports: 1.into() },
+        exports.clone(),
+        [7; 32],
+    );
     exports.add_volume(Arc::new(Cached(Bytes::from(vec![1; 4096]))));
     exports.set_mappings("a", BTreeMap::from([(0, DiskId(1))]));
     let nexus = target.attach(InitiatorPort::iscsi("a", [0; 6]), 1);

@@ -9,6 +9,7 @@ mod cdb;
 mod command;
 mod compare_and_write;
 mod copy;
+mod device_server;
 mod execute;
 mod gate;
 mod incorrect_lun;
@@ -19,6 +20,7 @@ mod nexus;
 mod opcode;
 mod path;
 mod persistent_reserve;
+mod ports;
 mod provisioning;
 mod read_write;
 mod report;
@@ -39,12 +41,14 @@ mod verify;
 mod write_same;
 
 pub use block::Data;
+pub use device_server::DeviceServer;
 pub use export::{Clock, InitiatorPort, MAX_ISCSI_NAME_BYTES, Sleep, iscsi_name};
 pub use inquiry::{naa, serial_number};
 pub use nexus::Nexus;
+pub use ports::{PortGroup, PortGroups};
 pub use target::{Target, TargetIdentity};
 pub use transfer_bound::TransferBound;
 pub use transport::{
-    Command, Direction, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status,
+    Command, Direction, Execution, Lun, Management, ManagementFunction, ManagementResponse, Response, Status,
     TaskAttribute,
 };

@@ -145,12 +145,12 @@ fn parse_register(service: u8, request: &Request<'_>, list: List<'_>) -> Result<
             at += used;
         }
     }
-    let targets = if all_ports { 1..=path.unit.identity.ports } else { path.port()..=path.port() };
+    let targets = if all_ports { path.unit.identity.ports.ports() } else { vec![path.port()] };
     let nexus =
         |initiator: &InitiatorPort, target_port| NexusName { initiator: initiator.clone(), target_port };
     let nexuses = initiators
         .iter()
-        .flat_map(|initiator| targets.clone().map(move |target| nexus(initiator, target)))
+        .flat_map(|initiator| targets.iter().map(move |target| nexus(initiator, *target)))
         .collect();
     let existing = (service == REGISTER).then(|| list.u64(0));
     Ok(ReservationRequest::Register { existing, key: list.u64(8), nexuses, all_ports, persists })
@@ -165,7 +165,7 @@ fn parse_move(request: &Request<'_>, list: List<'_>) -> Result<ReservationReques
     if key == 0 {
         return Err(Fault::list_byte(8));
     }
-    if target == 0 || target > request.path.unit.identity.ports {
+    if !request.path.unit.identity.ports.ports().contains(&target) {
         return Err(Fault::list_byte(18));
     }
     let (initiator, used) = decode_same_transport(request.path, list, 24)?;

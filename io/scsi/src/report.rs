@@ -28,20 +28,31 @@ pub(crate) fn lun_list(select: u8, luns: &[u16]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// REPORT TARGET PORT GROUPS (SPC-5 6.36): all ports are one group, active/optimized.
+/// States of a target port group (SPC-5 table 191).
+const ACTIVE_OPTIMIZED: u8 = 0x00;
+const UNAVAILABLE: u8 = 0x03;
+
+/// REPORT TARGET PORT GROUPS (SPC-5 6.36): the ports of each controller are a group.
 pub(crate) fn target_port_groups(request: Request<'_>) -> Result<Flow, Fault> {
     let extended = match request.cdb.u8(1) >> 5 {
         0 => false,
         1 => true,
         _ => return Err(Fault::cdb_bit(1, 7)),
     };
-    let ports = request.path.unit.identity.ports;
+    let groups = request.path.unit.identity.ports.all();
+    // With one controller active/optimized is the only state (AO_SUP); a group of another one may be unavailable (U_SUP).
+    let supported = if groups.len() > 1 { 0x09 } else { 0x01 };
     let mut body = if extended { vec![0x10, 0, 0, 0] } else { Vec::new() };
-    // Active/optimized; only that state is supported (AO_SUP); group 1; status: by the target.
-    body.extend_from_slice(&[0x00, 0x01, 0, 1, 0, 0x00, 0, ports.min(255) as u8]);
-    for port in 1..=ports.min(255) {
-        body.extend_from_slice(&[0, 0]);
-        body.extend_from_slice(&port.to_be_bytes());
+    for group in groups.iter() {
+        let ports: Vec<u16> = group.ports.clone().take(255).collect();
+        let state = if group.is_active { ACTIVE_OPTIMIZED } else { UNAVAILABLE };
+        let [high, low] = group.id.to_be_bytes();
+        // Status: by the target.
+        body.extend_from_slice(&[state, supported, high, low, 0, 0x00, 0, ports.len() as u8]);
+        for port in ports {
+            body.extend_from_slice(&[0, 0]);
+            body.extend_from_slice(&port.to_be_bytes());
+        }
     }
     Ok(Flow::data(with_length(body)))
 }

@@ -8,7 +8,7 @@ use crate::rod::Rods;
 use crate::sense::Code;
 use crate::task_set::Class;
 use crate::unit::Unit;
-use crate::{InitiatorPort, Nexus, Status};
+use crate::{InitiatorPort, Nexus, PortGroups, Status};
 use crate::{persistent_reserve, provisioning};
 use block::DiskId;
 use export::reservation::Change;
@@ -29,8 +29,8 @@ pub struct TargetIdentity {
     pub product: String,
     /// Product revision level, at most 4 ASCII characters.
     pub revision: String,
-    /// Number of target ports; their relative identifiers are 1 up to this.
-    pub ports: u16,
+    /// The target ports, in groups.
+    pub ports: PortGroups,
 }
 
 /// A SCSI target device with its logical units.
@@ -60,6 +60,11 @@ impl Target {
         let front_end: Weak<Target> = Arc::downgrade(&target);
         target.exports.add_front_end(front_end);
         target
+    }
+
+    /// The target port groups, to change them.
+    pub fn port_groups(&self) -> &PortGroups {
+        &self.identity.ports
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {

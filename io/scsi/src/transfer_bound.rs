@@ -30,6 +30,21 @@ impl Nexus {
     }
 }
 
+/// Block lengths of units.
+const BLOCK_BYTES: [u32; 2] = [512, 4096];
+
+impl TransferBound {
+    /// The bounds of a command to a unit that another controller has, whatever its block length is.
+    pub fn of_any_unit(cdb: &Bytes) -> Self {
+        let cdb = Cdb::new(cdb.clone());
+        let bounds = BLOCK_BYTES.map(|length| transfer_bound(&cdb, Some(length)));
+        bounds.into_iter().fold(Self::default(), |most, it| Self {
+            data_out: most.data_out.max(it.data_out),
+            data_in: most.data_in.max(it.data_in),
+        })
+    }
+}
+
 fn transfer_bound(cdb: &Cdb, block_bytes: Option<u32>) -> TransferBound {
     let Some(row) = opcode::find(cdb) else { return TransferBound::default() };
     if let Some(allocation) = row.allocation(cdb) {
@@ -87,6 +102,18 @@ mod tests {
         }
         let write = Bytes::from_static(&[0x2a, 0, 0, 0, 0, 0, 0, 0, 9, 0]);
         assert_eq!(transfer_bound(&Cdb::new(write), None), TransferBound::default());
+    }
+
+    #[test]
+    fn a_unit_elsewhere_may_have_either_block_length() {
+        let bound = |bytes: &[u8]| TransferBound::of_any_unit(&Bytes::copy_from_slice(bytes));
+        let write = |blocks: u32| {
+            let [a, b, c, d] = blocks.to_be_bytes();
+            bound(&[0x8a, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d, 0, 0])
+        };
+        assert_eq!(write(9).data_out, 9 * 4096);
+        assert_eq!(write(65_536).data_out, 32 << 20, "as many blocks of 4096 bytes are too many");
+        assert_eq!(write(u32::MAX).data_out, 0);
     }
 
     #[test]

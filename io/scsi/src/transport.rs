@@ -104,6 +104,29 @@ impl fmt::Debug for Execution {
     }
 }
 
+/// The result of a task management function.
+pub enum Management {
+    /// It has ended.
+    Done(ManagementResponse),
+    /// It goes on elsewhere; without a response if the nexus was lost.
+    Later(std::pin::Pin<Box<dyn Future<Output = Option<ManagementResponse>> + Send>>),
+}
+
+impl From<ManagementResponse> for Management {
+    fn from(response: ManagementResponse) -> Self {
+        Management::Done(response)
+    }
+}
+
+impl fmt::Debug for Management {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Management::Done(response) => f.debug_tuple("Done").field(response).finish(),
+            Management::Later(_) => f.write_str("Later"),
+        }
+    }
+}
+
 /// Task management functions (SAM-5 clause 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManagementFunction {

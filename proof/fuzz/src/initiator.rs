@@ -42,7 +42,7 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         vendor: "ASHLAR".into(),
         product: "ALL-FLASH ARRAY".into(),
         revision: "0".into(),
-        ports: 2,
+        ports: 2.into(),
     };
     let exports = Exports::new(Arc::new(FastClock::default()));
     let (target, store) = (Target::new(identity, exports.clone(), [7; 32]), MemArray::new());

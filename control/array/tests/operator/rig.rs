@@ -365,7 +365,7 @@ impl Rig {
             vendor: "ASHLAR".into(),
             product: "ALL-FLASH ARRAY".into(),
             revision: "0".into(),
-            ports: 1,
+            ports: 1.into(),
         };
         let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
         let target = scsi::Target::new(names, exports.clone(), [7; 32]);

@@ -2,6 +2,7 @@
 
 mod rig;
 mod seeds;
+mod sessions;
 
 use forward::{ABORTED_NS, HOLD_NS, LINGER_NS, MAX_AGE_NS};
 use rig::{BLOCK, Home, MS, Side, long, read, write};

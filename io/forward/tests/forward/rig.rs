@@ -20,7 +20,7 @@ pub const BLOCKS: u64 = 1 << 16;
 pub const MS: u64 = 1_000_000;
 /// What the clocks of both ends show when a test begins, which is time zero for the tests.
 const START: u64 = 1_000_000 * MS;
-const ARRAY: u128 = 7;
+pub const ARRAY: u128 = 7;
 const DISK: DiskId = DiskId(1);
 
 /// A clock that stands: limits are not used here.
@@ -118,8 +118,8 @@ impl Disk for Slow {
 /// The home: what is lost when its process ends, over a disk that is not.
 pub struct Home {
     pub disk: Slow,
-    target: Arc<Target>,
-    id: u64,
+    pub target: Arc<Target>,
+    pub id: u64,
 }
 
 impl Home {
@@ -138,7 +138,7 @@ impl Home {
             vendor: "ASHLAR".into(),
             product: "ALL-FLASH ARRAY".into(),
             revision: "0.1".into(),
-            ports: 4,
+            ports: 4.into(),
         };
         let target = Target::new(identity, exports.clone(), [7; 32]);
         exports.add_volume(Arc::new(disk.clone()));
@@ -167,7 +167,7 @@ pub struct Side {
     tag: u64,
 }
 
-fn hello(channel: &mut Channel) -> Hello {
+pub fn hello(channel: &mut Channel) -> Hello {
     match channel.next_message() {
         Ok(Some(Received::Hello(hello))) => hello,
         other => panic!("no hello: {other:?}"),
@@ -260,6 +260,7 @@ impl Side {
                     assert!(self.managed.insert(number, response).is_none(), "{number} ended twice");
                 }
                 Event::NexusLost(nexus) => self.lost.push(nexus),
+                Event::Configured(_) => {}
             }
         }
     }

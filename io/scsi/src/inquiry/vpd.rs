@@ -80,7 +80,8 @@ fn device_identification(path: &Path) -> Vec<u8> {
     let port = path.port().to_be_bytes();
     let mut out = unit_designators(unit);
     designator(&mut out, 0x51, Association::Port, 0x04, &[0, 0, port[0], port[1]]);
-    designator(&mut out, 0x51, Association::Port, 0x05, &[0, 0, 0, 1]);
+    let group = unit.identity.ports.group_of(path.port()).to_be_bytes();
+    designator(&mut out, 0x51, Association::Port, 0x05, &[0, 0, group[0], group[1]]);
     designator(
         &mut out,
         0x53,

@@ -207,6 +207,27 @@ fn all_ports_are_one_group_of_optimized_paths() {
 }
 
 #[test]
+fn the_ports_of_each_controller_are_a_group() {
+    let (array, _disk, host) = Array::with_host();
+    let elsewhere = |is_active| scsi::PortGroup { id: 2, ports: 33..=34, is_active };
+    let here = scsi::PortGroup { id: 1, ports: 1..=1, is_active: true };
+    let report = || host.command(&[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
+    array.target.port_groups().set(vec![here.clone(), elsewhere(true)]);
+    let [own, other] =
+        [&[0, 9, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1][..], &[0, 9, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 0, 0, 34]];
+    assert_eq!(report()[..], [&[0, 0, 0, 28], own, other].concat());
+    array.target.port_groups().set(vec![here, elsewhere(false)]);
+    assert_eq!(report()[16..20], [3, 9, 0, 2], "unavailable");
+    let group = |host: &Host| {
+        let names = host.command(&[0x12, 1, 0x83, 1, 0, 0]).good();
+        let at = names.windows(4).position(|it| it == [0x51, 0x95, 0, 4]).expect("a target port group");
+        [names[at + 6], names[at + 7]]
+    };
+    assert_eq!(group(&host), [0, 1]);
+    assert_eq!(group(&array.host("a", 33)), [0, 2]);
+}
+
+#[test]
 fn one_command_is_reported_with_its_usage_and_timeouts() {
     let (_array, _disk, host) = Array::with_host();
     let command =

@@ -5,11 +5,12 @@
 
 use bytes::{BufMut, Bytes};
 use iscsi::{
-    Access, Connection, ConnectionConfig, DeviceServer, LoginAttempts, LoginThrottle, Nonce, Offers,
-    OpenedSession, SessionLimits, TargetConfig, Timeouts,
+    Access, Connection, ConnectionConfig, LoginAttempts, LoginThrottle, Nonce, Offers, OpenedSession,
+    SessionLimits, TargetConfig, Timeouts,
 };
 use scsi::{
-    Command, Data, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, TransferBound,
+    Command, Data, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse,
+    Response, Status, TransferBound,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -46,8 +47,13 @@ impl DeviceServer for Scripted {
         }
     }
 
-    fn manage(&mut self, lun: Lun, _: ManagementFunction) -> ManagementResponse {
-        if lun.0[1] > 3 { ManagementResponse::IncorrectLun } else { ManagementResponse::Complete }
+    fn manage(&mut self, lun: Lun, _: ManagementFunction) -> Management {
+        match lun.0[1] {
+            0..=3 => ManagementResponse::Complete.into(),
+            4 => Management::Later(Box::pin(std::future::pending())),
+            5 => Management::Later(Box::pin(std::future::ready(Some(ManagementResponse::Complete)))),
+            _ => ManagementResponse::IncorrectLun.into(),
+        }
     }
 }
 

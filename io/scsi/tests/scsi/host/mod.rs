@@ -56,7 +56,7 @@ pub fn identity() -> TargetIdentity {
         vendor: "ASHLAR".into(),
         product: "ALL-FLASH ARRAY".into(),
         revision: "0.1".into(),
-        ports: 2,
+        ports: 2.into(),
     }
 }
 

@@ -1,0 +1,218 @@
+//! The front end as the sessions of hosts see it: a device server for each nexus, whose commands the home performs.
+
+use crate::front::{Event, Front};
+use crate::{MAX_PAUSE_NS, Result, wire};
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use peer::Channel;
+use peer::message::Hello;
+use scsi::{
+    Command, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse, Response,
+    TransferBound,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{Notify, oneshot, watch};
+
+/// Nanoseconds of a clock that counts while the machine sleeps.
+type Now = dyn Fn() -> u64 + Send + Sync;
+
+/// One front end: its sessions on one side, the driver of its link on the other.
+pub struct FrontEnd {
+    now: Box<Now>,
+    state: Mutex<State>,
+    /// There may be output.
+    asked: Notify,
+    configuration: watch::Sender<Option<Bytes>>,
+}
+
+struct State {
+    front: Front,
+    commands: BTreeMap<u64, oneshot::Sender<Option<Response>>>,
+    functions: BTreeMap<u64, oneshot::Sender<ManagementResponse>>,
+    /// Ends the session of each nexus.
+    nexuses: BTreeMap<u32, Arc<dyn Fn() + Send + Sync>>,
+    /// When this process was last seen to run.
+    awake: u64,
+}
+
+impl FrontEnd {
+    /// A front end without a link. `instance` is the number of its process, which its hello names; `now` is a clock that counts
+    /// while the machine sleeps.
+    pub fn new(domain: u16, instance: u64, now: impl Fn() -> u64 + Send + Sync + 'static) -> Arc<Self> {
+        let state = State {
+            front: Front::new(domain, instance),
+            commands: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            nexuses: BTreeMap::new(),
+            awake: now(),
+        };
+        let (state, asked, configuration) = (Mutex::new(state), Notify::new(), watch::Sender::new(None));
+        Arc::new(Self { now: Box::new(now), state, asked, configuration })
+    }
+
+    /// What homes have sent of the configuration, the newest; `None` before the first.
+    pub fn configuration(&self) -> watch::Receiver<Option<Bytes>> {
+        self.configuration.subscribe()
+    }
+
+    /// The state, and the time. After a pause of the process its nexuses are lost before anything else happens.
+    fn lock(&self) -> (MutexGuard<'_, State>, u64) {
+        let mut state = self.state.lock();
+        let now = (self.now)();
+        let paused = now.saturating_sub(state.awake);
+        state.awake = state.awake.max(now);
+        if paused >= MAX_PAUSE_NS {
+            let nexuses: Vec<u32> = state.nexuses.keys().copied().collect();
+            for nexus in nexuses {
+                state.front.detach(nexus);
+                state.lose(nexus);
+            }
+        }
+        (state, now)
+    }
+
+    /// Begins a nexus. `lost` is called when it is lost, at any time, and by any thread: the session is to end.
+    pub fn attach(
+        self: &Arc<Self>,
+        port: u16,
+        isid: [u8; 6],
+        initiator: &str,
+        lost: impl Fn() + Send + Sync + 'static,
+    ) -> Device {
+        let (mut state, _) = self.lock();
+        let nexus = state.front.attach(port, isid, initiator);
+        state.nexuses.insert(nexus, Arc::new(lost));
+        drop(state);
+        self.asked.notify_one();
+        Device { front_end: self.clone(), nexus }
+    }
+
+    /// Takes a connection whose other end, the home, said `hello`, instead of an earlier one.
+    pub fn connect(&self, channel: Channel, hello: &Hello) {
+        let (mut state, now) = self.lock();
+        state.front.connect(channel, hello, now);
+        self.act(&mut state);
+    }
+
+    /// The connection has ended.
+    pub fn disconnect(&self) {
+        let (mut state, now) = self.lock();
+        state.front.disconnect(now);
+        self.act(&mut state);
+    }
+
+    /// Takes bytes of the connection.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed, with [`FrontEnd::disconnect`].
+    pub fn receive(&self, bytes: &[u8]) -> Result<()> {
+        let (mut state, now) = self.lock();
+        let received = state.front.receive(bytes, now);
+        self.act(&mut state);
+        received
+    }
+
+    /// Lets the time pass. It has to be called several times a second, with a connection or without.
+    ///
+    /// # Errors
+    /// [`crate::Error::Silent`]: the connection is to be closed.
+    pub fn tick(&self) -> Result<()> {
+        let (mut state, now) = self.lock();
+        let ticked = state.front.tick(now);
+        // Those of sessions that have ended.
+        state.commands.retain(|_, waiting| !waiting.is_closed());
+        state.functions.retain(|_, waiting| !waiting.is_closed());
+        self.act(&mut state);
+        ticked
+    }
+
+    /// What is to be written to the connection.
+    pub fn take_output(&self) -> Vec<Bytes> {
+        self.lock().0.front.take_output()
+    }
+
+    /// Waits until a session has asked for something.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// Passes on what has happened.
+    fn act(&self, state: &mut State) {
+        for event in state.front.events() {
+            match event {
+                // Who waited may have gone with its session.
+                Event::Completed(number, response) => {
+                    if let Some(waiting) = state.commands.remove(&number) {
+                        _ = waiting.send(response);
+                    }
+                }
+                Event::Managed(number, response) => {
+                    if let Some(waiting) = state.functions.remove(&number) {
+                        _ = waiting.send(response);
+                    }
+                }
+                Event::NexusLost(nexus) => state.lose(nexus),
+                Event::Configured(text) => _ = self.configuration.send_replace(Some(text)),
+            }
+        }
+    }
+}
+
+impl State {
+    fn lose(&mut self, nexus: u32) {
+        if let Some(lost) = self.nexuses.remove(&nexus) {
+            lost();
+        }
+    }
+}
+
+/// A nexus of a front end. Dropping it is the loss of the nexus.
+pub struct Device {
+    front_end: Arc<FrontEnd>,
+    nexus: u32,
+}
+
+impl DeviceServer for Device {
+    /// The unit is at the home, so the bound is that of any.
+    fn transfer_bound(&self, _: Lun, cdb: &Bytes) -> TransferBound {
+        TransferBound::of_any_unit(cdb)
+    }
+
+    fn execute(&mut self, command: Command) -> Execution {
+        let (mut state, now) = self.front_end.lock();
+        if !state.nexuses.contains_key(&self.nexus) {
+            // Its session is ending.
+            return Execution::Done(wire::busy());
+        }
+        let (sender, ended) = oneshot::channel();
+        let number = state.front.execute(self.nexus, command, now);
+        state.commands.insert(number, sender);
+        drop(state);
+        self.front_end.asked.notify_one();
+        Execution::Task(Box::pin(async { ended.await.unwrap_or(None) }))
+    }
+
+    fn manage(&mut self, lun: Lun, function: ManagementFunction) -> Management {
+        let (mut state, now) = self.front_end.lock();
+        if !state.nexuses.contains_key(&self.nexus) {
+            return ManagementResponse::Rejected.into();
+        }
+        let (sender, ended) = oneshot::channel();
+        let number = state.front.manage(self.nexus, lun, function, now);
+        state.functions.insert(number, sender);
+        drop(state);
+        self.front_end.asked.notify_one();
+        Management::Later(Box::pin(async { ended.await.ok() }))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let (mut state, _) = self.front_end.lock();
+        state.nexuses.remove(&self.nexus);
+        state.front.detach(self.nexus);
+        drop(state);
+        self.front_end.asked.notify_one();
+    }
+}

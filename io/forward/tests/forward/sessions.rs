@@ -1,0 +1,217 @@
+//! Device servers of sessions over a link: their commands end, and a nexus that is lost ends its session.
+
+use crate::HOSTS;
+use crate::rig::{ARRAY, BLOCK, Home, MS, hello, read, write};
+use bytes::Bytes;
+use forward::{Device, FrontEnd, LINGER_NS, MAX_PAUSE_NS, Service};
+use peer::Channel;
+use scsi::{
+    Command, Data, DeviceServer, Direction, Execution, Lun, Management, ManagementFunction,
+    ManagementResponse, Response, Status, TaskAttribute,
+};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+
+type Task = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
+
+/// A front end with its home, and a clock that both read.
+struct World {
+    home: Home,
+    front_end: Arc<FrontEnd>,
+    service: Service,
+    clock: Arc<AtomicU64>,
+    lost: Arc<AtomicUsize>,
+}
+
+impl World {
+    fn new() -> Self {
+        let home = Home::new(&HOSTS);
+        let clock = Arc::new(AtomicU64::new(1_000_000 * MS));
+        let hand = clock.clone();
+        let front_end = FrontEnd::new(0, 11, move || hand.load(SeqCst));
+        let service = Service::new(home.target.clone(), 0, 11, 1);
+        Self { home, front_end, service, clock, lost: Arc::default() }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.load(SeqCst)
+    }
+
+    fn connect(&mut self) {
+        let (mut one, mut other) = (Channel::new(1, ARRAY, 11), Channel::new(2, ARRAY, self.home.id));
+        one.take_output().iter().for_each(|bytes| other.receive(bytes));
+        other.take_output().iter().for_each(|bytes| one.receive(bytes));
+        let (of_home, of_front) = (hello(&mut one), hello(&mut other));
+        self.front_end.connect(one, &of_home);
+        self.service.connect(other, &of_front, self.now());
+        self.settle();
+    }
+
+    /// Moves everything until nothing moves.
+    fn settle(&mut self) {
+        loop {
+            while self.service.poll(&mut Context::from_waker(Waker::noop())).is_ready() {}
+            let (to_home, to_front) = (self.front_end.take_output(), self.service.take_output());
+            if to_home.is_empty() && to_front.is_empty() {
+                return;
+            }
+            to_home.iter().for_each(|bytes| self.service.receive(bytes, self.now()).expect("requests"));
+            to_front.iter().for_each(|bytes| self.front_end.receive(bytes).expect("answers"));
+        }
+    }
+
+    fn attach(&self) -> Device {
+        let lost = self.lost.clone();
+        self.front_end.attach(1, [0, 2, 0x3D, 0, 0, 1], HOSTS[0], move || _ = lost.fetch_add(1, SeqCst))
+    }
+
+    /// Sessions that were told that their nexus is lost.
+    fn lost(&self) -> usize {
+        self.lost.load(SeqCst)
+    }
+
+    /// A nexus whose first unit attention is over.
+    fn host(&mut self) -> Device {
+        let mut device = self.attach();
+        let mut first = begin(&mut device, &[0; 16], &[]);
+        self.settle();
+        assert_eq!(ended(&mut first).expect("a response").status, Status::CheckCondition);
+        device
+    }
+}
+
+fn begin(device: &mut Device, cdb: &[u8], data: &[u8]) -> Task {
+    let command = Command {
+        tag: 7,
+        lun: Lun([0; 8]),
+        cdb: Bytes::copy_from_slice(cdb),
+        attribute: TaskAttribute::Simple,
+        direction: if data.is_empty() { Direction::In } else { Direction::Out },
+        data_out: Data::from(data.to_vec()),
+        data_in_limit: if data.is_empty() { 1 << 20 } else { 0 },
+    };
+    match device.execute(command) {
+        Execution::Task(task) => task,
+        Execution::Done(response) => Box::pin(std::future::ready(Some(response))),
+    }
+}
+
+fn polled(task: &mut Task) -> Poll<Option<Response>> {
+    task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn ended(task: &mut Task) -> Option<Response> {
+    match polled(task) {
+        Poll::Ready(response) => response,
+        Poll::Pending => panic!("it has not ended"),
+    }
+}
+
+#[test]
+fn a_session_gets_data_status_and_task_management_from_the_home() {
+    let mut world = World::new();
+    world.connect();
+    let mut device = world.host();
+    let mut written = begin(&mut device, &write(9), &[0x5A; BLOCK]);
+    assert!(polled(&mut written).is_pending());
+    world.settle();
+    assert_eq!(ended(&mut written).expect("a response").status, Status::Good);
+    let mut found = begin(&mut device, &read(9), &[]);
+    world.settle();
+    assert_eq!(ended(&mut found).expect("a response").data_in.to_bytes()[..], [0x5A; BLOCK]);
+    world.home.disk.hold();
+    let mut held = begin(&mut device, &write(10), &[1; BLOCK]);
+    world.settle();
+    let aborted = device.manage(Lun([0; 8]), ManagementFunction::AbortTaskSet);
+    let Management::Later(mut aborted) = aborted else { panic!("it goes on at the home") };
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(aborted.as_mut().poll(&mut context).is_pending());
+    world.settle();
+    assert_eq!(aborted.as_mut().poll(&mut context), Poll::Ready(Some(ManagementResponse::Complete)));
+    assert!(ended(&mut held).is_none(), "an aborted command has no response");
+    world.home.disk.release();
+    world.settle();
+    assert_eq!(world.home.disk.effects(10), 0);
+    assert_eq!(world.lost(), 0);
+}
+
+#[test]
+fn a_session_whose_home_was_replaced_ends_if_the_fate_of_a_write_is_open() {
+    let mut world = World::new();
+    world.connect();
+    let (mut idle, mut device) = (world.host(), world.host());
+    world.home.disk.hold();
+    let mut open = begin(&mut device, &write(3), &[1; BLOCK]);
+    world.settle();
+    let successor = world.home.successor(&HOSTS);
+    world.front_end.disconnect();
+    world.service = Service::new(successor.target.clone(), 0, 11, 1);
+    world.home = successor;
+    let mut held = begin(&mut idle, &write(4), &[2; BLOCK]);
+    world.connect();
+    assert_eq!(world.lost(), 1, "only the nexus with the open write");
+    assert!(polled(&mut open).is_pending() || ended(&mut open).is_none(), "it is never answered");
+    let mut late = begin(&mut device, &write(5), &[3; BLOCK]);
+    assert_eq!(ended(&mut late).expect("a response").status, Status::Busy);
+    world.home.disk.release();
+    world.settle();
+    // The other host's command was not begun before: the new home performs it, after the unit attention of the new nexus.
+    assert_eq!(ended(&mut held).expect("a response").status, Status::CheckCondition);
+    assert_eq!(
+        [3, 4, 5].map(|lba| world.home.disk.effects(lba)),
+        [0; 3],
+        "nothing took effect that was not answered"
+    );
+}
+
+#[test]
+fn a_process_that_was_paused_performs_nothing_that_waited_in_its_sockets() {
+    let mut world = World::new();
+    world.connect();
+    let mut device = world.host();
+    world.clock.fetch_add(MAX_PAUSE_NS - MS, SeqCst);
+    let mut fresh = begin(&mut device, &write(1), &[1; BLOCK]);
+    world.settle();
+    assert!(polled(&mut fresh).is_ready(), "a short pause is none: the home decides by the age");
+    world.clock.fetch_add(MAX_PAUSE_NS, SeqCst);
+    let mut stale = begin(&mut device, &write(2), &[2; BLOCK]);
+    assert_eq!(ended(&mut stale).expect("a response").status, Status::Busy);
+    assert_eq!(world.lost(), 1, "its session ends");
+    world.settle();
+    assert_eq!(world.home.disk.effects(2), 0);
+}
+
+#[test]
+fn a_session_that_ends_takes_its_commands_with_it() {
+    let mut world = World::new();
+    world.connect();
+    let mut device = world.host();
+    world.home.disk.hold();
+    let task = begin(&mut device, &write(6), &[1; BLOCK]);
+    world.settle();
+    drop((task, device));
+    world.settle();
+    world.home.disk.release();
+    world.settle();
+    assert_eq!(world.home.disk.effects(6), 0);
+    assert_eq!(world.lost(), 0, "who has gone is told nothing");
+}
+
+#[test]
+fn the_configuration_is_known_as_soon_as_it_is_sent() {
+    let mut world = World::new();
+    let configuration = world.front_end.configuration();
+    world.service.configure(Bytes::from_static(b"one"));
+    assert_eq!(*configuration.borrow(), None);
+    world.connect();
+    assert_eq!(configuration.borrow().as_deref(), Some(&b"one"[..]));
+    world.service.configure(Bytes::from_static(b"two"));
+    world.settle();
+    assert_eq!(configuration.borrow().as_deref(), Some(&b"two"[..]));
+    // Kept while there is no home.
+    world.front_end.disconnect();
+    world.service.disconnect(world.now() + LINGER_NS);
+    assert_eq!(configuration.borrow().as_deref(), Some(&b"two"[..]));
+}

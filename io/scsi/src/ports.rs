@@ -1,0 +1,56 @@
+//! Target port groups (SPC-5 5.16): the ports of each controller, and whether commands through them are performed.
+
+use parking_lot::RwLock;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// The ports of one controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortGroup {
+    /// Its number; not zero.
+    pub id: u16,
+    /// Relative identifiers of its ports.
+    pub ports: RangeInclusive<u16>,
+    /// Commands through these ports are performed: active/optimized. Otherwise the group is unavailable.
+    pub is_active: bool,
+}
+
+/// All target port groups, as they are now. Clones are the same groups.
+#[derive(Clone, Debug)]
+pub struct PortGroups(Arc<RwLock<Arc<[PortGroup]>>>);
+
+impl From<u16> for PortGroups {
+    /// One group with the ports from 1 up to this.
+    fn from(ports: u16) -> Self {
+        Self::new(vec![PortGroup { id: 1, ports: 1..=ports, is_active: true }])
+    }
+}
+
+impl PortGroups {
+    /// These groups.
+    pub fn new(groups: Vec<PortGroup>) -> Self {
+        Self(Arc::new(RwLock::new(groups.into())))
+    }
+
+    /// Replaces them.
+    pub fn set(&self, groups: Vec<PortGroup>) {
+        *self.0.write() = groups.into();
+    }
+
+    /// The groups.
+    pub fn all(&self) -> Arc<[PortGroup]> {
+        self.0.read().clone()
+    }
+
+    /// The ports of all groups.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.all().iter().flat_map(|group| group.ports.clone()).collect()
+    }
+
+    /// The group of a port; the first one for a port of none.
+    pub(crate) fn group_of(&self, port: u16) -> u16 {
+        let groups = self.all();
+        let group = groups.iter().find(|group| group.ports.contains(&port)).or(groups.first());
+        group.map_or(1, |group| group.id)
+    }
+}
