@@ -6,8 +6,9 @@ use crate::conformance::programs;
 use crate::shell::target_dir;
 use anyhow::{Result, ensure};
 use lab::ceph::{Ceph, Pools};
-use lab::crash;
 use lab::takeover::{self, Fault};
+use lab::{crash, forwarding};
+
 use std::time::Duration;
 
 /// How much.
@@ -19,6 +20,9 @@ pub struct Args {
     /// Kills of the home; there are half as many stops, and a fifth as many freezes
     #[arg(long, default_value_t = 10)]
     takeovers: u64,
+    /// Only the rounds in which both controllers serve hosts
+    #[arg(long)]
+    forwarding: bool,
 }
 
 /// Longest pause that a host may see, and the longest in the middle of many kills.
@@ -27,7 +31,12 @@ const MAX_MEDIAN: Duration = Duration::from_secs(6);
 
 /// Runs everything.
 pub fn run(args: &Args) -> Result<()> {
-    with_cluster("cluster", |ceph| takeovers(ceph, args))
+    with_cluster("cluster", |ceph| {
+        if !args.forwarding {
+            takeovers(ceph, args)?;
+        }
+        forwarding(ceph, args)
+    })
 }
 
 fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {
@@ -51,6 +60,33 @@ fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {
         if args.check {
             ensure!(longest < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
             ensure!(median < MAX_MEDIAN, "hosts wait for more than {} s", MAX_MEDIAN.as_secs());
+        }
+    }
+    Ok(())
+}
+
+/// Both controllers serve hosts, and one of them is killed or frozen.
+fn forwarding(ceph: &Ceph, args: &Args) -> Result<()> {
+    use forwarding::Fault::{FreezeFront, KillFront, KillHome};
+    let programs = programs()?;
+    let kills = args.takeovers;
+    for (fault, times) in
+        [(KillHome, kills.div_ceil(2)), (KillFront, kills.div_ceil(5)), (FreezeFront, kills.div_ceil(5))]
+    {
+        let namespace = format!("forwarding-{fault:?}-{:x}", crash::new_seed());
+        let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
+        let report = forwarding::run(&programs, &target_dir(), &place, (fault, times))?;
+        let (median, longest) = (report.median(), report.longest());
+        println!(
+            "both serve, {fault:?}, {times} times: pause of the host {} ms in the middle, {} ms at most; {} writes \
+             acknowledged, {} blocks compared by both; 0 lost, 0 late",
+            median.as_millis(),
+            longest.as_millis(),
+            report.acknowledged,
+            report.verified
+        );
+        if args.check {
+            ensure!(longest < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
         }
     }
     Ok(())

@@ -13,6 +13,8 @@ const ISCSI_PORT: u16 = 3260;
 const NVME_PORT: u16 = 4420;
 /// Port for other arrays.
 const REPLICATION_PORT: u16 = 8444;
+/// The port for other controllers of the array.
+const LINK_PORT: u16 = 8445;
 /// Port of the API.
 const API_PORT: u16 = 8443;
 
@@ -117,6 +119,10 @@ pub struct RadosArgs {
     /// takes over when it fails
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
     pub controller: Option<u16>,
+    /// Address to listen on for the other controllers, with port 8445 unless another is given; port 0 takes a free one. With
+    /// it hosts are served by this controller also while another one is the home [default: hosts are served by the home only]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| listener(text, LINK_PORT))]
+    pub link: Option<SocketAddr>,
 }
 
 /// Commands besides serving.

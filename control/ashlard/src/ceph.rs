@@ -197,6 +197,8 @@ pub async fn shared(args: &Args) -> Result<(Arc<dyn Objects>, u128)> {
     let mut found = find(args).await?;
     if !found.made {
         drop(make(args, found.client, found.array).await?);
+        // The other controllers get a copy, and know this one by it before it has opened the array.
+        access::secrets_key(args.data(), false).map_err(|why| anyhow::anyhow!(why))?;
         found = find(args).await?;
     }
     let Found { client, array, .. } = found;

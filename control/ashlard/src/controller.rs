@@ -7,7 +7,7 @@ use crate::board::{self, Board, DOMAIN, Home, Order};
 use crate::random;
 use crate::threads::Watched;
 use anyhow::{Context, Result, anyhow, bail};
-use cluster::{Config, Event, Identity, Lease, Member, Out, Service, Timing};
+use cluster::{Config, Event, Identity, Lease, Map, Member, Out, Service, Timing};
 use rados::objects::Objects;
 use rustix::time::{ClockId, clock_gettime};
 use shelf::arbiter::{Arbiter, MemberId};
@@ -40,19 +40,23 @@ enum State {
     Failed(String),
 }
 
+/// The map of the cluster, as it changes; `None` until it is known.
+pub type MapWatch = watch::Receiver<Option<Arc<Map>>>;
+
 /// The membership of this process.
 pub struct Controller {
     lease: Arc<Lease>,
     state: watch::Receiver<State>,
     /// True when an operator has drained this controller while it was the home.
     drained: watch::Receiver<bool>,
+    map: MapWatch,
     leave: UnboundedSender<()>,
     thread: JoinHandle<()>,
     handle: Handle,
 }
 
 /// Nanoseconds of a clock that counts while the machine sleeps.
-fn now() -> u64 {
+pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
@@ -63,7 +67,7 @@ impl Controller {
     pub async fn start(
         objects: Arc<dyn Objects>,
         array: u128,
-        (id, service): (u16, Service),
+        (id, link, service): (u16, cluster::Link, Service),
         board: Arc<Board>,
     ) -> Result<Self> {
         let owner =
@@ -73,7 +77,7 @@ impl Controller {
             id: MemberId(id),
             name: board::host_name(),
             instance: u64::from_le_bytes(random()?),
-            address: String::new(),
+            link,
             service,
             release: crate::VERSION.into(),
         };
@@ -92,18 +96,24 @@ impl Controller {
         let (orders, ordered) = unbounded_channel();
         board.set_orders(orders);
         let (hand_over, drained) = watch::channel(false);
-        let announce = Announcements { state: announce, hand_over, board };
+        let (show, map) = watch::channel(None);
+        let announce = Announcements { state: announce, hand_over, map: show, board };
         let runtime = crate::threads::management()?;
         let handle = runtime.handle().clone();
         let thread = crate::threads::named("cluster", move || {
             runtime.block_on(drive(member, arbiter, (asked_to_leave, ordered), announce));
         })?;
-        Ok(Self { lease, state, drained, leave, thread, handle })
+        Ok(Self { lease, state, drained, map, leave, thread, handle })
     }
 
     /// Its thread, for the watchdog.
     pub fn watched(&self) -> Watched {
         ("cluster".into(), self.handle.clone())
+    }
+
+    /// The cluster's map, as it changes.
+    pub fn map(&self) -> MapWatch {
+        self.map.clone()
     }
 
     /// Permission to answer hosts: while the lease holds.
@@ -158,6 +168,7 @@ impl Controller {
 struct Announcements {
     state: watch::Sender<State>,
     hand_over: watch::Sender<bool>,
+    map: watch::Sender<Option<Arc<Map>>>,
     board: Arc<Board>,
 }
 
@@ -204,12 +215,13 @@ async fn drive(
 impl Announcements {
     /// Reports what has happened; breaks when the membership has ended.
     fn follow(&self, own: MemberId, event: Event, orders: &mut Vec<Order>) -> ControlFlow<()> {
-        let Self { state, hand_over, board } = self;
+        let Self { state, hand_over, map: shown, board } = self;
         match event {
             Event::Joined => tracing::info!(controller = own.0, "this controller takes part"),
             Event::Changed(map) => {
                 tracing::info!(version = map.version, "the cluster's map has changed");
                 board.follow(&map);
+                _ = shown.send_replace(Some(map));
             }
             Event::Serve { domain: DOMAIN, epoch, succession } => {
                 tracing::info!(epoch, ?succession, "this controller is the home of the array");

@@ -17,6 +17,7 @@ mod controller;
 mod drives;
 mod fatal;
 mod find;
+mod forwarding;
 mod key;
 mod kmip;
 mod limits;
@@ -25,6 +26,7 @@ mod log;
 mod machine;
 mod manual;
 mod memory;
+mod mutual_tls;
 mod probe;
 mod reduction;
 mod service;
@@ -69,6 +71,8 @@ const PRODUCT: &str = "ALL-FLASH ARRAY";
 const TICK: Duration = Duration::from_secs(1);
 /// Delay of a measurement after the end of its second, so that a timer is never early.
 const MEASUREMENT_DELAY: Duration = Duration::from_millis(20);
+/// How long hosts have to log out when a front end is stopped.
+const LOGOUT_SECONDS: u16 = 3;
 /// Exit code for a command line or a file with options that can't be used, as clap has it.
 const WRONG_USAGE: u8 = 2;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -153,7 +157,13 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     });
     refuse_removed_options(args)?;
     let _lock = access::lock(args.data())?;
-    let Some(id) = args.rados.controller else { return serve(args, log, None, stop).await };
+    let Some(id) = args.rados.controller else {
+        anyhow::ensure!(
+            args.rados.link.is_none(),
+            "--link is for a controller: say which with --controller N"
+        );
+        return serve(args, log, None, stop).await;
+    };
     anyhow::ensure!(
         ceph::is_meant(args)?,
         "--controller is for an array in Ceph that several controllers share: say where it is with --rados POOL"
@@ -161,16 +171,24 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let (objects, array) = ceph::shared(args).await?;
     let listener = standby::listen(args)?;
     let board = Board::shared(id);
+    let link = forwarding::Link::prepare(args, (array, id), &board::host_name())?;
     let texts = |portals: &[SocketAddr]| portals.iter().map(ToString::to_string).collect();
     let api = standby::url(args, listener.local_addr()?, &board::host_name());
     let addresses = Service { api, iscsi: texts(&args.iscsi), nvme: texts(&args.nvme) };
-    let controller = Controller::start(objects, array, (id, addresses), board.clone()).await?;
+    let shown = link.as_ref().map(forwarding::Link::shown).unwrap_or_default();
+    let controller = Controller::start(objects, array, (id, shown, addresses), board.clone()).await?;
     let watchdog = service::standing_by(controller.watched())?;
     let answers = standby::Answers::start(args, listener.try_clone()?, board.clone())?;
+    let front_end = link.as_ref().map(|link| FrontEnd::start(args, link, &controller)).transpose()?;
     let outcome = tokio::select! {
         home = controller.home() => match home {
             Ok(home) => {
-                let member = Membership { controller: &controller, home, watchdog, answers, listener, board };
+                let shards = match front_end {
+                    Some(front_end) => Some(front_end.stop(0).await),
+                    None => None,
+                };
+                let (link, controller) = (link.zip(shards), &controller);
+                let member = Membership { controller, home, watchdog, answers, listener, board, link };
                 let end = async {
                     tokio::select! { signal = stop.as_mut() => signal, () = controller.drained() => "drain" }
                 };
@@ -180,6 +198,9 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         },
         signal = &mut stop => {
             tracing::info!(signal, "stopping");
+            if let Some(front_end) = front_end {
+                front_end.stop(LOGOUT_SECONDS).await.stop();
+            }
             Ok(())
         }
     };
@@ -211,13 +232,41 @@ struct Membership<'a> {
     /// The socket of the API.
     listener: TcpListener,
     board: Arc<Board>,
+    /// Its link to other controllers, and the threads on which it served hosts before, if it has one.
+    link: Option<(forwarding::Link, threads::Shards)>,
+}
+
+/// A front end, with the threads that serve its hosts.
+struct FrontEnd {
+    standby: forwarding::portals::Standby,
+    shards: threads::Shards,
+}
+
+impl FrontEnd {
+    fn start(args: &Args, link: &forwarding::Link, controller: &Controller) -> Result<Self> {
+        let shards = threads::Shards::start(args.threads())?;
+        let settings = forwarding::portals::Settings {
+            portals: args.iscsi.clone(),
+            connections: limits::connections(args.threads())?.hosts,
+            shards: shards.handles(),
+            permit: controller.permit(),
+        };
+        let standby = forwarding::portals::Standby::start(link.clone(), controller.map(), settings);
+        Ok(Self { standby, shards })
+    }
+
+    /// Closes its portals, and returns the threads.
+    async fn stop(self, seconds: u16) -> threads::Shards {
+        self.standby.stop(seconds).await;
+        self.shards
+    }
 }
 
 /// Serves the array until it is stopped. The home of a cluster has an epoch, and answers hosts while its lease holds.
 async fn serve(
     args: &Args,
     log: Log,
-    member: Option<Membership<'_>>,
+    mut member: Option<Membership<'_>>,
     stop: impl Future<Output = &'static str>,
 ) -> Result<()> {
     let permit = member.as_ref().map_or_else(Permit::default, |member| member.controller.permit());
@@ -232,12 +281,15 @@ async fn serve(
     let recovered = Instant::now();
     let background = threads::background(engine.clone())?;
     let keeper = threads::start_store(shelf.clone())?;
-    let shards = threads::Shards::start(args.threads())?;
+    let (link, shards) = match member.as_mut().and_then(|member| member.link.take()) {
+        Some((link, shards)) => (Some(link), shards),
+        None => (None, threads::Shards::start(args.threads())?),
+    };
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
     let network = Arc::new(link::Tcp::listen(args.replication)?);
     let outside = (machine, board.clone(), network.clone());
-    let array = assemble(args, (&shelf, &engine), outside, (log, permit)).await?;
+    let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), link.as_ref()).await?;
     let portals = array.server.serve(shards.handles()).await;
     let portals = portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
@@ -260,18 +312,14 @@ async fn serve(
     if let Some(member) = &member {
         board.note_service(&member.home, [opened, recovered]);
     }
+    let map = member.as_ref().map(|member| member.controller.map());
+    let home = link.zip(map).map(|it| home_of(it, &array, permit, shards.handles()));
     // What the standby had ends here: now more threads are watched, and the array answers itself.
     let cluster = member.map(Membership::end);
     let watched = shards.watched().chain([background.watched(), keeper.watched()]).chain(cluster);
     let watchdog = service::ready(watched.collect())?;
 
-    let mut tasks = Supervised::default();
-    tasks.spawn("clock", tick(array.array.clone()));
-    tasks.spawn("notices", array.array.notifier().clone().deliver());
-    tasks.spawn("measurements", measure(array.array.clone()));
-    tasks.spawn("certificate", certificate::follow(array.array.clone(), tls, folder.clone()));
-    tasks.spawn("arrays", network.run(array.array.clone()));
-    tasks.spawn("folder", folder.keep_trying());
+    let mut tasks = start_tasks(&array, (network, home), (tls, folder));
     let signal = tokio::select! {
         signal = stop => signal,
         never = tasks.watch() => match never {},
@@ -291,6 +339,38 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What serves front ends of other controllers.
+fn home_of(
+    (link, map): (forwarding::Link, controller::MapWatch),
+    array: &Assembled,
+    permit: Permit,
+    shards: Vec<tokio::runtime::Handle>,
+) -> Arc<forwarding::home::Home> {
+    let configuration = (&*array.identity.target_iqn(), array.server.access_table());
+    forwarding::home::Home::new(link, map, (array.target.clone(), permit), configuration, shards)
+}
+
+/// Starts what goes on as long as the array is served.
+fn start_tasks(
+    array: &Assembled,
+    (network, home): (Arc<link::Tcp>, Option<Arc<forwarding::home::Home>>),
+    (tls, folder): (api::Tls, Arc<Folder>),
+) -> Supervised {
+    let mut tasks = Supervised::default();
+    let served = &array.array;
+    tasks.spawn("clock", tick(served.clone()));
+    tasks.spawn("notices", served.notifier().clone().deliver());
+    tasks.spawn("measurements", measure(served.clone()));
+    tasks.spawn("certificate", certificate::follow(served.clone(), tls, folder.clone()));
+    tasks.spawn("arrays", network.run(served.clone()));
+    tasks.spawn("folder", folder.keep_trying());
+    if let Some(home) = home {
+        tasks.spawn("front ends", home.clone().serve());
+        tasks.spawn("access", home.follow(array.server.clone(), array.identity.target_iqn()));
+    }
+    tasks
 }
 
 impl Membership<'_> {
@@ -347,6 +427,7 @@ fn capacity(shelf: &dyn Pool) -> u64 {
 /// The parts above the engine.
 struct Assembled {
     identity: ArrayIdentity,
+    target: Arc<scsi::Target>,
     server: Arc<iscsi::Server>,
     nvme: Arc<nvmf::Server>,
     nvme_limits: transport::ConnectionLimits,
@@ -360,6 +441,7 @@ async fn assemble(
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
     (machine, controllers, network): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>),
     (log, permit): (Log, Permit),
+    link: Option<&forwarding::Link>,
 ) -> Result<Assembled> {
     let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
@@ -368,8 +450,9 @@ async fn assemble(
         vendor: VENDOR.into(),
         product: PRODUCT.into(),
         revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
-        ports: (args.iscsi.len() as u16).into(),
+        ports: scsi::PortGroups::new(vec![own_ports(args, link)]),
     };
+    let first_port = *own_ports(args, link).ports.start();
     let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
     let target = scsi::Target::new(names, exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
@@ -378,6 +461,7 @@ async fn assemble(
     let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
     settings.connection_limits = transport::ConnectionLimits::new(connections.hosts - of_nvme);
     settings.permit = permit.clone();
+    settings.first_portal = first_port;
     let nvme_limits = transport::ConnectionLimits::new(of_nvme);
     let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
     let server = iscsi::Server::new(target.clone(), settings, budget.clone());
@@ -386,7 +470,7 @@ async fn assemble(
         serial: identity.serial.clone(),
         model: format!("{VENDOR} {PRODUCT}"),
         revision: VERSION.into(),
-        first_port: args.iscsi.len() as u16 + 1,
+        first_port: first_port + args.iscsi.len() as u16,
     };
     let subsystem = nvmf::Subsystem::new(names, exports.clone());
     let nvme = nvmf::Server::new(subsystem.clone(), budget, permit);
@@ -413,14 +497,20 @@ async fn assemble(
         network,
         controllers,
         exports,
-        target,
+        target: target.clone(),
         server: server.clone(),
         subsystem,
         history,
         sealing,
     };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
-    Ok(Assembled { identity, server, nvme, nvme_limits, array, api_connections: connections.api })
+    Ok(Assembled { identity, target, server, nvme, nvme_limits, array, api_connections: connections.api })
+}
+
+/// The target ports of this controller.
+fn own_ports(args: &Args, link: Option<&forwarding::Link>) -> scsi::PortGroup {
+    let (id, first) = link.map_or((1, 1), |link| (link.own.id, link.first_port()));
+    scsi::PortGroup { id, ports: first..=first + args.iscsi.len() as u16 - 1, is_active: true }
 }
 
 /// Runs periodic work.

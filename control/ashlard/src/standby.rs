@@ -26,10 +26,14 @@ pub fn scheme(args: &Args) -> &'static str {
 
 /// The URL of the API at an address, by the name of the machine where the address is that of all.
 pub fn url(args: &Args, address: SocketAddr, machine: &str) -> String {
-    let scheme = scheme(args);
+    format!("{}://{}", scheme(args), reachable(address, machine))
+}
+
+/// An address that is listened on as others reach it.
+pub fn reachable(address: SocketAddr, machine: &str) -> String {
     match address.ip().is_unspecified() {
-        true => format!("{scheme}://{machine}:{}", address.port()),
-        false => format!("{scheme}://{address}"),
+        true => format!("{machine}:{}", address.port()),
+        false => address.to_string(),
     }
 }
 

@@ -20,7 +20,10 @@ async fn join(cluster: &Cluster, id: u16) -> (Controller, Arc<Board>) {
     let board = Board::shared(id);
     let iscsi = vec![format!("192.0.2.{id}:3260")];
     let service = Service { api: format!("https://192.0.2.{id}:8443"), iscsi, nvme: Vec::new() };
-    let controller = Controller::start(cluster.client(), ARRAY, (id, service), board.clone()).await.unwrap();
+    let controller =
+        Controller::start(cluster.client(), ARRAY, (id, Default::default(), service), board.clone())
+            .await
+            .unwrap();
     (controller, board)
 }
 

@@ -2,9 +2,9 @@ use super::*;
 use crate::map::{Identity, Service};
 
 fn identity(id: u16) -> Identity {
-    let (name, address) = (format!("controller {id}"), String::new());
+    let (name, link) = (format!("controller {id}"), Default::default());
     let instance = u64::from(id);
-    Identity { id: MemberId(id), name, instance, address, service: Service::default(), release: "1".into() }
+    Identity { id: MemberId(id), name, instance, link, service: Service::default(), release: "1".into() }
 }
 
 /// Controllers 1 (the home) to `members`, which all run.

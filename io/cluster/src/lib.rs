@@ -35,7 +35,7 @@ mod timing;
 
 pub use change::{Change, Refusal};
 pub use lease::Lease;
-pub use map::{Domain, FORMATS, Identity, MAX_MEMBERS, Map, Member as MapMember, Service, Standing};
+pub use map::{Domain, FORMATS, Identity, Link, MAX_MEMBERS, Map, Member as MapMember, Service, Standing};
 pub use member::{Config, Event, Member, Out};
 pub use request::{Reply, Request, RequestId};
 pub use succession::{Cause, Succession};

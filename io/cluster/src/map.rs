@@ -54,6 +54,20 @@ pub struct Service {
     pub nvme: Vec<String>,
 }
 
+/// Where other controllers reach a controller, and by what they know it. Nothing here depends on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Where its link listens; empty if it has none.
+    #[serde(default)]
+    pub address: String,
+    /// The fingerprint of the certificate that it shows.
+    #[serde(default)]
+    pub certificate: String,
+    /// What proves that who wrote this has the key that the controllers of the array share.
+    #[serde(default)]
+    pub proof: String,
+}
+
 /// A controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -65,9 +79,9 @@ pub struct Member {
     pub instance: u64,
     /// The version of the map in which this process joined.
     pub joined: u64,
-    /// Where its link listens; empty if it has none.
+    /// Where the other controllers reach it.
     #[serde(default)]
-    pub address: String,
+    pub link: Link,
     /// Where its API, and hosts, reach it.
     #[serde(default)]
     pub service: Service,
@@ -130,8 +144,8 @@ pub struct Identity {
     pub name: String,
     /// A random number, different in each process.
     pub instance: u64,
-    /// Where its link listens; empty if it has none.
-    pub address: String,
+    /// Where the other controllers reach it.
+    pub link: Link,
     /// Where its API, and hosts, reach it.
     pub service: Service,
     /// The release that it runs.
@@ -191,7 +205,7 @@ impl Map {
             name: identity.name.clone(),
             instance: identity.instance,
             joined: self.version,
-            address: identity.address.clone(),
+            link: identity.link.clone(),
             service: identity.service.clone(),
             release: identity.release.clone(),
             standing: Standing::Active,

@@ -6,7 +6,7 @@ fn identity(id: u16, instance: u64) -> Identity {
         id: MemberId(id),
         name: format!("controller {id}"),
         instance,
-        address: String::new(),
+        link: Link::default(),
         service: Service { api: format!("https://192.0.2.{id}:8443"), ..Service::default() },
         release: "1".into(),
     }

@@ -7,7 +7,7 @@ fn identity(id: u16) -> Identity {
         id: MemberId(id),
         name: String::new(),
         instance: id.into(),
-        address: String::new(),
+        link: Default::default(),
         service: Service::default(),
         release: String::new(),
     }

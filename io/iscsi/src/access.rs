@@ -47,6 +47,8 @@ pub struct TargetConfig {
     /// The iSCSI name of the target.
     pub target_name: String,
     portals: RwLock<Vec<Portal>>,
+    /// Portals of the same target at other controllers.
+    others: RwLock<Vec<Portal>>,
     access: RwLock<Admissions>,
 }
 
@@ -67,7 +69,8 @@ pub(crate) struct Admission {
 impl TargetConfig {
     /// A configuration without portals and initiators.
     pub fn new(target_name: impl Into<String>) -> Self {
-        Self { target_name: target_name.into(), portals: RwLock::default(), access: RwLock::default() }
+        let (portals, others, access) = Default::default();
+        Self { target_name: target_name.into(), portals, others, access }
     }
 
     /// Replaces the access table. Returns the initiators whose entry was removed or has other credentials than before.
@@ -95,9 +98,27 @@ impl TargetConfig {
         *self.portals.write() = portals;
     }
 
-    /// The portals that discovery reports.
+    /// Replaces the list of portals at other controllers.
+    pub fn set_other_portals(&self, portals: Vec<Portal>) {
+        *self.others.write() = portals;
+    }
+
+    /// The portals of this process.
     pub fn portals(&self) -> Vec<Portal> {
         self.portals.read().clone()
+    }
+
+    /// The portals that discovery reports.
+    pub fn all_portals(&self) -> Vec<Portal> {
+        let mut all = self.portals();
+        all.extend_from_slice(&self.others.read());
+        all
+    }
+
+    /// The access table in force.
+    pub fn access_table(&self) -> AccessTable {
+        let admissions = self.access.read();
+        admissions.table.iter().map(|(name, admission)| (name.clone(), admission.access.clone())).collect()
     }
 
     /// The access of an initiator; `None` if it is unknown.

@@ -140,7 +140,7 @@ fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestErr
         _ => return Err(TextRequestError::SendTargets),
     }
     answers.push("TargetName", name);
-    for portal in place.target_config.portals() {
+    for portal in place.target_config.all_portals() {
         let mut address = portal.address;
         if address.ip().is_unspecified() {
             address.set_ip(place.local.ip().to_canonical());

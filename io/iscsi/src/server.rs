@@ -16,6 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 use transport::{Budget, ConnectionLimits, Control, Peer, Permit, Portals, Shard, SystemClock};
 
 /// The configuration of a server.
@@ -93,6 +94,7 @@ pub struct Server {
     portals: Mutex<Option<Portals>>,
     observer: RwLock<Option<Arc<dyn LoginObserver>>>,
     throttle: Arc<LoginThrottle>,
+    access_changes: watch::Sender<()>,
 }
 
 impl Server {
@@ -110,6 +112,7 @@ impl Server {
             portals: Mutex::default(),
             observer: RwLock::default(),
             throttle: Arc::new(LoginThrottle::new(Arc::new(SystemClock::default()))),
+            access_changes: watch::Sender::new(()),
         })
     }
 
@@ -118,6 +121,22 @@ impl Server {
     pub fn set_access(&self, table: AccessTable) {
         let changed = self.target_config.set_access(table);
         self.sessions.close("access changed", |initiator| changed.contains(initiator));
+        self.access_changes.send_replace(());
+    }
+
+    /// The access table in force.
+    pub fn access_table(&self) -> AccessTable {
+        self.target_config.access_table()
+    }
+
+    /// Changes whenever the access table was replaced.
+    pub fn access_changes(&self) -> watch::Receiver<()> {
+        self.access_changes.subscribe()
+    }
+
+    /// Portals of the same target at other controllers, which discovery reports as well from now on.
+    pub fn set_other_portals(&self, portals: Vec<Portal>) {
+        self.target_config.set_other_portals(portals);
     }
 
     /// Notifies `observer` of logins, logouts and refused logins from now on, instead of an earlier observer.
@@ -161,9 +180,14 @@ impl Server {
     /// Stops listening, requests logout of every initiator, and closes what is left after
     /// [`ServerConfig::logout_seconds`].
     pub async fn shutdown(&self) {
+        self.close(self.config.logout_seconds).await;
+    }
+
+    /// As [`Server::shutdown`], with another time for initiators to log out.
+    pub async fn close(&self, seconds: u16) {
         let portals = self.portals.lock().take();
         if let Some(portals) = portals {
-            portals.close(self.config.logout_seconds).await;
+            portals.close(seconds).await;
         }
     }
 

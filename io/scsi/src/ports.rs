@@ -32,9 +32,12 @@ impl PortGroups {
         Self(Arc::new(RwLock::new(groups.into())))
     }
 
-    /// Replaces them.
-    pub fn set(&self, groups: Vec<PortGroup>) {
-        *self.0.write() = groups.into();
+    /// Replaces them; false if they are the same.
+    pub(crate) fn set(&self, groups: Vec<PortGroup>) -> bool {
+        let mut known = self.0.write();
+        let changed = known[..] != groups[..];
+        *known = groups.into();
+        changed
     }
 
     /// The groups.

@@ -59,6 +59,7 @@ impl Code {
     pub(crate) const RESERVATIONS_PREEMPTED: Code = code(0x6, 0x2A, 0x03);
     pub(crate) const RESERVATIONS_RELEASED: Code = code(0x6, 0x2A, 0x04);
     pub(crate) const REGISTRATIONS_PREEMPTED: Code = code(0x6, 0x2A, 0x05);
+    pub(crate) const ACCESS_STATE_CHANGED: Code = code(0x6, 0x2A, 0x06);
     pub(crate) const CAPACITY_CHANGED: Code = code(0x6, 0x2A, 0x09);
     pub(crate) const COMMANDS_CLEARED: Code = code(0x6, 0x2F, 0x00);
     pub(crate) const LUNS_CHANGED: Code = code(0x6, 0x3F, 0x0E);

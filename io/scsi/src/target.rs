@@ -8,7 +8,7 @@ use crate::rod::Rods;
 use crate::sense::Code;
 use crate::task_set::Class;
 use crate::unit::Unit;
-use crate::{InitiatorPort, Nexus, PortGroups, Status};
+use crate::{InitiatorPort, Nexus, PortGroup, PortGroups, Status};
 use crate::{persistent_reserve, provisioning};
 use block::DiskId;
 use export::reservation::Change;
@@ -62,9 +62,12 @@ impl Target {
         target
     }
 
-    /// The target port groups, to change them.
-    pub fn port_groups(&self) -> &PortGroups {
-        &self.identity.ports
+    /// Replaces the target port groups. Hosts learn of a change by a unit attention.
+    pub fn set_port_groups(&self, groups: Vec<PortGroup>) {
+        if self.identity.ports.set(groups) {
+            let units: Vec<_> = self.state.lock().units.values().cloned().collect();
+            units.iter().for_each(|unit| unit.raise_unit_attention(Code::ACCESS_STATE_CHANGED, |_| true));
+        }
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {

@@ -10,6 +10,7 @@ pub mod content;
 pub mod crash;
 pub mod figures;
 pub mod foreign;
+pub mod forwarding;
 pub mod front;
 pub mod full;
 pub mod host;

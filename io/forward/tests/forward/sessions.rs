@@ -67,7 +67,7 @@ impl World {
         self.front_end.attach(1, [0, 2, 0x3D, 0, 0, 1], HOSTS[0], move || _ = lost.fetch_add(1, SeqCst))
     }
 
-    /// Sessions that were told that their nexus is lost.
+    /// Sessions that were notified that their nexus is lost.
     fn lost(&self) -> usize {
         self.lost.load(SeqCst)
     }
@@ -196,7 +196,7 @@ fn a_session_that_ends_takes_its_commands_with_it() {
     world.home.disk.release();
     world.settle();
     assert_eq!(world.home.disk.effects(6), 0);
-    assert_eq!(world.lost(), 0, "who has gone is told nothing");
+    assert_eq!(world.lost(), 0, "who has gone is not notified");
 }
 
 #[test]

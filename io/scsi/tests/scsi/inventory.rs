@@ -212,11 +212,13 @@ fn the_ports_of_each_controller_are_a_group() {
     let elsewhere = |is_active| scsi::PortGroup { id: 2, ports: 33..=34, is_active };
     let here = scsi::PortGroup { id: 1, ports: 1..=1, is_active: true };
     let report = || host.command(&[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
-    array.target.port_groups().set(vec![here.clone(), elsewhere(true)]);
+    array.target.set_port_groups(vec![here.clone(), elsewhere(true)]);
     let [own, other] =
         [&[0, 9, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1][..], &[0, 9, 0, 2, 0, 0, 0, 2, 0, 0, 0, 33, 0, 0, 0, 34]];
+    host.command(&[0; 6]).fails(6, 0x2A, 0x06);
     assert_eq!(report()[..], [&[0, 0, 0, 28], own, other].concat());
-    array.target.port_groups().set(vec![here, elsewhere(false)]);
+    array.target.set_port_groups(vec![here, elsewhere(false)]);
+    host.command(&[0; 6]).fails(6, 0x2A, 0x06);
     assert_eq!(report()[16..20], [3, 9, 0, 2], "unavailable");
     let group = |host: &Host| {
         let names = host.command(&[0x12, 1, 0x83, 1, 0, 0]).good();

@@ -87,7 +87,7 @@ impl Controller {
             id: MemberId(self.at as u16 + 1),
             name: format!("controller {}", self.at),
             instance,
-            address: String::new(),
+            link: Default::default(),
             service: Service::default(),
             release: String::new(),
         };

@@ -1,0 +1,99 @@
+//! Forwarding between the controllers of an array: each controller listens on its portals, and one that is not the home sends
+//! the commands of its hosts to the home.
+//!
+//! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
+//! comes from front ends, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, and [`ports`] is how
+//! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
+//! `forward`.
+
+pub mod front;
+pub mod home;
+pub mod identity;
+pub mod portals;
+pub mod ports;
+mod wire;
+
+use crate::args::Args;
+use crate::controller;
+use crate::mutual_tls::Protocol;
+use crate::standby::reachable;
+use anyhow::{Context, Result, ensure};
+use identity::Own;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// No other TLS client or server is taken for a controller.
+const PROTOCOL: Protocol =
+    Protocol { name: b"ashlar-controller", exporter_label: b"EXPORTER-ashlar-controller" };
+/// Time in which a link has to be made.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Interval at which time passes for a link.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Numbers of target ports of one controller.
+const PORTS: u16 = 32;
+
+/// The number of the first target port of a controller.
+fn first_port(controller: u16) -> u16 {
+    (controller - 1) * PORTS + 1
+}
+
+/// What a controller with a link has from its start.
+#[derive(Clone)]
+pub struct Link {
+    /// By what the others know it.
+    pub own: Arc<Own>,
+    /// Where it listens.
+    listener: Arc<TcpListener>,
+    /// How the others reach that.
+    address: String,
+}
+
+impl Link {
+    /// The link of a controller, if it is to have one; `array` is the one that controllers share.
+    ///
+    /// # Errors
+    /// If the address can't be listened on, or the controllers' common key is missing.
+    pub fn prepare(args: &Args, (array, id): (u128, u16), machine: &str) -> Result<Option<Self>> {
+        let Some(address) = args.rados.link else { return Ok(None) };
+        ensure!(
+            args.iscsi.len() + args.nvme.len() <= usize::from(PORTS),
+            "a controller that shares an array has {PORTS} portals at most"
+        );
+        let own = Arc::new(Own::load(args.data(), (array, id))?);
+        let listener = TcpListener::bind(address)
+            .and_then(|it| it.set_nonblocking(true).map(|()| it))
+            .with_context(|| format!("can't listen for other controllers on {address}"))?;
+        let address = reachable(listener.local_addr()?, machine);
+        Ok(Some(Self { own, listener: Arc::new(listener), address }))
+    }
+
+    /// What the others are to know of it.
+    pub fn shown(&self) -> cluster::Link {
+        let Own { fingerprint, proof, .. } = &*self.own;
+        cluster::Link {
+            address: self.address.clone(),
+            certificate: fingerprint.clone(),
+            proof: proof.clone(),
+        }
+    }
+
+    /// Number of the first portal of this controller.
+    pub fn first_port(&self) -> u16 {
+        first_port(self.own.id)
+    }
+
+    /// Its listener, on the runtime of this thread.
+    fn listen(&self) -> std::io::Result<tokio::net::TcpListener> {
+        tokio::net::TcpListener::from_std(self.listener.try_clone()?)
+    }
+}
+
+#[cfg(test)]
+mod link_test;
+
+/// The clock of links.
+fn now() -> u64 {
+    controller::now()
+}

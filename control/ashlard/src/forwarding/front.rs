@@ -1,0 +1,174 @@
+//! The front end's end of the link: finds the home in the cluster's map, connects to it, and connects again.
+//!
+//! It has a thread of its own, so that nothing delays its signs of life.
+
+use super::wire::Wire;
+use super::{Link, TICK, now};
+use crate::board::DOMAIN;
+use crate::controller::MapWatch;
+use crate::threads;
+use anyhow::{Context, Result, ensure};
+use cluster::MapMember;
+use forward::FrontEnd;
+use peer::Channel;
+use peer::message::Hello;
+use shelf::arbiter::MemberId;
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+
+/// Pause before the home is connected to again.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// A front end that looks for its home, until it is stopped.
+pub struct Running {
+    /// What its sessions use.
+    pub front_end: Arc<FrontEnd>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Starts the front end of a process that takes part since this version of the map.
+pub fn start(link: Link, map: MapWatch, joined: u64) -> Result<Running> {
+    let front_end = FrontEnd::new(DOMAIN, joined, now);
+    let runtime = threads::management()?;
+    let (stop, stopped) = oneshot::channel();
+    let driver = Driver { link, map, joined, front_end: front_end.clone() };
+    let thread = threads::named("link", move || {
+        runtime.block_on(async {
+            tokio::select! {
+                // Ends when the sender is dropped as well.
+                _ = stopped => {}
+                () = driver.run() => {}
+            }
+        });
+    })?;
+    Ok(Running { front_end, stop, thread })
+}
+
+impl Running {
+    /// Ends it: no command of a session is answered any more.
+    pub fn stop(self) {
+        drop(self.stop);
+        // A panic there has ended the process already.
+        _ = self.thread.join();
+        self.front_end.disconnect();
+    }
+}
+
+struct Driver {
+    link: Link,
+    map: MapWatch,
+    joined: u64,
+    front_end: Arc<FrontEnd>,
+}
+
+impl Driver {
+    async fn run(self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The last reason is logged once, however often it repeats.
+        let mut logged = String::new();
+        loop {
+            let Some(home) = self.home() else {
+                self.wait(&mut ticks, sleep(RETRY)).await;
+                continue;
+            };
+            let connected = self.wait(&mut ticks, connect(&self.link, self.joined, &home)).await;
+            let error = match connected {
+                Ok((wire, channel, hello)) => {
+                    tracing::info!(home = home.id, "commands of hosts are forwarded to the home");
+                    self.front_end.connect(channel, &hello);
+                    let error = self.forward(wire, &home, &mut ticks).await;
+                    self.front_end.disconnect();
+                    error
+                }
+                Err(error) => error,
+            };
+            let error = format!("{error:#}");
+            if error != logged {
+                tracing::warn!(home = home.id, error, "commands of hosts can't be forwarded to the home");
+                logged = error;
+            }
+            self.wait(&mut ticks, sleep(RETRY)).await;
+        }
+    }
+
+    /// The controller that is the home, if it has a link and is not this one.
+    fn home(&self) -> Option<MapMember> {
+        let map = self.map.borrow().clone()?;
+        let home = map.home(DOMAIN)?.home;
+        let member = map.member(MemberId(home)).filter(|_| map.active(MemberId(home)).is_some())?;
+        (home != self.link.own.id && !member.link.address.is_empty()).then(|| member.clone())
+    }
+
+    /// Lets time pass for the sessions while something else goes on, without a link.
+    async fn wait<T>(&self, ticks: &mut Interval, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                done = work.as_mut() => return done,
+                _ = ticks.tick() => {
+                    // Without a link it can't be silent.
+                    _ = self.front_end.tick();
+                }
+            }
+        }
+    }
+
+    /// Forwards until the link breaks, or another controller is the home.
+    async fn forward(&self, mut wire: Wire, home: &MapMember, ticks: &mut Interval) -> anyhow::Error {
+        loop {
+            wire.push(self.front_end.take_output());
+            tokio::select! {
+                received = wire.receive() => {
+                    let taken = received.map_err(anyhow::Error::from).and_then(|count| {
+                        Ok(self.front_end.receive(wire.received(count))?)
+                    });
+                    if let Err(error) = taken {
+                        return error;
+                    }
+                }
+                () = self.front_end.asked() => {}
+                _ = ticks.tick() => {
+                    if let Err(error) = self.front_end.tick() {
+                        return error.into();
+                    }
+                    if self.home().is_none_or(|now| (now.id, now.joined) != (home.id, home.joined)) {
+                        return anyhow::anyhow!("controller {} is not the home any more", home.id);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A connection to the home, and who it says that it is. `joined`: since when this process takes part.
+pub(super) async fn connect(link: &Link, joined: u64, home: &MapMember) -> Result<(Wire, Channel, Hello)> {
+    let own = &link.own;
+    ensure!(
+        own.trusts(home),
+        "controller {} has another secrets.key: copy that of the home to the data folder of this one",
+        home.id
+    );
+    let address = &home.link.address;
+    let mut wire = Wire::connect(address, &own.identity)
+        .await
+        .with_context(|| format!("no connection to controller {} at {address}", home.id))?;
+    let shown = crate::mutual_tls::fingerprint(&wire.certificate);
+    ensure!(
+        shown == home.link.certificate,
+        "another one than controller {} answers at {address}: it shows another certificate",
+        home.id
+    );
+    let mut channel = Channel::new(own.id, own.array, joined);
+    let hello = wire.greet(&mut channel).await?;
+    ensure!(
+        (hello.member, hello.joined) == (home.id, home.joined),
+        "another process than the home answers at {address}"
+    );
+    Ok((wire, channel, hello))
+}

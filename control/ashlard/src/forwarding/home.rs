@@ -1,0 +1,255 @@
+//! The home's end of the links: performs the commands of front ends while this controller may answer hosts.
+
+use super::wire::Wire;
+use super::{Link, TICK, now, portals, ports};
+use crate::board::DOMAIN;
+use crate::controller::MapWatch;
+use anyhow::{Result, ensure};
+use bytes::Bytes;
+use forward::Service;
+use iscsi::AccessTable;
+use peer::Channel;
+use peer::message::Hello;
+use scsi::Target;
+use shelf::arbiter::MemberId;
+use std::collections::BTreeMap;
+use std::future::{pending, poll_fn};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use transport::Permit;
+
+/// Connections of which it is not known yet whose they are.
+const MAX_UNKNOWN: usize = 32;
+/// Interval at which hosts may learn that a controller forwards, or does not.
+const FOLLOW: Duration = Duration::from_millis(250);
+/// Pause after no connection could be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The home of the array, for the front ends.
+pub struct Home {
+    link: Link,
+    map: MapWatch,
+    target: Arc<Target>,
+    permit: Permit,
+    configuration: watch::Sender<Bytes>,
+    /// Threads on which commands are performed.
+    shards: Vec<Handle>,
+    fronts: Mutex<BTreeMap<u64, Front>>,
+    services: AtomicU32,
+}
+
+/// A front end.
+struct Front {
+    /// Its number.
+    member: u16,
+    arrivals: UnboundedSender<Arrival>,
+    is_connected: bool,
+}
+
+/// A connection whose other end is known.
+struct Arrival {
+    wire: Wire,
+    channel: Channel,
+    hello: Hello,
+}
+
+impl Home {
+    /// The home of a target whose configuration is complete. `target_name`: its iSCSI name; `access`: who may log in.
+    pub fn new(
+        link: Link,
+        map: MapWatch,
+        (target, permit): (Arc<Target>, Permit),
+        (target_name, access): (&str, AccessTable),
+        shards: Vec<Handle>,
+    ) -> Arc<Self> {
+        let (fronts, services) = (Mutex::default(), AtomicU32::new(1));
+        let configuration = watch::Sender::new(portals::configuration(target_name, access));
+        Arc::new(Self { link, map, target, permit, configuration, shards, fronts, services })
+    }
+
+    /// Keeps front ends informed of who may log in, and hosts of which controllers forward, for ever.
+    pub async fn follow(self: Arc<Self>, server: Arc<iscsi::Server>, target_name: String) {
+        let (mut access, mut ticks) = (server.access_changes(), interval(FOLLOW));
+        let own = self.link.own.id;
+        loop {
+            let configuration = portals::configuration(&target_name, server.access_table());
+            self.configuration.send_if_modified(|known| {
+                let changed = *known != configuration;
+                *known = configuration;
+                changed
+            });
+            let map = self.map.borrow().clone();
+            if let Some(map) = map {
+                self.target.set_port_groups(ports::groups(&map, own, &self.connected()));
+                server.set_other_portals(ports::others(&map, own));
+            }
+            tokio::select! {
+                // Fails when the server has ended, and this task with it.
+                _ = access.changed() => {}
+                _ = ticks.tick() => {}
+            }
+        }
+    }
+
+    fn fronts(&self) -> MutexGuard<'_, BTreeMap<u64, Front>> {
+        self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers of the controllers whose hosts it serves now.
+    pub fn connected(&self) -> Vec<u16> {
+        let fronts = self.fronts();
+        fronts.values().filter(|front| front.is_connected).map(|front| front.member).collect()
+    }
+
+    /// Takes connections of front ends, for ever.
+    pub async fn serve(self: Arc<Self>) {
+        let listener = match self.link.listen() {
+            Ok(listener) => listener,
+            Err(error) => crate::fatal::stop(&format!("other controllers can't be listened for: {error}")),
+        };
+        let free = Arc::new(Semaphore::new(MAX_UNKNOWN));
+        loop {
+            let permit = free.clone().acquire_owned().await.expect("it is not closed");
+            let accepted = match listener.accept().await {
+                Ok((stream, address)) => stream.into_std().map(|stream| (stream, address)),
+                Err(error) => Err(error),
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of another controller could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let home = self.clone();
+            // A socket belongs to the runtime that it is used on.
+            self.shard(address).spawn(async move {
+                if let Err(error) = home.take(stream, address).await {
+                    let error = format!("{error:#}");
+                    tracing::warn!(%address, error, "a connection for other controllers was closed");
+                }
+                drop(permit);
+            });
+        }
+    }
+
+    /// The thread for the connections of an address.
+    fn shard(&self, address: SocketAddr) -> &Handle {
+        let mut hasher = DefaultHasher::new();
+        address.ip().hash(&mut hasher);
+        &self.shards[hasher.finish() as usize % self.shards.len()]
+    }
+
+    /// Finds out whose a connection is, and gives it to the service of that front end.
+    async fn take(self: Arc<Self>, stream: std::net::TcpStream, address: SocketAddr) -> Result<()> {
+        let mut wire = Wire::accept(TcpStream::from_std(stream)?, &self.link.own.identity).await?;
+        let map = self.map.borrow().clone();
+        let Some(map) = map else { return Ok(()) };
+        let own = &self.link.own;
+        let member = own.find(&map, &wire.certificate)?;
+        let joined = map.active(MemberId(own.id)).unwrap_or_default();
+        let mut channel = Channel::new(own.id, own.array, joined);
+        let hello = wire.greet(&mut channel).await?;
+        ensure!(
+            (hello.member, hello.joined) == (member.id, member.joined),
+            "it is another process than the one that takes part as controller {}",
+            member.id
+        );
+        tracing::info!(controller = member.id, %address, "a front end has connected");
+        let mut fronts = self.fronts();
+        let front = fronts.entry(hello.joined).or_insert_with(|| self.clone().start(member.id, hello.joined));
+        // It ends only after the cluster has expelled the front end.
+        _ = front.arrivals.send(Arrival { wire, channel, hello });
+        Ok(())
+    }
+
+    /// Starts the service of a front end on this thread.
+    fn start(self: Arc<Self>, member: u16, joined: u64) -> Front {
+        let (arrivals, arrived) = unbounded_channel();
+        let number = self.services.fetch_add(1, Ordering::Relaxed);
+        let service = Service::new(self.target.clone(), DOMAIN, joined, number);
+        tokio::spawn(async move {
+            let home = self.clone();
+            home.run(service, arrived, (MemberId(member), joined)).await;
+            self.fronts().remove(&joined);
+        });
+        Front { member, arrivals, is_connected: false }
+    }
+
+    /// Serves a front end until the cluster has expelled its process: then its nexuses are lost.
+    async fn run(
+        &self,
+        mut service: Service,
+        mut arrived: UnboundedReceiver<Arrival>,
+        (member, joined): (MemberId, u64),
+    ) {
+        let mut wire: Option<Wire> = None;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut configuration = self.configuration.subscribe();
+        service.configure(configuration.borrow_and_update().clone());
+        while self.takes_part(member, joined) {
+            let mut broken = None;
+            tokio::select! {
+                arrival = arrived.recv() => {
+                    let Some(Arrival { wire: new, channel, hello }) = arrival else { return };
+                    service.connect(channel, &hello, now());
+                    wire = Some(new);
+                    self.note(joined, true);
+                }
+                received = receive(&mut wire) => {
+                    let taken = received.map_err(anyhow::Error::from).and_then(|count| {
+                        let bytes = wire.as_ref().map(|wire| wire.received(count)).unwrap_or_default();
+                        Ok(service.receive(bytes, now())?)
+                    });
+                    broken = taken.err();
+                }
+                () = poll_fn(|context| service.poll(context)) => {}
+                Ok(()) = configuration.changed() => {
+                    service.configure(configuration.borrow_and_update().clone());
+                }
+                _ = ticks.tick() => broken = service.tick(now()).err().map(anyhow::Error::from),
+            }
+            if let Some(error) = broken {
+                let error = format!("{error:#}");
+                tracing::warn!(controller = member.0, error, "the link to a front end broke");
+                service.disconnect(now());
+                wire = None;
+                self.note(joined, false);
+            }
+            // Without permission answers wait, and signs of life too.
+            if let Some(wire) = wire.as_mut().filter(|_| self.permit.holds()) {
+                wire.push(service.take_output());
+            }
+        }
+        tracing::info!(controller = member.0, "a front end does not take part any more");
+    }
+
+    fn takes_part(&self, member: MemberId, joined: u64) -> bool {
+        self.map.borrow().as_ref().is_some_and(|map| map.active(member) == Some(joined))
+    }
+
+    fn note(&self, joined: u64, is_connected: bool) {
+        if let Some(front) = self.fronts().get_mut(&joined) {
+            front.is_connected = is_connected;
+        }
+    }
+}
+
+/// Takes the next bytes of a connection, and writes meanwhile. Never ends without one.
+async fn receive(wire: &mut Option<Wire>) -> io::Result<usize> {
+    match wire {
+        Some(wire) => wire.receive().await,
+        None => pending().await,
+    }
+}

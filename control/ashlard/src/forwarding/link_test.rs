@@ -1,0 +1,289 @@
+//! Two controllers over a model of the store, with a real link between them.
+
+use super::home::Home;
+use super::identity::Own;
+use super::wire::Wire;
+use super::{Link, front, portals};
+use crate::board::Board;
+use crate::controller::Controller;
+use crate::mutual_tls;
+use block::mem::MemArray;
+use block::{DiskId, Geometry};
+use export::Exports;
+use forward::Device;
+use iscsi::{Access, AccessTable};
+use peer::Channel;
+use rados::memory::Cluster;
+use rados::{FormatOptions, OpenOptions, Store};
+use scsi::{
+    Command, Data, DeviceServer, Direction, Execution, Lun, Management, ManagementFunction,
+    ManagementResponse, Response, Status, Target, TargetIdentity, TaskAttribute,
+};
+use shelf::arbiter::MemberId;
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use transport::{Permit, SystemClock};
+
+const ARRAY: u128 = 7;
+const HOST: &str = "iqn.2026-01.test:host";
+const TARGET: &str = "iqn.2026-01.test:array";
+const BLOCK: usize = 512;
+
+fn link(id: u16, secret: &[u8]) -> Link {
+    let identity = mutual_tls::new_identity("controller.ashlar.invalid", "test").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let own = Arc::new(Own::new(secret, identity, (ARRAY, id)).unwrap());
+    Link { own, listener: Arc::new(listener), address }
+}
+
+struct Member {
+    link: Link,
+    controller: Controller,
+}
+
+impl Member {
+    async fn join(cluster: &Cluster, link: Link) -> Self {
+        let id = link.own.id;
+        let service = cluster::Service { iscsi: vec![format!("192.0.2.{id}:3260")], ..Default::default() };
+        let about = (id, link.shown(), service);
+        let controller = Controller::start(cluster.client(), ARRAY, about, Board::shared(id)).await.unwrap();
+        Self { link, controller }
+    }
+
+    /// The version of the map in which it joined.
+    async fn joined(&self) -> u64 {
+        let own = MemberId(self.link.own.id);
+        let mut map = self.controller.map();
+        let takes_part =
+            |map: &Option<Arc<cluster::Map>>| map.as_ref().is_some_and(|it| it.active(own).is_some());
+        let joined = map.wait_for(takes_part).await.unwrap().as_ref().and_then(|map| map.active(own));
+        joined.unwrap()
+    }
+}
+
+async fn store() -> Cluster {
+    let cluster = Cluster::default();
+    let open = OpenOptions { array: ARRAY, salt: 1, ..OpenOptions::default() };
+    drop(Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
+    cluster
+}
+
+/// A target with one disk, which the host sees as LUN 0.
+fn target() -> Arc<Target> {
+    let exports = Exports::new(Arc::new(SystemClock::default()));
+    let identity = TargetIdentity {
+        name: TARGET.into(),
+        vendor: "ASHLAR".into(),
+        product: "ALL-FLASH ARRAY".into(),
+        revision: "0.1".into(),
+        ports: 1.into(),
+    };
+    let target = Target::new(identity, exports.clone(), [7; 32]);
+    let disk = MemArray::new().create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 64 });
+    exports.add_volume(Arc::new(disk));
+    exports.set_mappings(HOST, BTreeMap::from([(0, DiskId(1))]));
+    target
+}
+
+fn access() -> AccessTable {
+    [(HOST.to_owned(), Access::default())].into()
+}
+
+/// The home, which answers while it is permitted.
+async fn serve(member: &Member) -> (Arc<Home>, Arc<AtomicBool>) {
+    member.controller.home().await.unwrap();
+    let permitted = Arc::new(AtomicBool::new(true));
+    let permit = permitted.clone();
+    let permit = Permit::new(move || permit.load(SeqCst));
+    let (map, shards) = (member.controller.map(), vec![Handle::current()]);
+    let home = Home::new(member.link.clone(), map, (target(), permit), (TARGET, access()), shards);
+    tokio::spawn(home.clone().serve());
+    (home, permitted)
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn perform(device: &mut Device, cdb: &[u8], data: &[u8]) -> Response {
+    begin(device, cdb, data).await.expect("a response")
+}
+
+type Task = std::pin::Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
+
+fn begin(device: &mut Device, cdb: &[u8], data: &[u8]) -> Task {
+    let mut cdb = cdb.to_vec();
+    cdb.resize(16, 0);
+    let command = Command {
+        tag: 1,
+        lun: Lun([0; 8]),
+        cdb: cdb.into(),
+        attribute: TaskAttribute::Simple,
+        direction: if data.is_empty() { Direction::In } else { Direction::Out },
+        data_out: Data::from(data.to_vec()),
+        data_in_limit: if data.is_empty() { 1 << 20 } else { 0 },
+    };
+    match device.execute(command) {
+        Execution::Task(task) => task,
+        Execution::Done(response) => Box::pin(std::future::ready(Some(response))),
+    }
+}
+
+const WRITE: [u8; 10] = [0x2A, 0, 0, 0, 0, 3, 0, 0, 1, 0];
+const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 3, 0, 0, 1, 0];
+
+/// A nexus of the host whose first unit attention is over, once the home is there.
+async fn host(running: &front::Running, lost: &Arc<AtomicUsize>) -> Device {
+    let mut configuration = running.front_end.configuration();
+    let known = configuration.wait_for(Option::is_some).await.unwrap().clone().unwrap();
+    assert_eq!(known, portals::configuration(TARGET, access()));
+    let lost = lost.clone();
+    let mut device = running.front_end.attach(33, [2; 6], HOST, move || _ = lost.fetch_add(1, SeqCst));
+    let first = perform(&mut device, &[0; 6], &[]).await;
+    assert_eq!(first.status, Status::CheckCondition, "POWER ON");
+    device
+}
+
+#[tokio::test]
+async fn a_standby_serves_the_volumes_of_the_home_while_that_may_answer() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (home, permitted) = serve(&one).await;
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
+    let lost = Arc::new(AtomicUsize::new(0));
+    let mut device = host(&running, &lost).await;
+    assert_eq!(home.connected(), [2]);
+    assert_eq!(perform(&mut device, &WRITE, &[5; BLOCK]).await.status, Status::Good);
+    assert_eq!(perform(&mut device, &READ, &[]).await.data_in.to_bytes()[..], [5; BLOCK]);
+    let managed = device.manage(Lun([0; 8]), ManagementFunction::LogicalUnitReset);
+    let Management::Later(managed) = managed else { panic!("it goes on at the home") };
+    assert_eq!(managed.await, Some(ManagementResponse::Complete));
+    let reset = perform(&mut device, &[0; 6], &[]).await;
+    assert_eq!((reset.status, reset.sense[12]), (Status::CheckCondition, 0x29), "the unit was reset");
+
+    // Without its lease the home answers nothing: neither what it has done, nor that it lives, so that the link breaks.
+    permitted.store(false, SeqCst);
+    let held = begin(&mut device, &READ, &[]);
+    until(|| home.connected().is_empty()).await;
+    permitted.store(true, SeqCst);
+    // The next link brings the answer, or that the command was too old to begin; on a machine that is too slow for both the
+    // nexus was lost.
+    tokio::select! {
+        response = held => {
+            let status = response.expect("a response").status;
+            assert!(matches!(status, Status::Good | Status::Busy), "{status:?}");
+        }
+        () = until(|| lost.load(SeqCst) == 1) => {}
+    }
+    running.stop();
+    two.controller.leave().await;
+    one.controller.leave().await;
+}
+
+#[tokio::test]
+async fn a_home_that_ends_costs_the_nexus_with_an_open_command_and_no_other() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (_, permitted) = serve(&one).await;
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    let three = Member::join(&cluster, link(3, b"shared")).await;
+    let running = front::start(three.link.clone(), three.controller.map(), three.joined().await).unwrap();
+    let (idle_lost, open_lost) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (mut idle, mut open) = (host(&running, &idle_lost).await, host(&running, &open_lost).await);
+    // The home has begun it, and can't say so.
+    permitted.store(false, SeqCst);
+    let task = begin(&mut open, &WRITE, &[6; BLOCK]);
+    one.controller.leave().await;
+    let (home, _) = serve(&two).await;
+    // Its session ends, as that of a failed path.
+    until(|| open_lost.load(SeqCst) == 1).await;
+    let answer = std::pin::pin!(task).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(answer.is_pending(), "it is never answered");
+    let after = perform(&mut idle, &[0; 6], &[]).await;
+    assert_eq!(after.status, Status::CheckCondition, "a unit attention of the new nexus");
+    assert_eq!(perform(&mut idle, &WRITE, &[7; BLOCK]).await.status, Status::Good);
+    assert_eq!((idle_lost.load(SeqCst), home.connected()), (0, vec![3]));
+    running.stop();
+}
+
+/// What a controller hears that connects to the home with this link, and says this.
+async fn refused(home: &Member, link: &Link, member: u16, joined: u64) -> String {
+    let mut wire = Wire::connect(&home.link.address, &link.own.identity).await.unwrap();
+    let mut channel = Channel::new(member, ARRAY, joined);
+    match wire.greet(&mut channel).await {
+        // The home says who it is only to those it knows, and sends messages only to the process that takes part.
+        Ok(_) => wire.receive().await.expect_err("the home closes the connection").to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn strangers_and_former_processes_are_refused() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (home, _) = serve(&one).await;
+    // Not in the map at all.
+    refused(&one, &link(2, b"shared"), 2, 9).await;
+    // In the map, by somebody who has only the store.
+    let thief = Member::join(&cluster, link(3, b"guessed")).await;
+    let joined = thief.joined().await;
+    one.controller
+        .map()
+        .wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(3)).is_some()))
+        .await
+        .unwrap();
+    refused(&one, &thief.link, 3, joined).await;
+    // A controller that takes part, as another process or another controller.
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    let joined = two.joined().await;
+    one.controller
+        .map()
+        .wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(2)).is_some()))
+        .await
+        .unwrap();
+    refused(&one, &two.link, 2, joined - 1).await;
+    refused(&one, &two.link, 3, joined).await;
+    assert!(home.connected().is_empty());
+}
+
+#[tokio::test]
+async fn a_front_end_connects_to_the_home_of_the_map_alone() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (_home, _) = serve(&one).await;
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    let joined = two.joined().await;
+    one.controller
+        .map()
+        .wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(2)).is_some()))
+        .await
+        .unwrap();
+    let known = two.controller.map().borrow().clone().unwrap();
+    let home = known.member(MemberId(1)).unwrap();
+    front::connect(&two.link, joined, home).await.unwrap();
+    let error = async |link: &Link, home: &cluster::MapMember| {
+        format!("{:#}", front::connect(link, joined, home).await.err().unwrap())
+    };
+    let says = error(&link(2, b"guessed"), home).await;
+    assert!(says.contains("another secrets.key"), "{says}");
+    // Another one listens at the address of the home, and was even admitted by a controller.
+    let other = link(1, b"shared");
+    let mut stolen = home.clone();
+    (stolen.link.certificate, stolen.link.proof) = (other.own.fingerprint.clone(), other.own.proof.clone());
+    let says = error(&two.link, &stolen).await;
+    assert!(says.contains("another certificate"), "{says}");
+    let mut former = home.clone();
+    former.joined += 1;
+    let says = error(&two.link, &former).await;
+    assert!(says.contains("another process"), "{says}");
+}

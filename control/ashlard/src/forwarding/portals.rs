@@ -1,0 +1,241 @@
+//! The iSCSI portals of a front end: log-ins are answered by the home's configuration, commands are forwarded.
+
+use super::{Link, first_port, front, ports};
+use crate::controller::MapWatch;
+use crate::memory;
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use forward::FrontEnd;
+use iscsi::{Access, AccessTable, Credentials, NexusLost, Server, ServerConfig, TargetDevice};
+use scsi::{DeviceServer, InitiatorPort};
+use serde::{Deserialize, Serialize};
+use shelf::arbiter::MemberId;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use transport::Permit;
+
+/// What front ends are to know of the configuration. Fields that are not known are of a newer release.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Configuration {
+    /// The iSCSI name of the target.
+    target: String,
+    access: Vec<Entry>,
+}
+
+/// An initiator that may log in.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    initiator: String,
+    chap: Option<Secret>,
+    mutual: Option<Secret>,
+}
+
+/// A CHAP name and secret. It is sent over TLS, to controllers that have the key of all secrets.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Secret {
+    name: String,
+    secret: String,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Secret({:?}, withheld)", self.name)
+    }
+}
+
+impl From<Credentials> for Secret {
+    fn from(Credentials { name, secret }: Credentials) -> Self {
+        Self { name, secret }
+    }
+}
+
+impl From<Secret> for Credentials {
+    fn from(Secret { name, secret }: Secret) -> Self {
+        Self { name, secret }
+    }
+}
+
+/// The configuration of a server, for front ends.
+pub fn configuration(target: &str, table: AccessTable) -> Bytes {
+    let entry = |(initiator, Access { chap, mutual }): (String, Access)| Entry {
+        initiator,
+        chap: chap.map(Secret::from),
+        mutual: mutual.map(Secret::from),
+    };
+    let configuration =
+        Configuration { target: target.to_owned(), access: table.into_iter().map(entry).collect() };
+    serde_json::to_vec(&configuration).expect("strings have a form in JSON").into()
+}
+
+/// The target's name and the access table of a configuration that came over the link.
+fn parse(configuration: &[u8]) -> Result<(String, AccessTable)> {
+    let Configuration { target, access } =
+        serde_json::from_slice(configuration).context("the configuration of the home can't be read")?;
+    let access = access.into_iter().map(|Entry { initiator, chap, mutual }| {
+        (initiator, Access { chap: chap.map(Credentials::from), mutual: mutual.map(Credentials::from) })
+    });
+    Ok((target, access.collect()))
+}
+
+/// The target at the home.
+struct Forwarded(Arc<FrontEnd>);
+
+impl TargetDevice for Forwarded {
+    fn attach(
+        self: Arc<Self>,
+        initiator: InitiatorPort,
+        port: u16,
+        lost: NexusLost,
+    ) -> Box<dyn DeviceServer> {
+        let InitiatorPort::Iscsi { name, isid } = initiator else { unreachable!("a session of iSCSI") };
+        Box::new(self.0.attach(port, isid, &name, lost))
+    }
+
+    /// Only the home knows what is shared: a cold reset through this portal ends no session of another host.
+    fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String> {
+        [host.to_owned()].into()
+    }
+}
+
+/// How a front end serves hosts.
+pub struct Settings {
+    /// Addresses to listen on.
+    pub portals: Vec<SocketAddr>,
+    /// Connections of hosts at a time.
+    pub connections: usize,
+    /// Threads for connections.
+    pub shards: Vec<Handle>,
+    /// Permission to answer hosts: without its lease this controller may have been expelled.
+    pub permit: Permit,
+}
+
+/// The front end of a controller that is not the home, with its portals.
+pub struct Standby {
+    /// Gets the seconds that hosts have to log out.
+    stop: oneshot::Sender<u16>,
+    task: JoinHandle<()>,
+}
+
+impl Standby {
+    /// Serves hosts as soon as this controller takes part and knows the home's configuration, until it is stopped.
+    pub fn start(link: Link, map: MapWatch, settings: Settings) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        Self { stop, task: tokio::spawn(run(link, map, settings, stopped)) }
+    }
+
+    /// Ends it: sessions are closed after `seconds`, within which hosts are asked to log out.
+    pub async fn stop(self, seconds: u16) {
+        // Fails if it has ended, which it does only when it is stopped.
+        _ = self.stop.send(seconds);
+        // A panic there has ended the process already.
+        _ = self.task.await;
+    }
+}
+
+async fn run(link: Link, mut map: MapWatch, settings: Settings, mut stopped: oneshot::Receiver<u16>) {
+    let own = MemberId(link.own.id);
+    let takes_part =
+        |map: &Option<Arc<cluster::Map>>| map.as_ref().is_some_and(|map| map.active(own).is_some());
+    let joined = tokio::select! {
+        known = map.wait_for(takes_part) => match known {
+            Ok(map) => map.as_ref().and_then(|map| map.active(own)).unwrap_or_default(),
+            // The membership has ended, which is reported elsewhere.
+            Err(_) => return,
+        },
+        _ = &mut stopped => return,
+    };
+    let running = match front::start(link.clone(), map.clone(), joined) {
+        Ok(running) => running,
+        Err(error) => return tracing::error!(error = format_args!("{error:#}"), "nothing is forwarded"),
+    };
+    let served = watch::Sender::new(None);
+    let seconds = tokio::select! {
+        Err(error) = serve(link.own.id, settings, map, running.front_end.clone(), &served) => {
+            tracing::error!(error = format_args!("{error:#}"), "hosts can't log in at this controller");
+            (&mut stopped).await.unwrap_or(0)
+        }
+        seconds = &mut stopped => seconds.unwrap_or(0),
+    };
+    let server: Option<Arc<Server>> = served.borrow().clone();
+    if let Some(server) = server {
+        server.close(seconds).await;
+    }
+    running.stop();
+}
+
+/// Serves hosts, for ever: from the home's first configuration on. `served` gets the server as soon as it listens.
+async fn serve(
+    controller: u16,
+    settings: Settings,
+    mut map: MapWatch,
+    front_end: Arc<FrontEnd>,
+    served: &watch::Sender<Option<Arc<Server>>>,
+) -> Result<()> {
+    let Settings { portals, connections, shards, permit } = settings;
+    let mut configured = front_end.configuration();
+    let (target, access) = loop {
+        let text = configured.wait_for(Option::is_some).await.context("the link has ended")?.clone();
+        match parse(&text.unwrap_or_default()) {
+            Ok(first) => break first,
+            Err(error) => {
+                tracing::warn!(error = format_args!("{error:#}"), "hosts can't log in at this controller");
+                configured.changed().await.context("the link has ended")?;
+            }
+        }
+    };
+    let mut config = ServerConfig::new(target, portals.clone());
+    config.first_portal = first_port(controller);
+    config.connection_limits = transport::ConnectionLimits::new(connections);
+    config.permit = permit;
+    let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
+    let server = Server::new(Arc::new(Forwarded(front_end)), config, budget);
+    server.set_access(access);
+    let addresses = server.serve(shards).await.with_context(|| format!("can't listen on {portals:?}"))?;
+    tracing::info!(portals = ?addresses, "hosts can log in at this controller");
+    _ = served.send_replace(Some(server.clone()));
+    loop {
+        if let Some(map) = map.borrow_and_update().as_deref() {
+            server.set_other_portals(ports::others(map, controller));
+        }
+        tokio::select! {
+            changed = configured.changed() => changed.context("the link has ended")?,
+            changed = map.changed() => changed.context("the membership has ended")?,
+        }
+        let text = configured.borrow_and_update().clone();
+        match parse(&text.unwrap_or_default()) {
+            Ok((_, access)) => server.set_access(access),
+            Err(error) => {
+                tracing::warn!(error = format_args!("{error:#}"), "the access of hosts stays as it is");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_end_gets_the_access_table_as_it_is() {
+        let credentials = |name: &str| Credentials { name: name.into(), secret: "secret-secret".into() };
+        let table: AccessTable = [
+            ("iqn.2026-01.test:a".to_owned(), Access::default()),
+            (
+                "iqn.2026-01.test:b".to_owned(),
+                Access { chap: Some(credentials("b")), mutual: Some(credentials("array")) },
+            ),
+        ]
+        .into();
+        let text = configuration("iqn.2026-01.test:target", table.clone());
+        assert_eq!(parse(&text).unwrap(), ("iqn.2026-01.test:target".to_owned(), table));
+        // A newer release may say more.
+        assert!(parse(br#"{"target":"t","access":[],"more":{}}"#).is_ok());
+        for wrong in [&b""[..], b"{", b"{\"target\":1}", b"[]"] {
+            assert!(parse(wrong).is_err());
+        }
+    }
+}

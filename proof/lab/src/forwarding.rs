@@ -1,0 +1,300 @@
+//! Two controllers that share an array in Ceph and both serve hosts: one is the home, the other forwards to it. A host uses the
+//! portals of both in turns, as dm-multipath does, while controllers are killed and frozen.
+//!
+//! A write that is not answered is repeated, perhaps by the other path, until it is. So each block has what was acknowledged
+//! last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by its old stamp.
+
+use crate::array::{Array, Programs};
+use crate::cdb;
+use crate::ceph::Pools;
+use crate::libiscsi::{Command, Ending, Libiscsi, Login, Session};
+use crate::real::make_ready;
+use crate::scratch::Scratch;
+use crate::seed::{expand, stamp_of};
+use crate::takeover::Report;
+use crate::target::{Shape, Target};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What happens under load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Kill -9 of the home.
+    KillHome,
+    /// Kill -9 of the controller that forwards.
+    KillFront,
+    /// SIGSTOP of the controller that forwards until it is expelled, with commands in its sockets, then SIGCONT.
+    FreezeFront,
+}
+
+const INITIATOR: &str = "iqn.2001-04.org.example:forwarding";
+const BLOCK_BYTES: u32 = 4096;
+const BLOCKS: u64 = 512;
+const VOLUME: Shape = Shape { bytes: 64 << 20, block_bytes: BLOCK_BYTES };
+/// Writes before and after a fault.
+const WRITES: u64 = 400;
+/// Writes under way when it comes, by each path.
+const UNDER_WAY: u64 = 8;
+/// How long a write may take, with all repetitions.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Between two attempts.
+const RETRY: Duration = Duration::from_millis(50);
+/// What a controller that was frozen gets to do something wrong.
+const AWAKE: Duration = Duration::from_secs(5);
+const BUSY: u8 = 0x08;
+const UNIT_ATTENTION: u8 = 0x06;
+
+struct World {
+    library: Rc<Libiscsi>,
+    controllers: [Array; 2],
+    sessions: [Option<Session>; 2],
+    /// Which controller is the home.
+    home: usize,
+    /// The path of the next command.
+    turn: usize,
+    /// A controller that hosts have given up.
+    given_up: Option<usize>,
+    /// Stamps of acknowledged writes by block; zero where there is none.
+    written: Vec<u64>,
+    stamp: u64,
+    report: Report,
+}
+
+/// Runs a fault this many times, in a folder below `parent` and a namespace of its own.
+///
+/// # Errors
+/// What was wrong.
+pub fn run(
+    programs: &Programs,
+    parent: &Path,
+    place: &Pools,
+    (fault, times): (Fault, u64),
+) -> Result<Report> {
+    let mut scratch = Scratch::new(parent, "forwarding")?;
+    let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
+        for round in 0..times {
+            world.round(fault).with_context(|| format!("{fault:?}, round {round}"))?;
+        }
+        world.report.pauses.sort_unstable();
+        Ok(world.report)
+    });
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+impl World {
+    fn new(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
+        let folders = [folder.join("a"), folder.join("b")];
+        folders.iter().try_for_each(std::fs::create_dir)?;
+        let arguments = |number: &str| {
+            let more = ["--controller", number, "--link", "127.0.0.1:0"].map(str::to_owned);
+            place.arguments().into_iter().chain(more).collect::<Vec<_>>()
+        };
+        let mut first = Array::start_on(programs, &folders[0], arguments("1"), None)?;
+        first.fresh(&[VOLUME], &[INITIATOR])?;
+        let remembered: Value = serde_json::from_slice(&std::fs::read(folders[0].join("rados.json"))?)?;
+        let array = remembered["array"].as_str().context("rados.json without array")?;
+        std::fs::copy(folders[0].join("secrets.key"), folders[1].join("secrets.key"))?;
+        let mut store = arguments("2");
+        store.extend(["--rados-array".to_owned(), array.to_owned()]);
+        let second = Array::prepare(programs, &folders[1], store, first.iqn())?;
+        let mut world = Self {
+            library: Libiscsi::load()?,
+            controllers: [first, second],
+            sessions: [None, None],
+            home: 0,
+            turn: 0,
+            given_up: None,
+            written: vec![0; BLOCKS as usize],
+            stamp: 0,
+            report: Report::default(),
+        };
+        world.controllers[1].restart_unattended()?;
+        world.load(BLOCKS)?;
+        Ok(world)
+    }
+
+    fn front(&self) -> usize {
+        1 - self.home
+    }
+
+    fn round(&mut self, fault: Fault) -> Result<()> {
+        for at in 0..2 {
+            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
+        }
+        self.load(WRITES)?;
+        self.verify_by_both()?;
+        let open = self.send_without_waiting()?;
+        let (home, front) = (self.home, self.front());
+        let start = Instant::now();
+        match fault {
+            Fault::KillHome => self.controllers[home].kill()?,
+            Fault::KillFront => self.controllers[front].kill()?,
+            Fault::FreezeFront => self.controllers[front].pause(true)?,
+        }
+        let frozen = match fault {
+            // What is in its sockets stays there: the host gives that path up.
+            Fault::FreezeFront => {
+                self.given_up = Some(front);
+                self.sessions[front].take()
+            }
+            _ => None,
+        };
+        for (lba, stamp) in open {
+            self.write(lba, stamp)?;
+        }
+        self.report.pauses.push(start.elapsed());
+        self.load(WRITES)?;
+        match fault {
+            Fault::KillHome => {
+                self.home = front;
+                self.controllers[front].wait_ready().context("the API of the new home")?;
+                self.controllers[home].restart_unattended()?;
+            }
+            Fault::KillFront => self.controllers[front].restart_unattended()?,
+            Fault::FreezeFront => {
+                self.overwrite_everything()?;
+                self.controllers[front].pause(false)?;
+                self.controllers[front].wait_gone(LIMIT).context("it goes on, although it was expelled")?;
+                drop(frozen);
+                self.given_up = None;
+                self.controllers[front].restart_unattended()?;
+            }
+        }
+        self.verify_by_both()
+    }
+
+    /// Writes blocks by both paths in turns.
+    fn load(&mut self, writes: u64) -> Result<()> {
+        (0..writes).try_for_each(|_| {
+            let (lba, stamp) = self.next();
+            self.write(lba, stamp)
+        })
+    }
+
+    fn overwrite_everything(&mut self) -> Result<()> {
+        let start = Instant::now();
+        self.load(BLOCKS)?;
+        // Long enough that the others have expelled it.
+        while start.elapsed() < AWAKE {
+            self.load(BLOCKS)?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> (u64, u64) {
+        self.stamp += 1;
+        (self.stamp % BLOCKS, self.stamp)
+    }
+
+    /// Sends writes by both paths. Their answers may be lost.
+    fn send_without_waiting(&mut self) -> Result<Vec<(u64, u64)>> {
+        let mut open = Vec::new();
+        for number in 0..2 * UNDER_WAY {
+            let (lba, stamp) = self.next();
+            let session = &mut self.sessions[number as usize % 2];
+            let session = session.as_mut().context("a session that works")?;
+            session.submit(stamp, command(lba, stamp))?;
+            session.service(libc::POLLOUT)?;
+            open.push((lba, stamp));
+        }
+        Ok(open)
+    }
+
+    /// Writes a block, by whatever path works, until it is acknowledged.
+    fn write(&mut self, lba: u64, stamp: u64) -> Result<()> {
+        match self.perform(|| command(lba, stamp))? {
+            Ending::Good(_) => {
+                self.written[lba as usize] = stamp;
+                self.report.acknowledged += 1;
+                Ok(())
+            }
+            other => bail!("a write ended with {other:?}"),
+        }
+    }
+
+    fn perform(&mut self, command: impl Fn() -> Command) -> Result<Ending> {
+        let start = Instant::now();
+        loop {
+            let at = self.turn % 2;
+            self.turn += 1;
+            ensure!(start.elapsed() < LIMIT, "no controller answers");
+            if self.given_up == Some(at) {
+                continue;
+            }
+            if self.sessions[at].is_none() {
+                self.sessions[at] = self.login(at).ok();
+            }
+            let Some(session) = &mut self.sessions[at] else {
+                std::thread::sleep(RETRY);
+                continue;
+            };
+            match session.perform(command()) {
+                Ok(Ending::Status(BUSY) | Ending::Check { key: UNIT_ATTENTION, .. }) => {}
+                Ok(Ending::Unanswered) | Err(_) => self.sessions[at] = None,
+                Ok(ending) => return Ok(ending),
+            }
+        }
+    }
+
+    fn login(&self, at: usize) -> Result<Session> {
+        let array = &self.controllers[at];
+        let portal = array.portals()[0].to_string();
+        let login = Login {
+            initiator: INITIATOR,
+            portal: &portal,
+            target: array.iqn(),
+            lun: 1,
+            session: 0,
+            header_digest: true,
+        };
+        let mut session = Session::login(&self.library, login)?;
+        make_ready(&mut session, 1)?;
+        Ok(session)
+    }
+
+    /// Waits until a controller serves this host.
+    fn reach(&mut self, at: usize) -> Result<()> {
+        let start = Instant::now();
+        while self.sessions[at].is_none() {
+            match self.login(at) {
+                Ok(session) => self.sessions[at] = Some(session),
+                Err(error) if start.elapsed() > LIMIT => return Err(error),
+                Err(_) => std::thread::sleep(RETRY),
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that was acknowledged is there, by both paths.
+    fn verify_by_both(&mut self) -> Result<()> {
+        for at in 0..2 {
+            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
+            self.turn = at;
+            let Ending::Good(data) = self.perform(|| cdb::read(1, 0, BLOCKS as u32, BLOCK_BYTES))? else {
+                bail!("the volume can't be read");
+            };
+            for (lba, block) in (0..).zip(data.chunks(BLOCK_BYTES as usize)) {
+                let (found, written) = (stamp_of(block), self.written[lba]);
+                ensure!(
+                    found == Some(written),
+                    "block {lba} has {found:?} by controller {}, and {written} was acknowledged",
+                    at + 1
+                );
+                self.report.verified += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn command(lba: u64, stamp: u64) -> Command {
+    let mut data = vec![0; BLOCK_BYTES as usize];
+    expand(stamp, &mut data);
+    cdb::write(1, lba, 1, false, data)
+}
