@@ -1,9 +1,10 @@
 //! Operator requests about controllers.
 
 use crate::array::Array;
-use crate::membership::{Controller, ControllerChange, ControllerState};
+use crate::membership::{Controller, ControllerChange, ControllerState, JoinToken};
 use crate::request::verbs;
-use crate::{Error, Result};
+use crate::transaction::Transaction;
+use crate::{Error, Result, Severity};
 use serde::Serialize;
 
 /// All controllers, by number.
@@ -38,17 +39,33 @@ pub struct ResumeController {
     pub which: String,
 }
 
+/// Create a token by which a new controller can join, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateJoinToken;
+
 verbs! {
     ListControllers -> Vec<Controller>, Read "list" "controller", Viewer
         => |tx, _| Ok(tx.array.controllers());
     ShowController -> Controller, Read "show" "controller", Viewer, about which
         => |tx, it| tx.array.controller(&it.which);
+    CreateJoinToken -> JoinToken, Change "create" "join token", Admin
+        => |tx, _| tx.create_join_token();
     RemoveController -> (), Change "remove" "controller", Admin, about which
         => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Remove).await.map(|_| ());
     DrainController -> Controller, Change "drain" "controller", Admin, about which
         => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Drain).await;
     ResumeController -> Controller, Change "resume" "controller", Admin, about which
         => |tx, it| tx.array.change_controller(&it.which, ControllerChange::Resume).await;
+}
+
+impl Transaction<'_> {
+    fn create_join_token(&self) -> Result<JoinToken> {
+        let made = self.array.parts.controllers.add()?;
+        let (number, user) = (made.controller, &self.caller.user);
+        let message = format!("a join token for controller {number} was created by {user}");
+        self.array.log_event(Severity::Info, "controller.token-created", None, message);
+        Ok(made)
+    }
 }
 
 impl Array {

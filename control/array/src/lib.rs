@@ -76,7 +76,9 @@ pub use bus::Update;
 pub use caller::{Caller, Credential};
 pub use certificate::{Certificate, ReplaceCertificate, ShowCertificate};
 pub use connection::{CreateConnection, DeleteConnection, ListConnections, PeerName, ShowConnection};
-pub use controller::{DrainController, ListControllers, RemoveController, ResumeController, ShowController};
+pub use controller::{
+    CreateJoinToken, DrainController, ListControllers, RemoveController, ResumeController, ShowController,
+};
 pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
@@ -109,7 +111,7 @@ pub use link::{Duplex, Link, LinkIdentity, Network};
 pub use login::ListRefusedLogins;
 pub use machine::{FoundDrive, Machine, NewKey};
 pub use membership::{
-    Controller, ControllerChange, ControllerState, Controllers, Phases, Takeover, TakeoverCause,
+    Controller, ControllerChange, ControllerState, Controllers, JoinToken, Phases, Takeover, TakeoverCause,
 };
 pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,

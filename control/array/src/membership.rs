@@ -3,6 +3,7 @@
 //! It is not the array's: the process knows it, and gives it by the trait [`Controllers`].
 
 use crate::Result;
+use records::Secret;
 use shelf::pool::BoxFuture;
 
 /// The controllers of the array, as the process knows them.
@@ -13,8 +14,25 @@ pub trait Controllers: Send + Sync {
     /// How this controller became the home; `None` if it has not taken over from another one.
     fn takeover(&self) -> Option<Takeover>;
 
+    /// Makes a token by which a new controller can join, once.
+    ///
+    /// # Errors
+    /// If none can join.
+    fn add(&self) -> Result<JoinToken>;
+
     /// Makes a change; returns once all controllers will find it, or refuses it.
     fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A token by which a new controller can join, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinToken {
+    /// The token.
+    pub token: Secret,
+    /// The number that the new controller gets.
+    pub controller: u16,
+    /// Until when it can be used, in seconds since 1970.
+    pub expires: u64,
 }
 
 /// A change of a controller.

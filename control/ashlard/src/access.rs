@@ -24,7 +24,7 @@ const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// The address of the API and its token.
 pub const ACCESS: &str = "api.json";
 /// The key that seals secrets on the drives.
-const SECRETS: &str = "secrets.key";
+pub const SECRETS: &str = "secrets.key";
 const SECRETS_BYTES: usize = 32;
 /// Maximum size of a file in the folder that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::forwarding::token::Token;
 use crate::memory;
 use bytesize::ByteSize;
 use std::net::{IpAddr, SocketAddr};
@@ -123,6 +124,10 @@ pub struct RadosArgs {
     /// it hosts are served by this controller also while another one is the home [default: hosts are served by the home only]
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| listener(text, LINK_PORT))]
     pub link: Option<SocketAddr>,
+    /// At the first start: join the array of other controllers by a token that `ashlar controller add` has printed; the folder
+    /// then has all that later starts need
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["drive", "pools"], value_parser = Token::parse)]
+    pub join: Option<Token>,
 }
 
 /// Commands besides serving.

@@ -1,7 +1,7 @@
 //! The controllers as this process knows them: for the array, and for what a standby answers.
 
 use api::standby::Referral;
-use array::{Controller, ControllerChange, ControllerState, Phases, Takeover, TakeoverCause};
+use array::{Controller, ControllerChange, ControllerState, JoinToken, Phases, Takeover, TakeoverCause};
 use cluster::{Cause, Change, Map, MapMember, Refusal, Standing, Succession};
 use shelf::arbiter::MemberId;
 use shelf::pool::BoxFuture;
@@ -39,6 +39,9 @@ pub struct Order {
     pub done: oneshot::Sender<Result<(), Refusal>>,
 }
 
+/// Makes a token for a new controller, whose number is none of these.
+pub type Admission = Arc<dyn Fn(&[u16]) -> array::Result<JoinToken> + Send + Sync>;
+
 /// What is known of the controllers.
 pub struct Board {
     /// The number of this one.
@@ -50,6 +53,8 @@ pub struct Board {
 struct State {
     controllers: Vec<Controller>,
     takeover: Option<Takeover>,
+    /// By what new controllers can join, while this one is the home.
+    admission: Option<Admission>,
     /// The membership, if the array is shared.
     orders: Option<UnboundedSender<Order>>,
 }
@@ -103,6 +108,11 @@ impl Board {
     /// Who makes changes from now on.
     pub fn set_orders(&self, orders: UnboundedSender<Order>) {
         self.write().orders = Some(orders);
+    }
+
+    /// By what new controllers can join from now on.
+    pub fn set_admission(&self, admission: Admission) {
+        self.write().admission = Some(admission);
     }
 
     /// Where the API of this controller is.
@@ -173,6 +183,21 @@ impl array::Controllers for Board {
 
     fn takeover(&self) -> Option<Takeover> {
         self.read().takeover.clone()
+    }
+
+    fn add(&self) -> array::Result<JoinToken> {
+        let (admission, taken) = {
+            let state = self.read();
+            let taken: Vec<u16> = state.controllers.iter().map(|it| it.number).collect();
+            (state.admission.clone(), taken)
+        };
+        let Some(admission) = admission else {
+            return Err(array::Error::precondition(
+                "this array has no link for other controllers: it has to be in Ceph; start ashlard with --controller N and \
+                 --link ADDR",
+            ));
+        };
+        admission(&taken)
     }
 
     fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, array::Result<()>> {

@@ -19,6 +19,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The configuration file of the Ceph cluster, unless another one is given.
+pub const CONF: &str = "/etc/ceph/ceph.conf";
 /// The file in the array's folder that says where in Ceph it is.
 pub const FILE: &str = "rados.json";
 
@@ -34,12 +36,24 @@ struct Remembered {
     namespace: String,
     /// False until it has been made.
     made: bool,
+    /// The number of this controller, if it has joined by a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    controller: Option<u16>,
 }
 
 impl Remembered {
     fn new(array: u128, place: &Place, made: bool) -> Self {
         let Place { conf, id, meta, data, namespace } = place.clone();
-        Self { array: format!("{array:032x}"), conf, id, meta_pool: meta, data_pool: data, namespace, made }
+        Self {
+            array: format!("{array:032x}"),
+            conf,
+            id,
+            meta_pool: meta,
+            data_pool: data,
+            namespace,
+            made,
+            controller: None,
+        }
     }
 
     fn array(&self) -> Result<u128> {
@@ -56,13 +70,15 @@ impl Remembered {
         }
     }
 
-    /// Writes it, unless the folder has it.
-    fn write(&self, data: &Path) -> Result<()> {
-        if remembered(data).is_ok_and(|before| before.as_ref() == Some(self)) {
+    /// Writes it, unless the folder has it. A number that the folder has stays.
+    fn write(mut self, data: &Path) -> Result<()> {
+        let before = remembered(data).ok().flatten();
+        self.controller = self.controller.or(before.as_ref().and_then(|before| before.controller));
+        if before.as_ref() == Some(&self) {
             return Ok(());
         }
         let path = data.join(FILE);
-        let text = serde_json::to_vec_pretty(self)?;
+        let text = serde_json::to_vec_pretty(&self)?;
         write_whole(&path, &text).with_context(|| format!("can't write {}", path.display()))
     }
 }
@@ -75,6 +91,38 @@ fn remembered(data: &Path) -> Result<Option<Remembered>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
     }
+}
+
+/// The array of a folder, if it is in Ceph.
+///
+/// # Errors
+/// If the folder can't be read.
+pub fn array_of(data: &Path) -> Result<Option<u128>> {
+    remembered(data)?.map(|found| found.array()).transpose()
+}
+
+/// Where the array of a folder is, if it is in Ceph.
+///
+/// # Errors
+/// If the folder can't be read.
+pub fn place_of(data: &Path) -> Result<Option<Place>> {
+    Ok(remembered(data)?.map(|found| found.place()))
+}
+
+/// The number of the controller of a folder that has joined by a token.
+///
+/// # Errors
+/// If the folder can't be read.
+pub fn controller_of(data: &Path) -> Result<Option<u16>> {
+    Ok(remembered(data)?.and_then(|found| found.controller))
+}
+
+/// Makes a folder that of a controller of an array that is there.
+///
+/// # Errors
+/// If nothing can be written.
+pub fn remember(data: &Path, (array, controller): (u128, u16), place: &Place) -> Result<()> {
+    Remembered { controller: Some(controller), ..Remembered::new(array, place, true) }.write(data)
 }
 
 /// True if the array of this command line is in Ceph.
@@ -100,7 +148,7 @@ fn place(args: &RadosArgs, before: Option<&Remembered>) -> Result<Place> {
         "--rados takes one pool, or two: META,DATA"
     );
     Ok(Place {
-        conf: args.ceph_conf.clone().unwrap_or_else(|| "/etc/ceph/ceph.conf".into()),
+        conf: args.ceph_conf.clone().unwrap_or_else(|| CONF.into()),
         id: args.ceph_id.clone().unwrap_or_else(|| "ashlar".into()),
         meta: meta.into(),
         data: data.into(),

@@ -17,7 +17,8 @@ use toml::{Table, Value};
 /// The folder of an array that is started by a file which does not name one.
 const DEFAULT_DATA: &str = "/var/lib/ashlar";
 /// Options that a file must not have: what they consent to, or do, is for one start only.
-const COMMAND_LINE_ONLY: [&str; 6] = ["config", "format-force", "help", "openapi", "rados-array", "version"];
+const COMMAND_LINE_ONLY: [&str; 7] =
+    ["config", "format-force", "help", "join", "openapi", "rados-array", "version"];
 /// Options of which a file has to name one: no array is made on what nobody named.
 const STORES: [&str; 3] = ["drive", "rados", "drives"];
 /// Mode bits that let others write.

@@ -2,23 +2,29 @@
 //! the commands of its hosts to the home.
 //!
 //! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
-//! comes from front ends, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, and [`ports`] is how
+//! comes from front ends, [`join`] admits new controllers, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, and [`ports`] is how
 //! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
 //! `forward`.
 
 pub mod front;
 pub mod home;
 pub mod identity;
+pub mod join;
 pub mod portals;
 pub mod ports;
+pub mod token;
 mod wire;
 
 use crate::args::Args;
+use crate::board;
 use crate::controller;
 use crate::mutual_tls::Protocol;
 use crate::standby::reachable;
 use anyhow::{Context, Result, ensure};
+use array::{JoinToken, Secret};
+use cluster::MAX_MEMBERS;
 use identity::Own;
+use join::{TOKEN_SECONDS, Tokens};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +54,8 @@ pub struct Link {
     listener: Arc<TcpListener>,
     /// How the others reach that.
     address: String,
+    /// Those that this process has made.
+    tokens: Arc<Tokens>,
 }
 
 impl Link {
@@ -66,7 +74,7 @@ impl Link {
             .and_then(|it| it.set_nonblocking(true).map(|()| it))
             .with_context(|| format!("can't listen for other controllers on {address}"))?;
         let address = reachable(listener.local_addr()?, machine);
-        Ok(Some(Self { own, listener: Arc::new(listener), address }))
+        Ok(Some(Self { own, listener: Arc::new(listener), address, tokens: Arc::default() }))
     }
 
     /// What the others are to know of it.
@@ -77,6 +85,27 @@ impl Link {
             certificate: fingerprint.clone(),
             proof: proof.clone(),
         }
+    }
+
+    /// A token by which a new controller can join once, with a number that is not taken.
+    ///
+    /// # Errors
+    /// If there is no number left, or there are too many tokens.
+    pub fn admit(&self, taken: &[u16]) -> array::Result<JoinToken> {
+        let mut taken = taken.to_vec();
+        taken.extend(self.tokens.numbers(now()));
+        let Some(number) = (1..=MAX_MEMBERS as u16).find(|number| !taken.contains(number)) else {
+            return Err(array::Error::precondition(
+                "all numbers are taken: remove a controller first (ashlar controller remove), or wait until tokens that were \
+                 not used have expired",
+            ));
+        };
+        let of_home = (&*self.own.fingerprint, self.own.array);
+        let expires = now() + TOKEN_SECONDS * 1_000_000_000;
+        let made = self.tokens.create(of_home, (number, &self.address), expires);
+        let made = made.map_err(|error| array::Error::precondition(format!("{error:#}")))?;
+        let (token, expires) = (Secret::new(made.text()), board::time() + TOKEN_SECONDS);
+        Ok(JoinToken { token, controller: number, expires })
     }
 
     /// Number of the first portal of this controller.

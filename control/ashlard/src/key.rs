@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The key file of an array in its folder, unless another is named.
-const DEFAULT: &str = "drives.key";
+pub const FILE: &str = "drives.key";
 /// Minimum length of a new passphrase, in characters.
 const MIN_PASSPHRASE_CHARS: usize = 12;
 /// Argon2id parameters of new envelopes: memory in KiB, passes, lanes; the second recommended option of RFC 9106.
@@ -175,7 +175,7 @@ impl KeyArgs {
 
 /// The key for a new array that is to be encrypted.
 pub fn make(args: &KeyArgs, data: &Path, array: u128) -> Result<(DataKey, Envelope)> {
-    let provider = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(DEFAULT))));
+    let provider = args.named()?.unwrap_or_else(|| Box::new(KeyFile(data.join(FILE))));
     let key = DataKey::new(crate::random()?);
     let (source, with) = prepared(&*provider)?;
     tracing::info!(key = provider.name(), "the array will be encrypted");
@@ -230,7 +230,7 @@ pub fn unlock(
         ),
         KeySource::File => format!(
             "the array is encrypted and locked with a key file: give it with --key-file, or put it back at {}",
-            data.join(DEFAULT).display()
+            data.join(FILE).display()
         ),
         KeySource::Passphrase { .. } =>
             "the array is encrypted and locked with a passphrase: give it with --passphrase-file or in \
@@ -245,7 +245,7 @@ pub fn unlock(
 
 /// The key file that was named, or else the one in the folder.
 fn file(args: &KeyArgs, data: &Path) -> PathBuf {
-    args.key_file.clone().unwrap_or_else(|| data.join(DEFAULT))
+    args.key_file.clone().unwrap_or_else(|| data.join(FILE))
 }
 
 /// The key files to be tried. One that was named is, whether it is there or not.
@@ -331,7 +331,7 @@ pub fn next_key(
 
 /// The key files that there may be in the folder: a change that was cut short leaves the next beside the old one.
 fn defaults(data: &Path) -> Vec<PathBuf> {
-    let path = data.join(DEFAULT);
+    let path = data.join(FILE);
     [path.clone(), next(&path)].into_iter().filter(|path| path.exists()).collect()
 }
 
@@ -345,7 +345,7 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing
     let unlocked = unlock(args, data, envelopes.clone())?;
     let (key, envelope) = unlocked.context("the array is not encrypted")?;
     settle(args, data, &envelope)?;
-    let own = data.join(DEFAULT);
+    let own = data.join(FILE);
     let provider: Box<dyn KeyProvider> = match (&new.to_key_file, &new.to_passphrase_file, &new.to_kmip_id) {
         (Some(file), ..) => Box::new(KeyFile(file.clone())),
         (_, Some(file), _) => passphrase(file)?,

@@ -13,7 +13,7 @@ fn a_key_file_is_made_once_and_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let (_, envelope) = make(&KeyArgs::default(), folder.path(), ARRAY).unwrap();
-    let path = folder.path().join(DEFAULT);
+    let path = folder.path().join(FILE);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let key = KeyFile(path.clone()).key(&envelope.source).unwrap().unwrap();
     assert!(envelope.open(&key).is_some());
@@ -52,7 +52,7 @@ fn a_new_key_file_lies_beside_the_old_one_until_the_drives_have_it() {
     let folder = tempfile::tempdir().unwrap();
     let (args, data) = (KeyArgs::default(), folder.path());
     let (key, envelope) = locked(data);
-    let path = data.join(DEFAULT);
+    let path = data.join(FILE);
     let old = fs::read(&path).unwrap();
     let (source, with) = next_key(&args, data, &envelope, &array::NewKey::File).unwrap();
     assert_eq!((fs::read(&path).unwrap(), fs::read(next(&path)).unwrap()), (old.clone(), with.to_vec()));

@@ -88,7 +88,7 @@ async fn connect(address: &str, own: &LinkIdentity) -> Result<Link> {
 }
 
 fn link(session: Session, peer: SocketAddr) -> Link {
-    let Session { stream, certificate, exporter } = session;
+    let Session { stream, certificate, exporter, .. } = session;
     Link { stream: Box::new(stream), certificate, exporter, address: peer.ip() }
 }
 
@@ -122,5 +122,5 @@ async fn serve(array: Arc<Array>, listener: TcpListener) {
 
 async fn accept(array: &Array, stream: TcpStream, address: SocketAddr) -> Result<Link> {
     let own = array.link_identity()?.context("this array is not paired, and has no pairing key")?;
-    Ok(link(mutual_tls::accept(stream, &own, PROTOCOL).await?, address))
+    Ok(link(mutual_tls::accept(stream, &own, &[PROTOCOL]).await?, address))
 }

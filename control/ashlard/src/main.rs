@@ -53,7 +53,7 @@ use raid::device::Ring;
 use shelf::pool::Pool;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -157,7 +157,10 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     });
     refuse_removed_options(args)?;
     let _lock = access::lock(args.data())?;
-    let Some(id) = args.rados.controller else {
+    if let Some(token) = &args.rados.join {
+        forwarding::join::join(args, token).await?;
+    }
+    let Some(id) = args.rados.controller.or(ceph::controller_of(args.data())?) else {
         anyhow::ensure!(
             args.rados.link.is_none(),
             "--link is for a controller: say which with --controller N"
@@ -313,7 +316,7 @@ async fn serve(
         board.note_service(&member.home, [opened, recovered]);
     }
     let map = member.as_ref().map(|member| member.controller.map());
-    let home = link.zip(map).map(|it| home_of(it, &array, permit, shards.handles()));
+    let home = link.zip(map).map(|it| home_of(it, (&array, args.data()), (permit, &board), shards.handles()));
     // What the standby had ends here: now more threads are watched, and the array answers itself.
     let cluster = member.map(Membership::end);
     let watched = shards.watched().chain([background.watched(), keeper.watched()]).chain(cluster);
@@ -344,12 +347,14 @@ async fn serve(
 /// What serves front ends of other controllers.
 fn home_of(
     (link, map): (forwarding::Link, controller::MapWatch),
-    array: &Assembled,
-    permit: Permit,
+    (array, data): (&Assembled, &Path),
+    (permit, board): (Permit, &Board),
     shards: Vec<tokio::runtime::Handle>,
 ) -> Arc<forwarding::home::Home> {
+    let admitting = link.clone();
+    board.set_admission(Arc::new(move |taken| admitting.admit(taken)));
     let configuration = (&*array.identity.target_iqn(), array.server.access_table());
-    forwarding::home::Home::new(link, map, (array.target.clone(), permit), configuration, shards)
+    forwarding::home::Home::new((link, data), map, (array.target.clone(), permit), configuration, shards)
 }
 
 /// Starts what goes on as long as the array is served.

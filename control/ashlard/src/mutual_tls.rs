@@ -28,6 +28,8 @@ pub struct Session {
     pub certificate: Vec<u8>,
     /// What only both ends of this session can derive (RFC 8446 7.5).
     pub exporter: [u8; 32],
+    /// The protocol that both ends speak.
+    pub protocol: &'static [u8],
 }
 
 /// A protocol over it: its name in the handshake (RFC 7301), and the label by which secrets are derived of its sessions.
@@ -88,26 +90,29 @@ pub async fn connect(stream: TcpStream, own: &LinkIdentity, protocol: Protocol) 
     let name = ServerName::try_from("peer.ashlar.invalid").context("a valid name")?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
     let (certificate, exporter) = facts(stream.get_ref().1, protocol)?;
-    Ok(Session { stream: stream.into(), certificate, exporter })
+    Ok(Session { stream: stream.into(), certificate, exporter, protocol: protocol.name })
 }
 
 /// The session of the end that was connected to.
 ///
 /// # Errors
 /// Why there is none.
-pub async fn accept(stream: TcpStream, own: &LinkIdentity, protocol: Protocol) -> Result<Session> {
+pub async fn accept(stream: TcpStream, own: &LinkIdentity, protocols: &[Protocol]) -> Result<Session> {
     let (certificate, key) = parse(own)?;
     let provider = Arc::new(provider::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(Arc::new(Possession(provider)))
         .with_single_cert(vec![certificate], key)?;
-    config.alpn_protocols = vec![protocol.name.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.name.to_vec()).collect();
     config.send_tls13_tickets = 0;
     stream.set_nodelay(true)?;
     let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
+    let spoken = stream.get_ref().1.alpn_protocol();
+    let protocol = protocols.iter().find(|protocol| spoken == Some(protocol.name));
+    let protocol = *protocol.context("it speaks another protocol")?;
     let (certificate, exporter) = facts(stream.get_ref().1, protocol)?;
-    Ok(Session { stream: stream.into(), certificate, exporter })
+    Ok(Session { stream: stream.into(), certificate, exporter, protocol: protocol.name })
 }
 
 /// The certificate of the other end, and what only both ends of the session can derive.

@@ -14,7 +14,6 @@ use crate::seed::{expand, stamp_of};
 use crate::takeover::Report;
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -91,17 +90,17 @@ impl World {
     fn new(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
         let folders = [folder.join("a"), folder.join("b")];
         folders.iter().try_for_each(std::fs::create_dir)?;
-        let arguments = |number: &str| {
-            let more = ["--controller", number, "--link", "127.0.0.1:0"].map(str::to_owned);
-            place.arguments().into_iter().chain(more).collect::<Vec<_>>()
-        };
-        let mut first = Array::start_on(programs, &folders[0], arguments("1"), None)?;
+        let link = ["--link".to_owned(), "127.0.0.1:0".to_owned()];
+        let number = ["--controller".to_owned(), "1".to_owned()];
+        let store = place.arguments().into_iter().chain(number).chain(link.clone()).collect();
+        let mut first = Array::start_on(programs, &folders[0], store, None)?;
         first.fresh(&[VOLUME], &[INITIATOR])?;
-        let remembered: Value = serde_json::from_slice(&std::fs::read(folders[0].join("rados.json"))?)?;
-        let array = remembered["array"].as_str().context("rados.json without array")?;
-        std::fs::copy(folders[0].join("secrets.key"), folders[1].join("secrets.key"))?;
-        let mut store = arguments("2");
-        store.extend(["--rados-array".to_owned(), array.to_owned()]);
+        // The other one joins by a token, and needs nothing else but the cluster's configuration.
+        let made = first.cli(&["controller", "add"])?;
+        let token = made["token"].as_str().context("controller add without a token")?;
+        let conf = place.conf.display().to_string();
+        let join = ["--join", token, "--ceph-conf", &conf].map(str::to_owned);
+        let store = join.into_iter().chain(link).collect();
         let second = Array::prepare(programs, &folders[1], store, first.iqn())?;
         let mut world = Self {
             library: Libiscsi::load()?,

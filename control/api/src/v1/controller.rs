@@ -1,6 +1,6 @@
 //! Controllers.
 
-use super::handler::{Answer, NoContent, no_content, operations, perform, utc};
+use super::handler::{Answer, Created, NoContent, no_content, operations, perform, utc};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Named};
@@ -8,6 +8,7 @@ use crate::list::{List, PartialList, list};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -19,6 +20,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(show_controller: ShowController, remove_controller: RemoveController))
         .routes(operations!(drain_controller: DrainController))
         .routes(operations!(resume_controller: ResumeController))
+        .routes(operations!(create_join_token: CreateJoinToken))
 }
 
 /// A controller: a process that serves the array, or takes over when the one that does fails.
@@ -40,7 +42,7 @@ pub struct Controller {
     /// URL of its API; `null` if it is not known.
     #[schema(example = "https://192.0.2.11:8443")]
     api: Option<String>,
-    /// iSCSI portals: addresses with ports. Only the home listens on them.
+    /// iSCSI portals: addresses with ports. A controller that is not the home listens on them if it has a link to the home.
     portals: Vec<String>,
     /// NVMe/TCP portals: addresses with ports. Only the home listens on them.
     nvme_portals: Vec<String>,
@@ -108,6 +110,19 @@ pub struct Controllers {
     pub total: usize,
 }
 
+/// A join token. It can be used once.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JoinToken {
+    /// The token, for `ashlard --join` on the machine of the new controller.
+    #[schema(format = Password)]
+    token: String,
+    /// Number that the new controller gets.
+    controller: u16,
+    /// Time until which it can be used.
+    #[schema(format = DateTime)]
+    expires: String,
+}
+
 /// List controllers
 #[utoipa::path(get, path = "/api/v1/controllers", tag = "array", params(List), responses(
     (status = 200, description = "The controllers; one if the array is not shared", content(
@@ -153,6 +168,24 @@ async fn remove_controller(
     Named(which): Named<String>,
 ) -> NoContent {
     no_content(perform(operator, &context, array::RemoveController { which }).await?)
+}
+
+/// Create a join token
+///
+/// By it a new controller gets what it needs to take part, within an hour, once. The controllers must have links, and the token
+/// is valid only while this controller is the home.
+#[utoipa::path(post, path = "/api/v1/join-tokens", tag = "array", responses(
+    (status = 201, description = "The token, which is not shown again", body = JoinToken),
+    Problems,
+))]
+async fn create_join_token(operator: Operator, State(context): State<Context>) -> Created<JoinToken> {
+    let it = perform(operator, &context, array::CreateJoinToken).await?;
+    let token = JoinToken {
+        token: it.token.expose().to_owned(),
+        controller: it.controller,
+        expires: utc(it.expires),
+    };
+    Ok((StatusCode::CREATED, Json(token)))
 }
 
 /// Drain a controller

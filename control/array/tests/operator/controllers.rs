@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, Up, controller, ok};
 use array::{
-    AlertState, Controller, ControllerState, DrainController, Error, Kind, ListAlerts, ListAudit,
-    ListControllers, ListEvents, Page, Phases, RemoveController, ResumeController, Severity, ShowController,
-    ShowStore, Takeover, TakeoverCause, Topic, Update,
+    AlertState, Controller, ControllerState, CreateJoinToken, DrainController, Error, Kind, ListAlerts,
+    ListAudit, ListControllers, ListEvents, Page, Phases, RemoveController, ResumeController, Severity,
+    ShowController, ShowStore, Takeover, TakeoverCause, Topic, Update,
 };
 
 /// Kinds of the alerts that are open, after a second has passed.
@@ -168,5 +168,22 @@ async fn a_name_that_several_machines_have_does_not_choose_one() {
     let up = rig.up().await;
     let refused = up.perform(RemoveController { which: "host1".into() }).await.unwrap_err();
     assert_eq!(refused.kind, Kind::Conflict);
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_join_token_is_logged_without_its_secret() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let made = ok(&up, CreateJoinToken).await;
+    assert_eq!((made.controller, made.expires), (2, 7));
+    let audit = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
+    let events = events(&up).await;
+    assert!(audit.iter().any(|it| it.attempt.action == "CreateJoinToken"));
+    assert!(events.iter().any(|(kind, ..)| kind == "controller.token-created"));
+    let all = format!("{audit:?} {events:?}");
+    assert!(!all.contains(made.token.expose()), "{all}");
+    *rig.controllers.refused.lock().unwrap() = Some(Error::precondition("this array has no link"));
+    assert_eq!(up.perform(CreateJoinToken).await.unwrap_err().kind, Kind::Precondition);
     up.down().await;
 }

@@ -71,6 +71,14 @@ impl Controllers for Membership {
         self.takeover.lock().unwrap().clone()
     }
 
+    fn add(&self) -> array::Result<array::JoinToken> {
+        if let Some(refused) = self.refused.lock().unwrap().clone() {
+            return Err(refused);
+        }
+        let token = array::Secret::new("the-secret-of-a-token");
+        Ok(array::JoinToken { token, controller: 2, expires: 7 })
+    }
+
     fn change(&self, number: u16, change: ControllerChange) -> BoxFuture<'static, array::Result<()>> {
         if let Some(refused) = self.refused.lock().unwrap().clone() {
             return Box::pin(async move { Err(refused) });

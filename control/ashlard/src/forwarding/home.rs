@@ -1,10 +1,12 @@
 //! The home's end of the links: performs the commands of front ends while this controller may answer hosts.
 
+use super::join::{Grant, JOIN};
 use super::wire::Wire;
-use super::{Link, TICK, now, portals, ports};
+use super::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now, portals, ports};
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
-use anyhow::{Result, ensure};
+use crate::mutual_tls;
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use forward::Service;
 use iscsi::AccessTable;
@@ -17,6 +19,7 @@ use std::future::{pending, poll_fn};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,7 +27,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use transport::Permit;
 
 /// Connections of which it is not known yet whose they are.
@@ -38,6 +41,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 pub struct Home {
     link: Link,
     map: MapWatch,
+    /// The data folder, of which a new controller gets the keys.
+    data: PathBuf,
     target: Arc<Target>,
     permit: Permit,
     configuration: watch::Sender<Bytes>,
@@ -65,7 +70,7 @@ struct Arrival {
 impl Home {
     /// The home of a target whose configuration is complete. `target_name`: its iSCSI name; `access`: who may log in.
     pub fn new(
-        link: Link,
+        (link, data): (Link, &Path),
         map: MapWatch,
         (target, permit): (Arc<Target>, Permit),
         (target_name, access): (&str, AccessTable),
@@ -73,7 +78,8 @@ impl Home {
     ) -> Arc<Self> {
         let (fronts, services) = (Mutex::default(), AtomicU32::new(1));
         let configuration = watch::Sender::new(portals::configuration(target_name, access));
-        Arc::new(Self { link, map, target, permit, configuration, shards, fronts, services })
+        let data = data.to_owned();
+        Arc::new(Self { link, map, data, target, permit, configuration, shards, fronts, services })
     }
 
     /// Keeps front ends informed of who may log in, and hosts of which controllers forward, for ever.
@@ -152,7 +158,15 @@ impl Home {
 
     /// Finds out whose a connection is, and gives it to the service of that front end.
     async fn take(self: Arc<Self>, stream: std::net::TcpStream, address: SocketAddr) -> Result<()> {
-        let mut wire = Wire::accept(TcpStream::from_std(stream)?, &self.link.own.identity).await?;
+        let stream = TcpStream::from_std(stream)?;
+        let accepting = mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN]);
+        let session =
+            timeout(HANDSHAKE_TIMEOUT, accepting).await.context("the handshake took too long")??;
+        if session.protocol == JOIN.name {
+            let (own, grant) = (&self.link.own, || Grant::of(&self.data));
+            return self.link.tokens.answer(session, own.array, now(), grant).await;
+        }
+        let mut wire = Wire::new(session);
         let map = self.map.borrow().clone();
         let Some(map) = map else { return Ok(()) };
         let own = &self.link.own;

@@ -4,6 +4,7 @@
 //! The objects of the array in Ceph are not enough for that: who can only write them can't read an encrypted array, and must
 //! not be served what is in it. The shared key is that of `secrets.key`, which every controller that can be the home has.
 
+use super::token::{from_hex, hex};
 use crate::access::{self, read_text, write_whole};
 use crate::mutual_tls;
 use anyhow::{Context, Result, anyhow};
@@ -73,9 +74,7 @@ impl Own {
 
     /// Whether the link of a controller in the map was written there by one that has the shared key.
     pub fn trusts(&self, member: &MapMember) -> bool {
-        let proof = member.link.proof.as_bytes().chunks(2);
-        let proof: Option<Vec<u8>> =
-            proof.map(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()).collect();
+        let proof = from_hex(&member.link.proof);
         let message = message(self.array, member.id, &member.link.certificate);
         proof.is_some_and(|proof| hmac::verify(&self.key, &message, &proof).is_ok())
     }
@@ -102,10 +101,6 @@ impl Own {
 /// What a proof is for.
 fn message(array: u128, id: u16, fingerprint: &str) -> Vec<u8> {
     format!("array {array:032x}, controller {id}, certificate {fingerprint}").into_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Certificate and key of a file with both.

@@ -2,13 +2,16 @@
 
 use super::home::Home;
 use super::identity::Own;
+use super::token::Token;
 use super::wire::Wire;
-use super::{Link, front, portals};
+use super::{Link, front, join, portals};
+use crate::args::Args;
 use crate::board::Board;
 use crate::controller::Controller;
 use crate::mutual_tls;
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
+use clap::Parser;
 use export::Exports;
 use forward::Device;
 use iscsi::{Access, AccessTable};
@@ -22,6 +25,7 @@ use scsi::{
 use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Waker};
@@ -40,7 +44,7 @@ fn link(id: u16, secret: &[u8]) -> Link {
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let own = Arc::new(Own::new(secret, identity, (ARRAY, id)).unwrap());
-    Link { own, listener: Arc::new(listener), address }
+    Link { own, listener: Arc::new(listener), address, tokens: Arc::default() }
 }
 
 struct Member {
@@ -103,7 +107,13 @@ async fn serve(member: &Member) -> (Arc<Home>, Arc<AtomicBool>) {
     let permit = permitted.clone();
     let permit = Permit::new(move || permit.load(SeqCst));
     let (map, shards) = (member.controller.map(), vec![Handle::current()]);
-    let home = Home::new(member.link.clone(), map, (target(), permit), (TARGET, access()), shards);
+    let home = Home::new(
+        (member.link.clone(), Path::new("/nonexistent")),
+        map,
+        (target(), permit),
+        (TARGET, access()),
+        shards,
+    );
     tokio::spawn(home.clone().serve());
     (home, permitted)
 }
@@ -286,4 +296,88 @@ async fn a_front_end_connects_to_the_home_of_the_map_alone() {
     former.joined += 1;
     let says = error(&two.link, &former).await;
     assert!(says.contains("another process"), "{says}");
+}
+
+/// A home whose data folder is that of an array in Ceph, with its link.
+async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
+    std::fs::write(folder.join("secrets.key"), [9; 32]).unwrap();
+    std::fs::write(folder.join("drives.key"), [8; 32]).unwrap();
+    let place = rados::Place {
+        conf: "/etc/ceph/ceph.conf".into(),
+        id: "ashlar".into(),
+        meta: "fast".into(),
+        data: "wide".into(),
+        namespace: "n".into(),
+    };
+    crate::ceph::remember(folder, (ARRAY, 1), &place).unwrap();
+    let one = Member::join(cluster, link(1, &[9; 32])).await;
+    one.controller.home().await.unwrap();
+    let of_target = (target(), Permit::default());
+    let (map, shards) = (one.controller.map(), vec![Handle::current()]);
+    let home = Home::new((one.link.clone(), folder), map, of_target, (TARGET, access()), shards);
+    tokio::spawn(home.serve());
+    one
+}
+
+fn args(data: &Path, token: &Token) -> Args {
+    let (data, token) = (data.display().to_string(), token.text());
+    Args::try_parse_from(["ashlard", "--data", &data, "--iscsi", "127.0.0.1:0", "--join", &token]).unwrap()
+}
+
+#[tokio::test]
+async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
+    let (cluster, folder) = (store().await, tempfile::tempdir().unwrap());
+    let one = home_with_folder(&cluster, folder.path()).await;
+    let made = one.link.admit(&[1, 2]).unwrap();
+    assert_eq!(made.controller, 3);
+    assert_eq!(one.link.admit(&[1, 2]).unwrap().controller, 4, "a token holds its number");
+    let token = Token::parse(made.token.expose()).unwrap();
+    let new = tempfile::tempdir().unwrap();
+    join::join(&args(new.path(), &token), &token).await.unwrap();
+    for (key, bytes) in [("secrets.key", [9; 32]), ("drives.key", [8; 32])] {
+        assert_eq!(std::fs::read(new.path().join(key)).unwrap(), bytes);
+    }
+    assert_eq!(crate::ceph::array_of(new.path()).unwrap(), Some(ARRAY));
+    assert_eq!(crate::ceph::controller_of(new.path()).unwrap(), Some(3));
+    let place = crate::ceph::place_of(new.path()).unwrap().unwrap();
+    assert_eq!([place.meta, place.data, place.namespace], ["fast", "wide", "n"]);
+    // The home and the new controller know each other by that.
+    let own = Own::load(new.path(), (ARRAY, 3)).unwrap();
+    let map = one.controller.map().borrow().clone().unwrap();
+    assert!(own.trusts(map.member(MemberId(1)).unwrap()));
+    // A later start with the same options stays as it is; another folder can't use the token again.
+    join::join(&args(new.path(), &token), &token).await.unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let error = format!("{:#}", join::join(&args(other.path(), &token), &token).await.unwrap_err());
+    assert!(error.contains("used already"), "{error}");
+    assert_eq!(crate::ceph::array_of(other.path()).unwrap(), None);
+    assert!(!other.path().join("secrets.key").exists());
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_good_is_refused_with_its_reason() {
+    let (cluster, folder) = (store().await, tempfile::tempdir().unwrap());
+    let one = home_with_folder(&cluster, folder.path()).await;
+    let own = mutual_tls::new_identity("controller.ashlar.invalid", "test").unwrap();
+    let ask = async |token: &Token| format!("{:#}", join::ask(token, &own).await.err().expect("refused"));
+    let good = || Token::parse(one.link.admit(&[1]).unwrap().token.expose()).unwrap();
+    let expired =
+        one.link.tokens.create((&one.link.own.fingerprint, ARRAY), (5, &one.link.address), 0).unwrap();
+    let says = ask(&expired).await;
+    assert!(says.contains("expired"), "{says}");
+    let says = ask(&Token { array: 8, ..good() }).await;
+    assert!(says.contains("the token is of array"), "{says}");
+    let says = ask(&Token { secret: [1; 16], ..good() }).await;
+    assert!(says.contains("has not made the token"), "{says}");
+    let says = ask(&Token { certificate: "ab".repeat(32), ..good() }).await;
+    assert!(says.contains("another certificate"), "{says}");
+    // What a newer release would say.
+    let token = good();
+    let stream = tokio::net::TcpStream::connect(&token.address).await.unwrap();
+    let mut session = mutual_tls::connect(stream, &own, join::JOIN).await.unwrap();
+    let says =
+        join::ask_with_versions(&mut session, &token, [2, 3]).await.err().expect("refused").to_string();
+    assert!(says.contains("versions 2 to 3") && says.contains("update the older one"), "{says}");
+    // None of that has used it up.
+    join::ask(&token, &own).await.unwrap();
 }

@@ -34,7 +34,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    fn new(Session { stream, certificate, .. }: Session) -> Self {
+    /// Of a session with another controller.
+    pub fn new(Session { stream, certificate, .. }: Session) -> Self {
         let input = vec![0; READ_BYTES].into();
         Self { stream, output: VecDeque::new(), written: false, input, certificate }
     }
@@ -46,13 +47,6 @@ impl Wire {
             mutual_tls::connect(stream, own, PROTOCOL).await
         };
         let session = timeout(HANDSHAKE_TIMEOUT, connecting).await.context("it did not respond in time")?;
-        session.map(Self::new)
-    }
-
-    /// Of a connection from another controller.
-    pub async fn accept(stream: TcpStream, own: &LinkIdentity) -> Result<Self> {
-        let accepting = mutual_tls::accept(stream, own, PROTOCOL);
-        let session = timeout(HANDSHAKE_TIMEOUT, accepting).await.context("the handshake took too long")?;
         session.map(Self::new)
     }
 

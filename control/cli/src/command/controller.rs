@@ -15,6 +15,8 @@ pub enum ControllerVerb {
         /// Number, or name of the machine
         controller: String,
     },
+    /// Add a controller: print a token for ashlard --join, which can be used once and within an hour
+    Add,
     /// Remove a controller that is lost or was stopped
     Remove {
         /// Number, or name of the machine
@@ -39,6 +41,7 @@ impl ControllerVerb {
                 client.call(api::list_controllers(&api::ListControllers::default()))?.into()
             }
             ControllerVerb::Show { controller } => client.call(api::show_controller(&controller))?.into(),
+            ControllerVerb::Add => client.call(api::create_join_token())?.into(),
             ControllerVerb::Remove { controller } => {
                 client.call(api::remove_controller(&controller))?;
                 show::deleted(controller)

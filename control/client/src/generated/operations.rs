@@ -439,6 +439,10 @@ pub fn show_job(id: &str) -> Request<schemas::Job> {
 pub fn cancel_job(id: &str) -> Request<schemas::Job> {
     Request::new("POST", format!("/api/v1/jobs/{}/cancel", quoted(id)), "Job")
 }
+/// Create a join token
+pub fn create_join_token() -> Request<schemas::JoinToken> {
+    Request::new("POST", format!("/api/v1/join-tokens",), "JoinToken")
+}
 /// Get the encryption key state
 pub fn show_key() -> Request<schemas::Key> {
     Request::new("GET", format!("/api/v1/key",), "Key")

@@ -687,7 +687,7 @@ pub struct Controller {
     pub number: u32,
     ///NVMe/TCP portals: addresses with ports. Only the home listens on them.
     pub nvme_portals: ::std::vec::Vec<::std::string::String>,
-    ///iSCSI portals: addresses with ports. Only the home listens on them.
+    ///iSCSI portals: addresses with ports. A controller that is not the home listens on them if it has a link to the home.
     pub portals: ::std::vec::Vec<::std::string::String>,
     ///Time since which it has that state; `null` if it is not known.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
@@ -1888,6 +1888,17 @@ pub struct Jobs {
     pub items: ::std::vec::Vec<Job>,
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
+}
+///A join token. It can be used once.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct JoinToken {
+    ///Number that the new controller gets.
+    pub controller: u32,
+    ///Time until which it can be used.
+    pub expires: ::std::string::String,
+    ///The token, for `ashlard --join` on the machine of the new controller.
+    pub token: ::std::string::String,
 }
 ///The encryption key of the drives. The key material is never returned.
 ///
