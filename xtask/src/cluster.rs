@@ -67,11 +67,12 @@ fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {
 
 /// Both controllers serve hosts, and one of them is killed or frozen.
 fn forwarding(ceph: &Ceph, args: &Args) -> Result<()> {
-    use forwarding::Fault::{FreezeFront, KillFront, KillHome};
+    use forwarding::Fault::{FreezeFront, FreezeHome, KillFront, KillHome};
     let programs = programs()?;
     let kills = args.takeovers;
+    let few = kills.div_ceil(5);
     for (fault, times) in
-        [(KillHome, kills.div_ceil(2)), (KillFront, kills.div_ceil(5)), (FreezeFront, kills.div_ceil(5))]
+        [(KillHome, kills.div_ceil(2)), (FreezeHome, few), (KillFront, few), (FreezeFront, few)]
     {
         let namespace = format!("forwarding-{fault:?}-{:x}", crash::new_seed());
         let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 pub enum Fault {
     /// Kill -9 of the home.
     KillHome,
+    /// SIGSTOP of the home until another one has taken over and blocks were overwritten, then SIGCONT.
+    FreezeHome,
     /// Kill -9 of the controller that forwards.
     KillFront,
     /// SIGSTOP of the controller that forwards until it is expelled, with commands in its sockets, then SIGCONT.
@@ -134,16 +136,16 @@ impl World {
         match fault {
             Fault::KillHome => self.controllers[home].kill()?,
             Fault::KillFront => self.controllers[front].kill()?,
+            Fault::FreezeHome => self.controllers[home].pause(true)?,
             Fault::FreezeFront => self.controllers[front].pause(true)?,
         }
-        let frozen = match fault {
-            // What is in its sockets stays there: the host gives that path up.
-            Fault::FreezeFront => {
-                self.given_up = Some(front);
-                self.sessions[front].take()
-            }
-            _ => None,
+        self.given_up = match fault {
+            Fault::FreezeHome => Some(home),
+            Fault::FreezeFront => Some(front),
+            Fault::KillHome | Fault::KillFront => None,
         };
+        // What is in its sockets stays there: the host gives that path up.
+        let frozen = self.given_up.and_then(|at| self.sessions[at].take());
         for (lba, stamp) in open {
             self.write(lba, stamp)?;
         }
@@ -156,16 +158,24 @@ impl World {
                 self.controllers[home].restart_unattended()?;
             }
             Fault::KillFront => self.controllers[front].restart_unattended()?,
-            Fault::FreezeFront => {
-                self.overwrite_everything()?;
-                self.controllers[front].pause(false)?;
-                self.controllers[front].wait_gone(LIMIT).context("it goes on, although it was expelled")?;
-                drop(frozen);
-                self.given_up = None;
-                self.controllers[front].restart_unattended()?;
+            Fault::FreezeHome => {
+                self.home = front;
+                self.controllers[front].wait_ready().context("the API of the new home")?;
+                self.wake(home)?;
             }
+            Fault::FreezeFront => self.wake(front)?,
         }
+        drop(frozen);
+        self.given_up = None;
         self.verify_by_both()
+    }
+
+    /// Lets a controller go on that was expelled meanwhile, and starts it again once it has ended.
+    fn wake(&mut self, at: usize) -> Result<()> {
+        self.overwrite_everything()?;
+        self.controllers[at].pause(false)?;
+        self.controllers[at].wait_gone(LIMIT).context("it goes on, although it was expelled")?;
+        self.controllers[at].restart_unattended()
     }
 
     /// Writes blocks by both paths in turns.
