@@ -18,6 +18,7 @@ use crate::{Report, World};
 use block::workload::{Random, Workload};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Geometry, Op, Reply};
 use drive_changes::Roster;
+use drive_faults::SlowDrive;
 use engine::{Engine, Rest};
 use keys::{ARRAY, KeyChange, Keys};
 use management::{Chore, Held, Managed};
@@ -102,6 +103,7 @@ struct Run {
     /// Actions whose effect cannot be read before the next start, because drives have failed.
     unreadable: BTreeSet<ActionId>,
     roster: Roster,
+    slow_drive: Option<SlowDrive>,
     keys: Keys,
     managed: Managed,
 }
@@ -140,7 +142,8 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         now: 0,
         unreadable: BTreeSet::new(),
         roster: Roster::new(scenario.drives as usize, count),
-        keys: Keys::default(),
+        slow_drive: SlowDrive::draw(world, seed, scenario.drives).filter(|_| scenario.ticks),
+        keys: Keys::new(seed),
         managed: Managed::default(),
         scenario,
     };
@@ -161,8 +164,11 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         run.report.crashes += 1;
         run.machine.drives.note(run.history.open());
         run.change_roster();
+        if world == World::Encrypted {
+            run.change_key_offline()?;
+        }
         match world {
-            World::BitRot | World::Encrypted if recovered => run.corrupt()?,
+            World::BitRot | World::Encrypted if recovered && run.may_rot() => run.corrupt()?,
             World::LostWrites if run.formatted => run.inject_write_faults(),
             World::Repair if recovered => run.damage()?,
             _ => {}
@@ -242,6 +248,7 @@ impl Run {
         let rest = move |rest| polls(if rest == Rest::Long { long } else { 0 });
         self.machine.start_background(incarnation.engine.background_with_rest(rest));
         incarnation.fresh = false;
+        self.note_spread();
         self.retire_strays(&incarnation);
         Ok(Some(incarnation))
     }
@@ -422,6 +429,7 @@ impl Run {
             self.machine.pass(Duration::from_millis(self.random.below(500)));
         }
         self.press();
+        self.slow_down(incarnation);
         if self.scenario.world == World::DriveChanges {
             self.change_drives(incarnation)?;
         }
@@ -551,6 +559,9 @@ impl Run {
     /// What is under way at a crash has no answer.
     fn abandon(&mut self, mut incarnation: Incarnation) {
         self.report.count_refusals(&incarnation.engine);
+        if self.scenario.world == World::Encrypted {
+            self.note_redundancy(&incarnation);
+        }
         for each in incarnation.under_way.drain(..) {
             match each.outcome.take() {
                 Some(answer) => self.history.answer(each.id, answer),

@@ -80,6 +80,8 @@ struct Medium {
     faulty_writes: u64,
     /// How often its requests are chosen, against the others'.
     speed: u64,
+    /// Time that its requests take at least.
+    latency: Duration,
 }
 
 struct Cached {
@@ -119,6 +121,7 @@ impl Drives {
             write_faults: WriteFaults::default(),
             faulty_writes: 0,
             speed: [1, 5, 10, 10][random.below(4) as usize],
+            latency: Duration::ZERO,
         };
         let media = sizes.iter().map(medium).collect();
         Arc::new(Self(Mutex::new(State {
@@ -161,11 +164,10 @@ impl Drives {
         state.media.iter().enumerate().map(handle).collect()
     }
 
-    /// Requests under way that will be answered.
+    /// Requests under way that may be answered now.
     pub fn pending(&self) -> usize {
         let state = self.lock();
-        let answering = state.media.iter().filter(|medium| medium.fault != Fault::Stuck);
-        answering.map(|medium| medium.pending.len()).sum()
+        state.media.iter().map(|medium| medium.due(state.now).count()).sum()
     }
 
     /// Advances the clock by `time`, but only as long as drives that are well have to answer; returns the time now.
@@ -198,6 +200,11 @@ impl Drives {
         self.lock().media[drive].fault = fault;
     }
 
+    /// Has the requests of a drive take this time at least.
+    pub fn set_latency(&self, drive: usize, latency: Duration) {
+        self.lock().media[drive].latency = latency;
+    }
+
     /// Has a drive lose or misdirect some of its writes from now on.
     pub fn set_write_faults(&self, drive: usize, write_faults: WriteFaults) {
         self.lock().media[drive].write_faults = write_faults;
@@ -212,24 +219,18 @@ impl Drives {
     pub fn step(&self) -> bool {
         let answer = {
             let mut state = self.lock();
-            let weights: Vec<u64> =
-                state
-                    .media
-                    .iter()
-                    .map(|medium| {
-                        if medium.pending.is_empty() || medium.fault == Fault::Stuck {
-                            0
-                        } else {
-                            medium.speed
-                        }
-                    })
-                    .collect();
+            let now = state.now;
+            let weight = |medium: &Medium| match medium.due(now).next() {
+                Some(_) => medium.speed,
+                None => 0,
+            };
+            let weights: Vec<u64> = state.media.iter().map(weight).collect();
             if weights.iter().all(|weight| *weight == 0) {
                 return false;
             }
             let drive = state.random.weighted(&weights);
-            let count = state.media[drive].pending.len() as u64;
-            let index = state.random.below(count) as usize;
+            let due: Vec<usize> = state.media[drive].due(now).collect();
+            let index = due[state.random.below(due.len() as u64) as usize];
             let request = state.media[drive].pending.swap_remove(index);
             state.completed += 1;
             state.note(drive, &request);
@@ -354,6 +355,13 @@ fn split(offset: u64, pieces: &[Bytes]) -> impl Iterator<Item = (u64, Page)> {
 }
 
 impl Medium {
+    /// The requests under way that may be answered now, by their places.
+    fn due(&self, now: Duration) -> impl Iterator<Item = usize> {
+        let answers = self.fault != Fault::Stuck;
+        let due = move |request: &Request| answers && request.since + self.latency <= now;
+        self.pending.iter().enumerate().filter(move |(_, request)| due(request)).map(|(place, _)| place)
+    }
+
     fn fails(&self, drive: usize, request: &Request) -> Result {
         let failing = match (&self.fault, &request.work) {
             (Fault::None | Fault::Stuck, _) => false,
@@ -484,7 +492,7 @@ impl Medium {
                 }
             }
         }
-        self.fault = Fault::None;
+        (self.fault, self.latency) = (Fault::None, Duration::ZERO);
         pending
     }
 }

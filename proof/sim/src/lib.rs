@@ -41,6 +41,9 @@
 //! In the world `repair` an object of the newest checkpoint or a record of the journal is changed after a crash, and gets a
 //! valid checksum. Opening must end, and a repair, in which crashes may come, must leave an array whose check finds nothing.
 //!
+//! In the world `encrypted` the key of the drives is changed while hosts work and while the array is off, also while a drive has
+//! failed or is away. In one array in four of the world `array` a drive answers much later than its peers for some time.
+//!
 //! In the world `management` policies of volumes, records and images are changed while hosts work.
 //!
 //! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
@@ -244,8 +247,10 @@ pub struct Report {
     pub drives_added: u64,
     /// Evacuations that were begun or cancelled.
     pub evacuations: u64,
-    /// Drives that failed for good, in the world `drive-changes`.
+    /// Drives that failed for good, in the worlds `drive-changes` and `encrypted`.
     pub drives_failed: u64,
+    /// Drives that the store found to be slow.
+    pub slow_drives: u64,
     /// Changes of the key that were acknowledged.
     pub key_changes: u64,
     /// Images that were made.
@@ -287,6 +292,7 @@ impl Report {
         self.drives_added += other.drives_added;
         self.evacuations += other.evacuations;
         self.drives_failed += other.drives_failed;
+        self.slow_drives += other.slow_drives;
         self.key_changes += other.key_changes;
         self.images += other.images;
         self.repairs += other.repairs;

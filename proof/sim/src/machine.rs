@@ -39,6 +39,8 @@ pub struct Machine {
     pub reach: u64,
     /// Called with the time while nothing else goes on.
     pub clock: Option<Box<dyn Fn(Duration)>>,
+    /// The time that passes at once while nothing else can happen.
+    pub idle_step: Duration,
     crash_at: u64,
     steps: u64,
 }
@@ -75,6 +77,7 @@ impl Machine {
             random,
             reach: 0,
             clock: None,
+            idle_step: Duration::from_secs(1),
             crash_at: u64::MAX,
             steps: 0,
         }
@@ -235,12 +238,12 @@ impl Machine {
         }
     }
 
-    /// Lets a second pass when nothing else can happen, for the `turn`th time; false when that is no use.
+    /// Lets time pass when nothing else can happen, for the `turn`th time; false when that is no use.
     pub fn wait(&self, turn: u32) -> bool {
         if turn >= WAITS_WITH_OTHER_FILES {
             self.drives.fill_file_system(0);
         }
-        self.pass(Duration::from_secs(1));
+        self.pass(self.idle_step);
         self.clock.is_some() && turn < MAX_WAITS
     }
 }

@@ -40,10 +40,13 @@ fn main() -> ExitCode {
             sum.crashes,
             wrong.len()
         );
-        if sum.refusals != SpaceRefusals::default() || sum.drives_added > 0 {
+        if sum.refusals != SpaceRefusals::default() {
+            println!("    {:?}", sum.refusals);
+        }
+        if sum.drives_added + sum.drives_failed + sum.slow_drives > 0 {
             println!(
-                "    {:?}; {} drives added, {} evacuations, {} drives failed",
-                sum.refusals, sum.drives_added, sum.evacuations, sum.drives_failed
+                "    {} drives added, {} evacuations, {} drives failed, {} found slow",
+                sum.drives_added, sum.evacuations, sum.drives_failed, sum.slow_drives
             );
         }
         if sum.key_changes > 0 {

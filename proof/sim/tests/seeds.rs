@@ -387,11 +387,20 @@ fn a_split_write_replaces_a_whole_map_page() {
     }
 }
 
-/// Whatever step of a change of the key a power loss meets, a key that may be in use opens the drives, and no older one.
+/// Whatever step of a change of the key a power loss meets, a key that may be in use opens the drives, and no older one; nor
+/// does it matter that a drive has failed or is away.
 #[test]
-fn the_key_is_changed_while_hosts_work() {
-    let changes: u64 = (300..310).map(|seed| run(World::Encrypted, seed).unwrap().key_changes).sum();
-    assert!(changes > 20, "{changes}");
+fn the_key_is_changed_while_hosts_work_and_drives_are_away() {
+    let mut sum = sim::Report::default();
+    (300..310).for_each(|seed| sum.add(&run(World::Encrypted, seed).unwrap()));
+    assert!(sum.key_changes > 20 && sum.drives_failed > 3, "{sum:?}");
+}
+
+/// A drive that answers late is avoided, and hosts notice nothing.
+#[test]
+fn a_slow_drive_is_found() {
+    let slow: u64 = (0..12).map(|seed| run(World::Array, seed).unwrap().slow_drives).sum();
+    assert!(slow > 0);
 }
 
 /// Seeds with crashes of both arrays while points are transferred.

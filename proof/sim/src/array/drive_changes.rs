@@ -34,6 +34,11 @@ impl Roster {
         Self { given: (0..members).collect(), away: BTreeSet::new(), spare: (members..count).collect() }
     }
 
+    /// A drive will not be there at the next opening.
+    pub fn lose(&mut self, drive: usize) {
+        self.away.insert(drive);
+    }
+
     /// The drives that an opening gets.
     pub fn given(&self) -> impl Iterator<Item = usize> {
         self.given.difference(&self.away).copied()
@@ -85,6 +90,12 @@ impl Run {
         let one = self.random.below(status.drives.len() as u64) as usize;
         let (slot, state) = (status.drives[one].slot, status.drives[one].state);
         let kind = self.random.below(8);
+        let evacuating = status.drives.iter().find(|drive| drive.state == DriveState::Evacuating);
+        // What is cancelled has to be under way.
+        let (slot, state) = match evacuating {
+            Some(drive) if kind == 5 => (drive.slot, drive.state),
+            _ => (slot, state),
+        };
         self.machine.drives.note((kind, slot));
         match kind {
             _ if incarnation.change.is_some() => {}
@@ -110,7 +121,7 @@ impl Run {
                     self.report.drives_failed += 1;
                     self.machine.drives.set_fault(drive, Fault::Dead);
                     if self.random.chance(60) {
-                        self.roster.away.insert(drive);
+                        self.roster.lose(drive);
                     }
                 }
             }

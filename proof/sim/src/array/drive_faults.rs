@@ -1,10 +1,57 @@
-//! Faults of the drives under an array: rot, lost and misdirected writes, and failures.
+//! Faults of the drives under an array: rot, lost and misdirected writes, slowness, and failures.
 
-use super::{Run, say};
+use super::{Incarnation, Run, say};
+use crate::World;
 use crate::drives::{Fault, WriteFaults};
+use block::workload::Random;
 use raid::geometry::Geometry as Plan;
+use std::time::Duration;
+
+/// A drive that answers, but at times much later than its peers. Time passes evenly in such a world, so that the store can
+/// measure it.
+pub struct SlowDrive {
+    drive: usize,
+    slow: bool,
+    passed: u32,
+    was_found: bool,
+    random: Random,
+}
+
+impl SlowDrive {
+    /// One array in four has one, where it has peers to be compared with. Drawn independently, so that other draws stay as
+    /// they are.
+    pub fn draw(world: World, seed: u64, drives: u64) -> Option<Self> {
+        let mut random = Random::new(seed ^ 0x736c_6f77);
+        let has = world == World::Array && drives >= 3 && random.chance(25);
+        has.then(|| {
+            let drive = random.below(drives) as usize;
+            let slow = random.chance(50);
+            Self { drive, slow, passed: 0, was_found: false, random }
+        })
+    }
+}
 
 impl Run {
+    /// Lets a tenth of a second pass now and then, and the drive that may be slow become slow or prompt.
+    pub(super) fn slow_down(&mut self, incarnation: &Incarnation) {
+        let Some(it) = &mut self.slow_drive else { return };
+        if it.random.below(20) > 0 {
+            return;
+        }
+        it.passed += 1;
+        it.slow ^= it.random.below(300) == 0;
+        let latency = Duration::from_millis(if it.slow { 400 } else { 0 });
+        // The store judges nothing by a second in which it was called once.
+        self.machine.idle_step = Duration::from_millis(100);
+        self.machine.drives.set_latency(it.drive, latency);
+        if it.passed.is_multiple_of(10) {
+            let found = incarnation.drives().status().drives[it.drive].slow;
+            self.report.slow_drives += u64::from(found && !it.was_found);
+            it.was_found = found;
+        }
+        self.machine.pass(Duration::from_millis(100));
+    }
+
     fn plan(&self) -> Result<Plan, String> {
         let drives = vec![self.scenario.drive_bytes; self.scenario.drives as usize];
         Plan::plan(&drives, &self.scenario.sizes).map_err(say)

@@ -1,27 +1,41 @@
-//! World `encrypted`: the drives are encrypted, and the key that opens them is changed while hosts work.
+//! World `encrypted`: the drives are encrypted, and the key that opens them is changed while hosts work or the array is off.
 //!
 //! An operator who starts the array knows the key of the last change that was acknowledged, and those of changes that began
 //! since and were not. Any of them that opens an envelope must open the array; once a change is acknowledged, no older one may.
+//! A drive may fail or be away, as far as the store can spare it. What it holds may open with an older key until it has been
+//! opened with the others, and a change of the key has to name it.
 
 use super::{Incarnation, Run};
 use crate::World;
+use crate::drives::Fault;
 use crate::machine::Outcome;
+use block::workload::Random;
 use raid::encryption::{DataKey, Envelope};
 use raid::{DriveShelf, Opening};
 use shelf::pool::KeySource;
 use shelf::{Drive, Error};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The array's number on its drives.
 pub const ARRAY: u128 = 9;
 
 /// The keys that may open the drives, by number.
-#[derive(Default)]
 pub struct Keys {
     /// The key of the last change that was acknowledged.
     confirmed: u64,
     /// The key of the last change that began.
     newest: u64,
+    /// Drives that may hold an envelope of an older key.
+    unreached: BTreeSet<usize>,
+    /// The drive that failed since the opening.
+    failed: Option<usize>,
+    /// True if all drives were there and as redundant as can be when the power was cut.
+    whole: bool,
+    /// True if the opening was given the newest of all envelopes, so that all drives get it.
+    spreads: bool,
+    /// For what was added to this world later, so that other draws stay as they are.
+    random: Random,
 }
 
 /// A change of the key that is under way.
@@ -42,17 +56,43 @@ fn nonce(number: u64) -> [u8; 12] {
 }
 
 impl Keys {
+    /// The keys of a world.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            confirmed: 0,
+            newest: 0,
+            unreached: BTreeSet::new(),
+            failed: None,
+            whole: true,
+            spreads: false,
+            random: Random::new(seed ^ 0x6b65_7973),
+        }
+    }
+
     /// What each of these envelopes opens to.
     fn open(&self, envelopes: Vec<Envelope>) -> Result<Vec<(DataKey, Envelope)>, String> {
-        let opened = envelopes.into_iter().map(|envelope| {
-            let data = (self.confirmed..=self.newest).find_map(|number| envelope.open(&key(number)));
-            let sequence = envelope.sequence;
-            data.map(|data| (data, envelope)).ok_or_else(|| {
-                let Self { confirmed, newest } = self;
-                format!("envelope {sequence} opens with none of the keys {confirmed} to {newest}")
-            })
-        });
-        opened.collect()
+        let Self { confirmed, newest, unreached, .. } = self;
+        let mut opened = Vec::new();
+        for envelope in envelopes {
+            let data = (*confirmed..=*newest).find_map(|number| envelope.open(&key(number)));
+            match data {
+                Some(data) => opened.push((data, envelope)),
+                None if !unreached.is_empty() => {}
+                None => {
+                    let sequence = envelope.sequence;
+                    return Err(format!(
+                        "envelope {sequence} opens with none of the keys {confirmed} to {newest}"
+                    ));
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Notes the end of a change, which did not reach the drives of these slots.
+    fn confirm(&mut self, unreached: &[usize]) {
+        self.confirmed = self.newest;
+        self.unreached.extend(unreached);
     }
 }
 
@@ -74,22 +114,119 @@ impl Run {
         };
         let Some(envelopes) = self.machine.finish(read)? else { return Ok(None) };
         let envelopes = envelopes.map_err(|cause| format!("reading the envelopes: {cause}"))?;
+        let newest = envelopes.iter().map(|envelope| envelope.sequence).max();
         let mut opened = self.keys.open(envelopes)?;
-        if opened.is_empty() {
+        if newest.is_none() {
             let data = DataKey::new([7; 32]);
             let envelope = Envelope::wrap(ARRAY, &data, KeySource::File, &key(0), nonce(0));
             return Ok(Some(Opening { salt, key: Some((data, envelope)) }));
         }
+        if opened.is_empty() {
+            return Err("no envelope opens with a key that an operator has".into());
+        }
         let given = self.random.below(opened.len() as u64) as usize;
-        Ok(Some(Opening { salt, key: Some(opened.swap_remove(given)) }))
+        let (data, envelope) = opened.swap_remove(given);
+        self.keys.spreads = newest == Some(envelope.sequence);
+        Ok(Some(Opening { salt, key: Some((data, envelope)) }))
+    }
+
+    /// Drives that were opened with the others have the newest envelope.
+    pub(super) fn note_spread(&mut self) {
+        if self.keys.spreads {
+            let given: BTreeSet<usize> = self.roster.given().collect();
+            self.keys.unreached.retain(|drive| !given.contains(drive));
+        }
+    }
+
+    /// A drive fails now and then, where the store can spare it. It is there again at the next opening, or a later one.
+    fn lose_drive(&mut self, incarnation: &Incarnation) {
+        if self.keys.failed.is_some() || self.keys.random.below(2000) > 0 {
+            return;
+        }
+        let tolerates = incarnation.tolerates.min(incarnation.drives().status().tolerates);
+        let given: Vec<usize> = self.roster.given().collect();
+        if tolerates == 0 || given.len() < self.scenario.drives as usize {
+            return;
+        }
+        let drive = given[self.keys.random.below(given.len() as u64) as usize];
+        self.machine.drives.note(drive);
+        self.machine.drives.set_fault(drive, Fault::Dead);
+        self.keys.failed = Some(drive);
+        self.report.drives_failed += 1;
+        if self.keys.random.chance(50) {
+            self.roster.lose(drive);
+        }
+    }
+
+    /// Notes at a power loss whether the store had all of its drives and their redundancy.
+    pub(super) fn note_redundancy(&mut self, incarnation: &Incarnation) {
+        let drives = self.scenario.drives as usize;
+        let full = incarnation.drives().status().tolerates == (drives - 1).min(2);
+        self.keys.whole = full && self.keys.failed.is_none() && self.roster.given().count() == drives;
+    }
+
+    /// What happens to the envelopes while the power is off.
+    pub(super) fn change_key_offline(&mut self) -> Result<(), String> {
+        self.keys.failed = None;
+        if self.formatted && self.keys.random.chance(25) {
+            self.replace_envelope()?;
+        }
+        Ok(())
+    }
+
+    /// True if the drives may rot now: what is mirrored rots on one drive, where no other is missing.
+    pub(super) fn may_rot(&self) -> bool {
+        self.keys.whole
+    }
+
+    /// Replaces the envelope on the drives that are there, perhaps up to a power loss.
+    fn replace_envelope(&mut self) -> Result<(), String> {
+        let handles = self.machine.drives.handles();
+        let given: Vec<_> = self.roster.given().map(|drive| handles[drive].clone()).collect();
+        let drives = given.clone();
+        let Some(envelopes) =
+            self.finished(async move { DriveShelf::envelopes(&drives).await })?.map_err(super::say)?
+        else {
+            return Err("an encrypted array is not encrypted any more".into());
+        };
+        let newest = envelopes.first().cloned().ok_or("no envelope")?;
+        let opened = self.keys.open(envelopes)?;
+        let (data, _) = opened.first().ok_or("no envelope opens with a key that an operator has")?;
+        self.keys.newest += 1;
+        let number = self.keys.newest;
+        let changed = newest.rewrap(data, KeySource::File, &key(number), nonce(number));
+        self.machine.drives.note(number);
+        if self.keys.random.chance(50) {
+            self.machine.crash_after(1 + self.keys.random.below(16));
+        }
+        let replaced =
+            self.machine.finish(async move { DriveShelf::replace_envelope(&given, &changed).await })?;
+        self.machine.crash();
+        let Some(missing) = replaced else { return Ok(()) };
+        let missing = missing.map_err(|cause| format!("replacing the envelope: {cause}"))?;
+        let away: Vec<usize> = (0..self.scenario.drives as usize)
+            .filter(|drive| self.roster.given().all(|it| it != *drive))
+            .collect();
+        if missing != away {
+            return Err(format!("the new envelope did not reach {missing:?}, and {away:?} were away"));
+        }
+        self.keys.confirm(&missing);
+        self.report.key_changes += 1;
+        Ok(())
+    }
+
+    /// True if the drive of this slot failed or is away.
+    fn is_missing(&self, slot: usize) -> bool {
+        self.keys.failed == Some(slot) || self.roster.given().all(|drive| drive != slot)
     }
 
     /// Changes the key now and then.
     pub(super) fn change_key(&mut self, incarnation: &mut Incarnation) -> Result<(), String> {
+        self.lose_drive(incarnation);
         match incarnation.key_change.as_ref().map(Outcome::take) {
             Some(None) => return Ok(()),
-            Some(Some(Ok(unreached))) if unreached.is_empty() => {
-                self.keys.confirmed = self.keys.newest;
+            Some(Some(Ok(unreached))) if unreached.iter().all(|slot| self.is_missing(*slot)) => {
+                self.keys.confirm(&unreached);
                 self.report.key_changes += 1;
             }
             Some(Some(other)) => return Err(format!("changing the key: {other:?}")),
