@@ -26,11 +26,28 @@ pub(super) struct Request {
 
 /// The operation, and its progress.
 pub(super) enum Work {
-    Read { buffer: AlignedBuf, filled: usize, done: Done<Bytes> },
-    Write { vectors: Vectors, durable: bool, done: Done<()> },
-    Sync { done: Done<()> },
-    Discard { len: u64, done: Done<()> },
-    Allocate { len: u64, done: Done<()> },
+    /// `buffer` has what was read, and room for `len` bytes.
+    Read {
+        buffer: AlignedBuf,
+        len: usize,
+        done: Done<Bytes>,
+    },
+    Write {
+        vectors: Vectors,
+        durable: bool,
+        done: Done<()>,
+    },
+    Sync {
+        done: Done<()>,
+    },
+    Discard {
+        len: u64,
+        done: Done<()>,
+    },
+    Allocate {
+        len: u64,
+        done: Done<()>,
+    },
 }
 
 /// The pieces of a write as an I/O vector; `next` is the first that still has bytes to write.
@@ -86,9 +103,8 @@ impl Vectors {
 
 impl Work {
     pub(super) fn read(len: u32, done: Done<Bytes>) -> Self {
-        let mut buffer = AlignedBuf::with_capacity(len as usize);
-        buffer.set_len(len as usize);
-        Self::Read { buffer, filled: 0, done }
+        let len = len as usize;
+        Self::Read { buffer: AlignedBuf::with_capacity(len), len, done }
     }
 
     pub(super) fn write(pieces: Vec<Bytes>, durable: bool, done: Done<()>) -> Self {
@@ -113,10 +129,11 @@ impl Request {
     pub(super) fn entry(&mut self) -> squeue::Entry {
         let file = types::Fd(self.node.file.as_raw_fd());
         match &mut self.work {
-            Work::Read { buffer, filled, .. } => {
-                let rest = &mut buffer[*filled..];
-                opcode::Read::new(file, rest.as_mut_ptr(), rest.len() as u32)
-                    .offset(self.offset + *filled as u64)
+            Work::Read { buffer, len, .. } => {
+                let filled = buffer.len();
+                let rest = &mut buffer.spare()[..*len - filled];
+                opcode::Read::new(file, rest.as_mut_ptr().cast(), rest.len() as u32)
+                    .offset(self.offset + filled as u64)
                     .build()
             }
             Work::Write { vectors, durable, .. } => {
@@ -144,11 +161,14 @@ impl Request {
         }
         let count = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
         match (&mut self.work, count) {
-            (Work::Read { buffer, filled, .. }, Ok(count)) if count > 0 => {
+            (Work::Read { buffer, len, .. }, Ok(count)) if count > 0 => {
                 // Only whole pages count, so that the rest is still aligned; the last one may well be complete.
-                let end = *filled + count;
-                *filled = if end < buffer.len() { end / ALIGN * ALIGN } else { end };
-                if *filled < buffer.len() && count >= ALIGN { Next::Again(self) } else { self.finish(Ok(())) }
+                let end = buffer.len() + count;
+                assert!(end <= *len, "the kernel reads as much as it was asked for");
+                let filled = if end < *len { end / ALIGN * ALIGN } else { end };
+                // SAFETY: the kernel has written `count` bytes after those that were there.
+                unsafe { buffer.set_filled(filled) };
+                if filled < *len && count >= ALIGN { Next::Again(self) } else { self.finish(Ok(())) }
             }
             (Work::Write { vectors, .. }, Ok(count)) if count > 0 => {
                 if vectors.advance(count) {
@@ -181,9 +201,9 @@ impl Request {
             if is_no_space(&cause) { Error::NoSpace { what } } else { Error::Drive { what } }
         };
         match work {
-            Work::Read { buffer, filled, done } => done(match outcome {
-                Ok(()) if filled < buffer.len() => Err(error("read", io::ErrorKind::UnexpectedEof.into())),
-                Ok(()) => Ok(Arc::new(buffer).share(0..filled)),
+            Work::Read { buffer, len, done } => done(match outcome {
+                Ok(()) if buffer.len() < len => Err(error("read", io::ErrorKind::UnexpectedEof.into())),
+                Ok(()) => Ok(Arc::new(buffer).share(0..len)),
                 Err(cause) => Err(error("read", cause)),
             }),
             Work::Write { done, vectors, .. } => {

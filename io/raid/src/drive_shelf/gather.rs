@@ -20,23 +20,12 @@ impl<T: Send + 'static> Gather<T> {
 
     /// One request has completed: `add` merges its result.
     pub(super) fn part<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P)) {
-        self.part_checked(outcome, |whole, part| {
-            add(whole, part);
-            Ok(())
-        });
-    }
-
-    /// As [`Gather::part`], for a result that may turn out to be wrong.
-    pub(super) fn part_checked<P>(&self, outcome: Result<P>, add: impl FnOnce(&mut T, P) -> Result) {
         let mut slot = self.0.lock();
         let Some(gathering) = slot.as_mut() else { return };
-        let outcome = match (outcome, &mut gathering.whole) {
+        match (outcome, &mut gathering.whole) {
             (Ok(part), Ok(whole)) => add(whole, part),
-            (Err(cause), _) => Err(cause),
-            (_, Err(_)) => Ok(()),
-        };
-        if let (Err(cause), Ok(_)) = (outcome, &gathering.whole) {
-            gathering.whole = Err(cause);
+            (Err(cause), Ok(_)) => gathering.whole = Err(cause),
+            (_, Err(_)) => {}
         }
         gathering.left -= 1;
         if gathering.left == 0

@@ -6,7 +6,7 @@ use crate::sector::{PAYLOAD, Position};
 use crate::segment_map::Entry;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, wait};
 use bytes::Bytes;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -85,66 +85,68 @@ impl DriveShelf {
             })
             .collect();
         let Some(members) = members else { return self.reconstruct_read(whole, done) };
-        let (me, held) = (self.me.clone(), entry.clone());
-        let buffer = AlignedBuf::zeroed(len as usize);
-        let finish: Done<AlignedBuf> = Box::new(move |outcome| match outcome {
-            Ok(buffer) => done(Ok(Arc::new(buffer).share(0..len as usize))),
-            Err(_) => match me.upgrade() {
-                Some(shelf) => shelf.reconstruct_read(whole, done),
-                None => drop(done),
-            },
+        let (me, held, found) = (self.me.clone(), entry.clone(), pieces.clone());
+        let finish: Done<Parts> = Box::new(move |outcome| {
+            let Some(shelf) = me.upgrade() else { return drop(done) };
+            let parts = outcome.unwrap_or_default();
+            match shelf.assemble(&held, &found, &parts, whole) {
+                Some(payload) => done(Ok(payload)),
+                None => shelf.reconstruct_read(whole, done),
+            }
         });
-        let gather = super::gather::Gather::new(pieces.len(), buffer, finish);
-        for (piece, member) in pieces.into_iter().zip(members) {
-            let column = held.column(piece.row, piece.part).expect("its member was found");
-            let at = self.plan.page_at(held.profile, column.granule, piece.row, piece.page);
-            let (me, gather, entry) = (self.me.clone(), gather.clone(), held.clone());
-            let part: Done<Bytes> = Box::new(move |read| {
-                let checked = read.and_then(|pages| {
-                    let shelf = me.upgrade().ok_or(Error::Drive { what: "the shelf is closed".into() })?;
-                    Ok((shelf, pages))
-                });
-                let mut wrong = None;
-                gather.part_checked(checked, |buffer, (shelf, pages)| {
-                    let fits = shelf.copy_out(&entry, piece.first, &pages, whole, buffer);
-                    if !fits {
-                        wrong = Some(Error::Corrupt { what: "a sector is not what was written".into() });
-                    }
-                    wrong.take().map_or(Ok(()), Err)
-                });
-            });
+        let gather = super::gather::Gather::new(pieces.len(), smallvec![Bytes::new(); pieces.len()], finish);
+        for (index, (piece, member)) in pieces.into_iter().zip(members).enumerate() {
+            let column = entry.column(piece.row, piece.part).expect("its member was found");
+            let at = self.plan.page_at(entry.profile, column.granule, piece.row, piece.page);
+            let gather = gather.clone();
+            let part: Done<Bytes> =
+                Box::new(move |read| gather.part(read, |parts: &mut Parts, pages| parts[index] = pages));
             member.read(at, piece.pages * ALIGN as u32, part);
         }
     }
 
-    /// Verifies pages and copies the wanted range to the buffer; false if one is wrong.
-    fn copy_out(&self, entry: &Entry, first: u32, pages: &[u8], wanted: Wanted, out: &mut [u8]) -> bool {
-        let mut scratch = [0; PAYLOAD];
+    /// The wanted range of pieces as they were read; `None` if a part is missing or a sector is not what was written.
+    fn assemble(&self, entry: &Entry, pieces: &[Piece], parts: &[Bytes], wanted: Wanted) -> Option<Bytes> {
+        let mut payload = Vec::with_capacity(wanted.len as usize + PAYLOAD);
+        let is_whole = pieces.len() == parts.len()
+            && pieces
+                .iter()
+                .zip(parts)
+                .all(|(piece, pages)| self.copy_out(entry, piece.first, pages, wanted, &mut payload));
+        (is_whole && payload.len() == wanted.len as usize).then(|| payload.into())
+    }
+
+    /// Verifies pages and adds their part of the wanted range to the payload; false if one is wrong.
+    fn copy_out(
+        &self,
+        entry: &Entry,
+        first: u32,
+        pages: &[u8],
+        wanted: Wanted,
+        payload: &mut Vec<u8>,
+    ) -> bool {
         let sectors = self.keyring.sectors(entry.salt);
         for (page, sector) in (first..).zip(pages.chunks_exact(ALIGN)) {
             let position = Position { generation: entry.generation, page };
             let start = page * PAYLOAD as u32;
-            let from = wanted.offset.max(start);
-            let to = (wanted.offset + wanted.len).min(start + PAYLOAD as u32);
-            let place = &mut out[(from - wanted.offset) as usize..(to - wanted.offset) as usize];
-            if place.len() == PAYLOAD {
-                if !sectors.read(position, sector, place) {
-                    return false;
-                }
-                continue;
-            }
-            let payload: &[u8] = if sectors.is_clear() {
+            let from = wanted.offset.max(start) - start;
+            let to = (wanted.offset + wanted.len).min(start + PAYLOAD as u32) - start;
+            let range = from as usize..to as usize;
+            if sectors.is_clear() {
                 if !sectors.verify(position, sector) {
                     return false;
                 }
-                sector
-            } else {
-                if !sectors.read(position, sector, &mut scratch) {
-                    return false;
-                }
-                &scratch
-            };
-            place.copy_from_slice(&payload[(from - start) as usize..(to - start) as usize]);
+                payload.extend_from_slice(&sector[range]);
+                continue;
+            }
+            // Decrypted in place, and then what is around the range is taken away.
+            let at = payload.len();
+            payload.resize(at + PAYLOAD, 0);
+            if !sectors.read(position, sector, &mut payload[at..]) {
+                return false;
+            }
+            payload.truncate(at + range.end);
+            payload.drain(at..at + range.start);
         }
         true
     }
@@ -163,7 +165,7 @@ impl DriveShelf {
         loop {
             let entry = self.segments.lock().list[segment as usize].entry.clone();
             let Some(entry) = entry else { break };
-            let mut buffer = AlignedBuf::zeroed(len as usize);
+            let mut payload = Vec::with_capacity(len as usize);
             let (mut lost, mut unread) = (None, false);
             for piece in self.pieces(&entry, first, last - first + 1) {
                 let row = self.read_row(&entry, (piece.row, piece.page, piece.pages), mode).await;
@@ -171,7 +173,7 @@ impl DriveShelf {
                 let within = |page: &u32| (piece.page..piece.page + piece.pages).contains(page);
                 lost = row.lost.iter().find(|(part, page)| *part == piece.part && within(page)).copied();
                 if lost.is_some()
-                    || !self.copy_out(&entry, piece.first, &row.data[piece.part], wanted, &mut buffer)
+                    || !self.copy_out(&entry, piece.first, &row.data[piece.part], wanted, &mut payload)
                 {
                     let what = format!("page {} of segment {segment} can't be reconstructed", piece.first);
                     lost.get_or_insert((piece.part, piece.page));
@@ -183,7 +185,8 @@ impl DriveShelf {
                 }
             }
             if lost.is_none() {
-                return Ok(Arc::new(buffer).share(0..len as usize));
+                assert!(payload.len() == len as usize, "the pieces are all of the range");
+                return Ok(payload.into());
             }
             let now = self.segments.lock().list[segment as usize].entry.clone();
             let moved =
@@ -393,6 +396,9 @@ pub(super) struct ReadMode {
     /// Waits for slow drives instead of reconstructing without them.
     pub long_timeout: bool,
 }
+
+/// What was read of each piece.
+type Parts = SmallVec<[Bytes; 2]>;
 
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
