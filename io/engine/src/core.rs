@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::log::Log;
 use crate::log_writes::LogWrites;
 use crate::options::Options;
-use crate::sharded_lock::{CachePadded, ShardedLock};
+use crate::sharded_lock::{CachePadded, ShardedLock, note_use};
 use crate::space::{SegmentCounts, Usage};
 use crate::state::State;
 use crate::wake::{Signal, Watermark};
@@ -21,11 +21,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Counts of operations of hosts that memory alone could not serve.
+/// What hosts do.
 #[derive(Default)]
 pub struct Activity {
     changes: CachePadded<AtomicU64>,
-    fetches: AtomicU64,
+    /// Reads that memory alone could not serve, and times that `read` was found set.
+    reads: AtomicU64,
+    /// A host read since it was looked at last. Reads do not count themselves, so that threads that read do not slow each
+    /// other down.
+    read: CachePadded<AtomicBool>,
 }
 
 impl Activity {
@@ -36,7 +40,12 @@ impl Activity {
 
     /// Frames were read for a host.
     pub fn note_fetch(&self) {
-        self.fetches.fetch_add(1, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A host reads.
+    pub fn note_read(&self) {
+        note_use(&self.read);
     }
 
     /// Number of changes.
@@ -44,9 +53,12 @@ impl Activity {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// A number that grows whenever hosts do something.
+    /// A number that grows whenever hosts do something between two calls.
     pub fn total(&self) -> u64 {
-        self.changes() + self.fetches.load(Ordering::Acquire)
+        if self.read.load(Ordering::Relaxed) && self.read.swap(false, Ordering::AcqRel) {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+        }
+        self.changes() + self.reads.load(Ordering::Acquire)
     }
 }
 

@@ -272,6 +272,7 @@ impl Handle {
     }
 
     fn read(&self, extent: Extent) -> Result<Pending> {
+        self.core.activity.note_read();
         let mut seen = match self.look(extent, &Fetched::default()) {
             Ok(seen) if seen.batch <= self.core.journal.durable() => {
                 return Ok(Pending::ready(Ok(Reply::Data(seen.what))));

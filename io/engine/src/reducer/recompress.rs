@@ -58,6 +58,8 @@ pub struct Recompression {
     wants_checkpoint: bool,
     /// The window that the last checkpoint was for.
     postponed: Option<(u64, usize)>,
+    /// The hosts' activity when the step began.
+    activity: u64,
 }
 
 /// A frame that was read.
@@ -88,6 +90,7 @@ impl Recompression {
             refused: None,
             wants_checkpoint: false,
             postponed: None,
+            activity: 0,
         }
     }
 
@@ -115,6 +118,11 @@ impl Recompression {
             && self.core.free_bytes(&self.core.state.read()) > 2 * self.core.dirty_limit()
     }
 
+    /// Whether hosts have asked for something since the step began, or the engine ends.
+    fn is_disturbed(&self) -> bool {
+        self.core.activity.total() != self.activity || self.core.shutdown.has_begun()
+    }
+
     /// Recompresses some windows. It ends early when a host asks for something. `left_dirty` is the dirty metadata in bytes
     /// that the last checkpoint left.
     pub async fn step(
@@ -123,14 +131,10 @@ impl Recompression {
         appender: &mut Appender,
         left_dirty: u64,
     ) -> block::Result<()> {
-        let activity = self.core.activity.total();
-        let is_over = |recompression: &Self| {
-            let core = &recompression.core;
-            core.activity.total() != activity || core.shutdown.has_begun()
-        };
+        self.activity = self.core.activity.total();
         let Tunables { recompress_windows, recompress_leaves, .. } = self.core.options.tunables;
         let (mut windows, mut looks) = (0, 0);
-        while windows < recompress_windows && looks < recompress_leaves && !is_over(self) {
+        while windows < recompress_windows && looks < recompress_leaves && !self.is_disturbed() {
             looks += 1;
             let Some(leaf) = self.leaf else {
                 if self.next_leaf().await {
@@ -263,6 +267,11 @@ impl Recompression {
         let left = self.blocks_of(leaf.page, at);
         alone.extend(left.iter().filter(|(_, block)| shallow(block)).map(|(_, block)| block.frame));
         for number in alone {
+            if self.is_disturbed() {
+                // The window comes again; what was done of it is passed over then.
+                self.leaf = Some(Leaf { next: at, ..leaf });
+                break;
+            }
             if !self.recompress_frame(reducer, appender, number, &opened[&number], leaf.policy).await? {
                 break;
             }

@@ -98,6 +98,24 @@ fn nothing_begins_before_the_array_has_been_idle_for_long() {
 }
 
 #[test]
+fn nothing_is_recompressed_while_a_host_reads_even_from_memory() {
+    let mut hasty = scattered(Options { recompress: false, ..options() }, 64);
+    hasty.settle();
+    let engine = hasty.engine.clone();
+    hasty.run(engine.shutdown()).expect("the last checkpoint");
+    let before = engine.space().physical;
+    let mut world = World::open_slow(hasty.shelf, 3);
+    for n in 0..2000 {
+        assert_eq!(world.read(1, n % 64, 1), prose(1, 64)[n as usize % 64 * BLOCK..][..BLOCK]);
+        world.turn(1);
+    }
+    assert_eq!(world.engine.space().physical, before);
+    world.settle();
+    assert!(world.engine.space().physical * 10 < before * 9);
+    assert_eq!(world.read(1, 0, 64), prose(1, 64));
+}
+
+#[test]
 fn a_power_loss_at_any_step_loses_nothing() {
     for seed in 0..60 {
         let mut world = scattered(Options { recompress: false, ..options() }, 48);

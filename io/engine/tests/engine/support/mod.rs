@@ -579,11 +579,28 @@ impl World {
 
     /// A world whose background is never left alone for long.
     pub fn open_restless(shelf: Arc<MemShelf>) -> Self {
+        Self::open_resting(shelf, |rest| {
+            std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
+        })
+    }
+
+    /// A world whose background rests for as many turns.
+    pub fn open_slow(shelf: Arc<MemShelf>, turns: usize) -> Self {
+        Self::open_resting(shelf, move |_| {
+            let mut left = turns;
+            std::future::poll_fn(move |_| {
+                left = left.saturating_sub(1);
+                if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+            })
+        })
+    }
+
+    fn open_resting<R: Future<Output = ()> + Send + 'static>(
+        shelf: Arc<MemShelf>,
+        rest: impl Fn(Rest) -> R + Send + 'static,
+    ) -> Self {
         let mut opening = Box::pin(Engine::open(shelf.clone(), options()));
         let Poll::Ready(Ok(engine)) = poll(opening.as_mut()) else { panic!("the engine opens") };
-        let rest = |rest| {
-            std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
-        };
         let background =
             Some(Box::pin(engine.background_with_rest(rest)) as Pin<Box<dyn Future<Output = ()>>>);
         Self { shelf, engine, background, dice: Dice::new(1) }
