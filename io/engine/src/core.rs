@@ -9,6 +9,7 @@ use crate::journal::Journal;
 use crate::log::Log;
 use crate::log_writes::LogWrites;
 use crate::options::Options;
+use crate::read_streams::ReadStreams;
 use crate::sharded_lock::{CachePadded, ShardedLock, note_use};
 use crate::space::{SegmentCounts, Usage};
 use crate::state::State;
@@ -104,6 +105,8 @@ pub struct Core {
     pub journal: Arc<Journal>,
     pub log: Arc<Log>,
     pub cache: Cache,
+    /// What hosts read in order.
+    pub streams: ReadStreams,
     /// Wakes the background.
     pub signal: Arc<Signal>,
     /// Where operations wait for the background.
@@ -144,6 +147,7 @@ impl Core {
             layout: shelf.layout(),
             segments: SegmentCounts::new(shelf.layout().segments),
             cache: Cache::new(options.cache_bytes),
+            streams: ReadStreams::default(),
             options,
             signal: journal.signal(),
             journal,

@@ -216,7 +216,7 @@ impl Core {
         let per_block = BLOCK as u64 / each;
         let (first, end) = (from / per_block, VolumeState::blocks(newer.geometry));
         if first >= end {
-            return Ok(Observed { what: Difference::default(), batch });
+            return Ok(Observed { what: Difference::default(), batch, marked: false });
         }
         let maps = &state.maps;
         let mut walk = Walk {
@@ -239,6 +239,6 @@ impl Core {
         };
         let next = (walk.reached < end).then_some(walk.reached * per_block);
         let regions = walk.found.into_iter().map(region).collect();
-        Ok(Observed { what: Difference { regions, next }, batch: walk.batch })
+        Ok(Observed { what: Difference { regions, next }, batch: walk.batch, marked: false })
     }
 }

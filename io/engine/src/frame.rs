@@ -3,6 +3,7 @@
 
 use crate::codec::{Malformed, Take};
 use crate::entry::{BLOCK, BlockId};
+use crate::lz4_front;
 use crate::policy::Compression;
 use crate::record::checksum;
 use bytes::Bytes;
@@ -281,23 +282,39 @@ pub fn is_compressed(object: &[u8]) -> bool {
     object[9] != RAW
 }
 
-/// A frame's blocks in memory.
+/// A frame's blocks in memory: all that are stored, or the first of them.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// Which blocks there are, one bit each.
+    /// Which blocks are stored, one bit each.
     pub stored: u8,
     blocks: Bytes,
 }
 
+/// The number of stored blocks before block `index`.
+fn rank(stored: u8, index: u8) -> usize {
+    (stored & ((1u16 << index) - 1) as u8).count_ones() as usize
+}
+
 impl Decoded {
-    /// The bytes of `count` blocks from `index` on; `None` if they are not all stored next to each other.
+    /// The bytes of `count` blocks from `index` on; `None` if they are not all stored next to each other, or not decoded.
     pub fn blocks(&self, index: u8, count: usize) -> Option<Bytes> {
         let mask = ((1u16 << count) - 1) << index;
         if count == 0 || mask & !u16::from(self.stored) != 0 {
             return None;
         }
-        let rank = (self.stored & ((1u16 << index) - 1) as u8).count_ones() as usize;
-        Some(self.blocks.slice(rank * BLOCK..(rank + count) * BLOCK))
+        let rank = rank(self.stored, index);
+        let range = rank * BLOCK..(rank + count) * BLOCK;
+        (range.end <= self.blocks.len()).then(|| self.blocks.slice(range))
+    }
+
+    /// Whether a block is stored and decoded.
+    pub fn has(&self, index: u8) -> bool {
+        self.stored >> index & 1 == 1 && rank(self.stored, index) * BLOCK < self.blocks.len()
+    }
+
+    /// Whether all stored blocks are decoded.
+    pub fn is_whole(&self) -> bool {
+        self.blocks.len() == self.stored.count_ones() as usize * BLOCK
     }
 
     /// Bytes that it takes in memory.
@@ -306,27 +323,41 @@ impl Decoded {
     }
 }
 
+/// The last block that a frame can have: to decode all.
+pub const LAST_BLOCK: u8 = BlockId::PER_FRAME as u8 - 1;
+
 /// Decodes the stored blocks of a frame, after verifying everything.
 pub fn unpack(object: &Bytes, number: u64) -> Result<Decoded, Malformed> {
+    unpack_front(object, number, LAST_BLOCK)
+}
+
+/// Decodes the stored blocks of a frame up to block `last`, and those after it if they cost nothing. The whole object
+/// is verified.
+pub fn unpack_front(object: &Bytes, number: u64, last: u8) -> Result<Decoded, Malformed> {
     let header = verify(object)?;
-    let count = header.stored.count_ones() as usize;
-    let front = HEADER + count * size_of::<Fingerprint>();
+    let whole = header.stored.count_ones() as usize * BLOCK;
+    let front = HEADER + whole / BLOCK * size_of::<Fingerprint>();
     if (header.kind, header.number) != (ObjectKind::Frame, number) || object.len() < front {
         return Err(Malformed("frame: its kind or number differs"));
     }
     let packed = object.slice(front..);
-    let blocks = match header.packing {
-        RAW => packed,
-        LZ4 => lz4::block::decompress(&packed, Some((count * BLOCK) as i32))
-            .map(Bytes::from)
-            .map_err(|_| Malformed("frame: it does not decompress"))?,
-        ZSTD => ZSTD_OUT
-            .with_borrow_mut(|zstd| zstd.decompress(&packed, count * BLOCK))
-            .map(Bytes::from)
-            .map_err(|_| Malformed("frame: it does not decompress"))?,
+    let (blocks, len) = match header.packing {
+        RAW => (Some(packed), whole),
+        LZ4 => {
+            let len = match last {
+                LAST_BLOCK => whole,
+                last => rank(header.stored, last + 1) * BLOCK,
+            };
+            (lz4_front::decode(&packed, len, whole).map(Bytes::from), len)
+        }
+        ZSTD => {
+            let decoded = ZSTD_OUT.with_borrow_mut(|zstd| zstd.decompress(&packed, whole));
+            (decoded.ok().map(Bytes::from), whole)
+        }
         _ => return Err(Malformed("frame: unknown packing")),
     };
-    if blocks.len() != count * BLOCK || count > BlockId::PER_FRAME {
+    let blocks = blocks.ok_or(Malformed("frame: it does not decompress"))?;
+    if blocks.len() != len {
         return Err(Malformed("frame: its length differs"));
     }
     Ok(Decoded { stored: header.stored, blocks })
@@ -379,6 +410,31 @@ mod tests {
             assert!(header.skipped);
             assert_eq!(fingerprints(&object, &header).unwrap(), [[1; 16], [2; 16], [3; 16]]);
             assert!(unpack(&object, 98).is_err());
+        }
+    }
+
+    #[test]
+    fn the_front_of_a_frame_has_the_blocks_up_to_the_wanted_one() {
+        let blocks: Vec<u8> = (0..3).flat_map(|n| [vec![n; BLOCK / 2], noise(BLOCK / 2)].concat()).collect();
+        for how in [Method::Raw, Method::Lz4, Method::Zstd] {
+            let object = pack(0b1_0110, &blocks, &[[1; 16]; 3], how);
+            for (last, count) in [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 3)] {
+                let front = unpack_front(&object, 99, last).unwrap();
+                let has = |index| front.has(index);
+                assert_eq!(front.is_whole(), how != Method::Lz4 || count == 3);
+                assert!([0, 3, 5, 6, 7].into_iter().all(|index| !has(index)), "they are not stored");
+                for (rank, index) in [1, 2, 4].into_iter().enumerate() {
+                    let bytes = front.blocks(index, 1);
+                    assert_eq!(has(index), bytes.is_some());
+                    assert_eq!(has(index), front.is_whole() || rank < count, "{how:?} {last} {index}");
+                    assert!(bytes.is_none_or(|bytes| bytes == blocks[rank * BLOCK..][..BLOCK]));
+                }
+                assert_eq!(front.blocks(1, 2).is_some(), has(2));
+            }
+            assert!(unpack_front(&object, 98, 1).is_err());
+            let mut wrong = object.to_vec();
+            *wrong.last_mut().unwrap() ^= 1;
+            assert!(unpack_front(&wrong.into(), 99, 1).is_err(), "all of it is verified");
         }
     }
 

@@ -31,6 +31,11 @@ impl Log {
         read.await
     }
 
+    /// Whether an object is read from memory, because it is not written yet.
+    pub fn is_in_memory(&self, location: Location) -> bool {
+        self.placed.read().contains_key(&(location.segment, location.offset))
+    }
+
     /// The shelf.
     pub fn shelf(&self) -> &Arc<dyn Shelf> {
         &self.shelf

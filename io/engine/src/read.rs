@@ -1,9 +1,10 @@
 //! Read path: one look-up says for each block whether it is a hole, in memory, or in a frame. Missing pages and
 //! frames are read, and the look-up is repeated, so that the result is the state of one moment.
 
+use crate::cache::Hit;
 use crate::core::Core;
 use crate::entry::{BLOCK, BlockId, Entry, Kind, decode_node};
-use crate::frame::{self, Decoded, ObjectKind};
+use crate::frame::{self, Decoded, LAST_BLOCK, ObjectKind};
 use crate::frame_table::{Frame, TablePage};
 use crate::map::{Need, Seen};
 use crate::page_index::PageInfo;
@@ -28,10 +29,20 @@ pub type Fetched = NumberMap<u64, Decoded>;
 pub enum Blocked {
     /// A metadata page has to be read.
     Need(Need),
-    /// Frames have to be read: their numbers, with the first block that wants each.
-    Frames(SmallVec<[(u64, u64); 4]>),
+    /// Frames have to be read; true if a mark of the read-ahead was met.
+    Frames(SmallVec<[Missing; 4]>, bool),
     /// It fails.
     Error(Error),
+}
+
+/// A frame that has to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Missing {
+    frame: u64,
+    /// The first block of the volume that wants it.
+    block: u64,
+    /// The last of its own blocks that is wanted.
+    last: u8,
 }
 
 /// A value as of one moment, and the journal batch that has to be durable before it is returned. Later changes need
@@ -39,6 +50,8 @@ pub enum Blocked {
 pub struct Observed<T> {
     pub what: T,
     pub batch: u64,
+    /// A mark of the read-ahead was met.
+    pub marked: bool,
 }
 
 impl From<Error> for Blocked {
@@ -71,10 +84,11 @@ struct Gather<'a> {
     data: Data,
     block: u64,
     run: Option<(BlockId, usize, Decoded)>,
-    missing: SmallVec<[(u64, u64); 4]>,
+    missing: SmallVec<[Missing; 4]>,
     /// The first block whose bytes are nowhere: see [`crate::slots::Slots::lose`].
     lost: Option<u64>,
     batch: u64,
+    marked: bool,
 }
 
 impl Gather<'_> {
@@ -101,31 +115,42 @@ impl Gather<'_> {
         if let Some((first, count, frame)) = &mut self.run
             && first.frame == block.frame
             && usize::from(first.index) + *count == usize::from(block.index)
-            && frame.stored >> block.index & 1 == 1
+            && frame.has(block.index)
         {
             *count += 1;
             return;
         }
         self.end_run();
-        let known = self.fetched.get(&block.frame).cloned().or_else(|| self.core.cache.get(block.frame));
-        match known.filter(|frame| frame.stored >> block.index & 1 == 1) {
+        // What this read has fetched first: that it is there is no further use of the cache.
+        let fetched = self.fetched.get(&block.frame).filter(|frame| frame.has(block.index)).cloned();
+        let known = fetched.or_else(|| {
+            let Hit { frame, marked } = self.core.cache.get(block.frame, block.index)?;
+            self.marked |= marked;
+            Some(frame)
+        });
+        match known {
             Some(frame) => self.run = Some((block, 1, frame)),
             None if !self.may_be_fetched(block) => {
                 validate::note_lost(&self.core.inconsistencies, block);
                 self.lost.get_or_insert(self.block);
             }
-            None if self.missing.last().is_some_and(|(frame, _)| *frame == block.frame) => {}
-            None => self.missing.push((block.frame, self.block)),
+            None => match self.missing.last_mut().filter(|missing| missing.frame == block.frame) {
+                Some(missing) => missing.last = missing.last.max(block.index),
+                None => {
+                    let (frame, last) = (block.frame, block.index);
+                    self.missing.push(Missing { frame, block: self.block, last });
+                }
+            },
         }
     }
 
-    /// Whether reading its frame can find a block: not if the frame was read and does not have it, or is not in the
-    /// table.
+    /// Whether reading its frame can find a block: not if all of the frame was read and does not have it, or it is not in
+    /// the table.
     fn may_be_fetched(&self, block: BlockId) -> bool {
         let known = self.state.maps.table.get(block.frame);
         let is_there =
             |frame: Option<&Frame>| frame.is_some_and(|frame| frame.stored >> block.index & 1 == 1);
-        !self.fetched.contains_key(&block.frame) && known.map_or(true, is_there)
+        !self.fetched.get(&block.frame).is_some_and(Decoded::is_whole) && known.map_or(true, is_there)
     }
 
     fn end_run(&mut self) {
@@ -161,6 +186,7 @@ impl Core {
             missing: SmallVec::new(),
             lost: None,
             batch: found.changed,
+            marked: false,
         };
         let resolve = |entry: &Entry| state.maps.resolve(*entry);
         state.maps.scan(found.tree, from, from + count, &mut |seen| match seen {
@@ -184,9 +210,9 @@ impl Core {
             return Err(Error::Medium { lba }.into());
         }
         if !gather.missing.is_empty() {
-            return Err(Blocked::Frames(gather.missing));
+            return Err(Blocked::Frames(gather.missing, gather.marked));
         }
-        Ok(Observed { what: gather.data, batch: gather.batch })
+        Ok(Observed { what: gather.data, batch: gather.batch, marked: gather.marked })
     }
 
     /// The bytes of all blocks that a span touches, with their entries. Waits for what has to be read.
@@ -212,14 +238,23 @@ impl Core {
         match blocked {
             Blocked::Error(error) => Err(error),
             Blocked::Need(need) => self.load(need).await,
-            Blocked::Frames(frames) => {
+            Blocked::Frames(frames, _) => {
                 self.activity.note_fetch();
-                let reads = frames.iter().map(|(frame, _)| self.fetch(*frame));
-                for (outcome, (number, block)) in join(reads).await.into_iter().zip(&frames) {
+                let reads = frames.iter().map(|missing| {
+                    let is_known = fetched.contains_key(&missing.frame);
+                    self.fetch_for_host(missing.frame, if is_known { LAST_BLOCK } else { missing.last })
+                });
+                for (outcome, missing) in join(reads).await.into_iter().zip(&frames) {
                     match outcome {
-                        Ok(Some(frame)) => drop(fetched.insert(*number, frame)),
+                        Ok(Some(frame)) => {
+                            let known = fetched.get(&missing.frame).map_or(0, Decoded::bytes);
+                            // All of a frame that was moved without its dead blocks may be less than the front before.
+                            if frame.is_whole() || known < frame.bytes() {
+                                fetched.insert(missing.frame, frame);
+                            }
+                        }
                         Ok(None) => {}
-                        Err(Error::Medium { .. }) => return Err(Error::Medium { lba: *block }),
+                        Err(Error::Medium { .. }) => return Err(Error::Medium { lba: missing.block }),
                         Err(error) => return Err(error),
                     }
                 }
@@ -228,9 +263,21 @@ impl Core {
         }
     }
 
-    /// Reads a frame through the cache; `None` if nothing refers to it any more.
-    pub async fn fetch(&self, number: u64) -> Result<Option<Decoded>> {
-        let Some((object, frame)) = self.fetch_object(number).await? else { return Ok(None) };
+    /// Reads a frame for a host; `None` if nothing refers to it any more, or it is in the cache by now.
+    async fn fetch_for_host(&self, number: u64, last: u8) -> Result<Option<Decoded>> {
+        if self.streams.in_flight.landed(number).await && self.cache.has(number, last) {
+            return Ok(None);
+        }
+        self.fetch(number, last).await
+    }
+
+    /// Reads a frame into the cache, at least up to block `last`; `None` if nothing refers to it any more.
+    ///
+    /// Decoding costs more than all else that a random read of one block does, so that only the front is decoded at
+    /// first. Who comes back to a frame while the cache has its front reads neighbours, and gets all of it.
+    pub async fn fetch(&self, number: u64, last: u8) -> Result<Option<Decoded>> {
+        let last = if self.cache.touch(number) { LAST_BLOCK } else { last };
+        let Some((object, frame)) = self.fetch_front(number, last).await? else { return Ok(None) };
         drop(object);
         self.cache.insert(number, frame.clone());
         Ok(Some(frame))
@@ -238,6 +285,11 @@ impl Core {
 
     /// Reads a frame from the log: the object and its blocks.
     pub async fn fetch_object(&self, number: u64) -> Result<Option<(Bytes, Decoded)>> {
+        self.fetch_front(number, LAST_BLOCK).await
+    }
+
+    /// Reads a frame from the log: the object, and its blocks at least up to `last`.
+    async fn fetch_front(&self, number: u64, last: u8) -> Result<Option<(Bytes, Decoded)>> {
         let mut tried = None;
         loop {
             let known = |frame: &Frame| (frame.location, frame.stored);
@@ -256,7 +308,7 @@ impl Core {
                 return Err(Error::Medium { lba: 0 });
             }
             if let Ok(object) = self.log.read(location).await
-                && let Ok(frame) = frame::unpack(&object, number)
+                && let Ok(frame) = frame::unpack_front(&object, number, last)
                 && frame.stored == stored
             {
                 return Ok(Some((object, frame)));

@@ -69,10 +69,10 @@ impl Reducer {
 
     /// Compares a block of the log with the bytes that its fingerprint stands for.
     async fn is_same(&self, block: BlockId, page: &Bytes) -> block::Result<bool> {
-        let frame = match self.core.cache.get(block.frame) {
+        let frame = match self.core.cache.peek(block.frame, block.index) {
             Some(frame) => frame,
             // What can't be read is not shared.
-            None => match self.core.fetch(block.frame).await {
+            None => match self.core.fetch(block.frame, block.index).await {
                 Ok(Some(frame)) => frame,
                 Ok(None) | Err(block::Error::Medium { .. }) => return Ok(false),
                 Err(error) => return Err(error),

@@ -75,6 +75,16 @@ pub struct Tunables {
     pub read_pages: usize,
     /// Bytes between two of them that are cheaper to read along than to leave out.
     pub read_gap_bytes: u32,
+    /// Bytes of a volume that are read ahead at once for a host that reads in order; none below a block.
+    pub read_ahead_window_bytes: usize,
+    /// Bytes of frames in flight for all of those hosts together.
+    pub read_ahead_in_flight_bytes: usize,
+    /// Bytes of the log that are read ahead as one piece.
+    pub read_ahead_piece_bytes: u32,
+    /// Hosts that read in order, and those that may turn out to, at most.
+    pub read_ahead_streams: usize,
+    /// Reads in order after which a host is believed to go on.
+    pub read_ahead_min_reads: u32,
     /// Map pages compared in one step of a difference, under one lock; more than a map has levels.
     pub diff_pages: usize,
     /// Map pages looked at in one step of measuring exclusive space, under one lock.
@@ -136,6 +146,11 @@ impl Default for Tunables {
             reads_in_flight: 64,
             read_pages: 64,
             read_gap_bytes: 16 << 10,
+            read_ahead_window_bytes: 1 << 20,
+            read_ahead_in_flight_bytes: 16 << 20,
+            read_ahead_piece_bytes: 256 << 10,
+            read_ahead_streams: 64,
+            read_ahead_min_reads: 3,
             diff_pages: 128,
             exclusive_pages: 32,
             appends_in_flight: 2,
@@ -171,6 +186,7 @@ impl Tunables {
             self.index_rebuild_frames,
             self.reads_in_flight,
             self.read_pages,
+            self.read_ahead_streams,
             self.exclusive_pages,
             self.appends_in_flight,
             self.batch_pieces,

@@ -273,7 +273,9 @@ impl Handle {
 
     fn read(&self, extent: Extent) -> Result<Pending> {
         self.core.activity.note_read();
-        let mut seen = match self.look(extent, &Fetched::default()) {
+        let seen = self.look(extent, &Fetched::default());
+        self.read_ahead(extent, &seen);
+        let mut seen = match seen {
             Ok(seen) if seen.batch <= self.core.journal.durable() => {
                 return Ok(Pending::ready(Ok(Reply::Data(seen.what))));
             }
@@ -290,8 +292,22 @@ impl Handle {
                     })?,
                 }
                 seen = volume.look(extent, &fetched);
+                volume.read_ahead(extent, &seen);
             }
         }))
+    }
+
+    /// Reads ahead of a host if what it found of these blocks says so.
+    fn read_ahead<T>(&self, extent: Extent, seen: &std::result::Result<Observed<T>, Blocked>) {
+        let at_mark = match seen {
+            Ok(Observed { marked: true, .. }) => true,
+            Err(Blocked::Frames(_, marked)) => *marked,
+            _ => return,
+        };
+        let each = u64::from(self.block_bytes);
+        let span = Span { from: extent.lba * each, to: (extent.lba + extent.blocks) * each };
+        let (first, count) = span.blocks();
+        self.core.read_ahead(self.number, first..first + count, at_mark);
     }
 
     /// The content of blocks, under one lock.
@@ -299,14 +315,14 @@ impl Handle {
         let state = self.core.state.read();
         let span = Span::of(state.volume(self.number)?.geometry, extent)?;
         if span.len() == 0 {
-            return Ok(Observed { what: Data::new(), batch: 0 });
+            return Ok(Observed { what: Data::new(), batch: 0, marked: false });
         }
-        let Observed { what, batch } = self.core.look_in(&state, self.number, span, fetched, None)?;
+        let seen = self.core.look_in(&state, self.number, span, fetched, None)?;
         if span.is_aligned() {
-            return Ok(Observed { what, batch });
+            return Ok(seen);
         }
         let skip = (span.from % BLOCK as u64) as usize;
-        Ok(Observed { what: what.slice(skip, skip + span.len() as usize), batch })
+        Ok(Observed { what: seen.what.slice(skip, skip + span.len() as usize), ..seen })
     }
 
     fn status(&self, extent: Extent) -> Result<Pending> {
@@ -354,6 +370,6 @@ impl Handle {
                 }),
             })?;
         }
-        Ok(Observed { what: regions, batch })
+        Ok(Observed { what: regions, batch, marked: false })
     }
 }

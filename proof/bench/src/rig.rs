@@ -30,6 +30,8 @@ pub struct Written {
     pub log: AtomicU64,
     /// Reads.
     pub read: AtomicU64,
+    /// Their number.
+    pub reads: AtomicU64,
 }
 
 /// Consent to overwrite remains of earlier runs.
@@ -53,6 +55,7 @@ impl Drive for Counting {
 
     fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
         self.written.read.fetch_add(u64::from(len), Ordering::Relaxed);
+        self.written.reads.fetch_add(1, Ordering::Relaxed);
         self.drive.read(offset, len, done);
     }
 

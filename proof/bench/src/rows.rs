@@ -4,6 +4,7 @@ use crate::allocator::held_bytes;
 use crate::data::{BLOCK, Content, Maker};
 use crate::rig::{Rig, Shape, cpu_us, write};
 use block::{CopySegment, Data, DiskId, Extent, Op};
+use std::sync::atomic::Ordering;
 
 /// A line of the table.
 pub struct Row {
@@ -188,9 +189,28 @@ fn read_misses(name: &str, blocks: usize, max: f64) -> Vec<Row> {
         _ => rig.perform(&*volume, 8, (0..(1 << BITS) / each).map(|n| write(n * each, maker.next(blocks)))),
     }
     rig.finish();
-    let start = cpu_us();
+    let (start, before) = (cpu_us(), Reads::of(&rig));
     rig.perform_alone(&*volume, DEPTH, shuffled(BITS, 1 << BITS).map(|block| read(block, 1)));
-    vec![row(name, Bound::AtMost(max), (cpu_us() - start) / f64::from(1 << BITS), "µs")]
+    let mut row = row(name, Bound::AtMost(max), (cpu_us() - start) / f64::from(1 << BITS), "µs");
+    row.note = before.note(&rig, 1 << BITS);
+    vec![row]
+}
+
+/// What was read from the drives until some moment: number of reads, and bytes.
+struct Reads(u64, u64);
+
+impl Reads {
+    fn of(rig: &Rig) -> Self {
+        let [count, bytes] = [&rig.written.reads, &rig.written.read].map(|it| it.load(Ordering::Relaxed));
+        Self(count, bytes)
+    }
+
+    /// What was read since then for each of `count` operations.
+    fn note(&self, rig: &Rig, count: u64) -> String {
+        let Self(reads, bytes) = Self::of(rig);
+        let each = |more: u64| more as f64 / count as f64;
+        format!("{:.2} reads of a drive, {:.1} KiB", each(reads - self.0), each(bytes - self.1) / 1024.0)
+    }
 }
 
 /// The same after idle-time recompression has moved single blocks into frames of eight with zstd.
@@ -236,10 +256,12 @@ fn sequential_reads(name: &str) -> Vec<Row> {
     let count = BYTES / (64 << 10);
     rig.perform(&*volume, 8, (0..count).map(|n| write(n * 16, maker.next(16))));
     rig.finish();
-    let start = cpu_us();
+    let (start, before) = (cpu_us(), Reads::of(&rig));
     rig.perform_alone(&*volume, 8, (0..count).map(|n| read(n * 16, 16)));
     let seconds = (cpu_us() - start) / 1e6;
-    vec![row(name, Bound::None, BYTES as f64 / 1e6 / seconds, "MB/s of one core")]
+    let mut row = row(name, Bound::None, BYTES as f64 / 1e6 / seconds, "MB/s of one core");
+    row.note = before.note(&rig, count);
+    vec![row]
 }
 
 fn xcopy(name: &str) -> Vec<Row> {

@@ -120,6 +120,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     }
     scenario.limits = bounds::store(bounds, seed);
     if bounds == Bounds::Drawn {
+        bounds::read_ahead(seed, &mut scenario.options.tunables);
         scenario.draw_pressure(seed);
     }
     let count = (scenario.drives + scenario.spares) as usize;

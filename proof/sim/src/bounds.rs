@@ -134,6 +134,20 @@ pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
     }
 }
 
+/// Limits of the read-ahead, drawn independently of everything else so that other draws stay as they are: down to none,
+/// and to one block.
+pub fn read_ahead(seed: u64, tunables: &mut Tunables) {
+    let measured = Tunables::default();
+    let mut random = Random::new(seed ^ 0x6168_6561);
+    let mut few = |limit: usize| one(&mut random, limit as u64) as usize;
+    let blocks = measured.read_ahead_window_bytes / 4096 + 1;
+    tunables.read_ahead_window_bytes = (few(blocks) - 1) * 4096;
+    tunables.read_ahead_in_flight_bytes = few(measured.read_ahead_in_flight_bytes);
+    tunables.read_ahead_piece_bytes = few(measured.read_ahead_piece_bytes as usize) as u32;
+    tunables.read_ahead_streams = few(measured.read_ahead_streams);
+    tunables.read_ahead_min_reads = few(measured.read_ahead_min_reads as usize) as u32;
+}
+
 /// Draws what the engine is opened with.
 pub fn draw(options: &mut Options, random: &mut Random) {
     options.tunables = tunables(random);
@@ -154,6 +168,17 @@ mod tests {
         let mut random = Random::new(1);
         let drawn: Vec<Tunables> = (0..1000).map(|_| tunables(&mut random)).collect();
         drawn.iter().for_each(Tunables::assert);
+        let ahead = |seed: u64| {
+            let mut tunables = Tunables::default();
+            read_ahead(seed, &mut tunables);
+            tunables.assert();
+            tunables
+        };
+        let ahead: Vec<Tunables> = (0..1000).map(ahead).collect();
+        assert_eq!(ahead.iter().map(|tunables| tunables.read_ahead_window_bytes).min(), Some(0));
+        assert!(ahead.iter().any(|tunables| tunables.read_ahead_window_bytes == 4096));
+        assert_eq!(ahead.iter().map(|tunables| tunables.read_ahead_streams).min(), Some(1));
+        assert_eq!(ahead.iter().map(|tunables| tunables.read_ahead_min_reads).min(), Some(1));
         let store: Vec<raid::Limits> = (0..1000).map(|seed| store(Bounds::Drawn, seed)).collect();
         for least in [
             store.iter().map(|limits| limits.durable_map_pages_max).min(),

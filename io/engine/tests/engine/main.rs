@@ -14,6 +14,7 @@ mod map_pages;
 mod model;
 mod overwritten;
 mod policy;
+mod read_ahead;
 mod recompress;
 mod snapshots;
 mod space;

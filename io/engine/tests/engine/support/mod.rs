@@ -64,6 +64,7 @@ struct Contents {
     reads_left: Option<u64>,
     pub segment_writes: u64,
     pub appended: u64,
+    reads: u64,
 }
 
 /// The shelf.
@@ -226,6 +227,11 @@ impl MemShelf {
     /// From now on this many reads complete; the next one panics.
     pub fn limit_reads(&self, count: u64) {
         self.contents.lock().reads_left = Some(count);
+    }
+
+    /// Reads of segments.
+    pub fn reads(&self) -> u64 {
+        self.contents.lock().reads
     }
 
     /// Until the next crash these segments can't be read, as when their drives are away.
@@ -445,6 +451,7 @@ impl Shelf for MemShelf {
 
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>) {
         let mut contents = self.contents.lock();
+        contents.reads += 1;
         if let Some(left) = &mut contents.reads_left {
             *left = left.checked_sub(1).expect("reading goes on for ever");
         }

@@ -1,0 +1,176 @@
+//! Sequential read-ahead: what a host is about to read is read before it asks, several frames in one piece of the log.
+//!
+//! Each window that is read ahead is twice as long as the one before; the first frame of a window is marked, and its use
+//! asks for the next window, so that the host finds the cache filled as long as it goes on. When it stops, nothing
+//! more is read. Memory is bounded: by the bytes in flight for all streams together, and by the cache, where frames that
+//! were read ahead are the first to go.
+
+use crate::core::Core;
+use crate::entry::{BLOCK, BlockId, Entry, Kind};
+use crate::frame;
+use crate::map::Seen;
+use crate::read_streams::InFlight;
+use crate::space::Location;
+use crate::state::State;
+use crate::tunables::Tunables;
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+/// A frame to be read ahead.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    number: u64,
+    location: Location,
+    stored: u8,
+    /// The last of its blocks that is wanted.
+    last: u8,
+}
+
+/// Neighbours in the log that are read together, in flight until it is dropped.
+struct Piece {
+    core: Weak<Core>,
+    in_flight: Arc<InFlight>,
+    /// All of them.
+    location: Location,
+    frames: Vec<Planned>,
+    /// Bytes of memory that it is counted with.
+    bytes: usize,
+    /// Its first frame begins a window.
+    marked: bool,
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.in_flight.remove(self.frames.iter().map(|frame| frame.number), self.bytes);
+    }
+}
+
+impl Piece {
+    /// Puts what was read into the cache. What is not right is left to the host that asks for it.
+    fn land(self, read: &Bytes) {
+        let Some(core) = self.core.upgrade() else { return };
+        for (index, frame) in self.frames.iter().enumerate() {
+            let from = (frame.location.offset - self.location.offset) as usize;
+            let Some(object) = read.get(from..from + frame.location.len as usize) else { return };
+            let object = match frame::is_compressed(object) {
+                true => read.slice_ref(object),
+                // Its blocks are not decoded but shared, and would keep all of the piece in memory.
+                false => Bytes::copy_from_slice(object),
+            };
+            match frame::unpack_front(&object, frame.number, frame.last) {
+                Ok(decoded) if decoded.stored == frame.stored => {
+                    core.cache.insert_ahead(frame.number, decoded, self.marked && index == 0);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Core {
+    /// A host reads blocks that the cache does not have, or that met a mark: reads ahead if it goes on in order.
+    pub fn read_ahead(self: &Arc<Self>, volume: u32, read: Range<u64>, at_mark: bool) {
+        let wanted = self.streams.note(&self.options.tunables, &self.cache, volume, read, at_mark);
+        let Some(wanted) = wanted.filter(|_| !self.shutdown.has_begun()) else { return };
+        let Plan { frames, reached } = Plan::of(&self.state.read(), volume, wanted.clone());
+        if reached < wanted.end {
+            self.streams.shorten(volume, wanted.end, reached);
+        }
+        for piece in self.pieces(frames) {
+            let Location { offset, len, .. } = piece.location;
+            let segment = piece.location.segment();
+            let land = move |read: shelf::Result<Bytes>| match read {
+                Ok(read) => piece.land(&read),
+                Err(_) => drop(piece),
+            };
+            self.log.shelf().read(segment, offset, len, Box::new(land));
+        }
+    }
+
+    /// The pieces of the log to read for these frames, which are in flight from now on.
+    fn pieces(self: &Arc<Self>, planned: Vec<Planned>) -> Vec<Piece> {
+        let Tunables { read_ahead_piece_bytes, read_gap_bytes, .. } = self.options.tunables;
+        let mut pieces: Vec<Piece> = Vec::new();
+        for frame in planned {
+            let bytes = frame.stored.count_ones() as usize * BLOCK;
+            if self.cache.has(frame.number, frame.last)
+                || self.log.is_in_memory(frame.location)
+                || !self.streams.in_flight.add(frame.number, bytes)
+            {
+                continue;
+            }
+            let Location { segment, offset, len } = frame.location;
+            // What lies between two frames that are written is written, too.
+            let joins = pieces.last_mut().filter(|piece| {
+                let Location { segment: same, offset: from, len: all } = piece.location;
+                same == segment
+                    && (from + all..=(from + all).saturating_add(read_gap_bytes)).contains(&offset)
+                    && offset - from + len <= read_ahead_piece_bytes
+            });
+            if let Some(piece) = joins {
+                piece.frames.push(frame);
+                piece.location.len = offset + len - piece.location.offset;
+                piece.bytes += bytes;
+                continue;
+            }
+            let (core, in_flight) = (Arc::downgrade(self), self.streams.in_flight.clone());
+            let (location, marked) = (frame.location, pieces.is_empty());
+            pieces.push(Piece { core, in_flight, location, frames: vec![frame], bytes, marked });
+        }
+        pieces
+    }
+}
+
+/// The frames of some blocks of a volume, as far as the metadata in memory says where they are.
+struct Plan {
+    frames: Vec<Planned>,
+    /// The block after them. What is beyond is planned when the host asks for it, which reads the metadata.
+    reached: u64,
+}
+
+impl Plan {
+    fn of(state: &State, volume: u32, blocks: Range<u64>) -> Self {
+        let mut plan = Self { frames: Vec::new(), reached: blocks.start };
+        let Ok(found) = state.volume(volume) else { return plan };
+        let end = blocks.end.min(found.geometry.bytes().div_ceil(BLOCK as u64));
+        if blocks.start >= end {
+            return plan;
+        }
+        let mut is_known = true;
+        let _ = state.maps.scan(found.tree, blocks.start, end, &mut |seen| match seen {
+            _ if !is_known => {}
+            Seen::Hole(_, count) => plan.reached += count,
+            Seen::Blocks(entries) => {
+                for entry in entries {
+                    is_known = plan.add(state, *entry);
+                    if !is_known {
+                        return;
+                    }
+                    plan.reached += 1;
+                }
+            }
+        });
+        plan
+    }
+
+    /// Adds the next block; false if the page of the frame table that it needs is not in memory.
+    fn add(&mut self, state: &State, entry: Entry) -> bool {
+        let Kind::Block(BlockId { frame: number, index }) = state.maps.resolve(entry).kind() else {
+            return true;
+        };
+        if let Some(last) = self.frames.last_mut().filter(|last| last.number == number) {
+            last.last = last.last.max(index);
+            return true;
+        }
+        match state.maps.table.get(number) {
+            Ok(Some(frame)) => {
+                let (location, stored) = (frame.location, frame.stored);
+                self.frames.push(Planned { number, location, stored, last: index });
+                true
+            }
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    }
+}

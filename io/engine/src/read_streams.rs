@@ -1,0 +1,178 @@
+//! Sequential streams: hosts that read a volume in order, and the frames that are being read ahead for them.
+//!
+//! A stream is found among the reads that the cache can't serve, so that hits cost nothing.
+
+use crate::cache::Cache;
+use crate::entry::BLOCK;
+use crate::pages::NumberMap;
+use crate::tunables::Tunables;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+
+/// Blocks of the first window.
+const FIRST_WINDOW_BLOCKS: u64 = 32;
+
+/// A host that reads in order.
+#[derive(Debug)]
+struct Stream {
+    volume: u32,
+    /// The block after the last read that was seen.
+    next: u64,
+    /// The block after what was read ahead.
+    ahead: u64,
+    window: u64,
+    reads: u32,
+}
+
+/// Streams, the one that was seen last at the end.
+#[derive(Default)]
+struct Streams(VecDeque<Stream>);
+
+/// Frames that are being read ahead, with those who wait for them.
+#[derive(Default)]
+pub struct InFlight {
+    frames: Mutex<NumberMap<u64, Vec<Waker>>>,
+    bytes: AtomicUsize,
+}
+
+/// The streams of an engine and what is read ahead for them.
+#[derive(Default)]
+pub struct ReadStreams {
+    streams: Mutex<Streams>,
+    /// What is being read.
+    pub in_flight: Arc<InFlight>,
+}
+
+impl Streams {
+    /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead.
+    fn note(
+        &mut self,
+        volume: u32,
+        read: Range<u64>,
+        at_mark: bool,
+        window_max: u64,
+        tunables: &Tunables,
+    ) -> Option<Range<u64>> {
+        // Reads that are under way together may be seen in another order.
+        let slack = read.end - read.start;
+        let goes_on = |stream: &Stream| {
+            stream.volume == volume
+                && read.start.saturating_add(slack) >= stream.next
+                && read.start <= stream.ahead.saturating_add(slack)
+        };
+        let found = self.0.iter().position(goes_on).and_then(|index| self.0.remove(index));
+        let mut stream = found.unwrap_or_else(|| {
+            self.make_room(tunables);
+            Stream { volume, next: read.start, ahead: read.start, window: 0, reads: 0 }
+        });
+        let is_beyond = read.end > stream.ahead;
+        stream.next = stream.next.max(read.end);
+        stream.ahead = stream.ahead.max(stream.next);
+        stream.reads = stream.reads.saturating_add(1);
+        let wanted = (stream.reads >= tunables.read_ahead_min_reads && (at_mark || is_beyond)).then(|| {
+            stream.window = (2 * stream.window).max(FIRST_WINDOW_BLOCKS).min(window_max);
+            let from = stream.ahead;
+            stream.ahead = from.saturating_add(stream.window);
+            from..stream.ahead
+        });
+        self.0.push_back(stream);
+        wanted
+    }
+
+    /// Of what was to be read ahead up to `end`, only what is before `reached` is.
+    fn shorten(&mut self, volume: u32, end: u64, reached: u64) {
+        let found = self.0.iter_mut().rev().find(|stream| stream.volume == volume && stream.ahead == end);
+        if let Some(stream) = found {
+            stream.ahead = reached.max(stream.next);
+        }
+    }
+
+    /// Forgets streams until there is room for one. Half of the room is for streams that go on, so that random reads,
+    /// each of which could be the first of one, do not displace them.
+    fn make_room(&mut self, tunables: &Tunables) {
+        let streams_max = tunables.read_ahead_streams;
+        while self.0.len() >= streams_max {
+            let is_new = |stream: &Stream| stream.reads < tunables.read_ahead_min_reads;
+            let new = self.0.iter().filter(|stream| is_new(stream)).count();
+            let oldest_new = self.0.iter().position(is_new).filter(|_| new >= streams_max.div_ceil(2));
+            self.0.remove(oldest_new.unwrap_or(0));
+        }
+    }
+}
+
+impl InFlight {
+    /// Adds a frame that takes `bytes` of memory; false if it is there.
+    pub fn add(&self, number: u64, bytes: usize) -> bool {
+        let mut frames = self.frames.lock();
+        if frames.contains_key(&number) {
+            return false;
+        }
+        frames.insert(number, Vec::new());
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// Removes frames that took `bytes` together, and wakes who waits for them.
+    pub fn remove(&self, numbers: impl Iterator<Item = u64>, bytes: usize) {
+        let mut woken = Vec::new();
+        {
+            let mut frames = self.frames.lock();
+            numbers.for_each(|number| woken.extend(frames.remove(&number).unwrap_or_default()));
+        }
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until a frame is not being read ahead; returns whether it was.
+    pub fn landed(&self, number: u64) -> impl Future<Output = bool> + '_ {
+        let mut waited = false;
+        poll_fn(move |cx| match self.frames.lock().get_mut(&number) {
+            Some(waiting) => {
+                waited = true;
+                if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    waiting.push(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+            None => Poll::Ready(waited),
+        })
+    }
+}
+
+impl ReadStreams {
+    /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead now.
+    pub fn note(
+        &self,
+        tunables: &Tunables,
+        cache: &Cache,
+        volume: u32,
+        read: Range<u64>,
+        at_mark: bool,
+    ) -> Option<Range<u64>> {
+        let in_flight = self.in_flight.bytes.load(Ordering::Relaxed);
+        let free = tunables.read_ahead_in_flight_bytes.saturating_sub(in_flight);
+        // Two windows of a stream are in the cache: the one that the host reads, and the next.
+        let bytes = tunables.read_ahead_window_bytes.min(free).min(cache.probation_bytes() / 2);
+        match (bytes / BLOCK) as u64 {
+            0 => None,
+            window_max => {
+                let mut streams = self.streams.lock();
+                streams.note(volume, read, at_mark, window_max, tunables)
+            }
+        }
+    }
+
+    /// Of what was to be read ahead up to `end`, only what is before `reached` is.
+    pub fn shorten(&self, volume: u32, end: u64, reached: u64) {
+        self.streams.lock().shorten(volume, end, reached);
+    }
+}
+
+#[cfg(test)]
+#[path = "read_streams_test.rs"]
+mod tests;

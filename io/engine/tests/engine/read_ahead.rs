@@ -1,0 +1,176 @@
+//! Hosts that read in order find what they ask for in memory; nothing else changes.
+
+use crate::support::{Dice, MemShelf, World, data, each_seed, options, poll};
+use block::{Disk, Extent, Op, Pending, Reply};
+use engine::{Options, Tunables};
+use std::pin::Pin;
+use std::task::Poll;
+
+const BLOCK: usize = 4096;
+
+/// Blocks of the volume.
+const BLOCKS: u64 = 1024;
+
+fn with(tunables: Tunables) -> Options {
+    Options { cache_bytes: 16 << 20, recompress: false, tunables, ..options() }
+}
+
+/// Half of each block is noise, so that frames are compressed.
+fn text(seed: u64, blocks: u64) -> Vec<u8> {
+    let mut dice = Dice::new(seed);
+    (0..blocks).flat_map(|_| [dice.bytes(BLOCK / 2), vec![0; BLOCK / 2]].concat()).collect()
+}
+
+/// A volume in the log, and nothing in the cache.
+fn filled(tunables: Tunables) -> World {
+    filled_with(with(tunables))
+}
+
+fn filled_with(options: Options) -> World {
+    let mut world = World::open_with(MemShelf::small(), options.clone());
+    world.create(1, BLOCK as u32, BLOCKS * BLOCK as u64);
+    for at in (0..BLOCKS).step_by(16) {
+        world.write(1, at, &text(at, 16));
+        world.turn(20);
+    }
+    let engine = world.engine.clone();
+    world.run(engine.shutdown()).expect("the last checkpoint");
+    drop(engine);
+    let mut world = World::open_with(world.shelf, options);
+    // The index is rebuilt.
+    world.settle();
+    world
+}
+
+/// Reads the volume in order; returns the number of reads of the shelf.
+fn scan(world: &mut World) -> u64 {
+    let before = world.shelf.reads();
+    for at in (0..BLOCKS).step_by(16) {
+        assert!(world.read(1, at, 16) == text(at, 16), "block {at}");
+    }
+    world.shelf.reads() - before
+}
+
+#[test]
+fn a_volume_is_read_in_order_in_larger_pieces() {
+    let none = Tunables { read_ahead_window_bytes: 0, ..Tunables::default() };
+    let one_by_one = scan(&mut filled(none));
+    assert!(one_by_one >= BLOCKS / 8, "{one_by_one}");
+    let ahead = scan(&mut filled(Tunables::default()));
+    assert!(ahead < one_by_one / 4, "{ahead} of {one_by_one}");
+}
+
+#[test]
+fn reads_at_random_and_the_end_of_a_scan_read_nothing_more() {
+    let mut world = filled(Tunables::default());
+    let before = world.shelf.reads();
+    for at in (0..40).map(|n| n * 8 * 397 % BLOCKS) {
+        assert!(world.read(1, at, 1) == text(at / 16 * 16, 16)[at as usize % 16 * BLOCK..][..BLOCK]);
+    }
+    // Two leaves of the map, its root, and pages of the frame table.
+    let reads = world.shelf.reads() - before;
+    assert!((40..48).contains(&reads), "{reads}");
+    let mut world = filled(Tunables::default());
+    (0..10).for_each(|n| drop(world.read(1, n * 16, 16)));
+    let before = world.shelf.reads();
+    world.turn(1000);
+    assert_eq!(world.shelf.reads(), before);
+}
+
+#[test]
+fn a_scan_leaves_what_hosts_come_back_to_in_the_cache() {
+    for window in [0, Tunables::default().read_ahead_window_bytes] {
+        let tunables = Tunables { read_ahead_window_bytes: window, ..Tunables::default() };
+        let mut world = filled_with(Options { cache_bytes: 2 << 20, ..with(tunables) });
+        let hot = |world: &mut World| {
+            let before = world.shelf.reads();
+            (0..16).for_each(|n| drop(world.read(1, n * 23 % 128 * 8, 8)));
+            world.shelf.reads() - before
+        };
+        (0..3).for_each(|_| _ = hot(&mut world));
+        assert_eq!(hot(&mut world), 0);
+        assert!(scan(&mut world) > 20);
+        assert_eq!(hot(&mut world), 0, "window {window}");
+    }
+}
+
+/// The front of a frame is decoded for who reads a block of it; who comes back gets the rest with the second read.
+#[test]
+fn blocks_of_a_frame_are_read_one_by_one_with_two_reads_of_the_shelf() {
+    let mut world = filled(Tunables { read_ahead_window_bytes: 0, ..Tunables::default() });
+    world.read(1, 1000, 1);
+    let before = world.shelf.reads();
+    for at in [3, 2, 5, 0, 7, 6, 1, 4] {
+        assert!(world.read(1, 512 + at, 1) == text(512, 16)[at as usize * BLOCK..][..BLOCK], "block {at}");
+    }
+    assert_eq!(world.shelf.reads() - before, 2);
+}
+
+/// A read under way: the first block, and what it has to find.
+type Reading = (u64, Vec<u8>, Pending);
+
+/// Reads of two hosts in order, several at a time, beside writes, on a shelf that answers in any order.
+#[test]
+fn what_is_read_ahead_is_what_was_written_last() {
+    each_seed(|seed| {
+        let mut dice = Dice::new(seed + 11);
+        let tunables = Tunables {
+            read_ahead_window_bytes: BLOCK * (1 << dice.below(9)),
+            read_ahead_in_flight_bytes: BLOCK * (1 << dice.below(10)),
+            read_ahead_piece_bytes: 4096 << dice.below(7),
+            read_ahead_streams: 1 + dice.below(4) as usize,
+            read_ahead_min_reads: 1 + dice.below(3) as u32,
+            ..Tunables::default()
+        };
+        let mut world = filled(tunables);
+        let mut model: Vec<u8> = (0..BLOCKS).step_by(16).flat_map(|at| text(at, 16)).collect();
+        world.slow(seed);
+        let mut hosts = [0, BLOCKS / 2];
+        let mut running: Vec<Reading> = Vec::new();
+        for round in 0..1500 {
+            world.turn(1 + dice.below(3) as usize);
+            running.retain_mut(|(at, expected, pending)| match poll(Pin::new(pending)) {
+                Poll::Pending => true,
+                Poll::Ready(Ok(Reply::Data(found))) => {
+                    assert!(found.to_bytes() == *expected, "seed {seed}, round {round}, block {at}");
+                    false
+                }
+                Poll::Ready(other) => panic!("{other:?}"),
+            });
+            if running.len() < 8 {
+                let host = dice.below(2) as usize;
+                let count = (1 + dice.below(24)).min(BLOCKS - hosts[host]);
+                let at = hosts[host];
+                let expected = model[at as usize * BLOCK..(at + count) as usize * BLOCK].to_vec();
+                running.push((at, expected, world.volume(1).execute(Op::Read(Extent::new(at, count)))));
+                hosts[host] = (at + count) % BLOCKS;
+            }
+            if dice.below(20) == 0 {
+                let (at, new) = (dice.below(BLOCKS), text(round + 10_000, 1));
+                // Reads under way may find either; none of them does.
+                if running
+                    .iter()
+                    .all(|(from, what, _)| at < *from || at >= from + (what.len() / BLOCK) as u64)
+                {
+                    world.execute(1, Op::Write { lba: at, data: data(&new) }).expect("written");
+                    model[at as usize * BLOCK..][..BLOCK].copy_from_slice(&new);
+                }
+            }
+        }
+        drop(running);
+        world.check();
+    });
+}
+
+#[test]
+fn an_engine_ends_with_reads_in_flight() {
+    let mut world = filled(Tunables::default());
+    world.slow(3);
+    for at in [0, 16, 32] {
+        world.read(1, at, 16);
+    }
+    let shelf = world.shelf.clone();
+    drop(world);
+    let mut dice = Dice::new(1);
+    (0..100).for_each(|_| shelf.answer(&mut dice));
+}
