@@ -39,6 +39,7 @@ const VOLATILE_FIELDS: &[&str] = &[
     "uptime_seconds",
     "next",
     "link",
+    "progress",
     "last",
     "snapshots",
     "performance",

@@ -7,7 +7,7 @@ use crate::problem::{Problem, Problems};
 use crate::v1::handler::ask;
 use array::{
     Alert, AlertState, ArrayStatus, Busiest, Busy, By, Cell, Drive, DriveState, Health, Operation,
-    PoolStatus, Severity, State as Serving, Volume,
+    PoolStatus, Replication, ReplicationRole, Severity, State as Serving, Volume,
 };
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -129,6 +129,7 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     let Busiest { busiest: busy_hosts, .. } = ask(again(), &context, by_host).await?;
     let drives = ask(again(), &context, array::ListDrives).await?;
     let protection = ask(again(), &context, array::ShowProtection).await?;
+    add_replications(&mut metrics, &ask(again(), &context, array::ListReplications).await?);
     let alerts = ask(again(), &context, array::ListAlerts).await?;
     add_array(&mut metrics, &status);
     metrics.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
@@ -290,6 +291,32 @@ fn with<'a>(
 fn labels(volume: &Volume) -> Labels {
     let group = volume.group.clone().unwrap_or_default();
     vec![("name", volume.name.clone()), ("naa_id", volume.naa.clone()), ("volume_group", group)]
+}
+
+fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
+    let lag = metrics.values("replication_lag_seconds", "Time since the newest complete point was taken");
+    let rpo = metrics.values("replication_rpo_seconds", "Recovery point objective");
+    let bytes = metrics.values("replication_bytes", "Bytes since the array started, by what they are");
+    let state = metrics.values("replication_state", "1 for the state of each replication");
+    for it in replications {
+        let role = match it.role {
+            ReplicationRole::Source => "source",
+            ReplicationRole::Target => "target",
+        };
+        let labels = vec![
+            ("name", it.name.clone()),
+            ("remote_array", it.remote_array.clone()),
+            ("role", role.to_owned()),
+        ];
+        if let Some(seconds) = it.status.lag_seconds {
+            set(&lag, &labels, &[], seconds as f64);
+        }
+        set(&rpo, &labels, &[], it.rpo_seconds as f64);
+        let transferred = &it.status.transferred;
+        set(&bytes, &labels, &[("kind", "logical")], transferred.logical_bytes as f64);
+        set(&bytes, &labels, &[("kind", "network")], transferred.wire_bytes as f64);
+        set(&state, &labels, &[("state", it.status.state.name())], 1.0);
+    }
 }
 
 fn add_volumes(metrics: &mut Exposition, volumes: &[Volume]) {

@@ -21,6 +21,7 @@ mod notification;
 mod performance;
 mod policy;
 mod remote;
+mod replication;
 mod schedule;
 mod sign_in;
 mod snapshot;
@@ -65,6 +66,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(user::routes())
         .merge(directory::routes())
         .merge(remote::routes())
+        .merge(replication::routes())
         .merge(sign_in::routes())
         .routes(routes!(show_openapi))
 }

@@ -13,6 +13,7 @@ use crate::service::links::Links;
 use crate::service::metering::{Metering, TimeRange};
 use crate::service::notifier::Notifier;
 use crate::service::quotas::Quotas;
+use crate::service::replicas::Replicas;
 use crate::service::scrub::Scrubs;
 use crate::service::space::SpaceMonitor;
 use crate::view::some_of;
@@ -32,6 +33,7 @@ pub(crate) struct Services<'a> {
     pub quotas: &'a Arc<Quotas>,
     pub controllers: &'a Arc<ControllerMonitor>,
     pub links: &'a Arc<Links>,
+    pub replicas: &'a Arc<Replicas>,
     pub notifier: &'a Arc<Notifier>,
     pub scrubs: &'a Arc<Scrubs>,
     pub health: &'a Arc<HealthMonitor>,
@@ -65,17 +67,19 @@ fn of_parts(services: &Services<'_>) -> [Source; 7] {
     ]
 }
 
-fn of_services(services: &Services<'_>) -> [Source; 9] {
+fn of_services(services: &Services<'_>) -> [Source; 10] {
     let Parts { engine, server, .. } = services.parts.clone();
     let (space, quotas) = (services.space.clone(), services.quotas.clone());
     let (notifier, scrubs) = (services.notifier.clone(), services.scrubs.clone());
     let (health, clock) = (services.health.clone(), services.clock.clone());
     let (paths, past) = (services.metering.clone(), services.metering.clone());
+    let (replicas, replicated) = (services.replicas.clone(), services.configuration.clone());
     let (links, remote) = (services.links.clone(), services.configuration.clone());
     let (configuration, controllers) = (services.configuration.clone(), services.controllers.clone());
     [
         Source::new(0, move |_, _| controllers.conditions()),
         Source::new(0, move |_, _| links.conditions(&remote.read())),
+        Source::new(0, move |_, _| replicas.conditions(&replicated.read())),
         Source::new(0, move |_, _| of_space(&engine, &space, &quotas, &configuration.read())),
         Source::new(0, move |_, _| notifier.conditions()),
         Source::new(5, move |before, _| scrubs.conditions(before)),

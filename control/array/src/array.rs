@@ -23,6 +23,7 @@ use crate::service::logins::Logins;
 use crate::service::metering::Metering;
 use crate::service::notifier::Notifier;
 use crate::service::quotas::Quotas;
+use crate::service::replicas::Replicas;
 use crate::service::schedules::Schedules;
 use crate::service::scrub::Scrubs;
 use crate::service::sealed_store::SealedStore;
@@ -57,6 +58,7 @@ pub struct Array {
     pub(crate) scrubs: Arc<Scrubs>,
     pub(crate) schedules: Schedules,
     pub(crate) links: Arc<Links>,
+    pub(crate) replicas: Arc<Replicas>,
     pub(crate) logins: Logins,
     pub(crate) directories: Arc<Directories>,
     pub(crate) accounts: Accounts,
@@ -76,7 +78,6 @@ impl Array {
         config: Config,
     ) -> Result<Self> {
         let env = Arc::new(env);
-        let started = env.seconds();
         let Parts { engine, pool, machine, exports, server, history, sealing, .. } = parts.clone();
         let configuration = Arc::new(Configuration::new(engine.clone(), config));
         let bus = Arc::new(EventBus::new(env.clone(), history.clone()));
@@ -89,13 +90,13 @@ impl Array {
         let quotas = Arc::new(Quotas::new(engine.clone(), exports.clone(), bus.clone()));
         let space = Arc::new(SpaceMonitor::new(engine.clone(), bus.clone()));
         let metering = Arc::new(Metering::new(core(), &parts));
-        let controller_monitor = ControllerMonitor::new(bus.clone(), parts.controllers.clone());
-        let controller_monitor = Arc::new(controller_monitor);
+        let controllers = Arc::new(ControllerMonitor::new(bus.clone(), parts.controllers.clone()));
         let drive_monitor = DriveMonitor::new(bus.clone(), jobs.clone(), drives());
         let health = Arc::new(HealthMonitor::new(env.clone(), pool.clone(), machine.clone()));
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
         let logins = Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone());
         let links = Arc::new(Links::new(env.clone(), bus.clone()));
+        let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), engine.clone()));
         let directories = Directories::new(configuration.clone(), audit.clone(), sealing.clone());
         let directories = Arc::new(directories);
         let accounts = Accounts::new(core(), directories.clone());
@@ -106,8 +107,9 @@ impl Array {
             space: &space,
             quotas: &quotas,
             notifier: &notifier,
-            controllers: &controller_monitor,
+            controllers: &controllers,
             links: &links,
+            replicas: &replicas,
             scrubs: &scrubs,
             health: &health,
             metering: &metering,
@@ -118,10 +120,10 @@ impl Array {
         let reconciler = Reconciler::new(&parts, quotas.clone());
         Ok(Self {
             parts,
+            started: env.seconds(),
             env,
             identity,
             version,
-            started,
             configuration,
             reconciler,
             bus,
@@ -131,12 +133,13 @@ impl Array {
             quotas,
             space,
             metering,
-            controller_monitor,
+            controller_monitor: controllers,
             drive_monitor,
             health,
             scrubs,
             schedules: Schedules::default(),
             links,
+            replicas,
             logins,
             directories,
             accounts,

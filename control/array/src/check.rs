@@ -11,7 +11,8 @@ pub const MAX_VOLUME: u64 = 16 << 50;
 /// Most initiators of one host.
 pub const MAX_INITIATORS: usize = 64;
 
-const MAX_NAME: usize = 63;
+/// Longest name.
+pub const MAX_NAME: usize = 63;
 /// A volume's name, a dot, a schedule's name, and a time.
 const MAX_SNAPSHOT_NAME: usize = 3 * MAX_NAME;
 /// Longest CHAP user in bytes, as long as an iSCSI name.

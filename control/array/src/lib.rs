@@ -46,6 +46,8 @@ mod reconcile;
 mod recover;
 mod recycle_bin;
 mod remote;
+mod replicate;
+mod replication;
 mod request;
 mod restore;
 mod schedule;
@@ -124,14 +126,19 @@ pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance};
 pub use policy::PolicyInForce;
 pub use records::{
     ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, GroupId, HostGroupId, HostId, Identity,
-    Kind, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Result, Role, Rule, ScheduleId,
-    Scrub, Secret, TokenId, Topic, UserId,
+    Kind, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, ReplicationId, ReplicationRole,
+    Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId,
 };
 pub use recover::{has_sealed_secrets, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
 pub use remote::{
     ChangeRemoteArray, CreatePairingKey, DeleteRemoteArray, ListRemoteArrays, PairRemoteArray, PairingKey,
     RemoteArray, RemoteArrayChange, ShowRemoteArray,
+};
+pub use replication::{
+    ChangeReplication, CreateReplication, DeleteReplication, DemoteReplication, ListReplications,
+    PauseReplication, PromoteReplication, Replication, ReplicationChange, ResumeReplication, ShowReplication,
+    StartTestFailover, StopTestFailover, SyncReplication,
 };
 pub use request::Request;
 pub use restore::RestoreVolume;
@@ -149,6 +156,7 @@ pub use service::metering::{
     Busiest, Busy, By, Capacity, PathUse, Scope, TimeRange, imbalance, kind, size_limit,
 };
 pub use service::notifier::Notifier;
+pub use service::replicas::{ReplicationState, ReplicationStatus, Transferred};
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
@@ -198,6 +206,7 @@ pub const VERBS: &[&[Verb]] = &[
     notification::VERBS,
     directory::VERBS,
     remote::VERBS,
+    replication::VERBS,
     certificate::VERBS,
     access::VERBS,
     performance::VERBS,

@@ -10,19 +10,29 @@
 use crate::hex::{from_hex, hex};
 use crate::{Error, Result};
 use aws_lc_rs::{digest, hmac};
+use bytes::{Bytes, BytesMut};
 use records::Secret;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Versions of the messages that this software speaks, the oldest and the newest.
 const VERSIONS: [u16; 2] = [1, 1];
 /// Longest message.
 const MAX_MESSAGE_BYTES: u32 = 16 << 10;
+/// Longest message of an array that is paired.
+const MAX_LONG_MESSAGE_BYTES: u32 = 512 << 10;
 /// Longest text of the other array that is shown.
 const MAX_TEXT_CHARS: usize = 400;
+/// Bytes that are sent or received at once during a transfer.
+const IO_BYTES: usize = 64 << 10;
+/// An end that does nothing for this long during a transfer is dead.
+const MAX_SILENCE: Duration = Duration::from_secs(300);
 /// Bytes of a pairing key.
 pub(crate) const PAIRING_KEY_BYTES: usize = 16;
 
@@ -96,6 +106,8 @@ pub(crate) enum Wish {
         /// The port at which it listens.
         port: Option<u16>,
     },
+    /// To transfer a point of a replication, as its source.
+    Replicate { id: String },
 }
 
 /// The response.
@@ -103,8 +115,60 @@ pub(crate) enum Wish {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
     Pong,
-    Paired { serial: String, name: String, proof: String },
-    Refused { text: String },
+    Paired {
+        serial: String,
+        name: String,
+        proof: String,
+    },
+    Refused {
+        text: String,
+    },
+    /// The source is to describe the replication.
+    Describe,
+    /// The target takes a point: messages of the replication follow.
+    Ready,
+    /// The target takes no point now.
+    Denied {
+        denial: Denial,
+        text: String,
+    },
+}
+
+/// Why a target takes no point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Denial {
+    /// It has no such replication.
+    Unknown,
+    Paused,
+    Promoted,
+    Busy,
+    #[serde(other)]
+    Other,
+}
+
+/// A replication as its source describes it before each transfer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Description {
+    pub name: String,
+    /// Name of the volume group; `None` for a single volume.
+    pub group: Option<String>,
+    pub volumes: Vec<DescribedVolume>,
+    pub rpo_seconds: u64,
+    /// How often source and target have changed places.
+    pub generation: u32,
+    /// The target may not have it yet.
+    pub is_new: bool,
+    /// The volumes take no writes since the point of this number.
+    pub demoted: Option<u64>,
+}
+
+/// A volume of the source.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DescribedVolume {
+    /// Its identity in hex digits.
+    pub id: String,
+    pub name: String,
 }
 
 impl Hello {
@@ -139,10 +203,19 @@ impl Link {
     }
 
     pub(crate) async fn receive<T: DeserializeOwned>(&mut self) -> std::io::Result<T> {
+        self.receive_within(MAX_MESSAGE_BYTES).await
+    }
+
+    /// As [`Link::receive`], from an array that is paired.
+    pub(crate) async fn receive_long<T: DeserializeOwned>(&mut self) -> std::io::Result<T> {
+        self.receive_within(MAX_LONG_MESSAGE_BYTES).await
+    }
+
+    async fn receive_within<T: DeserializeOwned>(&mut self, max_bytes: u32) -> std::io::Result<T> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).await?;
         let length = u32::from_le_bytes(length);
-        if length > MAX_MESSAGE_BYTES {
+        if length > max_bytes {
             return Err(std::io::Error::other("a message is too long"));
         }
         let mut bytes = vec![0; length as usize];
@@ -172,6 +245,48 @@ impl Link {
 
     fn derive(&self, key: &[u8], role: &str) -> hmac::Tag {
         hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), &self.message(role))
+    }
+}
+
+/// The bytes of a link between source and target of a replication. Those in both directions are counted.
+pub(crate) struct LinkStream {
+    stream: Box<dyn Duplex>,
+    counter: Arc<AtomicU64>,
+}
+
+impl LinkStream {
+    /// What follows on a link after both ends have agreed.
+    pub fn new(link: Link, counter: Arc<AtomicU64>) -> Self {
+        Self { stream: link.stream, counter }
+    }
+
+    fn count(&self, bytes: usize) {
+        self.counter.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// What is done before the other end counts as dead.
+async fn alive<T>(exchange: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
+    let silent = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "the other array does not respond");
+    tokio::time::timeout(MAX_SILENCE, exchange).await.map_err(silent)?
+}
+
+impl replication::Stream for LinkStream {
+    async fn send(&mut self, pieces: Vec<Bytes>) -> std::io::Result<()> {
+        for piece in pieces {
+            for part in piece.chunks(IO_BYTES) {
+                alive(self.stream.write_all(part)).await?;
+                self.count(part.len());
+            }
+        }
+        alive(self.stream.flush()).await
+    }
+
+    async fn receive(&mut self) -> std::io::Result<Bytes> {
+        let mut bytes = BytesMut::with_capacity(IO_BYTES);
+        let count = alive(self.stream.read_buf(&mut bytes)).await?;
+        self.count(count);
+        Ok(bytes.freeze())
     }
 }
 

@@ -56,7 +56,8 @@ pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
 fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();
     for (key, value) in engine.records("") {
-        if key == ARRAY || key == CLOCK {
+        let of_replication = replication::RECORD_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+        if key == ARRAY || key == CLOCK || of_replication {
             continue;
         }
         let Some(record) = Record::read(&key, &value)? else {
@@ -92,9 +93,13 @@ async fn finish_or_take_back(engine: &Engine, config: &mut Config) -> Result<()>
 }
 
 /// A volume or snapshot without a record can't come from this code, whose record is there as early. Its data is
-/// needed: it gets a name instead of being deleted.
+/// needed: it gets a name instead of being deleted. Points and staging volumes of replications are known by their own records.
 async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Result<()> {
-    let known: BTreeSet<DiskId> = config.disks().map(|entry| entry.id()).collect();
+    let mut known: BTreeSet<DiskId> = config.disks().map(|entry| entry.id()).collect();
+    let replicated = replication::disks(engine);
+    known.extend(
+        replicated.map_err(|error| Error::failed("the points of replications can't be read", error))?,
+    );
     for disk in engine.disks().into_iter().filter(|disk| !known.contains(&disk.id)) {
         let (id, stage, name) = (disk.id, Stage::Ready, format!("recovered-{:032x}", disk.id.0));
         tracing::warn!(%name, "a volume or snapshot without configuration was found");

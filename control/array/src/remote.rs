@@ -250,8 +250,16 @@ impl Transaction<'_> {
     pub async fn delete_remote_array(&mut self, name: &str) -> Result<()> {
         let entry = self.array.config().remote_arrays.named(name)?.clone();
         let (id, name) = (entry.id, entry.name.clone());
+        let replicated = self.array.config().replications.iter().find(|it| it.remote == id).cloned();
+        if let Some(replication) = replicated {
+            return Err(Error::precondition(format!(
+                "replication {:?} is with this array: delete the replication first",
+                replication.name
+            )));
+        }
         self.commit(vec![Edit::Remove(Record::RemoteArray(entry))]).await?;
         self.array.links.forget(id);
+        self.array.replicas.forget_remote(id);
         self.done("remote-array.deleted", RemoteArrayEntry::NOUN, &name, "was deleted");
         Ok(())
     }
@@ -289,7 +297,7 @@ impl Array {
     }
 
     /// Sends a request over a link, and returns the response. A refusal is an error.
-    async fn ask(&self, link: &mut Link, request: Wish) -> std::result::Result<Reply, String> {
+    pub(crate) async fn ask(&self, link: &mut Link, request: Wish) -> std::result::Result<Reply, String> {
         let name = self.config().name_of_array(&self.identity).to_owned();
         let hello = Hello::new(&self.identity.serial, &name, request);
         let said = async {
@@ -303,16 +311,19 @@ impl Array {
     }
 
     /// Responds to another array that has connected: to be called for every connection, and polled to its end.
-    pub async fn answer(&self, mut link: Link) {
-        if let Err(error) = self.try_answer(&mut link).await {
+    pub async fn answer(&self, link: Link) {
+        if let Err(error) = self.try_answer(link).await {
             tracing::debug!(%error, "a connection of another array ended");
         }
     }
 
-    async fn try_answer(&self, link: &mut Link) -> std::io::Result<()> {
+    async fn try_answer(&self, mut link: Link) -> std::io::Result<()> {
         let hello: Hello = in_time(link.receive()).await?;
+        if let (Wish::Replicate { id }, Ok(())) = (&hello.request, hello.check_version()) {
+            return self.serve_source(link, id.clone()).await;
+        }
         // Without a time-out: it may change the configuration.
-        let said = match self.answer_hello(link, hello).await {
+        let said = match self.answer_hello(&link, hello).await {
             Ok(said) => said,
             Err(error) => Reply::Refused { text: error.message },
         };
@@ -342,6 +353,7 @@ impl Array {
                 Ok(Reply::Pong)
             }
             Wish::Pair { ref proof, port } => self.accept_pairing(link, &hello, proof, port).await,
+            Wish::Replicate { .. } => Err(Error::precondition("a replication is served by its own link")),
         }
     }
 

@@ -204,9 +204,15 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Refuses to take away what a schedule takes snapshots of.
+    /// Refuses to take away what a schedule takes snapshots of, or what is replicated.
     pub(crate) fn refuse_scheduled(&self, subject: Subject) -> Result<()> {
         let config = self.array.config();
+        if let Some(replication) = config.replications.iter().find(|it| it.subject == Some(subject)) {
+            return Err(Error::precondition(format!(
+                "replication {:?} replicates it: delete the replication first",
+                replication.name
+            )));
+        }
         match config.schedules.iter().find(|schedule| schedule.subject == subject) {
             Some(schedule) => Err(Error::precondition(format!(
                 "schedule {:?} takes snapshots of it: delete the schedule first",

@@ -14,6 +14,7 @@ pub(crate) mod logins;
 pub(crate) mod metering;
 pub(crate) mod notifier;
 pub(crate) mod quotas;
+pub(crate) mod replicas;
 pub(crate) mod schedules;
 pub(crate) mod scrub;
 pub(crate) mod sealed_store;

@@ -259,7 +259,7 @@ impl Transaction<'_> {
         self.volume_now(entry.id)
     }
 
-    async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Volume> {
+    pub(crate) async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Volume> {
         let name = &entry.name;
         if self.array.disk(entry.id, name)?.is_read_only() != read_only {
             let set = self

@@ -303,10 +303,7 @@ async fn serve(
     board.set_api(&standby::url(args, address, &board::host_name()));
     let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
     let tls = certificate::prepare(&array.array, args, &folder).await?;
-    match array.array.first_user().await {
-        Ok(password) => password.iter().for_each(certificate::show_password),
-        Err(error) => tracing::error!(%error, "there is no user yet: start the array again after that"),
-    }
+    make_first_user(&array.array).await;
     let token = access::token(args.data())?;
     folder.show_access(&url, &token);
     let (token, plain) = (api::Token::new(&token), args.plain_http());
@@ -319,10 +316,12 @@ async fn serve(
     let home = link.zip(map).map(|it| home_of(it, (&array, args.data()), (permit, &board), shards.handles()));
     // What the standby had ends here: now more threads are watched, and the array answers itself.
     let cluster = member.map(Membership::end);
-    let watched = shards.watched().chain([background.watched(), keeper.watched()]).chain(cluster);
+    let arrays = serve_arrays(network, array.array.clone())?;
+    let ours = [background.watched(), keeper.watched(), arrays.watched()];
+    let watched = shards.watched().chain(ours).chain(cluster);
     let watchdog = service::ready(watched.collect())?;
 
-    let mut tasks = start_tasks(&array, (network, home), (tls, folder));
+    let mut tasks = start_tasks(&array, home, (tls, folder));
     let signal = tokio::select! {
         signal = stop => signal,
         never = tasks.watch() => match never {},
@@ -332,6 +331,7 @@ async fn serve(
     service::stopping();
     let finish = web.stop();
     tasks.end();
+    arrays.end();
     tokio::join!(array.server.shutdown(), array.nvme.shutdown());
     array.array.flush().await;
     shards.stop();
@@ -342,6 +342,22 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Makes the first user of a new array, and shows its password.
+async fn make_first_user(array: &Array) {
+    match array.first_user().await {
+        Ok(password) => password.iter().for_each(certificate::show_password),
+        Err(error) => tracing::error!(%error, "there is no user yet: start the array again after that"),
+    }
+}
+
+/// The thread of links to other arrays: their transfers must not delay the API.
+fn serve_arrays(network: Arc<link::Tcp>, array: Arc<Array>) -> Result<threads::Worker> {
+    let (links, transfers) = (network.run(array.clone()), array.replicate());
+    threads::worker("arrays", async move {
+        tokio::join!(links, transfers);
+    })
 }
 
 /// What serves front ends of other controllers.
@@ -360,7 +376,7 @@ fn home_of(
 /// Starts what goes on as long as the array is served.
 fn start_tasks(
     array: &Assembled,
-    (network, home): (Arc<link::Tcp>, Option<Arc<forwarding::home::Home>>),
+    home: Option<Arc<forwarding::home::Home>>,
     (tls, folder): (api::Tls, Arc<Folder>),
 ) -> Supervised {
     let mut tasks = Supervised::default();
@@ -369,7 +385,6 @@ fn start_tasks(
     tasks.spawn("notices", served.notifier().clone().deliver());
     tasks.spawn("measurements", measure(served.clone()));
     tasks.spawn("certificate", certificate::follow(served.clone(), tls, folder.clone()));
-    tasks.spawn("arrays", network.run(served.clone()));
     tasks.spawn("folder", folder.keep_trying());
     if let Some(home) = home {
         tasks.spawn("front ends", home.clone().serve());

@@ -182,6 +182,44 @@ impl StoreThread {
     }
 }
 
+/// A thread of work that lasts as long as the array.
+pub struct Worker {
+    name: &'static str,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+    handle: Handle,
+}
+
+/// Starts one. What it spawns is on the same thread.
+pub fn worker(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> Result<Worker> {
+    let runtime = runtime()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    let thread = named(name, move || {
+        runtime.block_on(async {
+            tokio::select! {
+                // Ends when the sender is dropped as well.
+                _ = stopped => {}
+                () = work => panic!("the thread {name} has nothing to do although the array runs"),
+            }
+        });
+    })?;
+    Ok(Worker { name, stop, thread, handle })
+}
+
+impl Worker {
+    /// It, for the watchdog.
+    pub fn watched(&self) -> Watched {
+        (self.name.into(), self.handle.clone())
+    }
+
+    /// Ends it, and every task on it.
+    pub fn end(self) {
+        drop(self.stop);
+        join(self.thread);
+    }
+}
+
 /// The thread of the engine's background work.
 pub struct Background {
     thread: JoinHandle<()>,

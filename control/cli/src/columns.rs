@@ -109,6 +109,19 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Replications",
+        &[
+            "name",
+            "role",
+            "remote_array",
+            "Of=[volume {volume}][group {group}]",
+            "State={progress.state}",
+            "RPO={rpo_seconds}",
+            "Lag={progress.lag_seconds}",
+            "Last point={progress.last_point_taken}",
+        ],
+    ),
+    (
         "Schedules",
         &["name", "Of=[volume {volume}][group {group}]", "rules", "enabled", "next", "last", "snapshots"],
     ),

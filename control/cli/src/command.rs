@@ -18,6 +18,7 @@ mod performance;
 mod policy;
 mod profile;
 mod remote;
+mod replication;
 mod schedule;
 mod snapshot;
 mod top;
@@ -142,6 +143,9 @@ enum Noun {
     /// Remote arrays: pairing with other arrays
     #[command(subcommand)]
     RemoteArray(remote::RemoteArrayVerb),
+    /// Replications of volumes and volume groups to remote arrays
+    #[command(subcommand)]
+    Replication(replication::ReplicationVerb),
     /// Users and roles
     #[command(subcommand)]
     User(access::UserVerb),
@@ -324,6 +328,7 @@ impl Noun {
             Noun::HostGroup(verb) => verb.run(client),
             Noun::Connection(verb) => verb.run(client),
             Noun::RemoteArray(verb) => verb.run(client),
+            Noun::Replication(verb) => verb.run(client),
             Noun::User(verb) => verb.run(client),
             Noun::Directory(verb) => verb.run(client),
             Noun::Token(verb) => verb.run(client),

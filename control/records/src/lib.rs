@@ -17,6 +17,7 @@ mod policy;
 mod record;
 mod redact;
 mod remote;
+mod replication;
 mod schedule;
 mod secret;
 mod service;
@@ -36,6 +37,9 @@ pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange};
 pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};
 pub use remote::{LinkIdentityEntry, RemoteArrayEntry, RemoteArrayId};
+pub use replication::{
+    Promotion, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, SourceVolume,
+};
 pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
 pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};

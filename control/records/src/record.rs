@@ -15,6 +15,7 @@
 //! | `notification/<id>` | a notification target; its secret is sealed |
 //! | `directory/<id>` | a directory that authenticates users; its secret is sealed |
 //! | `remote-array/<id>` | an array that this one is paired with; their common key is sealed |
+//! | `replication/<id>` | a replicated volume or volume group, on either end |
 //! | `link-identity` | the key by which other arrays know this one; it is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
 //! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
@@ -35,6 +36,7 @@ use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
 use crate::host::{HostEntry, HostGroupEntry};
 use crate::id::Identity;
 use crate::remote::{LinkIdentityEntry, RemoteArrayEntry};
+use crate::replication::ReplicationEntry;
 use crate::schedule::ScheduleEntry;
 use crate::secret::SealedField;
 use crate::service::{DirectoryEntry, NotificationTargetEntry};
@@ -290,6 +292,8 @@ records! {
         directories: Directory(DirectoryEntry), "directory", Directories, V2;
         /// Remote arrays.
         remote_arrays: RemoteArray(RemoteArrayEntry), "remote-array", RemoteArrays, V2;
+        /// Replications.
+        replications: Replication(ReplicationEntry), "replication", Replications, V2;
         /// Users.
         users: User(UserEntry), "user", Users, V2;
         /// API tokens.

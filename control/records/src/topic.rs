@@ -50,6 +50,8 @@ topics! {
     RefusedLogins: "refused-logins";
     /// Remote arrays.
     RemoteArrays: "remote-arrays";
+    /// Replications.
+    Replications: "replications";
     /// Snapshot schedules.
     Schedules: "schedules";
     /// Settings of the array.

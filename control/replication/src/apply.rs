@@ -79,7 +79,7 @@ impl Offers {
 
     /// Which blocks the staging volume has already. One that can't be read is replaced.
     async fn in_place(&self, staging: &Volume, offer: &Offer) -> Vec<Content> {
-        let there = disk::read(staging, offer.data()).await.unwrap_or_default();
+        let there = disk::read(staging, offer.data().collect()).await.unwrap_or_default();
         let same = |index: usize, fingerprint| {
             there.get(index).is_some_and(|block| self.key.fingerprint(block) == fingerprint)
         };
@@ -105,7 +105,7 @@ impl Offers {
             let Some(disk) = engine.volume(id) else { continue };
             let blocks = disk::blocks(disk.geometry());
             places.retain(|(_, block)| *block < blocks);
-            let runs = places.iter().map(|(_, block)| (*block, 1));
+            let runs = places.iter().map(|(_, block)| (*block, 1)).collect();
             // One that can't be read is asked for like one that is not there.
             let found = disk::read(&*disk, runs).await.unwrap_or_default();
             for ((index, _), block) in places.iter().zip(found) {
@@ -157,7 +157,7 @@ impl Offers {
         };
         let (offer, staging) = (&first.offer, &first.staging);
         disk::perform(&**staging, first.ops()).await?;
-        let there = disk::read(&**staging, offer.data()).await?;
+        let there = disk::read(&**staging, offer.data().collect()).await?;
         let fingerprints: Vec<_> = there.iter().map(|block| self.key.fingerprint(block)).collect();
         let written = Offer { fingerprints, extents: offer.extents.clone(), ..*offer };
         if self.key.chain(digest, &written.chained()) != offer.digest {

@@ -105,7 +105,7 @@ impl Changes {
                 self.found.push_front((first + now, count - now, true));
             }
             left -= now;
-            let blocks = disk::read(&*disk, [(first, now)]).await?;
+            let blocks = disk::read(&*disk, vec![(first, now)]).await?;
             if blocks.len() as u64 != now {
                 return Err(Error::Malformed("a read of another length"));
             }

@@ -44,7 +44,7 @@ pub fn find(engine: &Engine, id: DiskId) -> Result<Arc<engine::Volume>> {
 }
 
 /// Performs operations at the same time; returns their results in order, or the first error after all have ended.
-pub async fn perform(disk: &dyn Disk, ops: impl IntoIterator<Item = Op>) -> Result<Vec<Reply>> {
+pub async fn perform(disk: &dyn Disk, ops: Vec<Op>) -> Result<Vec<Reply>> {
     let mut pending: Vec<_> = ops.into_iter().map(|op| disk.execute(op)).collect();
     let mut results: Vec<Option<block::Result>> = pending.iter().map(|_| None).collect();
     let all = poll_fn(|cx| {
@@ -62,11 +62,11 @@ pub async fn perform(disk: &dyn Disk, ops: impl IntoIterator<Item = Op>) -> Resu
 }
 
 /// Reads runs of blocks, and cuts them into blocks.
-pub async fn read(disk: &dyn Disk, runs: impl IntoIterator<Item = (u64, u64)>) -> Result<Vec<Bytes>> {
+pub async fn read(disk: &dyn Disk, runs: Vec<(u64, u64)>) -> Result<Vec<Bytes>> {
     let geometry = disk.geometry();
     let ops = runs.into_iter().map(|(first, count)| Op::Read(extent(geometry, first, count)));
     let mut blocks = Vec::new();
-    for reply in perform(disk, ops).await? {
+    for reply in perform(disk, ops.collect()).await? {
         let Reply::Data(data) = reply else { return Err(Error::Malformed("no data for a read")) };
         blocks.extend(cut(&data));
     }

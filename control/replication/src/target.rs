@@ -197,8 +197,9 @@ impl<E: Env> Target<E> {
 
     /// Ends deletions that a crash has interrupted.
     async fn finish_deletions(&self, records: &Records, turn: &Connected<'_>) -> Result<()> {
-        let points = records.all_points(&self.engine)?.into_iter();
-        for point in points.filter(|point| point.deleting && !turn.is_deleted(point.number)) {
+        let mut points = records.all_points(&self.engine)?;
+        points.retain(|point| point.deleting && !turn.is_deleted(point.number));
+        for point in points {
             records.delete(&self.engine, point, self.env.timestamp()).await?;
         }
         Ok(())

@@ -51,6 +51,7 @@ const ALLOWED: &[Edges] = &[
             "notify",
             "directory",
             "records",
+            "replication",
         ],
         &["raid", "transport"],
     ),

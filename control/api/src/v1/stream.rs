@@ -54,6 +54,8 @@ pub enum Topic {
     RefusedLogins,
     /// Remote arrays.
     RemoteArrays,
+    /// Replications.
+    Replications,
     /// Snapshot schedules.
     Schedules,
     /// Settings of the array.
@@ -92,6 +94,7 @@ impl From<array::Topic> for Topic {
             RecycleBin => Topic::RecycleBin,
             RefusedLogins => Topic::RefusedLogins,
             RemoteArrays => Topic::RemoteArrays,
+            Replications => Topic::Replications,
             Schedules => Topic::Schedules,
             Settings => Topic::Settings,
             Snapshots => Topic::Snapshots,

@@ -247,7 +247,7 @@ async fn records_and_fields_of_newer_software_are_kept_and_ignored() {
     fields["nqn"] = "nqn.2014-08.org.nvmexpress:uuid:1".into();
     let put = vec![
         (key.clone(), Some(fields.to_string().into_bytes().into())),
-        ("replication/0000000000000001".to_owned(), Some(r#"{"version":9}"#.as_bytes().into())),
+        ("rack/0000000000000001".to_owned(), Some(r#"{"version":9}"#.as_bytes().into())),
     ];
     up.engine.put_records(put).await.unwrap();
     up.down().await;
@@ -261,5 +261,5 @@ async fn records_and_fields_of_newer_software_are_kept_and_ignored() {
         (&fields["name"], &fields["nqn"]),
         (&"web2".into(), &"nqn.2014-08.org.nvmexpress:uuid:1".into())
     );
-    assert_eq!(up.engine.records("replication/").len(), 1);
+    assert_eq!(up.engine.records("rack/").len(), 1);
 }

@@ -16,6 +16,7 @@ mod notices;
 mod nvme;
 mod policies;
 mod remote;
+mod replication;
 mod rig;
 mod roles;
 mod schedules;

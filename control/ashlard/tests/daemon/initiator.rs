@@ -27,17 +27,23 @@ pub fn log_in(portal: &str, initiator: &str, target: &str) -> (TcpStream, u16) {
     let mut answer = [0; HEADER];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(answer[0], 0x23, "a Login Response");
-    read_segment(&mut stream, &answer);
+    drop(read_segment(&mut stream, &answer));
     (stream, u16::from_be_bytes(answer[STATUS].try_into().unwrap()))
 }
 
-/// Reads the data segment of a PDU, which nobody here looks at.
-fn read_segment(stream: &mut TcpStream, header: &[u8; HEADER]) {
+/// Reads the data segment of a PDU.
+fn read_segment(stream: &mut TcpStream, header: &[u8; HEADER]) -> Vec<u8> {
     let length = header[DATA_LENGTH].iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
-    stream.read_exact(&mut vec![0; length.next_multiple_of(4)]).unwrap();
+    let mut segment = vec![0; length.next_multiple_of(4)];
+    stream.read_exact(&mut segment).unwrap();
+    segment.truncate(length);
+    segment
 }
 
-/// A session that writes, one command at a time.
+/// What one READ(16) asks for.
+const READ_BYTES: usize = 64 << 10;
+
+/// A session with one command at a time.
 pub struct Session {
     stream: TcpStream,
     cmd_sn: u32,
@@ -63,24 +69,60 @@ impl Session {
         assert_eq!(self.command(&cdb, data), 0, "GOOD");
     }
 
-    /// SCSI Command with immediate data (RFC 7143 11.3); the status of its SCSI Response.
+    /// READ(16) of LUN 0.
+    pub fn read(&mut self, lba: u64, block_bytes: usize, bytes: usize) -> Vec<u8> {
+        let mut found = Vec::with_capacity(bytes);
+        for from in (0..bytes).step_by(READ_BYTES) {
+            let count = READ_BYTES.min(bytes - from);
+            let mut cdb = [0; 16];
+            cdb[0] = 0x88;
+            cdb[2..10].copy_from_slice(&(lba + (from / block_bytes) as u64).to_be_bytes());
+            cdb[10..14].copy_from_slice(&((count / block_bytes) as u32).to_be_bytes());
+            self.send(&cdb, 0x40, count, &[]);
+            let (status, data) = self.response();
+            assert_eq!((status, data.len()), (0, count), "GOOD");
+            found.extend(data);
+        }
+        found
+    }
+
+    /// SCSI Command with immediate data; the status of its SCSI Response.
     fn command(&mut self, cdb: &[u8; 16], data: &[u8]) -> u8 {
+        self.send(cdb, if data.is_empty() { 0 } else { 0x20 }, data.len(), data);
+        self.response().0
+    }
+
+    /// SCSI Command (RFC 7143 11.3) with immediate data. `direction`: the flag R or W; `bytes`: what is expected.
+    fn send(&mut self, cdb: &[u8; 16], direction: u8, bytes: usize, data: &[u8]) {
         let mut pdu = vec![0; HEADER];
-        pdu[..2].copy_from_slice(&[0x01, 0x80 | if data.is_empty() { 0 } else { 0x20 }]);
+        pdu[..2].copy_from_slice(&[0x01, 0x80 | direction]);
         pdu[DATA_LENGTH].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
         pdu[16..20].copy_from_slice(&self.cmd_sn.to_be_bytes());
-        pdu[20..24].copy_from_slice(&(data.len() as u32).to_be_bytes());
+        pdu[20..24].copy_from_slice(&(bytes as u32).to_be_bytes());
         pdu[24..28].copy_from_slice(&self.cmd_sn.to_be_bytes());
         pdu[32..48].copy_from_slice(cdb);
         pdu.extend(data);
         self.stream.write_all(&pdu).unwrap();
         self.cmd_sn += 1;
+    }
+
+    /// The status of a command, and its data.
+    fn response(&mut self) -> (u8, Vec<u8>) {
+        let mut found = Vec::new();
         loop {
             let mut header = [0; HEADER];
             self.stream.read_exact(&mut header).unwrap();
-            read_segment(&mut self.stream, &header);
-            if header[0] == 0x21 {
-                return header[3];
+            let segment = read_segment(&mut self.stream, &header);
+            match header[0] {
+                0x21 => return (header[3], found),
+                // Data-In, whose last PDU may have the status (RFC 7143 11.7.3).
+                0x25 => {
+                    found.extend(segment);
+                    if header[1] & 1 != 0 {
+                        return (header[3], found);
+                    }
+                }
+                _ => {}
             }
         }
     }

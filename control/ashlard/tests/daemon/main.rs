@@ -21,6 +21,7 @@ mod process;
 mod questions;
 mod remote;
 mod repair;
+mod replication;
 mod roles;
 mod service;
 mod support;

@@ -747,6 +747,114 @@ pub fn change_remote_array(
         )
         .body(body)
 }
+/// Query of: List replications
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ListReplications {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<String>,
+}
+/// List replications
+pub fn list_replications(query: &ListReplications) -> Request<schemas::Replications> {
+    Request::new("GET", format!("/api/v1/replications",), "Replications").query(query)
+}
+/// Create a replication
+pub fn create_replication(
+    body: &schemas::NewReplication,
+) -> Request<schemas::Replication> {
+    Request::new("POST", format!("/api/v1/replications",), "Replication").body(body)
+}
+/// Delete a replication
+pub fn delete_replication(name: &str) -> Request<()> {
+    Request::new("DELETE", format!("/api/v1/replications/{}", quoted(name)), "")
+}
+/// Get a replication
+pub fn show_replication(name: &str) -> Request<schemas::Replication> {
+    Request::new("GET", format!("/api/v1/replications/{}", quoted(name)), "Replication")
+}
+/// Change a replication
+pub fn change_replication(
+    name: &str,
+    body: &schemas::ReplicationChange,
+) -> Request<schemas::Replication> {
+    Request::new(
+            "PATCH",
+            format!("/api/v1/replications/{}", quoted(name)),
+            "Replication",
+        )
+        .body(body)
+}
+/// Demote the volumes of a replication
+pub fn demote_replication(
+    name: &str,
+    body: &schemas::ReplicationDemotion,
+) -> Request<schemas::Replication> {
+    Request::new(
+            "POST",
+            format!("/api/v1/replications/{}/demote", quoted(name)),
+            "Replication",
+        )
+        .body(body)
+}
+/// Pause a replication
+pub fn pause_replication(name: &str) -> Request<schemas::Replication> {
+    Request::new(
+        "POST",
+        format!("/api/v1/replications/{}/pause", quoted(name)),
+        "Replication",
+    )
+}
+/// Promote the target of a replication
+pub fn promote_replication(
+    name: &str,
+    body: &schemas::ReplicationPromotion,
+) -> Request<schemas::Replication> {
+    Request::new(
+            "POST",
+            format!("/api/v1/replications/{}/promote", quoted(name)),
+            "Replication",
+        )
+        .body(body)
+}
+/// Resume a replication
+pub fn resume_replication(name: &str) -> Request<schemas::Replication> {
+    Request::new(
+        "POST",
+        format!("/api/v1/replications/{}/resume", quoted(name)),
+        "Replication",
+    )
+}
+/// Transfer a point now
+pub fn sync_replication(name: &str) -> Request<schemas::Replication> {
+    Request::new(
+        "POST",
+        format!("/api/v1/replications/{}/sync", quoted(name)),
+        "Replication",
+    )
+}
+/// Stop a test failover
+pub fn stop_test_failover(name: &str) -> Request<schemas::Replication> {
+    Request::new(
+        "DELETE",
+        format!("/api/v1/replications/{}/test-failover", quoted(name)),
+        "Replication",
+    )
+}
+/// Start a test failover
+pub fn start_test_failover(name: &str) -> Request<schemas::Replication> {
+    Request::new(
+        "POST",
+        format!("/api/v1/replications/{}/test-failover", quoted(name)),
+        "Replication",
+    )
+}
 /// Query of: List snapshot schedules
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListSchedules {

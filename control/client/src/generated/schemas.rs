@@ -2365,6 +2365,24 @@ pub struct NewRemoteArray {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::string::String>,
 }
+///A new replication of a `volume` or a `group`.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewReplication {
+    ///Volume group. Not allowed with `volume`.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub group: ::std::option::Option<::std::string::String>,
+    ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    pub name: ::std::string::String,
+    ///Remote array.
+    pub remote_array: ::std::string::String,
+    ///Recovery point objective in seconds.
+    pub rpo_seconds: u64,
+    ///Volume. Not allowed with `group`.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub volume: ::std::option::Option<::std::string::String>,
+}
 ///A new schedule for a `volume` or a `group`.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2908,6 +2926,346 @@ pub struct RemoteArrayLink {
 pub struct RemoteArrays {
     ///Sorted by name unless `sort` is given.
     pub items: ::std::vec::Vec<RemoteArray>,
+    ///Total count, regardless of `limit` and `offset`.
+    pub total: u64,
+}
+///A replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Replication {
+    ///Creation time.
+    pub created: ::std::string::String,
+    ///Volume group, by its name on the source; `null` for a volume.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub group: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier, the same on both arrays: 16 hex digits.
+    pub id: ::std::string::String,
+    ///Complete points that the target retains; `null` on the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub keep_points: ::std::option::Option<u32>,
+    ///Mode.
+    pub mode: ReplicationMode,
+    ///Name on this array.
+    pub name: ::std::string::String,
+    ///Progress.
+    pub progress: ReplicationProgress,
+    ///Volumes that the target was promoted with.
+    pub promoted_volumes: ::std::vec::Vec<::std::string::String>,
+    ///Name of the other array.
+    pub remote_array: ::std::string::String,
+    ///Which end this array is.
+    pub role: ReplicationRole,
+    ///Recovery point objective: maximum age of the newest complete point.
+    pub rpo_seconds: u64,
+    ///Clones of a point to test a failover.
+    pub test_volumes: ::std::vec::Vec<::std::string::String>,
+    ///Volume, by its name on the source; `null` for a group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub volume: ::std::option::Option<::std::string::String>,
+}
+///Changes to a replication. Omitted fields keep their values.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicationChange {
+    ///Complete points to retain. On the target only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub keep_points: ::std::option::Option<::std::option::Option<u32>>,
+    ///New name on this array.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    ///Recovery point objective in seconds. On the source only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub rpo_seconds: ::std::option::Option<::std::option::Option<u64>>,
+}
+impl ::std::default::Default for ReplicationChange {
+    fn default() -> Self {
+        Self {
+            keep_points: Default::default(),
+            name: Default::default(),
+            rpo_seconds: Default::default(),
+        }
+    }
+}
+///How to demote a replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicationDemotion {
+    ///This array loses what the other one does not have; default false.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub force: ::std::option::Option<bool>,
+}
+impl ::std::default::Default for ReplicationDemotion {
+    fn default() -> Self {
+        Self { force: Default::default() }
+    }
+}
+///How points are transferred.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum ReplicationMode {
+    #[serde(rename = "async")]
+    Async,
+}
+impl ::std::fmt::Display for ReplicationMode {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Async => f.write_str("async"),
+        }
+    }
+}
+impl ::std::str::FromStr for ReplicationMode {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "async" => Ok(Self::Async),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for ReplicationMode {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for ReplicationMode {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for ReplicationMode {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///Progress of a replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ReplicationProgress {
+    ///Seconds since the newest complete point was taken; `null` where none is to follow it.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub lag_seconds: ::std::option::Option<u64>,
+    ///Number of the newest complete point, the same on both arrays; `null` if there is none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub last_point: ::std::option::Option<u64>,
+    ///Time at which the newest complete point was taken, by the clock of the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub last_point_taken: ::std::option::Option<::std::string::String>,
+    ///Changed data of the points that were completed, since the array started; 0 on the target.
+    pub logical_bytes: u64,
+    ///Bytes that went over the network in both directions, since the array started.
+    pub network_bytes: u64,
+    ///Complete points on this array.
+    pub points: u64,
+    ///Reason why the last attempt failed; `null` if it did not.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub problem: ::std::option::Option<::std::string::String>,
+    ///State.
+    pub state: ReplicationState,
+}
+///How to promote a target.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicationPromotion {
+    ///Promote although the source may still take writes, which the target does not have; default false.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub force: ::std::option::Option<bool>,
+}
+impl ::std::default::Default for ReplicationPromotion {
+    fn default() -> Self {
+        Self { force: Default::default() }
+    }
+}
+///Which end of a replication this array is.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum ReplicationRole {
+    #[serde(rename = "source")]
+    Source,
+    #[serde(rename = "target")]
+    Target,
+}
+impl ::std::fmt::Display for ReplicationRole {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Source => f.write_str("source"),
+            Self::Target => f.write_str("target"),
+        }
+    }
+}
+impl ::std::str::FromStr for ReplicationRole {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "source" => Ok(Self::Source),
+            "target" => Ok(Self::Target),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for ReplicationRole {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for ReplicationRole {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for ReplicationRole {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///State of a replication.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum ReplicationState {
+    #[serde(rename = "idle")]
+    Idle,
+    #[serde(rename = "syncing")]
+    Syncing,
+    #[serde(rename = "paused")]
+    Paused,
+    #[serde(rename = "failed")]
+    Failed,
+    #[serde(rename = "no_space")]
+    NoSpace,
+    #[serde(rename = "demoting")]
+    Demoting,
+    #[serde(rename = "demoted")]
+    Demoted,
+    #[serde(rename = "promoting")]
+    Promoting,
+    #[serde(rename = "promoted")]
+    Promoted,
+    #[serde(rename = "split")]
+    Split,
+}
+impl ::std::fmt::Display for ReplicationState {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Idle => f.write_str("idle"),
+            Self::Syncing => f.write_str("syncing"),
+            Self::Paused => f.write_str("paused"),
+            Self::Failed => f.write_str("failed"),
+            Self::NoSpace => f.write_str("no_space"),
+            Self::Demoting => f.write_str("demoting"),
+            Self::Demoted => f.write_str("demoted"),
+            Self::Promoting => f.write_str("promoting"),
+            Self::Promoted => f.write_str("promoted"),
+            Self::Split => f.write_str("split"),
+        }
+    }
+}
+impl ::std::str::FromStr for ReplicationState {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "idle" => Ok(Self::Idle),
+            "syncing" => Ok(Self::Syncing),
+            "paused" => Ok(Self::Paused),
+            "failed" => Ok(Self::Failed),
+            "no_space" => Ok(Self::NoSpace),
+            "demoting" => Ok(Self::Demoting),
+            "demoted" => Ok(Self::Demoted),
+            "promoting" => Ok(Self::Promoting),
+            "promoted" => Ok(Self::Promoted),
+            "split" => Ok(Self::Split),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for ReplicationState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for ReplicationState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for ReplicationState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///Replications.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Replications {
+    ///Sorted by name unless `sort` is given.
+    pub items: ::std::vec::Vec<Replication>,
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
@@ -4053,6 +4411,26 @@ impl crate::Choice for LinkState {
 }
 impl crate::Choice for MailProtection {
     const CHOICES: &'static [&'static str] = &["none", "starttls", "tls"];
+}
+impl crate::Choice for ReplicationMode {
+    const CHOICES: &'static [&'static str] = &["async"];
+}
+impl crate::Choice for ReplicationRole {
+    const CHOICES: &'static [&'static str] = &["source", "target"];
+}
+impl crate::Choice for ReplicationState {
+    const CHOICES: &'static [&'static str] = &[
+        "idle",
+        "syncing",
+        "paused",
+        "failed",
+        "no_space",
+        "demoting",
+        "demoted",
+        "promoting",
+        "promoted",
+        "split",
+    ];
 }
 impl crate::Choice for Role {
     const CHOICES: &'static [&'static str] = &["viewer", "operator", "admin"];

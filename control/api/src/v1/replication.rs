@@ -1,0 +1,439 @@
+//! Replications: volumes and volume groups of which another array gets points.
+
+use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, utc};
+use super::snapshot::subject;
+use crate::Context;
+use crate::auth::Operator;
+use crate::body::{Asked, Body, Named};
+use crate::list::{List, PARTIAL, PartialList, list};
+use crate::problem::{Problem, Problems};
+use array::SubjectName;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+
+pub fn routes() -> OpenApiRouter<Context> {
+    OpenApiRouter::new()
+        .routes(operations!(list_replications: ListReplications, create_replication: CreateReplication))
+        .routes(operations!(show_replication: ShowReplication, change_replication: ChangeReplication, delete_replication: DeleteReplication))
+        .routes(operations!(sync_replication: SyncReplication))
+        .routes(operations!(pause_replication: PauseReplication))
+        .routes(operations!(resume_replication: ResumeReplication))
+        .routes(operations!(promote_replication: PromoteReplication))
+        .routes(operations!(demote_replication: DemoteReplication))
+        .routes(operations!(start_test_failover: StartTestFailover, stop_test_failover: StopTestFailover))
+}
+
+/// Which end of a replication this array is.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplicationRole {
+    /// It has the volumes.
+    Source,
+    /// It gets their points.
+    Target,
+}
+
+/// How points are transferred.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplicationMode {
+    /// After the writes were acknowledged.
+    Async,
+}
+
+/// State of a replication.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicationState {
+    /// Nothing is to be transferred now.
+    Idle,
+    /// A point is being transferred.
+    Syncing,
+    /// Paused by an operator.
+    Paused,
+    /// The last attempt failed; it is repeated.
+    Failed,
+    /// The target has no space; the transfer goes on when there is some.
+    NoSpace,
+    /// The source takes no writes any more; its last point is not complete yet.
+    Demoting,
+    /// The source takes no writes, and the target has all of them.
+    Demoted,
+    /// The volumes of the target are being created.
+    Promoting,
+    /// The target has volumes of its own, and gets no points.
+    Promoted,
+    /// The volumes of both arrays take writes.
+    Split,
+}
+
+/// Progress of a replication.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReplicationProgress {
+    /// State.
+    state: ReplicationState,
+    /// Reason why the last attempt failed; `null` if it did not.
+    problem: Option<String>,
+    /// Number of the newest complete point, the same on both arrays; `null` if there is none.
+    last_point: Option<u64>,
+    /// Time at which the newest complete point was taken, by the clock of the source.
+    #[schema(format = DateTime)]
+    last_point_taken: Option<String>,
+    /// Complete points on this array.
+    points: usize,
+    /// Seconds since the newest complete point was taken; `null` where none is to follow it.
+    lag_seconds: Option<u64>,
+    /// Changed data of the points that were completed, since the array started; 0 on the target.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    logical_bytes: u64,
+    /// Bytes that went over the network in both directions, since the array started.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    network_bytes: u64,
+}
+
+/// A replication.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Replication {
+    /// Name on this array.
+    name: String,
+    /// Permanent identifier, the same on both arrays: 16 hex digits.
+    id: String,
+    /// Creation time.
+    #[schema(format = DateTime)]
+    created: String,
+    /// Name of the other array.
+    remote_array: String,
+    /// Which end this array is.
+    role: ReplicationRole,
+    /// Mode.
+    mode: ReplicationMode,
+    /// Volume, by its name on the source; `null` for a group.
+    volume: Option<String>,
+    /// Volume group, by its name on the source; `null` for a volume.
+    group: Option<String>,
+    /// Recovery point objective: maximum age of the newest complete point.
+    rpo_seconds: u64,
+    /// Complete points that the target retains; `null` on the source.
+    keep_points: Option<u32>,
+    /// Progress.
+    progress: ReplicationProgress,
+    /// Volumes that the target was promoted with.
+    promoted_volumes: Vec<String>,
+    /// Clones of a point to test a failover.
+    test_volumes: Vec<String>,
+}
+
+/// Replications.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Replications {
+    /// Sorted by name unless `sort` is given.
+    items: Vec<Replication>,
+    /// Total count, regardless of `limit` and `offset`.
+    total: usize,
+}
+
+/// A new replication of a `volume` or a `group`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewReplication {
+    /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+    name: String,
+    /// Volume. Not allowed with `group`.
+    volume: Option<String>,
+    /// Volume group. Not allowed with `volume`.
+    group: Option<String>,
+    /// Remote array.
+    remote_array: String,
+    /// Recovery point objective in seconds.
+    #[schema(minimum = 5, maximum = 604_800)]
+    rpo_seconds: u64,
+}
+
+/// Changes to a replication. Omitted fields keep their values.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplicationChange {
+    /// New name on this array.
+    name: Option<String>,
+    /// Recovery point objective in seconds. On the source only.
+    rpo_seconds: Option<u64>,
+    /// Complete points to retain. On the target only.
+    keep_points: Option<u32>,
+}
+
+/// How to promote a target.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplicationPromotion {
+    /// Promote although the source may still take writes, which the target does not have; default false.
+    #[serde(default)]
+    force: bool,
+}
+
+/// How to demote a replication.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplicationDemotion {
+    /// This array loses what the other one does not have; default false.
+    #[serde(default)]
+    force: bool,
+}
+
+/// List replications
+#[utoipa::path(get, path = "/api/v1/replications", tag = "replications", params(List), responses(
+    (status = 200, description = "The replications",
+        content((Replications = "application/json"), (PartialList = PARTIAL))),
+    Problems,
+))]
+async fn list_replications(
+    operator: Operator,
+    State(context): State<Context>,
+    Asked(part): Asked<List>,
+) -> Result<Response, Problem> {
+    let found = perform(operator, &context, array::ListReplications).await?;
+    list(found.into_iter().map(Replication::from).collect::<Vec<_>>(), part)
+}
+
+/// Create a replication
+///
+/// The remote array has it as well after the first transfer has begun.
+#[utoipa::path(post, path = "/api/v1/replications", tag = "replications", request_body = NewReplication, responses(
+    (status = 201, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn create_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Body(new): Body<NewReplication>,
+) -> Created<Replication> {
+    let NewReplication { name, volume, group, remote_array, rpo_seconds } = new;
+    let subject = subject(volume, group)?;
+    let request = array::CreateReplication { name, subject, remote_array, rpo_seconds };
+    let done = perform(operator, &context, request).await?;
+    Ok((StatusCode::CREATED, Json(done.into())))
+}
+
+/// Get a replication
+#[utoipa::path(get, path = "/api/v1/replications/{name}", tag = "replications", params(("name" = String, Path)), responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn show_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let it = perform(operator, &context, array::ShowReplication { name }).await?;
+    Ok(Json(it.into()))
+}
+
+/// Change a replication
+#[utoipa::path(patch, path = "/api/v1/replications/{name}", tag = "replications", params(("name" = String, Path)),
+    request_body = ReplicationChange, responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn change_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+    Body(change): Body<ReplicationChange>,
+) -> Answer<Replication> {
+    let ReplicationChange { name: new, rpo_seconds, keep_points } = change;
+    let change = array::ReplicationChange { name: new, rpo_seconds, keep_points };
+    let done = perform(operator, &context, array::ChangeReplication { name, change }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Delete a replication
+///
+/// Its points on this array are deleted; volumes are kept. Delete it on the other array as well.
+#[utoipa::path(delete, path = "/api/v1/replications/{name}", tag = "replications", params(("name" = String, Path)), responses(
+    (status = 204, description = "Deleted"),
+    Problems,
+))]
+async fn delete_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> NoContent {
+    no_content(perform(operator, &context, array::DeleteReplication { name }).await?)
+}
+
+/// Transfer a point now
+///
+/// On the source. A point is taken and transferred in the background.
+#[utoipa::path(post, path = "/api/v1/replications/{name}/sync", tag = "replications", params(("name" = String, Path)), responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn sync_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::SyncReplication { name }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Pause a replication
+///
+/// On either array. A transfer that is interrupted goes on where it was.
+#[utoipa::path(post, path = "/api/v1/replications/{name}/pause", tag = "replications", params(("name" = String, Path)), responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn pause_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::PauseReplication { name }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Resume a replication
+#[utoipa::path(post, path = "/api/v1/replications/{name}/resume", tag = "replications", params(("name" = String, Path)), responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn resume_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::ResumeReplication { name }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Promote the target of a replication
+///
+/// Volumes with the content of the last complete point are created, for hosts to use. The source gets through no more.
+#[utoipa::path(post, path = "/api/v1/replications/{name}/promote", tag = "replications", params(("name" = String, Path)),
+    request_body = ReplicationPromotion, responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn promote_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+    Body(ReplicationPromotion { force }): Body<ReplicationPromotion>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::PromoteReplication { name, force }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Demote the volumes of a replication
+///
+/// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+/// With `force`, on the array that loses its changes after both arrays were written to.
+#[utoipa::path(post, path = "/api/v1/replications/{name}/demote", tag = "replications", params(("name" = String, Path)),
+    request_body = ReplicationDemotion, responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn demote_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+    Body(ReplicationDemotion { force }): Body<ReplicationDemotion>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::DemoteReplication { name, force }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Start a test failover
+///
+/// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on.
+#[utoipa::path(post, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
+    responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn start_test_failover(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::StartTestFailover { name }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Stop a test failover
+///
+/// The clones are deleted with what was written to them. They must not be connected to hosts any more.
+#[utoipa::path(delete, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
+    responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn stop_test_failover(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::StopTestFailover { name }).await?;
+    Ok(Json(done.into()))
+}
+
+impl From<array::ReplicationState> for ReplicationState {
+    fn from(state: array::ReplicationState) -> Self {
+        match state {
+            array::ReplicationState::Idle => Self::Idle,
+            array::ReplicationState::Syncing => Self::Syncing,
+            array::ReplicationState::Paused => Self::Paused,
+            array::ReplicationState::Failed => Self::Failed,
+            array::ReplicationState::NoSpace => Self::NoSpace,
+            array::ReplicationState::Demoting => Self::Demoting,
+            array::ReplicationState::Demoted => Self::Demoted,
+            array::ReplicationState::Promoting => Self::Promoting,
+            array::ReplicationState::Promoted => Self::Promoted,
+            array::ReplicationState::Split => Self::Split,
+        }
+    }
+}
+
+impl From<array::Replication> for Replication {
+    fn from(it: array::Replication) -> Self {
+        let (volume, group) = match it.subject {
+            Some(SubjectName::Volume(name)) => (Some(name), None),
+            Some(SubjectName::Group(name)) => (None, Some(name)),
+            None => (None, None),
+        };
+        let array::ReplicationStatus { state, problem, point, taken, points, lag_seconds, transferred } =
+            it.status;
+        Self {
+            name: it.name,
+            id: digits(it.id),
+            created: utc(it.created),
+            remote_array: it.remote_array,
+            role: match it.role {
+                array::ReplicationRole::Source => ReplicationRole::Source,
+                array::ReplicationRole::Target => ReplicationRole::Target,
+            },
+            mode: ReplicationMode::Async,
+            volume,
+            group,
+            rpo_seconds: it.rpo_seconds,
+            keep_points: it.keep_points,
+            progress: ReplicationProgress {
+                state: state.into(),
+                problem,
+                last_point: point,
+                last_point_taken: taken.map(utc),
+                points,
+                lag_seconds,
+                logical_bytes: transferred.logical_bytes,
+                network_bytes: transferred.wire_bytes,
+            },
+            promoted_volumes: it.promoted_volumes,
+            test_volumes: it.test_volumes,
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! Transfers of replicated groups: a source takes points when they are due, and sends them over a link; a target serves links of
+//! the source.
+//!
+//! Both run beside the verbs: no transfer holds the lock of changes. What one end learns of the other is committed before or after
+//! a transfer, never by a future that may be dropped.
+
+use crate::array::Array;
+use crate::caller::Caller;
+use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, Reply, Wish, shown};
+use crate::service::replicas::{Active, Failure, ReplicationEnv};
+use crate::transaction::Transaction;
+use crate::{Error, Result, check};
+use block::DiskId;
+use history::Severity;
+use records::{
+    Edit, Identity, Named, Record, RemoteArrayEntry, ReplicationEntry, ReplicationId, ReplicationRole,
+    SourceVolume,
+};
+use replication::{Source, Synced, Target};
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Interval at which it is looked for what is due.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Time in which the other array has to respond.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Complete points that a new target keeps.
+const DEFAULT_KEEP_POINTS: u32 = 2;
+/// Volumes of a replicated group.
+const MAX_VOLUMES: usize = 1024;
+
+/// Why a point was not transferred.
+enum Refusal {
+    /// The other array does not take points now.
+    Denied(Denial, String),
+    Failed(Failure),
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Self::Failed(Failure { text, no_space: false })
+    }
+}
+
+impl From<replication::Error> for Refusal {
+    fn from(error: replication::Error) -> Self {
+        use replication::{Error, Reason};
+        let no_space = match &error {
+            Error::Refused { reason, .. } => *reason == Reason::NoSpace,
+            Error::Disk(error) => *error == block::Error::NoSpace,
+            _ => false,
+        };
+        Self::Failed(Failure { text: shown(&error.to_string()), no_space })
+    }
+}
+
+/// What an attempt has come to.
+#[derive(Default)]
+struct Attempt {
+    /// The other array has the replication.
+    accepted: bool,
+    /// Blocks with data that had changed, of a point that is complete now.
+    completed: Option<u64>,
+}
+
+impl Array {
+    /// Replicates, for ever: to be run on a thread that may work for a moment.
+    pub async fn replicate(self: Arc<Self>) {
+        loop {
+            self.complete_replications().await;
+            for (id, active) in self.due_transfers() {
+                let array = self.clone();
+                tokio::spawn(async move { array.transfer(id, active).await });
+            }
+            self.replicas.wait(INTERVAL).await;
+        }
+    }
+
+    /// Does once what is due, one transfer after the other.
+    pub async fn replicate_once(&self) {
+        self.complete_replications().await;
+        for (id, active) in self.due_transfers() {
+            self.transfer(id, active).await;
+        }
+    }
+
+    fn due_transfers(&self) -> Vec<(ReplicationId, Active)> {
+        let due = self.replicas.due(&self.config()).into_iter();
+        due.filter_map(|id| Some((id, self.replicas.begin(id)?))).collect()
+    }
+
+    /// Completes what a crash has interrupted: promotions, and deletions.
+    async fn complete_replications(&self) {
+        let incomplete = |entry: &&ReplicationEntry| entry.promotion.as_ref().is_some_and(|it| !it.complete);
+        let found: Vec<_> =
+            self.config().replications.iter().filter(incomplete).map(|entry| entry.id).collect();
+        let caller = Caller::array();
+        for id in found {
+            let _one_at_a_time = self.configuration.change().await;
+            if let Err(error) = Transaction::new(self, &caller).complete_promotion(id).await {
+                tracing::warn!(%error, "a promotion is not complete yet");
+            }
+        }
+        let known =
+            || self.config().replications.iter().map(ReplicationEntry::number).collect::<BTreeSet<_>>();
+        if !replication::replications(&self.parts.engine).is_subset(&known()) {
+            // One that is being created or reversed is not deleted.
+            let _one_at_a_time = self.configuration.change().await;
+            let known = known();
+            self.replicas.release_others(&known).await;
+        }
+    }
+
+    /// Transfers what is due of a replication, and notes what became of it.
+    async fn transfer(&self, id: ReplicationId, mut active: Active) {
+        let Some(entry) = self.config().replications.get(id).cloned() else { return };
+        let mut attempt = Attempt::default();
+        let wire_bytes = active.wire_bytes.clone();
+        let outcome = tokio::select! {
+            outcome = self.try_transfer(&entry, &mut attempt, wire_bytes) => Some(outcome),
+            () = active.stopped() => None,
+        };
+        drop(active);
+        let mut split = false;
+        match outcome {
+            Some(Ok(())) => self.replicas.note_success(&entry, attempt.completed),
+            Some(Err(Refusal::Failed(failure))) => self.replicas.note_failure(&entry, failure),
+            // Now the target knows that this array is not written to any more.
+            Some(Err(Refusal::Denied(Denial::Promoted, _))) if entry.demoted.is_some() => {
+                self.replicas.note_end(id);
+            }
+            Some(Err(Refusal::Denied(denial, text))) => {
+                split = denial == Denial::Promoted;
+                self.replicas.note_failure(&entry, Failure { text, no_space: false });
+            }
+            None => self.replicas.note_end(id),
+        }
+        let learned = (attempt.accepted && !entry.accepted) || split;
+        if learned && let Err(error) = self.note_learned(id, attempt.accepted, split).await {
+            tracing::warn!(%error, "what the other array said could not be stored");
+        }
+    }
+
+    /// Stores what the other array said.
+    async fn note_learned(&self, id: ReplicationId, accepted: bool, split: bool) -> Result<()> {
+        let _one_at_a_time = self.configuration.change().await;
+        let Some(entry) = self.config().replications.get(id).cloned() else { return Ok(()) };
+        if entry.role != ReplicationRole::Source {
+            return Ok(());
+        }
+        let new = ReplicationEntry {
+            accepted: entry.accepted || accepted,
+            split: entry.split || (split && entry.demoted.is_none()),
+            ..entry
+        };
+        self.store_replication(new).await
+    }
+
+    /// Stores a replication, for the holder of the lock of changes.
+    async fn store_replication(&self, new: ReplicationEntry) -> Result<()> {
+        let before = self.config().replications.get(new.id).cloned();
+        if before.as_ref() == Some(&new) {
+            return Ok(());
+        }
+        if new.split && before.is_some_and(|before| !before.split) {
+            let message =
+                format!("replication {:?} is split: the volumes of both arrays take writes", new.name);
+            let about = Some((ReplicationEntry::NOUN, &*new.name));
+            self.log_event(Severity::Critical, "replication.split", about, message);
+        }
+        let caller = Caller::array();
+        Transaction::new(self, &caller).commit(vec![Edit::Put(Record::Replication(new))]).await
+    }
+
+    async fn try_transfer(
+        &self,
+        entry: &ReplicationEntry,
+        attempt: &mut Attempt,
+        wire_bytes: Arc<std::sync::atomic::AtomicU64>,
+    ) -> std::result::Result<(), Refusal> {
+        let remote = self.config().remote_arrays.get(entry.remote).cloned();
+        let remote = remote.ok_or_else(|| "the remote array was deleted".to_owned())?;
+        let source = self.replication_source(&remote).map_err(|error| error.message)?;
+        let volumes = entry.subject.map(|it| self.config().scheduled(it)).unwrap_or_default();
+        let points = self.replicas.points(entry);
+        if entry.demoted.is_none() && points.last().is_none_or(|point| point.digest.is_some()) {
+            let ids: Vec<_> = volumes.iter().map(|volume| volume.id).collect();
+            if ids.is_empty() {
+                return Err("there is no volume to replicate: put volumes into the volume group"
+                    .to_owned()
+                    .into());
+            }
+            self.replicas.note_taken(entry.id);
+            take_point(source.clone(), entry.number(), ids).await?;
+        }
+        let volumes = volumes.into_iter().map(|it| DescribedVolume { id: it.id.digits(), name: it.name });
+        let description = self.describe(entry, volumes.collect());
+        let mut link = self.connect_for(&remote, entry).await?;
+        let said = timeout(RESPONSE_TIMEOUT, async {
+            link.send(&description).await?;
+            link.receive::<Reply>().await
+        });
+        let said = said.await.map_err(|_| "the other array did not respond in time".to_owned())?;
+        match said.map_err(|error| format!("the connection ended: {error}"))? {
+            Reply::Ready => {}
+            Reply::Denied { denial, text } => return Err(Refusal::Denied(denial, shown(&text))),
+            Reply::Refused { text } => {
+                return Err(format!("the other array refused: {}", shown(&text)).into());
+            }
+            _ => return Err("the other array responded to another request".to_owned().into()),
+        }
+        attempt.accepted = true;
+        let synced = sync(source, entry.number(), LinkStream::new(link, wire_bytes)).await?;
+        attempt.completed = (synced.sent_bytes > 0).then_some(synced.offered_blocks);
+        Ok(())
+    }
+
+    /// Takes a point of a replication that is held; returns its number.
+    pub(crate) async fn take_last_point(
+        &self,
+        entry: &ReplicationEntry,
+        volumes: Vec<DiskId>,
+    ) -> Result<u64> {
+        let remote = self.config().remote_arrays.get(entry.remote).cloned();
+        let remote = remote.ok_or_else(|| Error::not_found("the remote array was deleted"))?;
+        let source = self.replication_source(&remote)?;
+        take_point(source, entry.number(), volumes).await.map_err(|refusal| match refusal {
+            Refusal::Denied(_, text) | Refusal::Failed(Failure { text, .. }) => {
+                Error::failed("the last point can't be taken", text)
+            }
+        })
+    }
+
+    /// A link to the target of a replication, which awaits its description.
+    async fn connect_for(
+        &self,
+        remote: &RemoteArrayEntry,
+        entry: &ReplicationEntry,
+    ) -> std::result::Result<Link, String> {
+        let address = remote.address.clone().ok_or_else(|| {
+            format!(
+                "the address of remote array {:?} is not known: set it, and let that array listen",
+                remote.name
+            )
+        })?;
+        let exchange = async {
+            let own = self.link_identity().map_err(|error| error.message)?;
+            let own = own.ok_or("this array has no key for other arrays")?;
+            let mut link = self.parts.network.connect(address.clone(), own).await?;
+            if link.fingerprint() != remote.fingerprint {
+                return Err(format!("what responds at {address} is another array"));
+            }
+            match self.ask(&mut link, Wish::Replicate { id: entry.id.digits() }).await? {
+                Reply::Describe => Ok(link),
+                _ => Err("it responded to another request".into()),
+            }
+        };
+        let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
+        outcome.unwrap_or_else(|_| Err(format!("{address} did not respond in time")))
+    }
+
+    fn describe(&self, entry: &ReplicationEntry, volumes: Vec<DescribedVolume>) -> Description {
+        let config = self.config();
+        let group = match entry.subject {
+            Some(records::Subject::Group(id)) => config.groups.get(id).map(|group| group.name.clone()),
+            _ => None,
+        };
+        Description {
+            name: entry.name.clone(),
+            group,
+            volumes,
+            rpo_seconds: entry.rpo_seconds,
+            generation: entry.generation,
+            is_new: !entry.accepted,
+            demoted: entry.demoted,
+        }
+    }
+
+    /// Serves a link by which a source wants to transfer a point.
+    pub(crate) async fn serve_source(&self, mut link: Link, id: String) -> std::io::Result<()> {
+        let fingerprint = link.fingerprint();
+        let remote = self.config().remote_arrays.iter().find(|it| it.fingerprint == fingerprint).cloned();
+        let id = ReplicationId::from_digits(&id);
+        let (Some(remote), Some(id)) = (remote, id) else {
+            let text = "it is not paired with this array any more: delete it there, and pair it again".into();
+            return timeout(RESPONSE_TIMEOUT, link.send(&Reply::Refused { text })).await?;
+        };
+        self.links.note_heard(&remote, None);
+        let description = timeout(RESPONSE_TIMEOUT, async {
+            link.send(&Reply::Describe).await?;
+            link.receive_long::<Description>().await
+        });
+        let description = description.await??;
+        let (entry, mut active) = match self.admit(&remote, id, description).await {
+            Ok(admitted) => admitted,
+            Err((denial, text)) => {
+                return timeout(RESPONSE_TIMEOUT, link.send(&Reply::Denied { denial, text })).await?;
+            }
+        };
+        let wire_bytes = active.wire_bytes.clone();
+        let outcome = match self.prepare_target(&mut link, &remote, &entry).await {
+            Ok(target) => tokio::select! {
+                served = serve(target, LinkStream::new(link, wire_bytes), entry.clone()) => Some(served),
+                () = active.stopped() => None,
+            },
+            Err(refusal) => Some(Err(refusal)),
+        };
+        drop(active);
+        match outcome {
+            Some(Ok(Some(_))) => self.replicas.note_success(&entry, Some(0)),
+            Some(Err(Refusal::Failed(failure))) => self.replicas.note_failure(&entry, failure),
+            _ => self.replicas.note_end(entry.id),
+        }
+        Ok(())
+    }
+
+    /// The receiving end, once the source knows that it is ready.
+    async fn prepare_target(
+        &self,
+        link: &mut Link,
+        remote: &RemoteArrayEntry,
+        entry: &ReplicationEntry,
+    ) -> std::result::Result<Arc<Target<ReplicationEnv>>, Refusal> {
+        let target = self.replication_target(remote).map_err(|error| error.message)?;
+        target.accept(entry.number(), 0).await?;
+        link.send(&Reply::Ready).await.map_err(|error| error.to_string())?;
+        Ok(target)
+    }
+
+    /// Decides whether a source may transfer a point now; notes its description.
+    async fn admit(
+        &self,
+        remote: &RemoteArrayEntry,
+        id: ReplicationId,
+        description: Description,
+    ) -> std::result::Result<(ReplicationEntry, Active), (Denial, String)> {
+        let failed = |error: Error| (Denial::Other, error.message);
+        {
+            let _one_at_a_time = self.configuration.change().await;
+            let known = self.config().replications.get(id).cloned();
+            let entry = match known {
+                None => self.new_target(remote, id, &description)?,
+                Some(entry) => checked(remote, entry, &description)?,
+            };
+            let promoted = entry.promotion.is_some();
+            let entry = described(entry, &description).map_err(failed)?;
+            self.store_replication(entry).await.map_err(failed)?;
+            if promoted {
+                return Err((Denial::Promoted, "the target was promoted: its volumes are used there".into()));
+            }
+        }
+        let busy = || (Denial::Busy, "the target is being changed".to_owned());
+        let active = self.replicas.replace(id).await.ok_or_else(busy)?;
+        // A verb may have come between.
+        let entry = self.config().replications.get(id).cloned();
+        let takes =
+            |entry: &ReplicationEntry| entry.promotion.is_none() && entry.role == ReplicationRole::Target;
+        let entry = entry.filter(takes).ok_or_else(busy)?;
+        if entry.paused {
+            return Err((Denial::Paused, "the replication is paused on the target".into()));
+        }
+        Ok((entry, active))
+    }
+
+    /// The target's end of a replication that a source has created.
+    fn new_target(
+        &self,
+        remote: &RemoteArrayEntry,
+        id: ReplicationId,
+        description: &Description,
+    ) -> std::result::Result<ReplicationEntry, (Denial, String)> {
+        if !description.is_new {
+            return Err((
+                Denial::Unknown,
+                "the replication was deleted on the target: delete it here as well, and create it again"
+                    .into(),
+            ));
+        }
+        let config = self.config();
+        let usable = |name: &str| {
+            check::name(ReplicationEntry::NOUN, name).is_ok() && config.replications.free(name).is_ok()
+        };
+        let name = if usable(&description.name) {
+            description.name.clone()
+        } else {
+            format!("from-{}", id.digits())
+        };
+        let about = Some((ReplicationEntry::NOUN, &*name));
+        let message = format!("replication {name:?} was created by remote array {:?}", remote.name);
+        self.log_event(Severity::Info, "replication.created", about, message);
+        Ok(ReplicationEntry {
+            id,
+            name,
+            created: self.env.seconds(),
+            remote: remote.id,
+            role: ReplicationRole::Target,
+            generation: description.generation,
+            subject: None,
+            group: None,
+            volumes: Vec::new(),
+            rpo_seconds: description.rpo_seconds,
+            keep_points: DEFAULT_KEEP_POINTS,
+            paused: false,
+            accepted: true,
+            demoted: None,
+            split: false,
+            promotion: None,
+            test: Vec::new(),
+        })
+    }
+}
+
+type Served<T> = Pin<Box<dyn Future<Output = std::result::Result<T, Refusal>> + Send>>;
+
+/// Serves one connection of a source, and deletes the points that are not kept any more. Returns whether a point was completed.
+fn serve(
+    target: Arc<Target<ReplicationEnv>>,
+    stream: LinkStream,
+    entry: ReplicationEntry,
+) -> Served<Option<u64>> {
+    Box::pin(async move {
+        let served = match target.serve(stream).await {
+            // The source has ended it: it says there why.
+            Err(replication::Error::Stream(_)) => return Ok(None),
+            served => served?,
+        };
+        let points = target.points(entry.number())?;
+        let over = points.len().saturating_sub(entry.keep_points.max(1) as usize);
+        for point in points.into_iter().take(over) {
+            target.delete_point(entry.number(), point.number).await?;
+        }
+        Ok(served)
+    })
+}
+
+/// Takes a point of these volumes.
+fn take_point(source: Arc<Source<ReplicationEnv>>, number: u128, volumes: Vec<DiskId>) -> Served<u64> {
+    Box::pin(async move { Ok(source.take_point(number, &volumes).await?.number) })
+}
+
+/// Transfers a point.
+fn sync(source: Arc<Source<ReplicationEnv>>, number: u128, stream: LinkStream) -> Served<Synced> {
+    Box::pin(async move { Ok(source.sync(number, stream).await?) })
+}
+
+/// Refuses a source that this array does not know as such.
+fn checked(
+    remote: &RemoteArrayEntry,
+    entry: ReplicationEntry,
+    description: &Description,
+) -> std::result::Result<ReplicationEntry, (Denial, String)> {
+    if entry.remote != remote.id {
+        return Err((Denial::Unknown, "another array is the source of this replication".into()));
+    }
+    if entry.role != ReplicationRole::Target || entry.generation != description.generation {
+        return Err((Denial::Other, "both arrays are the source of this replication".into()));
+    }
+    Ok(entry)
+}
+
+/// The target's end with what the source says.
+fn described(entry: ReplicationEntry, description: &Description) -> Result<ReplicationEntry> {
+    let wrong = || Error::invalid("the source described the replication in a way that can't be");
+    let volume = |volume: &DescribedVolume| {
+        let id = DiskId::from_digits(&volume.id).ok_or_else(wrong)?;
+        check::name("volume", &volume.name)?;
+        Ok(SourceVolume { id, name: volume.name.clone() })
+    };
+    if description.volumes.len() > MAX_VOLUMES || description.rpo_seconds == 0 {
+        return Err(wrong());
+    }
+    description.group.as_deref().map_or(Ok(()), |group| check::name("volume group", group))?;
+    Ok(ReplicationEntry {
+        group: description.group.clone(),
+        volumes: description.volumes.iter().map(volume).collect::<Result<_>>()?,
+        rpo_seconds: description.rpo_seconds,
+        demoted: description.demoted,
+        split: entry.promotion.is_some() && description.demoted.is_none(),
+        ..entry
+    })
+}

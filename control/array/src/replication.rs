@@ -1,0 +1,679 @@
+//! Replications: groups of volumes, or single ones, of which another array gets points.
+//!
+//! The source is created here, the target by the first transfer. What runs is in [`mod@crate::replicate`].
+
+use crate::array::Array;
+use crate::request::verbs;
+use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
+use crate::transaction::{Contents, Transaction};
+use crate::view::SubjectName;
+use crate::{Error, Result, check};
+use block::DiskId;
+use history::Severity;
+use records::{
+    Config, DiskEntry, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record,
+    RemoteArrayEntry, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject,
+    VolumeEntry,
+};
+use replication::{Point, Source, Target};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Shortest and longest RPO, in seconds.
+const RPO_SECONDS: std::ops::RangeInclusive<u64> = 5..=7 * 86_400;
+/// Most complete points that a target keeps.
+const MAX_KEEP_POINTS: u32 = 1000;
+/// Most replications.
+const MAX_REPLICATIONS: usize = 1000;
+
+/// A replication as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// Its name here.
+    pub name: String,
+    /// Its identity, the same on both arrays.
+    pub id: ReplicationId,
+    /// When it was created, in seconds since 1970.
+    pub created: u64,
+    /// The name of the other array.
+    pub remote_array: String,
+    /// Which end this array is.
+    pub role: ReplicationRole,
+    /// The volume or group, by its name on the source; `None` if it is not known yet.
+    pub subject: Option<SubjectName>,
+    /// Maximum age of the newest complete point, in seconds.
+    pub rpo_seconds: u64,
+    /// Complete points that the target keeps; `None` on the source.
+    pub keep_points: Option<u32>,
+    /// What runs.
+    pub status: ReplicationStatus,
+    /// Names of the volumes that the target was promoted with.
+    pub promoted_volumes: Vec<String>,
+    /// Names of the clones for a test of a failover.
+    pub test_volumes: Vec<String>,
+}
+
+/// All replications, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListReplications;
+
+/// One replication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowReplication {
+    /// Its name.
+    pub name: String,
+}
+
+/// Replicate a volume or a volume group to a remote array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateReplication {
+    /// Its name.
+    pub name: String,
+    /// What to replicate.
+    pub subject: SubjectName,
+    /// The remote array.
+    pub remote_array: String,
+    /// Maximum age of the newest complete point, in seconds.
+    pub rpo_seconds: u64,
+}
+
+/// Change a replication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeReplication {
+    /// Its name.
+    pub name: String,
+    /// What to change.
+    pub change: ReplicationChange,
+}
+
+/// What to change of a replication; what is none stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReplicationChange {
+    /// Another name here.
+    pub name: Option<String>,
+    /// Another RPO in seconds, on the source.
+    pub rpo_seconds: Option<u64>,
+    /// Complete points to keep, on the target.
+    pub keep_points: Option<u32>,
+}
+
+/// Delete a replication with its points on this array. Volumes stay. The other array has to delete it as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeleteReplication {
+    /// Its name.
+    pub name: String,
+}
+
+/// Take a point now, and transfer it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SyncReplication {
+    /// Its name.
+    pub name: String,
+}
+
+/// Transfer nothing until it is resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PauseReplication {
+    /// Its name.
+    pub name: String,
+}
+
+/// Go on with a replication that was paused, or that was split and is not any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ResumeReplication {
+    /// Its name.
+    pub name: String,
+}
+
+/// Make volumes of the last complete point, for hosts to use on the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PromoteReplication {
+    /// Its name.
+    pub name: String,
+    /// Although the source may still take writes, which are lost then.
+    pub force: bool,
+}
+
+/// End the use of volumes on this array: they take no writes any more. A source transfers a last point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DemoteReplication {
+    /// Its name.
+    pub name: String,
+    /// This array loses what the other one does not have.
+    pub force: bool,
+}
+
+/// Clone the last complete point, to test a failover while replication goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartTestFailover {
+    /// Its name.
+    pub name: String,
+}
+
+/// Delete the clones of a test of a failover.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StopTestFailover {
+    /// Its name.
+    pub name: String,
+}
+
+verbs! {
+    ListReplications -> Vec<Replication>, Read "list" "replication", Viewer
+        => |tx, _| {
+            let config = tx.array.config();
+            Ok(config.replications.iter().map(|found| tx.array.replication(&config, found)).collect())
+        };
+    ShowReplication -> Replication, Read "show" "replication", Viewer, about name
+        => |tx, it| {
+            let config = tx.array.config();
+            config.replications.named(&it.name).map(|found| tx.array.replication(&config, found))
+        };
+    CreateReplication -> Replication, Change "create" "replication", Operator, about name
+        => |tx, it| tx.create_replication(it).await;
+    ChangeReplication -> Replication, Change "change" "replication", Operator, about name
+        => |tx, it| tx.change_replication(&it.name, it.change).await;
+    DeleteReplication -> (), Change "delete" "replication", Admin, about name
+        => |tx, it| tx.delete_replication(&it.name).await;
+    SyncReplication -> Replication, Change "sync" "replication", Operator, about name
+        => |tx, it| tx.sync_replication(&it.name);
+    PauseReplication -> Replication, Change "pause" "replication", Operator, about name
+        => |tx, it| tx.pause_replication(&it.name, true).await;
+    ResumeReplication -> Replication, Change "resume" "replication", Operator, about name
+        => |tx, it| tx.pause_replication(&it.name, false).await;
+    PromoteReplication -> Replication, Change "promote" "replication", Admin, about name
+        => |tx, it| tx.promote_replication(&it.name, it.force).await;
+    DemoteReplication -> Replication, Change "demote" "replication", Admin, about name
+        => |tx, it| tx.demote_replication(&it.name, it.force).await;
+    StartTestFailover -> Replication, Change "start" "test failover", Operator, about name
+        => |tx, it| tx.start_test_failover(&it.name).await;
+    StopTestFailover -> Replication, Change "stop" "test failover", Operator, about name
+        => |tx, it| tx.stop_test_failover(&it.name).await;
+}
+
+impl Transaction<'_> {
+    pub async fn create_replication(&mut self, new: CreateReplication) -> Result<Replication> {
+        let CreateReplication { name, subject, remote_array, rpo_seconds } = new;
+        check::name(ReplicationEntry::NOUN, &name)?;
+        check_rpo(rpo_seconds)?;
+        let (id, created) = (ReplicationId(self.id64()), self.now());
+        let entry = {
+            let config = self.array.config();
+            config.replications.free(&name)?;
+            if config.replications.len() >= MAX_REPLICATIONS {
+                return Err(Error::precondition(format!(
+                    "there are {MAX_REPLICATIONS} replications already"
+                )));
+            }
+            let subject = match &subject {
+                SubjectName::Volume(name) => Subject::Volume(config.volumes.named(name)?.id),
+                SubjectName::Group(name) => Subject::Group(config.groups.named(name)?.id),
+            };
+            if config.scheduled(subject).is_empty() {
+                return Err(Error::precondition("the volume group is empty: put volumes into it first"));
+            }
+            let remote = config.remote_arrays.named(&remote_array)?;
+            let twice = |it: &&ReplicationEntry| it.subject == Some(subject) && it.remote == remote.id;
+            if let Some(other) = config.replications.iter().find(twice) {
+                return Err(Error::conflict(format!(
+                    "replication {:?} replicates it there already",
+                    other.name
+                )));
+            }
+            if remote.address.is_none() {
+                return Err(Error::precondition(format!(
+                    "the address of remote array {:?} is not known: set it, and let that array listen for others",
+                    remote.name
+                )));
+            }
+            ReplicationEntry {
+                id,
+                name,
+                created,
+                remote: remote.id,
+                role: ReplicationRole::Source,
+                generation: 0,
+                subject: Some(subject),
+                group: None,
+                volumes: Vec::new(),
+                rpo_seconds,
+                keep_points: 1,
+                paused: false,
+                accepted: false,
+                demoted: None,
+                split: false,
+                promotion: None,
+                test: Vec::new(),
+            }
+        };
+        self.commit(vec![put(&entry)]).await?;
+        self.done("replication.created", ReplicationEntry::NOUN, &entry.name, "was created");
+        self.array.replicas.wake();
+        self.replication_now(id)
+    }
+
+    pub async fn change_replication(&mut self, name: &str, change: ReplicationChange) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        let mut new = entry.clone();
+        if let Some(name) = change.name.filter(|name| *name != entry.name) {
+            check::name(ReplicationEntry::NOUN, &name)?;
+            self.array.config().replications.free(&name)?;
+            new.name = name;
+        }
+        if let Some(rpo) = change.rpo_seconds {
+            require(&entry, ReplicationRole::Source, "the RPO is set")?;
+            check_rpo(rpo)?;
+            new.rpo_seconds = rpo;
+        }
+        if let Some(keep) = change.keep_points {
+            require(&entry, ReplicationRole::Target, "the number of points to keep is set")?;
+            if !(1..=MAX_KEEP_POINTS).contains(&keep) {
+                let message = format!("a target keeps 1 to {MAX_KEEP_POINTS} points");
+                return Err(Error::invalid(message).about("keep_points"));
+            }
+            new.keep_points = keep;
+        }
+        if new != entry {
+            self.commit(vec![put(&new)]).await?;
+            self.done("replication.changed", ReplicationEntry::NOUN, &entry.name, "was changed");
+            self.array.replicas.wake();
+        }
+        self.replication_now(entry.id)
+    }
+
+    pub async fn delete_replication(&mut self, name: &str) -> Result<()> {
+        let entry = self.replication_named(name)?;
+        if !entry.test.is_empty() {
+            return Err(Error::precondition("a failover is being tested: stop the test first"));
+        }
+        let _held = self.array.replicas.hold(entry.id).await;
+        self.commit(vec![Edit::Remove(Record::Replication(entry.clone()))]).await?;
+        self.array.replicas.forget(entry.id);
+        self.done("replication.deleted", ReplicationEntry::NOUN, &entry.name, "was deleted");
+        // The points go in the background.
+        self.array.replicas.wake();
+        Ok(())
+    }
+
+    pub fn sync_replication(&mut self, name: &str) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        require(&entry, ReplicationRole::Source, "a point is taken")?;
+        if entry.paused || entry.split || entry.demoted.is_some() {
+            return Err(Error::precondition(format!(
+                "replication {name:?} is paused, demoted or split: nothing is transferred now"
+            )));
+        }
+        self.array.replicas.want(entry.id);
+        self.replication_now(entry.id)
+    }
+
+    pub async fn pause_replication(&mut self, name: &str, paused: bool) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        if entry.paused != paused || entry.split && !paused {
+            // Ends the transfer under way.
+            let _held = self.array.replicas.hold(entry.id).await;
+            self.commit(vec![put(&ReplicationEntry {
+                paused,
+                split: entry.split && paused,
+                ..entry.clone()
+            })])
+            .await?;
+            let (kind, what) = match paused {
+                true => ("replication.paused", "was paused"),
+                false => ("replication.resumed", "was resumed"),
+            };
+            self.done(kind, ReplicationEntry::NOUN, &entry.name, what);
+        }
+        if !paused && entry.role == ReplicationRole::Source {
+            self.array.replicas.want(entry.id);
+        }
+        self.replication_now(entry.id)
+    }
+
+    pub async fn promote_replication(&mut self, name: &str, force: bool) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        if entry.role == ReplicationRole::Source && entry.demoted.is_some() {
+            return self.promote_source(&entry, force).await;
+        }
+        require(&entry, ReplicationRole::Target, "a point is promoted")?;
+        if entry.promotion.is_some() {
+            self.complete_promotion(entry.id).await?;
+            return self.replication_now(entry.id);
+        }
+        let _held = self.array.replicas.hold(entry.id).await;
+        let point = self.newest_point(&entry)?;
+        let is_last = entry.demoted.is_some_and(|last| point.number >= last);
+        if !is_last && !force {
+            return Err(Error::precondition(format!(
+                "the source of {name:?} may still take writes, which the target would not have: demote the replication \
+                 there, or promote with force"
+            )));
+        }
+        let (promotion, group) = self.plan_promotion(&entry, &point);
+        let new = ReplicationEntry { promotion: Some(promotion), ..entry.clone() };
+        let edits = std::iter::once(put(&new)).chain(group.map(|group| Edit::Put(Record::Group(group))));
+        self.commit(edits.collect()).await?;
+        self.complete_promotion(entry.id).await?;
+        let message = format!(
+            "replication {:?} was promoted by {}: its volumes are those of point {} of {}",
+            entry.name,
+            self.caller.user,
+            point.number,
+            records::utc(point.taken)
+        );
+        let about = Some((ReplicationEntry::NOUN, &*entry.name));
+        self.array.log_event(Severity::Warning, "replication.promoted", about, message);
+        self.replication_now(entry.id)
+    }
+
+    /// Takes a source that was demoted into use again.
+    async fn promote_source(&mut self, entry: &ReplicationEntry, force: bool) -> Result<Replication> {
+        if !force {
+            return Err(Error::precondition(format!(
+                "the target of {:?} may have been promoted since the source was demoted: promote the source with force if \
+                 it was not",
+                entry.name
+            )));
+        }
+        let _held = self.array.replicas.hold(entry.id).await;
+        self.commit(vec![put(&ReplicationEntry { demoted: None, ..entry.clone() })]).await?;
+        let volumes = self.replicated(entry);
+        self.lock_volumes(volumes, false).await?;
+        self.done("replication.promoted", ReplicationEntry::NOUN, &entry.name, "is the source again");
+        self.array.replicas.want(entry.id);
+        self.replication_now(entry.id)
+    }
+
+    pub async fn demote_replication(&mut self, name: &str, force: bool) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        let _held = self.array.replicas.hold(entry.id).await;
+        let new = match entry.role {
+            ReplicationRole::Source => self.demote_source(&entry, force).await?,
+            ReplicationRole::Target => self.demote_target(&entry, force).await?,
+        };
+        if new != entry {
+            self.commit(vec![put(&new)]).await?;
+            let message = format!("replication {:?} was demoted by {}", entry.name, self.caller.user);
+            let about = Some((ReplicationEntry::NOUN, &*entry.name));
+            self.array.log_event(Severity::Warning, "replication.demoted", about, message);
+        }
+        // Also for the other array to hear of it.
+        if entry.role == ReplicationRole::Source {
+            self.array.replicas.want(entry.id);
+        }
+        self.replication_now(entry.id)
+    }
+
+    async fn demote_source(&mut self, entry: &ReplicationEntry, force: bool) -> Result<ReplicationEntry> {
+        if entry.split && !force {
+            return Err(Error::precondition(format!(
+                "replication {:?} is split: demote it with force on the array that loses its changes",
+                entry.name
+            )));
+        }
+        let volumes = self.replicated(entry);
+        let ids: Vec<_> = volumes.iter().map(|volume| volume.id).collect();
+        // First, so that the point has every write that was acknowledged.
+        self.lock_volumes(volumes, true).await?;
+        let demoted = match (entry.demoted, force) {
+            (Some(known), _) => known,
+            (None, false) => self.array.take_last_point(entry, ids).await?,
+            (None, true) => {
+                let points = self.array.replicas.points(entry);
+                points.iter().rev().find(|point| point.digest.is_some()).map_or(0, |point| point.number)
+            }
+        };
+        Ok(ReplicationEntry { demoted: Some(demoted), split: false, ..entry.clone() })
+    }
+
+    /// The target gets points again; its volumes stay, and take no writes.
+    async fn demote_target(&mut self, entry: &ReplicationEntry, force: bool) -> Result<ReplicationEntry> {
+        let Some(promotion) = &entry.promotion else {
+            return Err(Error::precondition(format!("the target of {:?} was not promoted", entry.name)));
+        };
+        if !force {
+            return Err(Error::precondition(format!(
+                "what was written to the promoted volumes of {:?} would not be on the source: demote it with force if \
+                 it is not needed",
+                entry.name
+            )));
+        }
+        let volumes: Vec<_> = {
+            let config = self.array.config();
+            let ready =
+                |it: &ReplicaVolume| config.volumes.get(it.volume).filter(|it| it.stage == Stage::Ready);
+            promotion.volumes.iter().filter_map(ready).cloned().collect()
+        };
+        self.lock_volumes(volumes, true).await?;
+        Ok(ReplicationEntry { promotion: None, split: false, ..entry.clone() })
+    }
+
+    fn replicated(&self, entry: &ReplicationEntry) -> Vec<VolumeEntry> {
+        entry.subject.map(|subject| self.array.config().scheduled(subject)).unwrap_or_default()
+    }
+
+    async fn lock_volumes(&mut self, volumes: Vec<VolumeEntry>, read_only: bool) -> Result<()> {
+        for volume in volumes {
+            self.lock_volume(&volume, read_only).await?;
+        }
+        Ok(())
+    }
+
+    /// The volumes that a point becomes, and the group for them.
+    fn plan_promotion(&self, entry: &ReplicationEntry, point: &Point) -> (Promotion, Option<GroupEntry>) {
+        let created = self.now();
+        let group = entry.group.as_ref().map(|name| {
+            let config = self.array.config();
+            let name = free_name(name, &entry.name, |name| config.groups.free(name).is_ok());
+            let (policy, limits) = (Policy::default(), Limits::default());
+            let (soft_quota, hard_quota, labels) = (None, None, Labels::default());
+            let id = GroupId(self.id64());
+            GroupEntry { id, name, created, soft_quota, hard_quota, policy, limits, labels }
+        });
+        let promotion = Promotion {
+            point: point.number,
+            group: group.as_ref().map(|group| group.id),
+            volumes: self.plan_volumes(point),
+            complete: false,
+        };
+        (promotion, group)
+    }
+
+    fn plan_volumes(&self, point: &Point) -> Vec<ReplicaVolume> {
+        let volume = |it: &replication::Volume| {
+            let (source, volume) = (DiskId(it.source), DiskId((self.array.env.random)()));
+            ReplicaVolume { source, volume }
+        };
+        point.volumes.iter().map(volume).collect()
+    }
+
+    /// Makes the volumes of a promotion that are not there yet.
+    pub(crate) async fn complete_promotion(&mut self, id: ReplicationId) -> Result<()> {
+        let entry = self.array.config().replications.get(id).cloned();
+        let Some((entry, promotion)) = entry.and_then(|entry| Some((entry.clone(), entry.promotion?))) else {
+            return Ok(());
+        };
+        if promotion.complete {
+            return Ok(());
+        }
+        let points = self.array.replicas.points(&entry);
+        let point = points.into_iter().find(|point| point.number == promotion.point);
+        let point = point.ok_or_else(|| Error::failed("the point can't be promoted", "it is gone"))?;
+        let group = promotion.group.filter(|id| self.array.config().groups.get(*id).is_some());
+        self.make_replicas(&entry, &point, &promotion.volumes, group, "").await?;
+        let promotion = Promotion { complete: true, ..promotion };
+        self.commit(vec![put(&ReplicationEntry { promotion: Some(promotion), ..entry })]).await
+    }
+
+    /// Makes the volumes of a point that are not there yet.
+    async fn make_replicas(
+        &mut self,
+        entry: &ReplicationEntry,
+        point: &Point,
+        planned: &[ReplicaVolume],
+        group: Option<GroupId>,
+        suffix: &str,
+    ) -> Result<()> {
+        for ReplicaVolume { source, volume } in planned {
+            if self.array.config().volumes.get(*volume).is_some() {
+                continue;
+            }
+            let snapshot = point.snapshot(*source);
+            let snapshot =
+                snapshot.ok_or_else(|| Error::failed("the point can't be cloned", "a volume is missing"))?;
+            let name = {
+                let config = self.array.config();
+                let known = entry.volumes.iter().find(|it| it.id == *source).map(|it| it.name.as_str());
+                let name = format!("{}{suffix}", known.unwrap_or("volume"));
+                free_name(&name, &entry.name, |name| config.disk_name_free(name).is_ok())
+            };
+            let new = VolumeEntry::new(*volume, name, self.now(), Stage::Ready, group);
+            let made = self.commit_volume(Contents::Of(snapshot), new.clone()).await;
+            made.map_err(|error| Error::refused(&format!("volume {:?} could not be made", new.name), error))?;
+            self.done("volume.created", "volume", &new.name, "was created from a replicated point");
+        }
+        Ok(())
+    }
+
+    pub async fn start_test_failover(&mut self, name: &str) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        require(&entry, ReplicationRole::Target, "a failover is tested")?;
+        if !entry.test.is_empty() {
+            return Err(Error::precondition("a failover is being tested already: stop that test first"));
+        }
+        let point = self.newest_point(&entry)?;
+        let test = self.plan_volumes(&point);
+        self.commit(vec![put(&ReplicationEntry { test: test.clone(), ..entry.clone() })]).await?;
+        self.make_replicas(&entry, &point, &test, None, "-test").await?;
+        let what = format!("is tested with clones of point {}", point.number);
+        self.done("replication.test-started", ReplicationEntry::NOUN, &entry.name, &what);
+        self.replication_now(entry.id)
+    }
+
+    pub async fn stop_test_failover(&mut self, name: &str) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        for clone in &entry.test {
+            let volume = self.array.config().volumes.get(clone.volume).cloned();
+            match volume {
+                Some(volume) if volume.stage == Stage::Ready => {
+                    self.delete(DiskEntry::Volume(volume), true).await?;
+                }
+                _ => {}
+            }
+        }
+        if !entry.test.is_empty() {
+            self.commit(vec![put(&ReplicationEntry { test: Vec::new(), ..entry.clone() })]).await?;
+            let what = "is not tested any more";
+            self.done("replication.test-stopped", ReplicationEntry::NOUN, &entry.name, what);
+        }
+        self.replication_now(entry.id)
+    }
+
+    fn newest_point(&self, entry: &ReplicationEntry) -> Result<Point> {
+        let newest = self.array.replicas.points(entry).pop();
+        newest
+            .ok_or_else(|| Error::precondition("there is no complete point yet: wait for the first transfer"))
+    }
+
+    fn replication_named(&self, name: &str) -> Result<ReplicationEntry> {
+        self.array.config().replications.named(name).cloned()
+    }
+
+    fn replication_now(&self, id: ReplicationId) -> Result<Replication> {
+        let config = self.array.config();
+        let entry = config.replications.get(id).ok_or_else(|| Error::not_found("the replication is gone"))?;
+        Ok(self.array.replication(&config, entry))
+    }
+}
+
+fn put(entry: &ReplicationEntry) -> Edit {
+    Edit::Put(Record::Replication(entry.clone()))
+}
+
+fn check_rpo(seconds: u64) -> Result<()> {
+    if RPO_SECONDS.contains(&seconds) {
+        return Ok(());
+    }
+    Err(Error::invalid("an RPO is 5 seconds to 7 days").about("rpo_seconds"))
+}
+
+fn require(entry: &ReplicationEntry, role: ReplicationRole, what: &str) -> Result<()> {
+    if entry.role == role {
+        return Ok(());
+    }
+    let place = match role {
+        ReplicationRole::Source => "source",
+        ReplicationRole::Target => "target",
+    };
+    let message = format!("{what} on the {place} of {:?}, which the other array is", entry.name);
+    Err(Error::precondition(message))
+}
+
+/// A name that is free: this one, or with something after it.
+fn free_name(name: &str, replication: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let usable = |name: &String| is_free(name) && check::name("volume", name).is_ok();
+    let longer = std::iter::once(format!("{name}-{replication}"));
+    let numbered = (2..).map(|number| {
+        let number = number.to_string();
+        let keep = check::MAX_NAME.saturating_sub(number.len() + 1);
+        format!("{}-{number}", name.get(..keep).unwrap_or(name))
+    });
+    let mut candidates = std::iter::once(name.to_owned()).chain(longer).chain(numbered);
+    candidates.find(usable).expect("one of infinitely many names is free")
+}
+
+impl Array {
+    pub(crate) fn replication(&self, config: &Config, entry: &ReplicationEntry) -> Replication {
+        let subject = match entry.subject {
+            Some(Subject::Volume(id)) => {
+                config.volumes.get(id).map(|it| SubjectName::Volume(it.name.clone()))
+            }
+            Some(Subject::Group(id)) => config.groups.get(id).map(|it| SubjectName::Group(it.name.clone())),
+            None => match (&entry.group, entry.volumes.first()) {
+                (Some(group), _) => Some(SubjectName::Group(group.clone())),
+                (None, Some(volume)) => Some(SubjectName::Volume(volume.name.clone())),
+                (None, None) => None,
+            },
+        };
+        let remote = config.remote_arrays.get(entry.remote);
+        let names = |volumes: &[ReplicaVolume]| {
+            volumes.iter().filter_map(|it| Some(config.volumes.get(it.volume)?.name.clone())).collect()
+        };
+        Replication {
+            name: entry.name.clone(),
+            id: entry.id,
+            created: entry.created,
+            remote_array: remote.map(|remote| remote.name.clone()).unwrap_or_default(),
+            role: entry.role,
+            subject,
+            rpo_seconds: entry.rpo_seconds,
+            keep_points: (entry.role == ReplicationRole::Target).then_some(entry.keep_points),
+            status: self.replicas.status(entry),
+            promoted_volumes: entry.promotion.as_ref().map(|it| names(&it.volumes)).unwrap_or_default(),
+            test_volumes: names(&entry.test),
+        }
+    }
+
+    /// The sending end to a remote array.
+    pub(crate) fn replication_source(
+        &self,
+        remote: &RemoteArrayEntry,
+    ) -> Result<Arc<Source<ReplicationEnv>>> {
+        let key = self.parts.sealing.open(&remote.secret, &remote.place())?;
+        Ok(self.replicas.source(remote.id, key.expose(), self.replication_number()?))
+    }
+
+    /// The receiving end of a remote array.
+    pub(crate) fn replication_target(
+        &self,
+        remote: &RemoteArrayEntry,
+    ) -> Result<Arc<Target<ReplicationEnv>>> {
+        let key = self.parts.sealing.open(&remote.secret, &remote.place())?;
+        Ok(self.replicas.target(remote.id, key.expose(), self.replication_number()?))
+    }
+
+    /// The number of this array in the protocol.
+    fn replication_number(&self) -> Result<u128> {
+        u128::from_str_radix(&self.identity.serial, 16)
+            .map_err(|_| Error::failed("nothing can be replicated", "the serial number is not of hex digits"))
+    }
+}

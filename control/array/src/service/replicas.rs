@@ -1,0 +1,512 @@
+//! Replications as they run: which transfers are under way, which are due, and what became of the last ones.
+//!
+//! A transfer of a replication is an [`Active`]: there is one at a time on each array. What needs that there is none holds the
+//! replication, which ends the one under way. Nothing here outlives a restart but what the engine has: points.
+
+use crate::bus::EventBus;
+use crate::condition::{self, About, Conditions};
+use crate::env::Env;
+use engine::Engine;
+use history::Severity;
+use parking_lot::Mutex;
+use records::{
+    Config, Identity, Named, RemoteArrayId, ReplicationEntry, ReplicationId, ReplicationRole, Topic,
+};
+use replication::{Point, Source, Target};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// A source takes a point after this part of the RPO, so that its transfer may take as long.
+const RPO_DIVISOR: u64 = 2;
+/// Wait after the first failure, in seconds; it doubles with each further one.
+const MIN_RETRY_SECONDS: u64 = 2;
+/// Longest wait after a failure, in seconds.
+const MAX_RETRY_SECONDS: u64 = 60;
+/// Transfers to other arrays at a time; others wait for their turn.
+const MAX_TRANSFERS: usize = 8;
+/// Blocks that a target remembers, to find duplicates: 24 MiB of memory for each remote array.
+const INDEX_ENTRIES: usize = 1 << 20;
+/// Lag, in RPOs, from which an alert is critical.
+const CRITICAL_RPOS: u64 = 2;
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a replication does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicationState {
+    /// Nothing is to be transferred now.
+    Idle,
+    /// A point is being transferred.
+    Syncing,
+    /// An operator has paused it.
+    Paused,
+    /// The last attempt failed; it is tried again.
+    Failed,
+    /// The target has no space; it goes on when there is some.
+    NoSpace,
+    /// The source takes no writes any more; its last point is not complete yet.
+    Demoting,
+    /// The source takes no writes, and the target has all of them.
+    Demoted,
+    /// The target's volumes are being made.
+    Promoting,
+    /// The target has volumes of its own, and gets no points.
+    Promoted,
+    /// The volumes of both arrays take writes.
+    Split,
+}
+
+impl ReplicationState {
+    /// Its name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Syncing => "syncing",
+            Self::Paused => "paused",
+            Self::Failed => "failed",
+            Self::NoSpace => "no_space",
+            Self::Demoting => "demoting",
+            Self::Demoted => "demoted",
+            Self::Promoting => "promoting",
+            Self::Promoted => "promoted",
+            Self::Split => "split",
+        }
+    }
+}
+
+/// What became of transfers since the array started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transferred {
+    /// Bytes of data that had changed.
+    pub logical_bytes: u64,
+    /// Bytes that went over the network.
+    pub wire_bytes: u64,
+    /// Points that were completed.
+    pub points: u64,
+}
+
+/// What is known of a replication beyond its configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicationStatus {
+    /// What it does.
+    pub state: ReplicationState,
+    /// Why the last attempt failed.
+    pub problem: Option<String>,
+    /// Number of the newest complete point.
+    pub point: Option<u64>,
+    /// When it was taken, in seconds since 1970, by the clock of the source.
+    pub taken: Option<u64>,
+    /// Complete points that this array has.
+    pub points: usize,
+    /// Seconds from the newest complete point, or from the creation, to now; `None` where nothing is to follow it.
+    pub lag_seconds: Option<u64>,
+    /// What became of transfers.
+    pub transferred: Transferred,
+}
+
+/// Why a transfer has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub text: String,
+    pub no_space: bool,
+}
+
+/// Time and identities for the library.
+pub(crate) struct ReplicationEnv(pub Arc<Env>);
+
+impl replication::Env for ReplicationEnv {
+    fn now_ns(&self) -> u64 {
+        u64::try_from((self.0.uptime)().since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.0.seconds()
+    }
+
+    async fn sleep(&self, ns: u64) {
+        tokio::time::sleep(Duration::from_nanos(ns)).await;
+    }
+
+    fn fresh_id(&self) -> block::DiskId {
+        block::DiskId((self.0.random)())
+    }
+}
+
+/// Both ends of the replications with one remote array.
+#[derive(Default)]
+struct Ends {
+    source: Option<Arc<Source<ReplicationEnv>>>,
+    target: Option<Arc<Target<ReplicationEnv>>>,
+}
+
+/// What runs of one replication.
+#[derive(Default)]
+struct Running {
+    /// Ends the transfer under way; its receiver is dropped with it.
+    stop: Option<Arc<watch::Sender<bool>>>,
+    /// How many need that there is none.
+    holders: u32,
+    /// An operator has asked for a point now.
+    wanted: bool,
+    /// Uptime in seconds when the last point was taken.
+    taken: Option<u64>,
+    failure: Option<Failure>,
+    failures: u32,
+    /// Uptime in seconds before which nothing is tried.
+    retry: u64,
+    transferred: Transferred,
+    wire_bytes: Arc<AtomicU64>,
+}
+
+type States = Arc<Mutex<BTreeMap<ReplicationId, Running>>>;
+
+/// A transfer under way.
+pub(crate) struct Active {
+    stop: watch::Receiver<bool>,
+    /// Bytes over the network are counted here.
+    pub wire_bytes: Arc<AtomicU64>,
+}
+
+/// While this is there, nothing is transferred.
+pub(crate) struct Held {
+    states: States,
+    id: ReplicationId,
+}
+
+/// Replications as they run.
+pub(crate) struct Replicas {
+    env: Arc<Env>,
+    bus: Arc<EventBus>,
+    engine: Arc<Engine>,
+    ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
+    states: States,
+    wake: Notify,
+}
+
+impl Active {
+    /// Returns when the transfer has to end.
+    pub async fn stopped(&mut self) {
+        // The sender is there as long as its replication is; without it nobody needs a transfer.
+        _ = self.stop.wait_for(|stop| *stop).await;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(running) = self.states.lock().get_mut(&self.id) {
+            running.holders -= 1;
+        }
+    }
+}
+
+impl Running {
+    fn is_active(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| !stop.is_closed())
+    }
+
+    fn begin(&mut self) -> Option<Active> {
+        if self.is_active() || self.holders > 0 {
+            return None;
+        }
+        let (stop, stopped) = watch::channel(false);
+        self.stop = Some(Arc::new(stop));
+        Some(Active { stop: stopped, wire_bytes: self.wire_bytes.clone() })
+    }
+}
+
+impl Replicas {
+    pub fn new(env: Arc<Env>, bus: Arc<EventBus>, engine: Arc<Engine>) -> Self {
+        let (ends, states) = (Mutex::default(), States::default());
+        Self { env, bus, engine, ends, states, wake: Notify::new() }
+    }
+
+    /// The sending end to a remote array. `key` is the secret of the pairing, `array` the number of this array.
+    pub fn source(&self, remote: RemoteArrayId, key: &str, array: u128) -> Arc<Source<ReplicationEnv>> {
+        let mut ends = self.ends.lock();
+        let made = || {
+            let (env, key) =
+                (Arc::new(ReplicationEnv(self.env.clone())), replication::Key::new(key.as_bytes()));
+            let limits = replication::Limits::default();
+            Arc::new(Source::new(self.engine.clone(), env, key, array, limits))
+        };
+        ends.entry(remote).or_default().source.get_or_insert_with(made).clone()
+    }
+
+    /// The receiving end of a remote array.
+    pub fn target(&self, remote: RemoteArrayId, key: &str, array: u128) -> Arc<Target<ReplicationEnv>> {
+        let mut ends = self.ends.lock();
+        let made = || {
+            let (env, key) =
+                (Arc::new(ReplicationEnv(self.env.clone())), replication::Key::new(key.as_bytes()));
+            let limits = replication::Limits { index_entries: INDEX_ENTRIES, ..Default::default() };
+            Arc::new(Target::new(self.engine.clone(), env, key, array, limits))
+        };
+        ends.entry(remote).or_default().target.get_or_insert_with(made).clone()
+    }
+
+    /// Forgets both ends of a remote array that was deleted.
+    pub fn forget_remote(&self, remote: RemoteArrayId) {
+        self.ends.lock().remove(&remote);
+    }
+
+    /// Forgets a replication that was deleted.
+    pub fn forget(&self, id: ReplicationId) {
+        self.states.lock().remove(&id);
+    }
+
+    /// Begins a transfer, unless one is under way, or the replication is held.
+    pub fn begin(&self, id: ReplicationId) -> Option<Active> {
+        let active = self.states.lock().entry(id).or_default().begin();
+        if active.is_some() {
+            self.bus.publish_change(Topic::Replications);
+        }
+        active
+    }
+
+    /// Begins a transfer in the place of one under way, unless the replication is held.
+    pub async fn replace(&self, id: ReplicationId) -> Option<Active> {
+        loop {
+            let under_way = {
+                let mut states = self.states.lock();
+                let running = states.entry(id).or_default();
+                match running.begin() {
+                    Some(active) => return Some(active),
+                    None if running.holders > 0 => return None,
+                    None => running.stop.clone(),
+                }
+            };
+            end(under_way).await;
+        }
+    }
+
+    /// Ends the transfer under way, and lets none begin until what this returns is dropped.
+    pub async fn hold(&self, id: ReplicationId) -> Held {
+        let under_way = {
+            let mut states = self.states.lock();
+            let running = states.entry(id).or_default();
+            running.holders += 1;
+            running.stop.clone()
+        };
+        let held = Held { states: self.states.clone(), id };
+        end(under_way).await;
+        held
+    }
+
+    /// Asks for a point now, also after failures.
+    pub fn want(&self, id: ReplicationId) {
+        {
+            let mut states = self.states.lock();
+            let running = states.entry(id).or_default();
+            (running.wanted, running.retry) = (true, 0);
+        }
+        self.wake.notify_one();
+    }
+
+    /// Looks for what is due at once.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Returns after this time, or when something may be due.
+    pub async fn wait(&self, time: Duration) {
+        _ = tokio::time::timeout(time, self.wake.notified()).await;
+    }
+
+    /// The sources that have something to transfer.
+    pub fn due(&self, config: &Config) -> Vec<ReplicationId> {
+        let now = self.env.uptime_seconds();
+        let mut states = self.states.lock();
+        let active = states.values().filter(|running| running.is_active()).count();
+        let mut due = Vec::new();
+        for entry in config.replications.iter() {
+            let running = states.entry(entry.id).or_default();
+            let sends = entry.role == ReplicationRole::Source && !entry.paused && !entry.split;
+            if !sends || running.is_active() || running.holders > 0 || now < running.retry {
+                continue;
+            }
+            let interval = (entry.rpo_seconds / RPO_DIVISOR).max(1);
+            let in_time = running.taken.is_some_and(|taken| now < taken.saturating_add(interval));
+            let takes = entry.demoted.is_none() && !in_time;
+            if running.wanted || takes || self.is_unfinished(entry) {
+                due.push(entry.id);
+            }
+        }
+        due.truncate(MAX_TRANSFERS.saturating_sub(active));
+        due
+    }
+
+    fn is_unfinished(&self, entry: &ReplicationEntry) -> bool {
+        self.points(entry).last().is_some_and(|point| point.digest.is_none())
+    }
+
+    /// The points of a replication on this array, the oldest first.
+    pub fn points(&self, entry: &ReplicationEntry) -> Vec<Point> {
+        let found = match entry.role {
+            ReplicationRole::Source => replication::source_points(&self.engine, entry.number()),
+            ReplicationRole::Target => replication::target_points(&self.engine, entry.number()),
+        };
+        found.unwrap_or_else(|error| {
+            tracing::error!(replication = entry.name, %error, "points can't be read");
+            Vec::new()
+        })
+    }
+
+    /// Notes that a point is taken now: the next one is due later.
+    pub fn note_taken(&self, id: ReplicationId) {
+        let mut states = self.states.lock();
+        let running = states.entry(id).or_default();
+        (running.wanted, running.taken) = (false, Some(self.env.uptime_seconds()));
+    }
+
+    /// Notes that a transfer has ended, and why does not matter.
+    pub fn note_end(&self, id: ReplicationId) {
+        if let Some(running) = self.states.lock().get_mut(&id) {
+            running.wanted = false;
+        }
+        self.bus.publish_change(Topic::Replications);
+    }
+
+    /// Notes that a transfer has ended well. `completed`: blocks with data that had changed, if a point is complete now.
+    pub fn note_success(&self, entry: &ReplicationEntry, completed: Option<u64>) {
+        let failed = {
+            let mut states = self.states.lock();
+            let running = states.entry(entry.id).or_default();
+            running.transferred.logical_bytes += completed.unwrap_or_default() * BLOCK_BYTES;
+            running.transferred.points += u64::from(completed.is_some());
+            (running.failures, running.retry) = (0, 0);
+            running.failure.take().is_some()
+        };
+        if failed {
+            let message = format!("replication {:?} works again", entry.name);
+            self.log_event(Severity::Info, "replication.restored", &entry.name, message);
+        }
+        self.bus.publish_change(Topic::Replications);
+    }
+
+    /// Notes that an attempt has failed: the next one follows later.
+    pub fn note_failure(&self, entry: &ReplicationEntry, failure: Failure) {
+        let is_new = {
+            let mut states = self.states.lock();
+            let running = states.entry(entry.id).or_default();
+            let wait = MIN_RETRY_SECONDS << running.failures.min(8);
+            running.retry = self.env.uptime_seconds() + wait.min(MAX_RETRY_SECONDS);
+            running.failures = running.failures.saturating_add(1);
+            running.failure.replace(failure.clone()).is_none()
+        };
+        if is_new {
+            let message = format!("replication {:?} failed: {}; it is tried again", entry.name, failure.text);
+            self.log_event(Severity::Warning, "replication.failed", &entry.name, message);
+        }
+        self.bus.publish_change(Topic::Replications);
+    }
+
+    fn log_event(&self, severity: Severity, kind: &str, name: &str, message: String) {
+        self.bus.log_event(severity, kind, Some((ReplicationEntry::NOUN, name)), message);
+    }
+
+    /// What is known of a replication.
+    pub fn status(&self, entry: &ReplicationEntry) -> ReplicationStatus {
+        let points = self.points(entry);
+        let complete: Vec<_> = points.iter().filter(|point| point.digest.is_some()).collect();
+        let newest = complete.last();
+        let (active, failure, transferred) = {
+            let states = self.states.lock();
+            states.get(&entry.id).map_or_else(Default::default, |running| {
+                let wire_bytes = running.wire_bytes.load(Ordering::Relaxed);
+                let transferred = Transferred { wire_bytes, ..running.transferred.clone() };
+                (running.is_active(), running.failure.clone(), transferred)
+            })
+        };
+        let number = newest.map(|point| point.number);
+        let state = state(entry, number, active, failure.as_ref());
+        let follows = !matches!(
+            state,
+            ReplicationState::Demoted | ReplicationState::Promoted | ReplicationState::Promoting
+        );
+        let since = newest.map_or(entry.created, |point| point.taken);
+        ReplicationStatus {
+            state,
+            problem: failure.map(|failure| failure.text),
+            point: number,
+            taken: newest.map(|point| point.taken),
+            points: complete.len(),
+            lag_seconds: follows.then(|| self.env.seconds().saturating_sub(since)),
+            transferred,
+        }
+    }
+
+    /// Replications that miss their RPO, lack space, or have two sources.
+    pub fn conditions(&self, config: &Config) -> Conditions {
+        let mut found = Conditions::default();
+        for entry in config.replications.iter() {
+            let status = self.status(entry);
+            let name = &entry.name;
+            let about = Some(About { noun: ReplicationEntry::NOUN, name, key: &entry.id.digits() });
+            if status.state == ReplicationState::Split {
+                condition::add(&mut found, "replication.split", Severity::Critical, about, &|| {
+                    format!(
+                        "replication {name:?} is split: the volumes of both arrays take writes. Decide which array loses \
+                         its changes, and demote the replication there with --force"
+                    )
+                });
+                continue;
+            }
+            if status.state == ReplicationState::NoSpace {
+                condition::add(&mut found, "replication.no-space", Severity::Warning, about, &|| {
+                    format!(
+                        "replication {name:?} waits for space on the target: free some, or add drives there"
+                    )
+                });
+            }
+            let rpo = entry.rpo_seconds;
+            let Some(lag) = status.lag_seconds.filter(|lag| *lag > rpo) else { continue };
+            let critical = lag > rpo.saturating_mul(CRITICAL_RPOS);
+            let severity = if critical { Severity::Critical } else { Severity::Warning };
+            condition::add(&mut found, "replication.rpo", severity, about, &|| {
+                let why = status.problem.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+                format!("replication {name:?} misses its RPO of {rpo} s: the lag is {lag} s{why}")
+            });
+        }
+        found
+    }
+
+    /// Deletes what the engine holds of replications that are not configured any more.
+    pub async fn release_others(&self, known: &BTreeSet<u128>) {
+        for number in replication::replications(&self.engine).difference(known) {
+            if let Err(error) = replication::release(&self.engine, *number, self.env.seconds()).await {
+                tracing::warn!(%error, "points of a replication that was deleted are still there");
+            }
+        }
+    }
+}
+
+/// Ends a transfer, and waits for that.
+async fn end(under_way: Option<Arc<watch::Sender<bool>>>) {
+    if let Some(stop) = under_way {
+        stop.send_replace(true);
+        stop.closed().await;
+    }
+}
+
+fn state(
+    entry: &ReplicationEntry,
+    newest: Option<u64>,
+    active: bool,
+    failure: Option<&Failure>,
+) -> ReplicationState {
+    let demoted = entry.demoted.filter(|_| entry.role == ReplicationRole::Source);
+    match (&entry.promotion, failure) {
+        _ if entry.split => ReplicationState::Split,
+        (Some(promotion), _) if promotion.complete => ReplicationState::Promoted,
+        (Some(_), _) => ReplicationState::Promoting,
+        _ if entry.paused => ReplicationState::Paused,
+        _ if demoted.is_some_and(|last| newest >= Some(last)) => ReplicationState::Demoted,
+        (_, Some(failure)) if failure.no_space => ReplicationState::NoSpace,
+        (_, Some(_)) => ReplicationState::Failed,
+        _ if demoted.is_some() => ReplicationState::Demoting,
+        _ if active => ReplicationState::Syncing,
+        _ => ReplicationState::Idle,
+    }
+}

@@ -1,0 +1,312 @@
+//! Replication between two arrays: what each end shows, and what is there after crashes and promotions.
+
+use crate::rig::{Rig, Up, first_byte, ok, refused, write};
+use array::{
+    ChangeRemoteArray, ChangeReplication, CreateGroup, CreatePairingKey, CreateReplication, CreateVolume,
+    DeleteGroup, DeleteRemoteArray, DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts,
+    ListGroups, ListReplications, ListVolumes, PairRemoteArray, PauseReplication, PromoteReplication,
+    RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState, ResumeReplication,
+    ShowReplication, StartTestFailover, StopTestFailover, SubjectName, SyncReplication,
+};
+use block::{Disk, DiskId};
+use std::sync::atomic::Ordering;
+
+const ADDRESS: &str = "192.0.2.2:8444";
+
+struct Pair {
+    one: Rig,
+    other: Rig,
+    first: Up,
+    second: Up,
+    /// The volumes of the group on the first array.
+    volumes: [DiskId; 2],
+}
+
+/// Two arrays that are paired. The first has a group of two volumes, whose first blocks are 1 and 2.
+async fn pair() -> Pair {
+    let (one, other) = (Rig::with_serial(0xa), Rig::with_serial(0xb));
+    let (first, second) = (one.up().await, other.up().await);
+    *other.network.port.lock().unwrap() = Some(8444);
+    one.network.others.lock().unwrap().insert(ADDRESS.into(), second.array.clone());
+    let key = ok(&second, CreatePairingKey).await.key;
+    let wanted = PairRemoteArray { name: Some("dr".into()), address: ADDRESS.into(), key };
+    ok(&first, wanted).await;
+    ok(&first, CreateGroup { name: "app".into(), change: GroupChange::default() }).await;
+    let mut volumes = Vec::new();
+    for (name, byte) in [("data", 1), ("log", 2)] {
+        let new = CreateVolume {
+            name: name.into(),
+            bytes: 8 << 20,
+            block_bytes: 512,
+            group: Some("app".into()),
+            ..CreateVolume::default()
+        };
+        let id = ok(&first, new).await.object.id;
+        write(&first, id, 0, byte).await;
+        volumes.push(id);
+    }
+    let volumes = volumes.try_into().unwrap();
+    Pair { one, other, first, second, volumes }
+}
+
+fn protect() -> CreateReplication {
+    CreateReplication {
+        name: "prod".into(),
+        subject: SubjectName::Group("app".into()),
+        remote_array: "dr".into(),
+        rpo_seconds: 60,
+    }
+}
+
+fn show() -> ShowReplication {
+    ShowReplication { name: "prod".into() }
+}
+
+#[tokio::test]
+async fn a_group_is_replicated_and_both_arrays_list_it() {
+    let Pair { one, first, second, volumes, .. } = pair().await;
+    let made = ok(&first, protect()).await;
+    assert_eq!((made.role, made.status.point), (ReplicationRole::Source, None));
+    assert_eq!(refused(&first, protect()).await.kind, Kind::Conflict);
+    first.array.replicate_once().await;
+
+    let here = ok(&first, show()).await;
+    assert_eq!((here.status.state, here.status.point), (ReplicationState::Idle, Some(1)), "{here:?}");
+    assert!(here.status.transferred.logical_bytes >= 8192 && here.status.transferred.wire_bytes > 0);
+    let there = ok(&second, ListReplications).await.remove(0);
+    assert_eq!((there.id, there.role, there.status.point), (here.id, ReplicationRole::Target, Some(1)));
+    assert_eq!(there.subject, Some(SubjectName::Group("app".into())));
+    assert_eq!((there.rpo_seconds, there.keep_points), (60, Some(2)));
+    // Nothing of it is a volume there.
+    assert!(ok(&second, ListVolumes).await.is_empty());
+
+    // Points follow each other, and a target keeps as many as it is to.
+    ok(
+        &second,
+        ChangeReplication {
+            name: "prod".into(),
+            change: ReplicationChange { keep_points: Some(1), ..ReplicationChange::default() },
+        },
+    )
+    .await;
+    for (point, byte) in [(2, 7), (3, 8)] {
+        write(&first, volumes[0], 8, byte).await;
+        first.array.replicate_once().await;
+        assert_eq!(ok(&first, show()).await.status.point, Some(point - 1), "none is due");
+        one.clock.fetch_add(30, Ordering::SeqCst);
+        first.array.replicate_once().await;
+        let there = ok(&second, show()).await.status;
+        assert_eq!((there.point, there.points), (Some(point), 1));
+    }
+    ok(&first, SyncReplication { name: "prod".into() }).await;
+    first.array.replicate_once().await;
+    assert_eq!(ok(&second, show()).await.status.point, Some(4));
+
+    // What is in use is not taken away.
+    for error in [
+        refused(&first, DeleteGroup { name: "app".into() }).await,
+        refused(&first, DeleteRemoteArray { name: "dr".into() }).await,
+        refused(&second, SyncReplication { name: "prod".into() }).await,
+        refused(&first, PromoteReplication { name: "prod".into(), force: true }).await,
+    ] {
+        assert_eq!(error.kind, Kind::Precondition, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
+    let Pair { one, other, first, second, volumes } = pair().await;
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    let promote = |force| PromoteReplication { name: "prod".into(), force };
+    assert!(refused(&second, promote(false)).await.message.contains("may still take writes"));
+
+    // Clones to test with, which go without a trace.
+    let tested = ok(&second, StartTestFailover { name: "prod".into() }).await;
+    assert_eq!(tested.test_volumes, ["data-test", "log-test"]);
+    let clone = ok(&second, ListVolumes).await.remove(0).id;
+    assert_eq!(first_byte(&second, clone, 0).await, 1);
+    write(&second, clone, 0, 99).await;
+    assert!(
+        refused(&second, DeleteReplication { name: "prod".into() }).await.message.contains("stop the test")
+    );
+    ok(&second, StopTestFailover { name: "prod".into() }).await;
+    assert!(ok(&second, ListVolumes).await.is_empty());
+
+    // Written after the last point: lost with the source.
+    write(&first, volumes[0], 0, 50).await;
+    let promoted = ok(&second, promote(true)).await;
+    assert_eq!(promoted.status.state, ReplicationState::Promoted);
+    assert_eq!(promoted.promoted_volumes, ["data", "log"]);
+    assert_eq!(ok(&second, ListGroups).await[0].name, "app");
+    let made = ok(&second, ListVolumes).await;
+    for (volume, byte) in made.iter().zip([1, 2]) {
+        assert_eq!(volume.group.as_deref(), Some("app"));
+        assert_eq!(first_byte(&second, volume.id, 0).await, byte);
+        assert!(!volumes.contains(&volume.id), "it has an identity of its own");
+    }
+    write(&second, made[0].id, 0, 77).await;
+    // Once more is no other promotion.
+    assert_eq!(ok(&second, promote(false)).await.promoted_volumes, ["data", "log"]);
+
+    // The source comes back: two sources are shown on both arrays, and an alert on each.
+    one.clock.fetch_add(30, Ordering::SeqCst);
+    first.array.replicate_once().await;
+    for up in [&first, &second] {
+        assert_eq!(ok(up, show()).await.status.state, ReplicationState::Split);
+        up.array.tick().await;
+        let alerts = ok(up, ListAlerts).await;
+        assert!(alerts.iter().any(|alert| alert.condition.kind == "replication.split"), "{alerts:?}");
+    }
+    assert_eq!(first_byte(&second, made[0].id, 0).await, 77);
+
+    // All of this is there after a restart, and nothing else.
+    one.network.others.lock().unwrap().clear();
+    first.crash().await;
+    second.crash().await;
+    let (first, second) = (one.up().await, other.up().await);
+    assert_eq!(ok(&first, show()).await.status.state, ReplicationState::Split);
+    assert_eq!(ok(&second, show()).await.promoted_volumes, ["data", "log"]);
+    assert_eq!(ok(&second, ListVolumes).await.len(), 2);
+    assert_eq!(ok(&first, ListVolumes).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
+    let Pair { one, first, second, volumes, .. } = pair().await;
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    write(&first, volumes[0], 0, 50).await;
+    let (promote, demote) = (
+        |force| PromoteReplication { name: "prod".into(), force },
+        |force| DemoteReplication { name: "prod".into(), force },
+    );
+    assert!(refused(&second, demote(true)).await.message.contains("was not promoted"));
+    assert_eq!(ok(&first, demote(false)).await.status.state, ReplicationState::Demoting);
+    assert!(first.engine.volume(volumes[0]).unwrap().is_read_only());
+    assert_eq!(refused(&second, promote(false)).await.kind, Kind::Precondition);
+    first.array.replicate_once().await;
+    assert_eq!(ok(&first, show()).await.status.state, ReplicationState::Demoted);
+    let promoted = ok(&second, promote(false)).await;
+    assert_eq!(promoted.status.state, ReplicationState::Promoted);
+    let made = ok(&second, ListVolumes).await.remove(0).id;
+    assert_eq!(first_byte(&second, made, 0).await, 50);
+
+    // By force both arrays are written to.
+    assert!(refused(&first, promote(false)).await.message.contains("with force"));
+    ok(&first, promote(true)).await;
+    first.array.replicate_once().await;
+    let states = async || [ok(&first, show()).await.status.state, ok(&second, show()).await.status.state];
+    assert_eq!(states().await, [ReplicationState::Split; 2]);
+    assert!(refused(&first, demote(false)).await.message.contains("is split"));
+
+    // The source loses.
+    ok(&first, demote(true)).await;
+    first.array.replicate_once().await;
+    assert_eq!(states().await, [ReplicationState::Demoted, ReplicationState::Promoted]);
+
+    // The target loses, and gets points again.
+    ok(&first, promote(true)).await;
+    first.array.replicate_once().await;
+    assert_eq!(states().await, [ReplicationState::Split; 2]);
+    assert_eq!(refused(&second, demote(false)).await.kind, Kind::Precondition);
+    ok(&second, demote(true)).await;
+    assert!(second.engine.volume(made).unwrap().is_read_only());
+    write(&first, volumes[0], 0, 51).await;
+    ok(&first, ResumeReplication { name: "prod".into() }).await;
+    first.array.replicate_once().await;
+    one.clock.fetch_add(60, Ordering::SeqCst);
+    first.array.replicate_once().await;
+    assert_eq!(states().await, [ReplicationState::Idle; 2]);
+    ok(&second, StartTestFailover { name: "prod".into() }).await;
+    let clone = ok(&second, ListVolumes).await.into_iter().find(|it| it.name.contains("data-test")).unwrap();
+    assert_eq!(first_byte(&second, clone.id, 0).await, 51);
+}
+
+#[tokio::test]
+async fn a_target_that_can_not_be_reached_is_tried_again() {
+    let Pair { one, first, second, .. } = pair().await;
+    ok(&first, protect()).await;
+    let cables = std::mem::take(&mut *one.network.others.lock().unwrap());
+    first.array.replicate_once().await;
+    let status = ok(&first, show()).await.status;
+    assert_eq!((status.state, status.point), (ReplicationState::Failed, None));
+    assert!(status.problem.unwrap().contains("connection refused"));
+    *one.network.others.lock().unwrap() = cables;
+    first.array.replicate_once().await;
+    assert_eq!(ok(&first, show()).await.status.point, None, "it waits first");
+
+    // The RPO is missed, and then twice.
+    let severity = async || {
+        first.array.tick().await;
+        let alerts = ok(&first, ListAlerts).await;
+        alerts
+            .into_iter()
+            .find(|alert| alert.condition.kind == "replication.rpo" && alert.closed.is_none())
+            .map(|it| it.condition.severity)
+    };
+    assert_eq!(severity().await, None);
+    one.clock.fetch_add(61, Ordering::SeqCst);
+    assert_eq!(severity().await, Some(array::Severity::Warning));
+    one.clock.fetch_add(60, Ordering::SeqCst);
+    assert_eq!(severity().await, Some(array::Severity::Critical));
+    first.array.replicate_once().await;
+    // The point was taken at the beginning; the next one is due at once.
+    first.array.replicate_once().await;
+    assert_eq!(severity().await, None);
+    let status = ok(&first, show()).await.status;
+    assert_eq!((status.state, status.problem, status.point), (ReplicationState::Idle, None, Some(2)));
+    assert_eq!(ok(&second, show()).await.status.point, Some(2));
+}
+
+#[tokio::test]
+async fn either_array_pauses_and_deletes() {
+    let Pair { one, other, first, second, .. } = pair().await;
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    let (pause, resume) =
+        (PauseReplication { name: "prod".into() }, ResumeReplication { name: "prod".into() });
+
+    ok(&first, pause.clone()).await;
+    one.clock.fetch_add(30, Ordering::SeqCst);
+    first.array.replicate_once().await;
+    assert_eq!(ok(&first, show()).await.status.state, ReplicationState::Paused);
+    assert_eq!(ok(&second, show()).await.status.point, Some(1));
+    ok(&first, resume.clone()).await;
+    first.array.replicate_once().await;
+    assert_eq!(ok(&second, show()).await.status.point, Some(2));
+
+    ok(&second, pause).await;
+    one.clock.fetch_add(30, Ordering::SeqCst);
+    first.array.replicate_once().await;
+    let problem = ok(&first, show()).await.status.problem.unwrap();
+    assert!(problem.contains("paused on the target"), "{problem}");
+    ok(&second, resume).await;
+    ok(&first, SyncReplication { name: "prod".into() }).await;
+    first.array.replicate_once().await;
+    assert_eq!(ok(&second, show()).await.status.point, Some(3));
+
+    // A target that was deleted does not come back by itself.
+    ok(&second, DeleteReplication { name: "prod".into() }).await;
+    ok(&first, SyncReplication { name: "prod".into() }).await;
+    first.array.replicate_once().await;
+    let problem = ok(&first, show()).await.status.problem.unwrap();
+    assert!(problem.contains("was deleted on the target"), "{problem}");
+    assert!(ok(&second, ListReplications).await.is_empty());
+    second.array.replicate_once().await;
+    assert!(second.engine.disks().is_empty(), "points and staging volumes are gone");
+
+    ok(&first, DeleteReplication { name: "prod".into() }).await;
+    first.array.replicate_once().await;
+    assert_eq!(first.engine.disks().len(), 2, "the volumes stay");
+    first.crash().await;
+    second.crash().await;
+    let (first, second) = (one.up().await, other.up().await);
+    assert_eq!(ok(&first, ListVolumes).await.len(), 2);
+    assert!(ok(&second, ListVolumes).await.is_empty());
+    let none = RemoteArrayChange { address: Some(None), ..RemoteArrayChange::default() };
+    ok(&first, ChangeRemoteArray { name: "dr".into(), change: none }).await;
+    assert!(refused(&first, protect()).await.message.contains("address"));
+    let rpo = |rpo_seconds| CreateReplication { rpo_seconds, ..protect() };
+    assert_eq!(refused(&first, rpo(1)).await.kind, Kind::Invalid);
+}

@@ -1,0 +1,148 @@
+//! Replications.
+
+use super::{Shown, seconds};
+use crate::client::Client;
+use crate::show;
+use anyhow::Result;
+use clap::{ArgGroup, Subcommand};
+use client::api;
+use client::schemas::{NewReplication, ReplicationChange, ReplicationDemotion, ReplicationPromotion};
+
+#[derive(Clone, Subcommand)]
+pub enum ReplicationVerb {
+    /// Replicate a volume or a volume group to a remote array
+    #[command(group(ArgGroup::new("subject").required(true).args(["volume", "group"])))]
+    Create {
+        /// 1 to 63 letters, digits, '-', '_' or '.'
+        name: String,
+        /// Volume to replicate
+        #[arg(long)]
+        volume: Option<String>,
+        /// Volume group to replicate, consistent across its volumes
+        #[arg(long)]
+        group: Option<String>,
+        /// Remote array
+        #[arg(long, value_name = "NAME")]
+        to: String,
+        /// Recovery point objective, such as 30s, 15m or 4h
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        rpo: u64,
+    },
+    /// List replications
+    List,
+    /// Show a replication
+    Show {
+        /// Replication
+        name: String,
+    },
+    /// Change a replication; omitted settings keep their values
+    Set {
+        /// Replication
+        name: String,
+        /// New name on this array
+        #[arg(long = "name", value_name = "NAME")]
+        new_name: Option<String>,
+        /// Recovery point objective, such as 30s, 15m or 4h; on the source
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        rpo: Option<u64>,
+        /// Complete points to retain; on the target
+        #[arg(long, value_name = "COUNT")]
+        keep_points: Option<u32>,
+    },
+    /// Delete a replication with its points on this array; delete it on the other array as well
+    Delete {
+        /// Replication
+        name: String,
+    },
+    /// Transfer a point now; on the source
+    Sync {
+        /// Replication
+        name: String,
+    },
+    /// Pause a replication
+    Pause {
+        /// Replication
+        name: String,
+    },
+    /// Resume a replication
+    Resume {
+        /// Replication
+        name: String,
+    },
+    /// Make the volumes read-only; a source transfers a last point, after which the target can be promoted without loss
+    Demote {
+        /// Replication
+        name: String,
+        /// This array loses what the other one does not have
+        #[arg(long)]
+        force: bool,
+    },
+    /// Create volumes of the last complete point for hosts to use; on the target
+    Promote {
+        /// Replication
+        name: String,
+        /// Promote although the source may still take writes, which are lost
+        #[arg(long)]
+        force: bool,
+    },
+    /// Test a failover with clones of the last complete point; on the target
+    #[command(subcommand)]
+    TestFailover(TestFailoverVerb),
+}
+
+#[derive(Clone, Subcommand)]
+pub enum TestFailoverVerb {
+    /// Create the clones; replication goes on
+    Start {
+        /// Replication
+        name: String,
+    },
+    /// Delete the clones with what was written to them
+    Stop {
+        /// Replication
+        name: String,
+    },
+}
+
+impl ReplicationVerb {
+    pub fn run(self, client: &Client) -> Result<Shown> {
+        use ReplicationVerb::*;
+        Ok(match self {
+            Create { name, volume, group, to, rpo } => {
+                let new = NewReplication { name, volume, group, remote_array: to, rpo_seconds: rpo };
+                client.call(api::create_replication(&new))?.into()
+            }
+            List => client.call(api::list_replications(&api::ListReplications::default()))?.into(),
+            Show { name } => client.call(api::show_replication(&name))?.into(),
+            Set { name, new_name, rpo, keep_points } => {
+                let change = ReplicationChange {
+                    name: new_name.map(Some),
+                    rpo_seconds: rpo.map(Some),
+                    keep_points: keep_points.map(Some),
+                };
+                client.call(api::change_replication(&name, &change))?.into()
+            }
+            Delete { name } => {
+                client.call(api::delete_replication(&name))?;
+                show::deleted(name)
+            }
+            Sync { name } => client.call(api::sync_replication(&name))?.into(),
+            Pause { name } => client.call(api::pause_replication(&name))?.into(),
+            Resume { name } => client.call(api::resume_replication(&name))?.into(),
+            Promote { name, force } => {
+                let how = ReplicationPromotion { force: Some(force) };
+                client.call(api::promote_replication(&name, &how))?.into()
+            }
+            Demote { name, force } => {
+                let how = ReplicationDemotion { force: Some(force) };
+                client.call(api::demote_replication(&name, &how))?.into()
+            }
+            TestFailover(TestFailoverVerb::Start { name }) => {
+                client.call(api::start_test_failover(&name))?.into()
+            }
+            TestFailover(TestFailoverVerb::Stop { name }) => {
+                client.call(api::stop_test_failover(&name))?.into()
+            }
+        })
+    }
+}

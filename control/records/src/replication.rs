@@ -1,0 +1,135 @@
+//! Records of replications: groups of volumes, or single ones, of which another array gets points.
+
+use crate::disk::GroupId;
+use crate::id::identities;
+use crate::remote::RemoteArrayId;
+use crate::schedule::Subject;
+use crate::table::Named;
+use block::DiskId;
+use serde::{Deserialize, Serialize};
+
+identities! {
+    /// Stable identity of a replication: the same on both arrays.
+    ReplicationId;
+}
+
+/// Which end of a replication an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicationRole {
+    /// It has the volumes.
+    Source,
+    /// It gets their points.
+    Target,
+}
+
+/// A volume of the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceVolume {
+    /// Its identity on the source.
+    #[serde(with = "crate::id::disk")]
+    pub id: DiskId,
+    /// Its name on the source.
+    pub name: String,
+}
+
+/// A volume of the target that was made from a point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaVolume {
+    /// The volume on the source.
+    #[serde(with = "crate::id::disk")]
+    pub source: DiskId,
+    /// The volume here.
+    #[serde(with = "crate::id::disk")]
+    pub volume: DiskId,
+}
+
+/// The volumes that a target was promoted with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promotion {
+    /// The point that they were made from.
+    pub point: u64,
+    /// The volume group that they were put into.
+    pub group: Option<GroupId>,
+    /// The volumes.
+    pub volumes: Vec<ReplicaVolume>,
+    /// Every one of them was made.
+    pub complete: bool,
+}
+
+/// A replication as configured. Each array has one of the same identity; points and their snapshots are the engine's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicationEntry {
+    /// Its identity.
+    pub id: ReplicationId,
+    /// Its name here.
+    pub name: String,
+    /// When it was created, in seconds since 1970.
+    pub created: u64,
+    /// The other array.
+    pub remote: RemoteArrayId,
+    /// Which end this array is.
+    pub role: ReplicationRole,
+    /// How often source and target have changed places.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u32,
+    /// On the source: what is replicated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Subject>,
+    /// On the target: name of the volume group on the source; none for a single volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// On the target: the volumes of the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<SourceVolume>,
+    /// Maximum age of the newest complete point, in seconds.
+    pub rpo_seconds: u64,
+    /// On the target: complete points that are kept.
+    pub keep_points: u32,
+    /// Nothing is transferred.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub paused: bool,
+    /// On the source: the other array has it, too.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub accepted: bool,
+    /// The volumes of the source take no writes since the point of this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demoted: Option<u64>,
+    /// The volumes of both arrays take writes.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub split: bool,
+    /// On the target: its volumes, once it was promoted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<Promotion>,
+    /// On the target: clones of a point, to test a failover.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test: Vec<ReplicaVolume>,
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+fn is_no(value: &bool) -> bool {
+    !*value
+}
+
+impl ReplicationEntry {
+    /// The number by which the engines of both arrays know it.
+    pub fn number(&self) -> u128 {
+        u128::from(self.id.0) << 64 | u128::from(self.generation)
+    }
+}
+
+impl Named for ReplicationEntry {
+    type Id = ReplicationId;
+    const NOUN: &'static str = "replication";
+
+    fn id(&self) -> ReplicationId {
+        self.id
+    }
+
+    fn label(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,94 @@
+//! What an engine holds of replications: their records, points and disks. No key and no connection is needed for it.
+
+use crate::points::{Point, Records};
+use crate::{Error, Result};
+use block::DiskId;
+use engine::Engine;
+use std::collections::BTreeSet;
+
+/// What the keys of all records of replications begin with.
+pub const RECORD_PREFIXES: [&str; 2] = ["replication-source/", "replication-target/"];
+
+/// Hex digits of the number of a replication in a key.
+const NUMBER_DIGITS: usize = 32;
+
+/// The numbers of the replications of which there are records.
+pub fn replications(engine: &Engine) -> BTreeSet<u128> {
+    let number = |prefix: &str, key: &str| {
+        let digits = key.get(prefix.len()..prefix.len() + NUMBER_DIGITS)?;
+        u128::from_str_radix(digits, 16).ok()
+    };
+    let of = |prefix: &&'static str| {
+        let prefix = *prefix;
+        engine.records(prefix).into_iter().filter_map(move |(key, _)| number(prefix, &key))
+    };
+    RECORD_PREFIXES.iter().flat_map(of).collect()
+}
+
+/// The points of a group on its source, the oldest first. Those with a digest are on the target as well.
+///
+/// # Errors
+/// If a record can't be read.
+pub fn source_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
+    Records::of_source(replication).points(engine)
+}
+
+/// The published points of a group on its target, the oldest first. Their snapshots can be cloned like any other.
+///
+/// # Errors
+/// If a record can't be read.
+pub fn target_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
+    Records::of_target(replication).points(engine)
+}
+
+/// The snapshots of all points and the staging volumes: disks that no configuration names.
+///
+/// # Errors
+/// If a record can't be read.
+pub fn disks(engine: &Engine) -> Result<BTreeSet<DiskId>> {
+    let mut disks = BTreeSet::new();
+    for replication in replications(engine) {
+        for records in ends(replication) {
+            for point in records.all_points(engine)? {
+                disks.extend(point.volumes.iter().map(|volume| DiskId(volume.snapshot)));
+            }
+            disks.extend(staging(&records, engine)?.into_iter().map(|(_, id)| id));
+        }
+    }
+    Ok(disks)
+}
+
+/// Deletes everything that this engine holds of a replication, at time `now`. No transfer of it may be under way. What a crash
+/// interrupts is to be called again.
+///
+/// # Errors
+/// If a point has a retention lock; it stays, and its records as well.
+pub async fn release(engine: &Engine, replication: u128, now: u64) -> Result<()> {
+    for records in ends(replication) {
+        for point in records.all_points(engine)? {
+            records.delete(engine, point, now).await?;
+        }
+        for (key, id) in staging(&records, engine)? {
+            match engine.delete_volume_with(id, now, vec![(key.clone(), None)]).await {
+                Ok(()) => {}
+                Err(block::Error::Deleted) => engine.put_record(&key, None).await?,
+                Err(error) => return Err(Error::Disk(error)),
+            }
+        }
+        let rest: Vec<_> = engine.records(&records.key("")).into_iter().map(|(key, _)| (key, None)).collect();
+        if !rest.is_empty() {
+            engine.put_records(rest).await?;
+        }
+    }
+    Ok(())
+}
+
+fn ends(replication: u128) -> [Records; 2] {
+    [Records::of_source(replication), Records::of_target(replication)]
+}
+
+/// The staging volumes with the keys of their records.
+fn staging(records: &Records, engine: &Engine) -> Result<Vec<(String, DiskId)>> {
+    let list = records.list::<u128>(engine, "staging/")?.into_iter();
+    Ok(list.map(|(source, id)| (records.key(&format!("staging/{source}")), DiskId(id))).collect())
+}
