@@ -10,7 +10,8 @@ use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use records::{
-    ARRAY, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Labels, Record, SnapshotEntry, Stage, VolumeEntry,
+    ARRAY, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Labels, Record, ReplicationEntry, SnapshotEntry,
+    Stage, VolumeEntry,
 };
 use std::collections::BTreeSet;
 
@@ -93,10 +94,13 @@ async fn finish_or_take_back(engine: &Engine, config: &mut Config) -> Result<()>
 }
 
 /// A volume or snapshot without a record can't come from this code, whose record is there as early. Its data is
-/// needed: it gets a name instead of being deleted. Points and staging volumes of replications are known by their own records.
+/// needed: it gets a name instead of being deleted. Points and staging volumes of replications that are configured, or were
+/// deleted, are known by their own records.
 async fn adopt_strays(engine: &Engine, config: &mut Config, created: u64) -> Result<()> {
     let mut known: BTreeSet<DiskId> = config.disks().map(|entry| entry.id()).collect();
-    let replicated = replication::disks(engine);
+    let mut replications = replication::unneeded(engine);
+    replications.extend(config.replications.iter().map(ReplicationEntry::number));
+    let replicated = replication::disks(engine, &replications);
     known.extend(
         replicated.map_err(|error| Error::failed("the points of replications can't be read", error))?,
     );

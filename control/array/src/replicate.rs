@@ -106,11 +106,11 @@ impl Array {
         }
         let known =
             || self.config().replications.iter().map(ReplicationEntry::number).collect::<BTreeSet<_>>();
-        if !replication::replications(&self.parts.engine).is_subset(&known()) {
-            // One that is being created or reversed is not deleted.
+        if !replication::unneeded(&self.parts.engine).is_subset(&known()) {
+            // One that is being deleted is configured still.
             let _one_at_a_time = self.configuration.change().await;
             let known = known();
-            self.replicas.release_others(&known).await;
+            self.replicas.release_deleted(&known).await;
         }
     }
 

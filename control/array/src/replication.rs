@@ -286,6 +286,8 @@ impl Transaction<'_> {
             return Err(Error::precondition("a failover is being tested: stop the test first"));
         }
         let _held = self.array.replicas.hold(entry.id).await;
+        let marked = replication::mark_unneeded(&self.array.parts.engine, entry.number()).await;
+        marked.map_err(|error| Error::failed("the points can't be marked for deletion", error))?;
         self.commit(vec![Edit::Remove(Record::Replication(entry.clone()))]).await?;
         self.array.replicas.forget(entry.id);
         self.done("replication.deleted", ReplicationEntry::NOUN, &entry.name, "was deleted");

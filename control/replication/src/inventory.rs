@@ -3,26 +3,43 @@
 use crate::points::{Point, Records};
 use crate::{Error, Result};
 use block::DiskId;
+use bytes::Bytes;
 use engine::Engine;
 use std::collections::BTreeSet;
 
+/// What the keys of the records of replications begin with whose points are no longer needed.
+const UNNEEDED: &str = "replication-unneeded/";
+
 /// What the keys of all records of replications begin with.
-pub const RECORD_PREFIXES: [&str; 2] = ["replication-source/", "replication-target/"];
+pub const RECORD_PREFIXES: [&str; 3] = ["replication-source/", "replication-target/", UNNEEDED];
 
 /// Hex digits of the number of a replication in a key.
 const NUMBER_DIGITS: usize = 32;
 
-/// The numbers of the replications of which there are records.
-pub fn replications(engine: &Engine) -> BTreeSet<u128> {
-    let number = |prefix: &str, key: &str| {
+/// The numbers of the replications whose points may be deleted: those of [`mark_unneeded`] that [`release`] has not completed.
+pub fn unneeded(engine: &Engine) -> BTreeSet<u128> {
+    numbers(engine, UNNEEDED).collect()
+}
+
+/// Notes that nobody needs the points of a replication any more. Without this note points are kept, whatever became of the
+/// configuration: those of a target may be all that is left of their source.
+///
+/// # Errors
+/// Those of the engine's records.
+pub async fn mark_unneeded(engine: &Engine, replication: u128) -> Result<()> {
+    Ok(engine.put_record(&unneeded_key(replication), Some(Bytes::new())).await?)
+}
+
+fn unneeded_key(replication: u128) -> String {
+    format!("{UNNEEDED}{replication:032x}")
+}
+
+fn numbers(engine: &Engine, prefix: &'static str) -> impl Iterator<Item = u128> {
+    let number = move |key: &str| {
         let digits = key.get(prefix.len()..prefix.len() + NUMBER_DIGITS)?;
         u128::from_str_radix(digits, 16).ok()
     };
-    let of = |prefix: &&'static str| {
-        let prefix = *prefix;
-        engine.records(prefix).into_iter().filter_map(move |(key, _)| number(prefix, &key))
-    };
-    RECORD_PREFIXES.iter().flat_map(of).collect()
+    engine.records(prefix).into_iter().filter_map(move |(key, _)| number(&key))
 }
 
 /// The points of a group on its source, the oldest first. Those with a digest are on the target as well.
@@ -41,14 +58,14 @@ pub fn target_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
     Records::of_target(replication).points(engine)
 }
 
-/// The snapshots of all points and the staging volumes: disks that no configuration names.
+/// The snapshots of all points and the staging volumes of these replications: disks that no configuration names.
 ///
 /// # Errors
 /// If a record can't be read.
-pub fn disks(engine: &Engine) -> Result<BTreeSet<DiskId>> {
+pub fn disks(engine: &Engine, replications: &BTreeSet<u128>) -> Result<BTreeSet<DiskId>> {
     let mut disks = BTreeSet::new();
-    for replication in replications(engine) {
-        for records in ends(replication) {
+    for replication in replications {
+        for records in ends(*replication) {
             for point in records.all_points(engine)? {
                 disks.extend(point.volumes.iter().map(|volume| DiskId(volume.snapshot)));
             }
@@ -80,6 +97,7 @@ pub async fn release(engine: &Engine, replication: u128, now: u64) -> Result<()>
             engine.put_records(rest).await?;
         }
     }
+    engine.put_record(&unneeded_key(replication), None).await?;
     Ok(())
 }
 

@@ -31,7 +31,7 @@ mod wire;
 pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};
 pub use fingerprint::{Digest, Key};
-pub use inventory::{RECORD_PREFIXES, disks, release, replications, source_points, target_points};
+pub use inventory::{RECORD_PREFIXES, disks, mark_unneeded, release, source_points, target_points, unneeded};
 pub use limits::Limits;
 pub use points::{Point, Volume};
 pub use source::{Source, Synced};

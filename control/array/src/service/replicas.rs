@@ -472,9 +472,9 @@ impl Replicas {
         found
     }
 
-    /// Deletes what the engine holds of replications that are not configured any more.
-    pub async fn release_others(&self, known: &BTreeSet<u128>) {
-        for number in replication::replications(&self.engine).difference(known) {
+    /// Deletes what the engine holds of replications that were deleted.
+    pub async fn release_deleted(&self, known: &BTreeSet<u128>) {
+        for number in replication::unneeded(&self.engine).difference(known) {
             if let Err(error) = replication::release(&self.engine, *number, self.env.seconds()).await {
                 tracing::warn!(%error, "points of a replication that was deleted are still there");
             }

@@ -4,9 +4,9 @@ use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
     ChangeRemoteArray, ChangeReplication, CreateGroup, CreatePairingKey, CreateReplication, CreateVolume,
     DeleteGroup, DeleteRemoteArray, DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts,
-    ListGroups, ListReplications, ListVolumes, PairRemoteArray, PauseReplication, PromoteReplication,
-    RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState, ResumeReplication,
-    ShowReplication, StartTestFailover, StopTestFailover, SubjectName, SyncReplication,
+    ListGroups, ListReplications, ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication,
+    PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState,
+    ResumeReplication, ShowReplication, StartTestFailover, StopTestFailover, SubjectName, SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -257,6 +257,24 @@ async fn a_target_that_can_not_be_reached_is_tried_again() {
     let status = ok(&first, show()).await.status;
     assert_eq!((status.state, status.problem, status.point), (ReplicationState::Idle, None, Some(2)));
     assert_eq!(ok(&second, show()).await.status.point, Some(2));
+}
+
+/// The points of a target may be all that is left of its source: only an operator's deletion deletes them.
+#[tokio::test]
+async fn points_without_a_configuration_become_volumes() {
+    let Pair { other, first, second, .. } = pair().await;
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    let disks = second.engine.disks().len();
+    for (key, _) in second.engine.records("replication/") {
+        second.engine.put_record(&key, None).await.unwrap();
+    }
+    second.crash().await;
+    let second = other.up().await;
+    second.array.replicate_once().await;
+    assert_eq!(second.engine.disks().len(), disks);
+    let named = ok(&second, ListVolumes).await.len() + ok(&second, ListSnapshots).await.len();
+    assert!(named > 0 && named == disks, "{named} of {disks}");
 }
 
 #[tokio::test]
