@@ -59,6 +59,9 @@ var Kinds = []Kind{
 	{"controller.lost", Protection, "a controller is lost"},
 	{"controller.alone", Protection, "only one of several controllers is left"},
 	{"controller.versions", Management, "the controllers run different versions"},
+	{"replication.rpo", Protection, "a replication misses its RPO"},
+	{"replication.no-space", Space, "a replication waits for space on the target"},
+	{"replication.split", Protection, "the volumes of both arrays of a replication take writes"},
 	{"scrub.found", Protection, "the last scrub found wrong pages"},
 	{"protection.degraded", Protection, "fewer drives than usual may fail"},
 	{"protection.low", Protection, "there are too few drives for dual parity"},
@@ -75,6 +78,7 @@ var Kinds = []Kind{
 	{"certificate.expiry", Management, "the certificate expires soon"},
 	{"folder.api.json", Management, "a file in the data folder can't be written"},
 	{"folder.tls.pem", Management, "a file in the data folder can't be written"},
+	{"remote-array.disconnected", Management, "a paired array can not be reached"},
 	{"notification.failing", Management, "a notification target can't be reached"},
 }
 

@@ -28,7 +28,7 @@ func TestEveryKindOfAlertHasACategory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| ((?:`[a-z]+\\.[a-z.-]+`(?:, )?)+) \\| [^|]+ \\| (?:critical|warning|info)[^|]*\\|$")
+	row := regexp.MustCompile("(?m)^\\| ((?:`[a-z-]+\\.[a-z.-]+`(?:, )?)+) \\| [^|]+ \\| (?:critical|warning|info)[^|]*\\|$")
 	name := regexp.MustCompile("`([a-z.-]+)`")
 	count := 0
 	for _, found := range row.FindAllStringSubmatch(string(documented), -1) {
