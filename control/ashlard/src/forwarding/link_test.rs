@@ -63,12 +63,14 @@ impl Member {
 
     /// The version of the map in which it joined.
     async fn joined(&self) -> u64 {
-        let own = MemberId(self.link.own.id);
+        self.sees(self.link.own.id).await
+    }
+
+    /// Waits until it sees in the map that another one takes part; returns the version in which that joined.
+    async fn sees(&self, other: u16) -> u64 {
+        let active = |map: &Option<Arc<cluster::Map>>| map.as_ref().and_then(|it| it.active(MemberId(other)));
         let mut map = self.controller.map();
-        let takes_part =
-            |map: &Option<Arc<cluster::Map>>| map.as_ref().is_some_and(|it| it.active(own).is_some());
-        let joined = map.wait_for(takes_part).await.unwrap().as_ref().and_then(|map| map.active(own));
-        joined.unwrap()
+        active(&map.wait_for(|map| active(map).is_some()).await.unwrap()).unwrap()
     }
 }
 
@@ -247,20 +249,12 @@ async fn strangers_and_former_processes_are_refused() {
     // In the map, by somebody who has only the store.
     let thief = Member::join(&cluster, link(3, b"guessed")).await;
     let joined = thief.joined().await;
-    one.controller
-        .map()
-        .wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(3)).is_some()))
-        .await
-        .unwrap();
+    one.sees(3).await;
     refused(&one, &thief.link, 3, joined).await;
     // A controller that takes part, as another process or another controller.
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let joined = two.joined().await;
-    one.controller
-        .map()
-        .wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(2)).is_some()))
-        .await
-        .unwrap();
+    one.sees(2).await;
     refused(&one, &two.link, 2, joined - 1).await;
     refused(&one, &two.link, 3, joined).await;
     assert!(home.connected().is_empty());
@@ -273,11 +267,7 @@ async fn a_front_end_connects_to_the_home_of_the_map_alone() {
     let (_home, _) = serve(&one).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let joined = two.joined().await;
-    one.controller
-        .map()
-        .wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(2)).is_some()))
-        .await
-        .unwrap();
+    one.sees(2).await;
     let known = two.controller.map().borrow().clone().unwrap();
     let home = known.member(MemberId(1)).unwrap();
     front::connect(&two.link, joined, home).await.unwrap();
