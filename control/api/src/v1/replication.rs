@@ -52,7 +52,7 @@ pub enum ReplicationMode {
 pub enum ReplicationState {
     /// Nothing is to be transferred now.
     Idle,
-    /// A point is being transferred.
+    /// A point is being transferred, or an operator has asked for one that is to be taken.
     Syncing,
     /// Paused by an operator.
     Paused,

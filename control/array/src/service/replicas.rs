@@ -38,7 +38,7 @@ const BLOCK_BYTES: u64 = 4096;
 pub enum ReplicationState {
     /// Nothing is to be transferred now.
     Idle,
-    /// A point is being transferred.
+    /// A point is being transferred, or an operator has asked for one that is to be taken.
     Syncing,
     /// An operator has paused it.
     Paused,
@@ -327,6 +327,7 @@ impl Replicas {
                 continue;
             }
             let interval = (entry.rpo_seconds / RPO_DIVISOR).max(1);
+            // After a start as well: so a source finds at once that its target was promoted.
             let in_time = running.taken.is_some_and(|taken| now < taken.saturating_add(interval));
             let takes = entry.demoted.is_none() && !in_time;
             if running.wanted || takes || self.is_unfinished(entry) {
@@ -376,6 +377,8 @@ impl Replicas {
             running.transferred.logical_bytes += completed.unwrap_or_default() * BLOCK_BYTES;
             running.transferred.points += u64::from(completed.is_some());
             (running.failures, running.retry) = (0, 0);
+            // A source that is demoted takes no further point.
+            running.wanted &= entry.demoted.is_none();
             running.failure.take().is_some()
         };
         if failed {
@@ -416,7 +419,7 @@ impl Replicas {
             states.get(&entry.id).map_or_else(Default::default, |running| {
                 let wire_bytes = running.wire_bytes.load(Ordering::Relaxed);
                 let transferred = Transferred { wire_bytes, ..running.transferred.clone() };
-                (running.is_active(), running.failure.clone(), transferred)
+                (running.is_active() || running.wanted, running.failure.clone(), transferred)
             })
         };
         let number = newest.map(|point| point.number);

@@ -98,8 +98,12 @@ async fn a_group_is_replicated_and_both_arrays_list_it() {
         let there = ok(&second, show()).await.status;
         assert_eq!((there.point, there.points), (Some(point), 1));
     }
-    ok(&first, SyncReplication { name: "prod".into() }).await;
+    // It is `syncing` from the request to the end of the point that was taken after it.
+    let asked = ok(&first, SyncReplication { name: "prod".into() }).await.status;
+    assert_eq!((asked.state, asked.point), (ReplicationState::Syncing, Some(3)));
     first.array.replicate_once().await;
+    let done = ok(&first, show()).await.status;
+    assert_eq!((done.state, done.point), (ReplicationState::Idle, Some(4)));
     assert_eq!(ok(&second, show()).await.status.point, Some(4));
 
     // What is in use is not taken away.
