@@ -146,6 +146,15 @@ pub fn programs() -> Result<Programs> {
     Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") })
 }
 
+/// The array's programs alone, for somebody who waits to see them and tests nothing.
+pub fn only_programs() -> Result<Programs> {
+    if std::env::var_os("ASHLAR_PROGRAMS").is_some() {
+        return programs();
+    }
+    let folder = shell::binaries(&["ashlard", "cli"])?;
+    Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") })
+}
+
 /// The array's programs as they are measured and shipped: built now, or those in the folder that `ASHLAR_PROGRAMS` names.
 pub fn release_programs() -> Result<Programs> {
     if std::env::var_os("ASHLAR_PROGRAMS").is_some() {

@@ -1,12 +1,12 @@
 //! The demonstration: an array in a folder, a real file system image stored on it by a client that is not ours, a
 //! kill -9, the image read back, and what it cost in space.
 
-use crate::conformance::programs;
+use crate::conformance::{only_programs, programs};
 use crate::setup;
 use crate::shell::{command, exec, target_dir};
 use crate::web;
 use anyhow::{Context, Result, bail, ensure};
-use lab::array::{Array, Drives};
+use lab::array::{Array, Drives, Programs};
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
 use std::fs::File;
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
 pub fn check() -> Result<()> {
     let mut scratch = Scratch::new(&target_dir(), "demo-check")?;
     let data = scratch.path().join("array");
-    let shown = start(&data).and_then(|mut array| {
+    let shown = programs().and_then(|programs| start(&programs, &data)).and_then(|mut array| {
         walk(&mut array, scratch.path())?;
         array.stop()
     });
@@ -62,13 +62,13 @@ fn stay(data: &Path) -> Result<()> {
     step("building the programs and the web interface (some minutes the first time)");
     std::thread::scope(|scope| {
         let interface = scope.spawn(web::build);
-        let programs = programs();
+        let programs = only_programs();
         if let Err(error) = interface.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
             eprintln!("the array will run without its web interface: {error:#}");
         }
         programs
     })?;
-    let mut array = start(data)?;
+    let mut array = start(&only_programs()?, data)?;
     if array.cli(&["volume", "list"])?.as_array().is_none_or(Vec::is_empty) {
         let scratch = Scratch::new(&target_dir(), "demo-files")?;
         walk(&mut array, scratch.path())?;
@@ -107,11 +107,11 @@ fn access(data: &Path) -> Result<(String, String)> {
     Ok((field("url")?, field("token")?))
 }
 
-fn start(data: &Path) -> Result<Array> {
+fn start(programs: &Programs, data: &Path) -> Result<Array> {
     setup::need(&["e2fsprogs", "qemu-utils", "qemu-block-extra"])?;
     std::fs::create_dir_all(data).with_context(|| format!("can't make {}", data.display()))?;
-    step("building and starting the array on eight file-backed drives of 4 GiB (sparse)");
-    Array::start(&programs()?, data, Drives { count: 8, bytes: 4 << 30 }, None)
+    step("starting the array on eight file-backed drives of 4 GiB (sparse)");
+    Array::start(programs, data, Drives { count: 8, bytes: 4 << 30 }, None)
 }
 
 /// The demonstration, with files in `folder`; an error when anything is not as it should be.

@@ -101,6 +101,13 @@ pub fn test_binaries() -> Result<PathBuf> {
     Ok(target_dir().join("debug"))
 }
 
+/// Builds the binaries of these packages, and returns their folder.
+pub fn binaries(packages: &[&str]) -> Result<PathBuf> {
+    let named = packages.iter().flat_map(|package| ["-p", package]);
+    exec(cargo(&["build", "--bins"]).args(named))?;
+    Ok(target_dir().join("debug"))
+}
+
 /// Builds a binary of the workspace for measuring, and returns its path.
 pub fn release_binary(package: &str, binary: &str) -> Result<PathBuf> {
     exec(&mut cargo(&["build", "--release", "-p", package, "--bin", binary]))?;
