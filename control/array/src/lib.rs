@@ -50,6 +50,7 @@ mod replicate;
 mod replication;
 mod request;
 mod restore;
+mod reverse;
 mod schedule;
 mod scrub;
 mod sealing;
@@ -142,6 +143,7 @@ pub use replication::{
 };
 pub use request::Request;
 pub use restore::RestoreVolume;
+pub use reverse::ReverseReplication;
 pub use schedule::{
     ChangeSchedule, CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ShowSchedule,
 };
@@ -207,6 +209,7 @@ pub const VERBS: &[&[Verb]] = &[
     directory::VERBS,
     remote::VERBS,
     replication::VERBS,
+    reverse::VERBS,
     certificate::VERBS,
     access::VERBS,
     performance::VERBS,

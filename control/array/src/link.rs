@@ -108,6 +108,8 @@ pub(crate) enum Wish {
     },
     /// To transfer a point of a replication, as its source.
     Replicate { id: String },
+    /// To become the source of a replication, and that the other array becomes its target.
+    Reverse { id: String },
 }
 
 /// The response.
@@ -161,6 +163,28 @@ pub(crate) struct Description {
     pub is_new: bool,
     /// The volumes take no writes since the point of this number.
     pub demoted: Option<u64>,
+    /// Only if source and target are to change places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reversal: Option<DescribedReversal>,
+}
+
+/// What both arrays have when source and target change places.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DescribedReversal {
+    /// The newest point of the array that becomes the source.
+    pub point: u64,
+    /// Its digest in hex digits.
+    pub digest: String,
+    pub volumes: Vec<DescribedCounterpart>,
+}
+
+/// A volume of both arrays, by its identities in hex digits.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DescribedCounterpart {
+    /// On the array that becomes the source.
+    pub source: String,
+    /// On the array that becomes the target.
+    pub target: String,
 }
 
 /// A volume of the source.

@@ -319,8 +319,10 @@ impl Array {
 
     async fn try_answer(&self, mut link: Link) -> std::io::Result<()> {
         let hello: Hello = in_time(link.receive()).await?;
-        if let (Wish::Replicate { id }, Ok(())) = (&hello.request, hello.check_version()) {
-            return self.serve_source(link, id.clone()).await;
+        match (&hello.request, hello.check_version()) {
+            (Wish::Replicate { id }, Ok(())) => return self.serve_source(link, id.clone()).await,
+            (Wish::Reverse { id }, Ok(())) => return self.serve_reversal(link, id.clone()).await,
+            _ => {}
         }
         // Without a time-out: it may change the configuration.
         let said = match self.answer_hello(&link, hello).await {
@@ -353,7 +355,9 @@ impl Array {
                 Ok(Reply::Pong)
             }
             Wish::Pair { ref proof, port } => self.accept_pairing(link, &hello, proof, port).await,
-            Wish::Replicate { .. } => Err(Error::precondition("a replication is served by its own link")),
+            Wish::Replicate { .. } | Wish::Reverse { .. } => {
+                Err(Error::precondition("a replication is served by its own link"))
+            }
         }
     }
 

@@ -26,9 +26,9 @@ use tokio::time::timeout;
 /// Interval at which it is looked for what is due.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which the other array has to respond.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Complete points that a new target keeps.
-const DEFAULT_KEEP_POINTS: u32 = 2;
+pub(crate) const DEFAULT_KEEP_POINTS: u32 = 2;
 /// Volumes of a replicated group.
 const MAX_VOLUMES: usize = 1024;
 
@@ -198,7 +198,7 @@ impl Array {
         }
         let volumes = volumes.into_iter().map(|it| DescribedVolume { id: it.id.digits(), name: it.name });
         let description = self.describe(entry, volumes.collect());
-        let mut link = self.connect_for(&remote, entry).await?;
+        let mut link = self.connect_for(&remote, Wish::Replicate { id: entry.id.digits() }).await?;
         let said = timeout(RESPONSE_TIMEOUT, async {
             link.send(&description).await?;
             link.receive::<Reply>().await
@@ -234,11 +234,11 @@ impl Array {
         })
     }
 
-    /// A link to the target of a replication, which awaits its description.
-    async fn connect_for(
+    /// A link to the other array of a replication, which awaits its description.
+    pub(crate) async fn connect_for(
         &self,
         remote: &RemoteArrayEntry,
-        entry: &ReplicationEntry,
+        request: Wish,
     ) -> std::result::Result<Link, String> {
         let address = remote.address.clone().ok_or_else(|| {
             format!(
@@ -253,7 +253,7 @@ impl Array {
             if link.fingerprint() != remote.fingerprint {
                 return Err(format!("what responds at {address} is another array"));
             }
-            match self.ask(&mut link, Wish::Replicate { id: entry.id.digits() }).await? {
+            match self.ask(&mut link, request).await? {
                 Reply::Describe => Ok(link),
                 _ => Err("it responded to another request".into()),
             }
@@ -262,7 +262,7 @@ impl Array {
         outcome.unwrap_or_else(|_| Err(format!("{address} did not respond in time")))
     }
 
-    fn describe(&self, entry: &ReplicationEntry, volumes: Vec<DescribedVolume>) -> Description {
+    pub(crate) fn describe(&self, entry: &ReplicationEntry, volumes: Vec<DescribedVolume>) -> Description {
         let config = self.config();
         let group = match entry.subject {
             Some(records::Subject::Group(id)) => config.groups.get(id).map(|group| group.name.clone()),
@@ -276,6 +276,7 @@ impl Array {
             generation: entry.generation,
             is_new: !entry.accepted,
             demoted: entry.demoted,
+            reversal: None,
         }
     }
 
@@ -408,6 +409,8 @@ impl Array {
             demoted: None,
             split: false,
             promotion: None,
+            replicas: Vec::new(),
+            replica_group: None,
             test: Vec::new(),
         })
     }
@@ -462,7 +465,7 @@ fn checked(
 }
 
 /// The target's end with what the source says.
-fn described(entry: ReplicationEntry, description: &Description) -> Result<ReplicationEntry> {
+pub(crate) fn described(entry: ReplicationEntry, description: &Description) -> Result<ReplicationEntry> {
     let wrong = || Error::invalid("the source described the replication in a way that can't be");
     let volume = |volume: &DescribedVolume| {
         let id = DiskId::from_digits(&volume.id).ok_or_else(wrong)?;

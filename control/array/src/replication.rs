@@ -3,20 +3,22 @@
 //! The source is created here, the target by the first transfer. What runs is in [`mod@crate::replicate`].
 
 use crate::array::Array;
+use crate::replicate::DEFAULT_KEEP_POINTS;
 use crate::request::verbs;
 use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
 use crate::transaction::{Contents, Transaction};
 use crate::view::SubjectName;
 use crate::{Error, Result, check};
-use block::DiskId;
+use block::{Disk, DiskId};
 use history::Severity;
 use records::{
     Config, DiskEntry, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record,
-    RemoteArrayEntry, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject,
+    RemoteArrayEntry, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject, Topic,
     VolumeEntry,
 };
 use replication::{Point, Source, Target};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Shortest and longest RPO, in seconds.
@@ -236,12 +238,14 @@ impl Transaction<'_> {
                 group: None,
                 volumes: Vec::new(),
                 rpo_seconds,
-                keep_points: 1,
+                keep_points: DEFAULT_KEEP_POINTS,
                 paused: false,
                 accepted: false,
                 demoted: None,
                 split: false,
                 promotion: None,
+                replicas: Vec::new(),
+                replica_group: None,
                 test: Vec::new(),
             }
         };
@@ -286,9 +290,8 @@ impl Transaction<'_> {
             return Err(Error::precondition("a failover is being tested: stop the test first"));
         }
         let _held = self.array.replicas.hold(entry.id).await;
-        let marked = replication::mark_unneeded(&self.array.parts.engine, entry.number()).await;
-        marked.map_err(|error| Error::failed("the points can't be marked for deletion", error))?;
-        self.commit(vec![Edit::Remove(Record::Replication(entry.clone()))]).await?;
+        let unneeded = vec![replication::unneeded_record(entry.number())];
+        self.commit_with(vec![Edit::Remove(Record::Replication(entry.clone()))], unneeded).await?;
         self.array.replicas.forget(entry.id);
         self.done("replication.deleted", ReplicationEntry::NOUN, &entry.name, "was deleted");
         // The points go in the background.
@@ -350,6 +353,9 @@ impl Transaction<'_> {
                  there, or promote with force"
             )));
         }
+        // Each is done once it takes changes.
+        let replicas = self.ready_volumes(&entry.replicas);
+        self.lock_volumes(replicas, true).await?;
         let (promotion, group) = self.plan_promotion(&entry, &point);
         let new = ReplicationEntry { promotion: Some(promotion), ..entry.clone() };
         let edits = std::iter::once(put(&new)).chain(group.map(|group| Edit::Put(Record::Group(group))));
@@ -439,21 +445,24 @@ impl Transaction<'_> {
                 entry.name
             )));
         }
-        let volumes: Vec<_> = {
-            let config = self.array.config();
-            let ready =
-                |it: &ReplicaVolume| config.volumes.get(it.volume).filter(|it| it.stage == Stage::Ready);
-            promotion.volumes.iter().filter_map(ready).cloned().collect()
-        };
+        let volumes = self.ready_volumes(&promotion.volumes);
         self.lock_volumes(volumes, true).await?;
-        Ok(ReplicationEntry { promotion: None, split: false, ..entry.clone() })
+        let (replicas, replica_group) = (promotion.volumes.clone(), promotion.group);
+        Ok(ReplicationEntry { promotion: None, replicas, replica_group, split: false, ..entry.clone() })
     }
 
-    fn replicated(&self, entry: &ReplicationEntry) -> Vec<VolumeEntry> {
+    /// Those of these volumes that are there.
+    pub(crate) fn ready_volumes(&self, volumes: &[ReplicaVolume]) -> Vec<VolumeEntry> {
+        let config = self.array.config();
+        let ready = |it: &ReplicaVolume| config.volumes.get(it.volume).filter(|it| it.stage == Stage::Ready);
+        volumes.iter().filter_map(ready).cloned().collect()
+    }
+
+    pub(crate) fn replicated(&self, entry: &ReplicationEntry) -> Vec<VolumeEntry> {
         entry.subject.map(|subject| self.array.config().scheduled(subject)).unwrap_or_default()
     }
 
-    async fn lock_volumes(&mut self, volumes: Vec<VolumeEntry>, read_only: bool) -> Result<()> {
+    pub(crate) async fn lock_volumes(&mut self, volumes: Vec<VolumeEntry>, read_only: bool) -> Result<()> {
         for volume in volumes {
             self.lock_volume(&volume, read_only).await?;
         }
@@ -463,7 +472,9 @@ impl Transaction<'_> {
     /// The volumes that a point becomes, and the group for them.
     fn plan_promotion(&self, entry: &ReplicationEntry, point: &Point) -> (Promotion, Option<GroupEntry>) {
         let created = self.now();
-        let group = entry.group.as_ref().map(|name| {
+        let known = |id: &GroupId| entry.group.is_some() && self.array.config().groups.get(*id).is_some();
+        let known = entry.replica_group.filter(known);
+        let group = entry.group.as_ref().filter(|_| known.is_none()).map(|name| {
             let config = self.array.config();
             let name = free_name(name, &entry.name, |name| config.groups.free(name).is_ok());
             let (policy, limits) = (Policy::default(), Limits::default());
@@ -473,11 +484,22 @@ impl Transaction<'_> {
         });
         let promotion = Promotion {
             point: point.number,
-            group: group.as_ref().map(|group| group.id),
-            volumes: self.plan_volumes(point),
+            group: known.or(group.as_ref().map(|group| group.id)),
+            volumes: self.plan_replicas(entry, point),
             complete: false,
         };
         (promotion, group)
+    }
+
+    /// As [`Self::plan_volumes`], with the volumes that are there already.
+    fn plan_replicas(&self, entry: &ReplicationEntry, point: &Point) -> Vec<ReplicaVolume> {
+        let ready: BTreeSet<_> = self.ready_volumes(&entry.replicas).into_iter().map(|it| it.id).collect();
+        let known = |planned: &ReplicaVolume| {
+            let same = |it: &&ReplicaVolume| it.source == planned.source && ready.contains(&it.volume);
+            entry.replicas.iter().find(same).cloned()
+        };
+        let planned = self.plan_volumes(point).into_iter();
+        planned.map(|planned| known(&planned).unwrap_or(planned)).collect()
     }
 
     fn plan_volumes(&self, point: &Point) -> Vec<ReplicaVolume> {
@@ -516,12 +538,14 @@ impl Transaction<'_> {
         suffix: &str,
     ) -> Result<()> {
         for ReplicaVolume { source, volume } in planned {
-            if self.array.config().volumes.get(*volume).is_some() {
-                continue;
-            }
             let snapshot = point.snapshot(*source);
             let snapshot =
                 snapshot.ok_or_else(|| Error::failed("the point can't be cloned", "a volume is missing"))?;
+            let known = self.array.config().volumes.get(*volume).cloned();
+            if let Some(known) = known {
+                self.return_volume(entry, &known, snapshot).await?;
+                continue;
+            }
             let name = {
                 let config = self.array.config();
                 let known = entry.volumes.iter().find(|it| it.id == *source).map(|it| it.name.as_str());
@@ -533,6 +557,30 @@ impl Transaction<'_> {
             made.map_err(|error| Error::refused(&format!("volume {:?} could not be made", new.name), error))?;
             self.done("volume.created", "volume", &new.name, "was created from a replicated point");
         }
+        Ok(())
+    }
+
+    /// Gives a volume that was kept for the promotion the content of its point, once, and lets it take changes.
+    async fn return_volume(
+        &mut self,
+        entry: &ReplicationEntry,
+        volume: &VolumeEntry,
+        snapshot: DiskId,
+    ) -> Result<()> {
+        let disk = self.array.disk(volume.id, &volume.name)?;
+        if !disk.is_read_only() || !entry.replicas.iter().any(|it| it.volume == volume.id) {
+            return Ok(());
+        }
+        let (before, now) = (disk.geometry(), self.array.disk(snapshot, &volume.name)?.geometry());
+        let retention_now = self.array.clock.retention_now();
+        let engine = &self.array.parts.engine;
+        let restored = engine.restore_and_unlock(volume.id, snapshot, retention_now).await;
+        restored.map_err(|error| {
+            Error::refused(&format!("volume {:?} can't get the content of the point", volume.name), error)
+        })?;
+        self.announce(volume.id, before, now);
+        self.array.publish_change(Topic::Volumes);
+        self.done("volume.overwritten", "volume", &volume.name, "has the content of a replicated point");
         Ok(())
     }
 
@@ -576,18 +624,18 @@ impl Transaction<'_> {
             .ok_or_else(|| Error::precondition("there is no complete point yet: wait for the first transfer"))
     }
 
-    fn replication_named(&self, name: &str) -> Result<ReplicationEntry> {
+    pub(crate) fn replication_named(&self, name: &str) -> Result<ReplicationEntry> {
         self.array.config().replications.named(name).cloned()
     }
 
-    fn replication_now(&self, id: ReplicationId) -> Result<Replication> {
+    pub(crate) fn replication_now(&self, id: ReplicationId) -> Result<Replication> {
         let config = self.array.config();
         let entry = config.replications.get(id).ok_or_else(|| Error::not_found("the replication is gone"))?;
         Ok(self.array.replication(&config, entry))
     }
 }
 
-fn put(entry: &ReplicationEntry) -> Edit {
+pub(crate) fn put(entry: &ReplicationEntry) -> Edit {
     Edit::Put(Record::Replication(entry.clone()))
 }
 
@@ -598,7 +646,7 @@ fn check_rpo(seconds: u64) -> Result<()> {
     Err(Error::invalid("an RPO is 5 seconds to 7 days").about("rpo_seconds"))
 }
 
-fn require(entry: &ReplicationEntry, role: ReplicationRole, what: &str) -> Result<()> {
+pub(crate) fn require(entry: &ReplicationEntry, role: ReplicationRole, what: &str) -> Result<()> {
     if entry.role == role {
         return Ok(());
     }

@@ -98,7 +98,7 @@ impl Transaction<'_> {
     }
 
     /// Notifies hosts that the contents, and perhaps the size, are others now.
-    fn announce(&self, id: DiskId, before: Geometry, now: Geometry) {
+    pub(crate) fn announce(&self, id: DiskId, before: Geometry, now: Geometry) {
         if before != now {
             self.array.parts.exports.notify(id, export::Event::CapacityChanged);
         }

@@ -11,6 +11,7 @@ use crate::policy::policy_of;
 use crate::reconcile::Affected;
 use crate::{Error, Result};
 use block::{DiskId, Geometry};
+use bytes::Bytes;
 use history::Severity;
 use records::{Config, Edit, Record, Stage, VolumeEntry};
 use serde::Serialize;
@@ -39,8 +40,18 @@ impl<'a> Transaction<'a> {
 
     /// Commits edits in one step, then applies them in memory, for hosts and for subscribers.
     pub(crate) async fn commit(&mut self, edits: Vec<Edit>) -> Result<()> {
+        self.commit_with(edits, Vec::new()).await
+    }
+
+    /// As [`Transaction::commit`], with records in the same step that are not of the configuration.
+    pub(crate) async fn commit_with(
+        &mut self,
+        edits: Vec<Edit>,
+        others: Vec<(String, Option<Bytes>)>,
+    ) -> Result<()> {
         self.refuse_mixed_transports(&edits)?;
-        let records = self.records(&edits);
+        let mut records = self.records(&edits);
+        records.extend(others.into_iter().map(|(key, value)| (key, value.map(|value| value.to_vec()))));
         put_records(&self.array.parts.engine, records).await?;
         let affected = self.apply(edits);
         self.array.reconciler.reconcile_policies(&self.array.configuration, &affected).await

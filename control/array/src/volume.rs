@@ -191,7 +191,10 @@ impl Transaction<'_> {
             (Some(bytes), None) if change == alone => {
                 return self.resize_volume(&entry, bytes, change.shrink).await;
             }
-            (None, Some(read_only)) if change == alone => return self.lock_volume(&entry, read_only).await,
+            (None, Some(read_only)) if change == alone => {
+                self.refuse_held(&entry, read_only)?;
+                return self.lock_volume(&entry, read_only).await;
+            }
             _ => {
                 return Err(Error::invalid(
                     "a volume gets another size, or becomes read-only, in a request of its own: leave out the rest, \
@@ -257,6 +260,19 @@ impl Transaction<'_> {
             self.done("volume.resized", "volume", name, &what);
         }
         self.volume_now(entry.id)
+    }
+
+    /// Refuses that a volume takes changes which the array that is in use would not have.
+    fn refuse_held(&self, entry: &VolumeEntry, read_only: bool) -> Result<()> {
+        let config = self.array.config();
+        let held = config.replications.iter().find(|it| it.holds(entry.id, entry.group));
+        match held.filter(|_| !read_only) {
+            Some(replication) => Err(Error::precondition(format!(
+                "volume {:?} is read-only until replication {:?} is promoted on this array",
+                entry.name, replication.name
+            ))),
+            None => Ok(()),
+        }
     }
 
     pub(crate) async fn lock_volume(&mut self, entry: &VolumeEntry, read_only: bool) -> Result<Volume> {

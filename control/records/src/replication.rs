@@ -101,6 +101,13 @@ pub struct ReplicationEntry {
     /// On the target: its volumes, once it was promoted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promotion: Option<Promotion>,
+    /// On the target: volumes that are read-only until the next promotion gives them the content of its point, so that
+    /// hosts see the same volumes again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<ReplicaVolume>,
+    /// On the target: the volume group of these volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_group: Option<GroupId>,
     /// On the target: clones of a point, to test a failover.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<ReplicaVolume>,
@@ -118,6 +125,19 @@ impl ReplicationEntry {
     /// The number by which the engines of both arrays know it.
     pub fn number(&self) -> u128 {
         u128::from(self.id.0) << 64 | u128::from(self.generation)
+    }
+
+    /// Whether a volume of this array, in this group, is read-only until the replication is promoted here.
+    pub fn holds(&self, volume: DiskId, group: Option<GroupId>) -> bool {
+        let in_list = |volumes: &[ReplicaVolume]| volumes.iter().any(|it| it.volume == volume);
+        match (self.role, &self.promotion) {
+            (ReplicationRole::Source, _) => {
+                let subjects = [Some(Subject::Volume(volume)), group.map(Subject::Group)];
+                self.demoted.is_some() && self.subject.is_some() && subjects.contains(&self.subject)
+            }
+            (ReplicationRole::Target, None) => in_list(&self.replicas),
+            (ReplicationRole::Target, Some(promotion)) => !promotion.complete && in_list(&promotion.volumes),
+        }
     }
 }
 

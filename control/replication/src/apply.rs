@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Blocks of one write to a staging volume: the journal of a small array takes no longer ones.
+const MAX_WRITE_BLOCKS: u64 = 64;
+
 /// What is known of a block of an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
@@ -194,7 +197,7 @@ impl Pending {
         for (block, content) in self.offer.blocks().zip(&self.contents) {
             let Content::Found(bytes) = content else { continue };
             match runs.last_mut() {
-                Some((_, end, data)) if *end == block => {
+                Some((first, end, data)) if *end == block && *end - *first < MAX_WRITE_BLOCKS => {
                     data.push(bytes.clone());
                     *end += 1;
                 }

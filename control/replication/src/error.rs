@@ -77,6 +77,9 @@ pub enum Error {
     /// A record of this array can't be read.
     #[error("the record {0} can't be read: it was written by newer software, or is damaged")]
     Record(String),
+    /// A replication can't get this number: there are records of it.
+    #[error("there are points under number {0:032x} already")]
+    Used(u128),
     /// A point that is needed as the base of the next transfer.
     #[error("point {0} is the newest one: the next transfer needs it as its base")]
     Newest(u64),

@@ -16,18 +16,15 @@ pub const RECORD_PREFIXES: [&str; 3] = ["replication-source/", "replication-targ
 /// Hex digits of the number of a replication in a key.
 const NUMBER_DIGITS: usize = 32;
 
-/// The numbers of the replications whose points may be deleted: those of [`mark_unneeded`] that [`release`] has not completed.
+/// The numbers of the replications whose points may be deleted: those of [`unneeded_record`] that [`release`] has not completed.
 pub fn unneeded(engine: &Engine) -> BTreeSet<u128> {
     numbers(engine, UNNEEDED).collect()
 }
 
-/// Notes that nobody needs the points of a replication any more. Without this note points are kept, whatever became of the
-/// configuration: those of a target may be all that is left of their source.
-///
-/// # Errors
-/// Those of the engine's records.
-pub async fn mark_unneeded(engine: &Engine, replication: u128) -> Result<()> {
-    Ok(engine.put_record(&unneeded_key(replication), Some(Bytes::new())).await?)
+/// The record that nobody needs the points of a replication any more, to be written with the change that makes it true.
+/// Without it points are kept, whatever became of the configuration: those of a target may be all that is left of their source.
+pub fn unneeded_record(replication: u128) -> (String, Option<Bytes>) {
+    (unneeded_key(replication), Some(Bytes::new()))
 }
 
 fn unneeded_key(replication: u128) -> String {

@@ -22,6 +22,7 @@ mod index;
 mod inventory;
 mod limits;
 mod points;
+mod reversal;
 mod source;
 mod target;
 mod throttle;
@@ -31,9 +32,12 @@ mod wire;
 pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};
 pub use fingerprint::{Digest, Key};
-pub use inventory::{RECORD_PREFIXES, disks, mark_unneeded, release, source_points, target_points, unneeded};
+pub use inventory::{
+    RECORD_PREFIXES, disks, release, source_points, target_points, unneeded, unneeded_record,
+};
 pub use limits::Limits;
 pub use points::{Point, Volume};
+pub use reversal::{Counterpart, Reversal, Written};
 pub use source::{Source, Synced};
 pub use target::Target;
 pub use throttle::Throttle;

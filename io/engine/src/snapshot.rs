@@ -137,6 +137,21 @@ impl Engine {
         self.core.change(Change::of(Mutation::Restore { volume, source })).await
     }
 
+    /// As [`Engine::restore_volume`] for a volume that is read-only, which takes changes from now on, all in one step at time
+    /// `now`: nobody can change what it had before.
+    ///
+    /// # Errors
+    /// Those of a restore, and [`Error::RetentionLocked`] under a retention lock.
+    pub async fn restore_and_unlock(&self, id: DiskId, source: DiskId, now: u64) -> Result<()> {
+        let (volume, source) = (self.number(id).await?, self.number(source).await?);
+        if volume == source {
+            return Err(Error::Malformed("restore of a disk from itself"));
+        }
+        let mutations = [Mutation::Restore { volume, source }, Mutation::Access { volume, read_only: false }];
+        let mutations = mutations.into_iter().collect();
+        self.core.change(Change { mutations, ..Change::default() }.at(now)).await
+    }
+
     /// Sets at time `now` whether a disk takes changes: a snapshot that does is a writable one. Durable when this
     /// returns.
     ///

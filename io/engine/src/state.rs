@@ -110,10 +110,10 @@ impl State {
     pub fn probe(&self, mutations: &[Mutation]) -> Result<(), Refusal> {
         // A copy that follows another may look into pages that the other shared: then these must be in memory too.
         let alone = mutations.iter().filter(|mutation| matches!(mutation, Mutation::Copy { .. })).count() < 2;
-        record::steps(mutations).try_for_each(|step| self.probe_step(step, alone))
+        record::steps(mutations).try_for_each(|step| self.probe_step(step, alone, mutations))
     }
 
-    fn probe_step(&self, step: &[Mutation], alone: bool) -> Result<(), Refusal> {
+    fn probe_step(&self, step: &[Mutation], alone: bool, all: &[Mutation]) -> Result<(), Refusal> {
         let change = |volume, block, count| -> Result<(), Refusal> {
             let tree = Self::check(self.writable(volume)?, block, count)?;
             self.maps.probe_change(tree, block, block + count)?;
@@ -149,7 +149,10 @@ impl State {
                 self.is_new(volume, id)?;
             }
             Mutation::Restore { volume, source } => {
-                let (volume, from) = (self.writable(volume)?, self.volume(source)?);
+                // One step makes it writable as well: no content but the new one ever takes changes.
+                let unlocks = all.contains(&Mutation::Access { volume, read_only: false });
+                let volume = if unlocks { self.volume(volume)? } else { self.writable(volume)? };
+                let from = self.volume(source)?;
                 if volume.geometry.block_bytes != from.geometry.block_bytes {
                     return Err(Error::Malformed("restore between different block lengths").into());
                 }

@@ -25,6 +25,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(resume_replication: ResumeReplication))
         .routes(operations!(promote_replication: PromoteReplication))
         .routes(operations!(demote_replication: DemoteReplication))
+        .routes(operations!(reverse_replication: ReverseReplication))
         .routes(operations!(start_test_failover: StartTestFailover, stop_test_failover: StopTestFailover))
 }
 
@@ -313,7 +314,8 @@ async fn resume_replication(
 
 /// Promote the target of a replication
 ///
-/// Volumes with the content of the last complete point are created, for hosts to use. The source gets through no more.
+/// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+/// the time before a reversal, get that content and take changes again. The source gets through no more.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/promote", tag = "replications", params(("name" = String, Path)),
     request_body = ReplicationPromotion, responses(
     (status = 200, description = "The replication", body = Replication),
@@ -345,6 +347,23 @@ async fn demote_replication(
     Body(ReplicationDemotion { force }): Body<ReplicationDemotion>,
 ) -> Answer<Replication> {
     let done = perform(operator, &context, array::DemoteReplication { name, force }).await?;
+    Ok(Json(done.into()))
+}
+
+/// Reverse a replication
+///
+/// On the array that was promoted: it becomes the source, and the other array its target, which has to be demoted. What
+/// changes since the last common point is transferred.
+#[utoipa::path(post, path = "/api/v1/replications/{name}/reverse", tag = "replications", params(("name" = String, Path)), responses(
+    (status = 200, description = "The replication", body = Replication),
+    Problems,
+))]
+async fn reverse_replication(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+) -> Answer<Replication> {
+    let done = perform(operator, &context, array::ReverseReplication { name }).await?;
     Ok(Json(done.into()))
 }
 

@@ -256,6 +256,15 @@ impl Replicas {
         self.states.lock().remove(&id);
     }
 
+    /// Notes that source and target have changed places: what was known of attempts is of the other direction.
+    pub fn note_reversed(&self, id: ReplicationId) {
+        if let Some(running) = self.states.lock().get_mut(&id) {
+            (running.wanted, running.taken) = (false, None);
+            (running.failure, running.failures, running.retry) = (None, 0, 0);
+        }
+        self.bus.publish_change(Topic::Replications);
+    }
+
     /// Begins a transfer, unless one is under way, or the replication is held.
     pub fn begin(&self, id: ReplicationId) -> Option<Active> {
         let active = self.states.lock().entry(id).or_default().begin();

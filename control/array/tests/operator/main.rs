@@ -17,6 +17,7 @@ mod nvme;
 mod policies;
 mod remote;
 mod replication;
+mod reverse;
 mod rig;
 mod roles;
 mod schedules;

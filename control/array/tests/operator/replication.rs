@@ -12,21 +12,25 @@ use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
 
 const ADDRESS: &str = "192.0.2.2:8444";
+/// The address of the first array, as the second one knows it.
+pub const BACK: &str = "192.0.2.9:8444";
 
-struct Pair {
-    one: Rig,
-    other: Rig,
-    first: Up,
-    second: Up,
+pub struct Pair {
+    pub one: Rig,
+    pub other: Rig,
+    pub first: Up,
+    pub second: Up,
     /// The volumes of the group on the first array.
-    volumes: [DiskId; 2],
+    pub volumes: [DiskId; 2],
 }
 
 /// Two arrays that are paired. The first has a group of two volumes, whose first blocks are 1 and 2.
-async fn pair() -> Pair {
+pub async fn pair() -> Pair {
     let (one, other) = (Rig::with_serial(0xa), Rig::with_serial(0xb));
     let (first, second) = (one.up().await, other.up().await);
-    *other.network.port.lock().unwrap() = Some(8444);
+    for rig in [&one, &other] {
+        *rig.network.port.lock().unwrap() = Some(8444);
+    }
     one.network.others.lock().unwrap().insert(ADDRESS.into(), second.array.clone());
     let key = ok(&second, CreatePairingKey).await.key;
     let wanted = PairRemoteArray { name: Some("dr".into()), address: ADDRESS.into(), key };
@@ -49,7 +53,7 @@ async fn pair() -> Pair {
     Pair { one, other, first, second, volumes }
 }
 
-fn protect() -> CreateReplication {
+pub fn protect() -> CreateReplication {
     CreateReplication {
         name: "prod".into(),
         subject: SubjectName::Group("app".into()),
@@ -58,8 +62,16 @@ fn protect() -> CreateReplication {
     }
 }
 
-fn show() -> ShowReplication {
+pub fn show() -> ShowReplication {
     ShowReplication { name: "prod".into() }
+}
+
+pub fn promote(force: bool) -> PromoteReplication {
+    PromoteReplication { name: "prod".into(), force }
+}
+
+pub fn demote(force: bool) -> DemoteReplication {
+    DemoteReplication { name: "prod".into(), force }
 }
 
 #[tokio::test]
@@ -122,7 +134,6 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
     let Pair { one, other, first, second, volumes } = pair().await;
     ok(&first, protect()).await;
     first.array.replicate_once().await;
-    let promote = |force| PromoteReplication { name: "prod".into(), force };
     assert!(refused(&second, promote(false)).await.message.contains("may still take writes"));
 
     // Clones to test with, which go without a trace.
@@ -181,10 +192,6 @@ async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     ok(&first, protect()).await;
     first.array.replicate_once().await;
     write(&first, volumes[0], 0, 50).await;
-    let (promote, demote) = (
-        |force| PromoteReplication { name: "prod".into(), force },
-        |force| DemoteReplication { name: "prod".into(), force },
-    );
     assert!(refused(&second, demote(true)).await.message.contains("was not promoted"));
     assert_eq!(ok(&first, demote(false)).await.status.state, ReplicationState::Demoting);
     assert!(first.engine.volume(volumes[0]).unwrap().is_read_only());

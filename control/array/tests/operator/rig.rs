@@ -269,7 +269,7 @@ impl Rig {
 
     /// Another array than others of the same test.
     pub fn with_serial(serial: u64) -> Self {
-        Self { serial, ..Self::new() }
+        Self { serial, random: Arc::new(AtomicU64::new(serial << 32)), ..Self::new() }
     }
 
     /// With encrypted drives.

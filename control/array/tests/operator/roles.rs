@@ -19,14 +19,14 @@ use array::{
     ListSnapshots, ListTokens, ListUsers, ListVolumes, Member, NewDirectory, NewDrive, NewKey, NewToken,
     NotificationTargetChange, Page, PairRemoteArray, PauseReplication, PeerName, PromoteReplication,
     RemoteArrayChange, RemoveController, ReplaceCertificate, ReplaceDrive, ReplicationChange,
-    RestoreFromRecycleBin, RestoreVolume, ResumeController, ResumeReplication, Role, RotateKey, RunSchedule,
-    ScheduleChange, Scope, Secret, SettingsChange, Severity, ShowAlert, ShowArray, ShowCapacity,
-    ShowCertificate, ShowConfiguration, ShowConnection, ShowController, ShowDirectory, ShowDrive, ShowGroup,
-    ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowNotificationTarget, ShowOwnUser,
-    ShowPerformance, ShowProtection, ShowRemoteArray, ShowReplication, ShowSchedule, ShowSettings,
-    ShowSnapshot, ShowStatus, ShowStore, ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange, StartScrub,
-    StartTestFailover, StopTestFailover, SubjectName, SyncReplication, TestDirectory, TestNotificationTarget,
-    TimeRange, VERBS, Verb, VolumeChange,
+    RestoreFromRecycleBin, RestoreVolume, ResumeController, ResumeReplication, ReverseReplication, Role,
+    RotateKey, RunSchedule, ScheduleChange, Scope, Secret, SettingsChange, Severity, ShowAlert, ShowArray,
+    ShowCapacity, ShowCertificate, ShowConfiguration, ShowConnection, ShowController, ShowDirectory,
+    ShowDrive, ShowGroup, ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob, ShowKey, ShowNotificationTarget,
+    ShowOwnUser, ShowPerformance, ShowProtection, ShowRemoteArray, ShowReplication, ShowSchedule,
+    ShowSettings, ShowSnapshot, ShowStatus, ShowStore, ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange,
+    StartScrub, StartTestFailover, StopTestFailover, SubjectName, SyncReplication, TestDirectory,
+    TestNotificationTarget, TimeRange, VERBS, Verb, VolumeChange,
 };
 
 const PASSWORD: &str = "eight chars";
@@ -160,6 +160,7 @@ const NEEDED: &[(Role, &[&str])] = &[
             "DeleteReplication",
             "PromoteReplication",
             "DemoteReplication",
+            "ReverseReplication",
             "ReplaceCertificate",
             "CreateUser",
             "ListUsers",
@@ -353,6 +354,7 @@ fn of_elsewhere() -> Vec<Step> {
         ResumeReplication { name: name() },
         PromoteReplication { name: name(), force: false },
         DemoteReplication { name: name(), force: false },
+        ReverseReplication { name: name() },
         StartTestFailover { name: name() },
         StopTestFailover { name: name() },
     ]

@@ -192,3 +192,82 @@ fn a_group_is_promoted_with_its_last_point_though_both_arrays_were_killed() {
     await_replication(one, |progress| progress["state"] == "split");
     await_replication(other, |progress| progress["state"] == "split");
 }
+
+fn await_state(data: &Path, state: &str) -> Value {
+    await_replication(data, |progress| progress["state"] == state)
+}
+
+/// Writes to a volume of one array, and returns what went over the network until the other one has it.
+fn transferred(daemon: &Daemon, data: &Path, volume: &str, part: &[u8]) -> u64 {
+    let before = cli(data, "replication show prod")["progress"].clone();
+    write(daemon, volume, part);
+    cli(data, "replication sync prod");
+    let after = await_replication(data, |progress| {
+        progress["last_point"].as_u64() > before["last_point"].as_u64() && progress["state"] == "idle"
+    });
+    let bytes = |progress: &Value| progress["network_bytes"].as_u64().unwrap();
+    bytes(&after["progress"]) - bytes(&before)
+}
+
+#[test]
+fn a_planned_failover_is_reversed_and_failed_back_with_differences_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (&folder.path().join("one"), &folder.path().join("other"));
+    let listen = ["--replication", "127.0.0.1:0"];
+    let (mut first, mut second) = (start(one, &listen).unwrap(), start(other, &listen).unwrap());
+    let address = second.ready["replication"].as_str().unwrap().to_owned();
+    let back = first.ready["replication"].as_str().unwrap().to_owned();
+    let key = cli(other, "remote-array key")["key"].as_str().unwrap().to_owned();
+    cli(one, &format!("remote-array pair {address} --name dr --key {key}"));
+    cli(one, "group create app");
+    let volumes = ["data", "log"];
+    let mut contents: Vec<_> = (1..=2).map(noise).collect();
+    for (volume, content) in volumes.iter().zip(&contents) {
+        cli(one, &format!("volume create {volume} --size 16MiB --block-size 4096 --group app"));
+        connect(one, volume);
+        write(&first, volume, content);
+    }
+    let identities = volumes.map(|volume| cli(one, &format!("volume show {volume}"))["naa"].clone());
+    assert!(identities.iter().all(Value::is_string), "{identities:?}");
+    cli(one, "replication create prod --group app --to dr --rpo 1h");
+    await_replication(one, |progress| progress["state"] == "idle" && progress["last_point"].is_u64());
+
+    // Planned failover, and the other direction.
+    cli(one, "replication demote prod");
+    await_state(one, "demoted");
+    let promoted = cli(other, "replication promote prod");
+    assert_eq!(promoted["promoted_volumes"], serde_json::json!(volumes));
+    volumes.iter().for_each(|volume| connect(other, volume));
+    assert_eq!(cli(other, "replication reverse prod")["role"], "source");
+    assert_eq!(cli(one, "replication show prod")["role"], "target");
+    await_replication(other, |progress| progress["state"] == "idle");
+    let part = &noise(3)[..WRITE_BYTES];
+    let sent = transferred(&second, other, "log", part);
+    assert!(sent < VOLUME_BYTES as u64 / 8, "{sent} bytes for a write of {WRITE_BYTES}");
+    contents[1][..WRITE_BYTES].copy_from_slice(part);
+
+    // Both are killed; the direction stays.
+    second.kill();
+    first.kill();
+    first = start(one, &["--replication", &back]).unwrap();
+    second = start(other, &["--replication", &address]).unwrap();
+    let part = &noise(4)[..WRITE_BYTES];
+    let sent = transferred(&second, other, "data", part);
+    assert!(sent < VOLUME_BYTES as u64 / 8, "{sent} bytes for a write of {WRITE_BYTES}");
+    contents[0][..WRITE_BYTES].copy_from_slice(part);
+
+    // Fail back: hosts find the volumes that they had, with the new data.
+    cli(other, "replication demote prod");
+    await_state(other, "demoted");
+    assert_eq!(cli(one, "replication promote prod")["promoted_volumes"], serde_json::json!(volumes));
+    for (volume, content) in volumes.iter().zip(&contents) {
+        let mut session = host(&first, volume);
+        assert!(session.read(0, BLOCK_BYTES, VOLUME_BYTES) == *content, "{volume} differs");
+    }
+    let now = volumes.map(|volume| cli(one, &format!("volume show {volume}"))["naa"].clone());
+    assert_eq!(now, identities);
+    cli(one, "replication reverse prod");
+    await_replication(one, |progress| progress["state"] == "idle");
+    let sent = transferred(&first, one, "log", &noise(5)[..WRITE_BYTES]);
+    assert!(sent < VOLUME_BYTES as u64 / 8, "{sent} bytes for a write of {WRITE_BYTES}");
+}

@@ -85,6 +85,11 @@ pub enum ReplicationVerb {
         #[arg(long)]
         force: bool,
     },
+    /// Make the promoted array the source, and the demoted one its target; only differences are transferred
+    Reverse {
+        /// Replication
+        name: String,
+    },
     /// Test a failover with clones of the last complete point; on the target
     #[command(subcommand)]
     TestFailover(TestFailoverVerb),
@@ -137,6 +142,7 @@ impl ReplicationVerb {
                 let how = ReplicationDemotion { force: Some(force) };
                 client.call(api::demote_replication(&name, &how))?.into()
             }
+            Reverse { name } => client.call(api::reverse_replication(&name))?.into(),
             TestFailover(TestFailoverVerb::Start { name }) => {
                 client.call(api::start_test_failover(&name))?.into()
             }

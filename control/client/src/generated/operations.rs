@@ -831,6 +831,14 @@ pub fn resume_replication(name: &str) -> Request<schemas::Replication> {
         "Replication",
     )
 }
+/// Reverse a replication
+pub fn reverse_replication(name: &str) -> Request<schemas::Replication> {
+    Request::new(
+        "POST",
+        format!("/api/v1/replications/{}/reverse", quoted(name)),
+        "Replication",
+    )
+}
 /// Transfer a point now
 pub fn sync_replication(name: &str) -> Request<schemas::Replication> {
     Request::new(

@@ -158,6 +158,33 @@ fn what_is_kept_can_neither_be_deleted_nor_changed_before_its_time() {
 }
 
 #[test]
+fn a_read_only_volume_gets_another_content_and_takes_changes_in_one_step() {
+    let mut dice = Dice::new(7);
+    let mut world = World::open(MemShelf::small());
+    world.create(1, 512, 1 << 20);
+    world.write(1, 0, &[1; 4096]);
+    snapshot(&mut world, &[(1, 2)]).expect("taken");
+    world.write(1, 0, &[3; 4096]);
+    set_read_only(&mut world, 1, true, 100).expect("made read-only");
+    let unlock = |world: &mut World, id: u128, source: u128, now: u64| {
+        let engine = world.engine.clone();
+        world.run(async move { engine.restore_and_unlock(DiskId(id), DiskId(source), now).await })
+    };
+    assert!(matches!(unlock(&mut world, 1, 1, 100), Err(Error::Malformed(_))));
+    let engine = world.engine.clone();
+    world.run(async move { engine.keep_until(DiskId(1), 200, 100).await }).expect("kept");
+    assert_eq!(unlock(&mut world, 1, 2, 150).unwrap_err(), Error::RetentionLocked { until: 200 });
+    assert_eq!(world.read(1, 0, 8), [3; 4096]);
+    unlock(&mut world, 1, 2, 200).expect("restored");
+    assert_eq!(world.read(1, 0, 8), [1; 4096]);
+    let mut world = world.crash(&mut dice);
+    assert_eq!(world.read(1, 0, 8), [1; 4096]);
+    world.write(1, 0, &[4; 4096]);
+    assert_eq!(world.read(2, 0, 8), [1; 4096]);
+    world.check();
+}
+
+#[test]
 fn a_group_with_a_mistake_in_it_is_refused_whole() {
     let mut world = World::open(MemShelf::small());
     world.create(1, 512, 1 << 20);
