@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 /// Most remote arrays.
 const MAX_REMOTE_ARRAYS: usize = 64;
+/// Lowest limit of the bandwidth, in bytes per second: the longest message takes half a minute then.
+const MIN_BANDWIDTH_LIMIT: u64 = 64 << 10;
 /// Longest address of one.
 const MAX_ADDRESS_CHARS: usize = 255;
 /// Time in which the other array has to respond.
@@ -40,6 +42,8 @@ pub struct RemoteArray {
     pub serial: String,
     /// Host and port at which it listens for other arrays; `None` if only it can open connections.
     pub address: Option<String>,
+    /// Bytes per second that replications send to it at most; `None` if there is no limit.
+    pub bandwidth_limit: Option<u64>,
     /// SHA-256 of its certificate, in hex digits.
     pub fingerprint: String,
     /// What is known of the link.
@@ -99,6 +103,8 @@ pub struct RemoteArrayChange {
     pub name: Option<String>,
     /// Another address, or none.
     pub address: Option<Option<String>>,
+    /// Another limit of what replications send, in bytes per second, or none.
+    pub bandwidth_limit: Option<Option<u64>>,
 }
 
 /// Delete a remote array: it is not trusted any more. The other array has to delete this one as well.
@@ -218,7 +224,9 @@ impl Transaction<'_> {
         let (id, created) = (RemoteArrayId(self.id64()), self.now());
         let place = format!("remote-array/{}", id.digits());
         let secret = self.array.parts.sealing.seal(&key, &place, (self.array.env.random)())?;
-        let entry = RemoteArrayEntry { id, name, created, serial, address, fingerprint, secret };
+        let bandwidth_limit = None;
+        let entry =
+            RemoteArrayEntry { id, name, created, serial, address, bandwidth_limit, fingerprint, secret };
         self.commit(vec![Edit::Put(Record::RemoteArray(entry.clone()))]).await?;
         self.done("remote-array.paired", RemoteArrayEntry::NOUN, &entry.name, "was paired");
         Ok(entry)
@@ -240,8 +248,16 @@ impl Transaction<'_> {
             address.as_deref().map_or(Ok(()), check_address)?;
             new.address = address;
         }
+        if let Some(limit) = change.bandwidth_limit {
+            if limit.is_some_and(|limit| limit < MIN_BANDWIDTH_LIMIT) {
+                let message = format!("the limit is at least {MIN_BANDWIDTH_LIMIT} bytes per second");
+                return Err(Error::invalid(message).about("bandwidth_limit"));
+            }
+            new.bandwidth_limit = limit;
+        }
         if new != entry {
             self.commit(vec![Edit::Put(Record::RemoteArray(new.clone()))]).await?;
+            self.array.replicas.limit(&new);
             self.done("remote-array.changed", RemoteArrayEntry::NOUN, &entry.name, "was changed");
         }
         Ok(self.array.remote_array(&new))
@@ -282,8 +298,9 @@ impl Transaction<'_> {
 impl Array {
     fn remote_array(&self, entry: &RemoteArrayEntry) -> RemoteArray {
         let link = self.links.status(entry);
-        let RemoteArrayEntry { name, created, serial, address, fingerprint, .. } = entry.clone();
-        RemoteArray { name, created, serial, address, fingerprint, link }
+        let RemoteArrayEntry { name, created, serial, address, bandwidth_limit, fingerprint, .. } =
+            entry.clone();
+        RemoteArray { name, created, serial, address, bandwidth_limit, fingerprint, link }
     }
 
     /// The key by which other arrays know this one; `None` if it was never paired.

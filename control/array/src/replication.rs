@@ -709,7 +709,7 @@ impl Array {
         remote: &RemoteArrayEntry,
     ) -> Result<Arc<Source<ReplicationEnv>>> {
         let key = self.parts.sealing.open(&remote.secret, &remote.place())?;
-        Ok(self.replicas.source(remote.id, key.expose(), self.replication_number()?))
+        Ok(self.replicas.source(remote, key.expose(), self.replication_number()?))
     }
 
     /// The receiving end of a remote array.

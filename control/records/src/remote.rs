@@ -24,6 +24,9 @@ pub struct RemoteArrayEntry {
     /// Host and port at which it listens for other arrays; none if only it can open connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Bytes per second that replications send to it at most; none if there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_limit: Option<u64>,
     /// SHA-256 of its certificate, in hex digits: no other certificate is accepted.
     pub fingerprint: String,
     /// The sealed key that both arrays derived when they were paired.

@@ -60,6 +60,9 @@ pub struct RemoteArray {
     serial: String,
     /// Host and port at which it listens for other arrays; `null` if only it can open connections.
     address: Option<String>,
+    /// Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
+    bandwidth_limit: Option<u64>,
     /// SHA-256 of its certificate in hex digits.
     fingerprint: String,
     /// The link.
@@ -113,6 +116,10 @@ struct RemoteArrayChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     address: Option<Option<String>>,
+    /// Most that replications send to it, in bytes per second, at least 65536; `null`: no limit.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>, minimum = 65_536, extensions(("x-unit" = json!("bytes/s"))))]
+    bandwidth_limit: Option<Option<u64>>,
 }
 
 /// Create a pairing key
@@ -184,9 +191,9 @@ async fn change_remote_array(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-    Body(RemoteArrayChange { name: new, address }): Body<RemoteArrayChange>,
+    Body(RemoteArrayChange { name: new, address, bandwidth_limit }): Body<RemoteArrayChange>,
 ) -> Answer<RemoteArray> {
-    let change = array::RemoteArrayChange { name: new, address };
+    let change = array::RemoteArrayChange { name: new, address, bandwidth_limit };
     let done = perform(operator, &context, array::ChangeRemoteArray { name, change }).await?;
     Ok(Json(done.into()))
 }
@@ -224,6 +231,7 @@ impl From<array::RemoteArray> for RemoteArray {
             created: utc(it.created),
             serial: it.serial,
             address: it.address,
+            bandwidth_limit: it.bandwidth_limit,
             fingerprint: it.fingerprint,
             link: RemoteArrayLink { state: state.into(), last: last.map(utc), rtt_us, problem },
         }

@@ -23,6 +23,7 @@ fn remote(address: Option<&str>) -> RemoteArrayEntry {
         name: "dr".into(),
         created: 1,
         serial: "0123".into(),
+        bandwidth_limit: None,
         address: address.map(str::to_owned),
         fingerprint: String::new(),
         secret: records::Sealed::of_text("AAAA".into()),

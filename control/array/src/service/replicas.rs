@@ -10,7 +10,8 @@ use engine::Engine;
 use history::Severity;
 use parking_lot::Mutex;
 use records::{
-    Config, Identity, Named, RemoteArrayId, ReplicationEntry, ReplicationId, ReplicationRole, Topic,
+    Config, Identity, Named, RemoteArrayEntry, RemoteArrayId, ReplicationEntry, ReplicationId,
+    ReplicationRole, Topic,
 };
 use replication::{Point, Source, Target};
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,15 +224,25 @@ impl Replicas {
     }
 
     /// The sending end to a remote array. `key` is the secret of the pairing, `array` the number of this array.
-    pub fn source(&self, remote: RemoteArrayId, key: &str, array: u128) -> Arc<Source<ReplicationEnv>> {
+    pub fn source(&self, remote: &RemoteArrayEntry, key: &str, array: u128) -> Arc<Source<ReplicationEnv>> {
         let mut ends = self.ends.lock();
         let made = || {
             let (env, key) =
                 (Arc::new(ReplicationEnv(self.env.clone())), replication::Key::new(key.as_bytes()));
             let limits = replication::Limits::default();
-            Arc::new(Source::new(self.engine.clone(), env, key, array, limits))
+            let source = Source::new(self.engine.clone(), env, key, array, limits);
+            source.throttle().set(remote.bandwidth_limit.unwrap_or_default());
+            Arc::new(source)
         };
-        ends.entry(remote).or_default().source.get_or_insert_with(made).clone()
+        ends.entry(remote.id).or_default().source.get_or_insert_with(made).clone()
+    }
+
+    /// Applies the limit of what is sent to a remote array, also to transfers under way.
+    pub fn limit(&self, remote: &RemoteArrayEntry) {
+        let ends = self.ends.lock();
+        if let Some(source) = ends.get(&remote.id).and_then(|ends| ends.source.as_ref()) {
+            source.throttle().set(remote.bandwidth_limit.unwrap_or_default());
+        }
     }
 
     /// The receiving end of a remote array.

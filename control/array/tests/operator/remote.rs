@@ -121,7 +121,10 @@ async fn links_are_watched() {
 
     let change = |address: Option<&str>| ChangeRemoteArray {
         name: "dr".into(),
-        change: RemoteArrayChange { name: None, address: Some(address.map(str::to_owned)) },
+        change: RemoteArrayChange {
+            address: Some(address.map(str::to_owned)),
+            ..RemoteArrayChange::default()
+        },
     };
     for wrong in ["10.0.0.2", ":1", "10.0.0.2:0", "10.0.0.2:70000", "a b:1"] {
         assert_eq!(refused(&first, change(Some(wrong))).await.kind, Kind::Invalid, "{wrong}");

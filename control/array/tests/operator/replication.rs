@@ -6,7 +6,8 @@ use array::{
     DeleteGroup, DeleteRemoteArray, DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts,
     ListGroups, ListReplications, ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication,
     PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState,
-    ResumeReplication, ShowReplication, StartTestFailover, StopTestFailover, SubjectName, SyncReplication,
+    ResumeReplication, ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover, SubjectName,
+    SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -51,6 +52,23 @@ pub async fn pair() -> Pair {
     }
     let volumes = volumes.try_into().unwrap();
     Pair { one, other, first, second, volumes }
+}
+
+/// Writes blocks to a volume that no compression makes smaller.
+pub async fn fill(up: &Up, volume: DiskId, blocks: u64) {
+    let disk = up.engine.volume(volume).unwrap();
+    for block in 0..blocks {
+        let mut state = (1 << 32 | block).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let words = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        let data: Vec<u8> = words.take(512).flatten().collect();
+        let lba = 4096 + block * 8;
+        disk.execute(block::Op::Write { lba, data: bytes::Bytes::from(data).into() }).await.unwrap();
+    }
 }
 
 pub fn protect() -> CreateReplication {
@@ -268,6 +286,33 @@ async fn a_target_that_can_not_be_reached_is_tried_again() {
     let status = ok(&first, show()).await.status;
     assert_eq!((status.state, status.problem, status.point), (ReplicationState::Idle, None, Some(2)));
     assert_eq!(ok(&second, show()).await.status.point, Some(2));
+}
+
+#[tokio::test]
+async fn the_limit_of_a_remote_array_holds_for_transfers_and_stays() {
+    let Pair { one, first, second, volumes, .. } = pair().await;
+    let limit = |limit| ChangeRemoteArray {
+        name: "dr".into(),
+        change: RemoteArrayChange { bandwidth_limit: Some(limit), ..RemoteArrayChange::default() },
+    };
+    assert_eq!(refused(&first, limit(Some(1000))).await.kind, Kind::Invalid);
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    // A slow machine takes longer, never shorter.
+    assert_eq!(ok(&first, limit(Some(64 << 10))).await.bandwidth_limit, Some(64 << 10));
+    fill(&first, volumes[0], 24).await;
+    let begun = std::time::Instant::now();
+    ok(&first, SyncReplication { name: "prod".into() }).await;
+    first.array.replicate_once().await;
+    assert_eq!(ok(&second, show()).await.status.point, Some(2));
+    assert!(begun.elapsed().as_secs() >= 1, "96 KiB in {:?}", begun.elapsed());
+
+    one.network.others.lock().unwrap().clear();
+    first.crash().await;
+    let first = one.up().await;
+    let shown = ok(&first, ShowRemoteArray { name: "dr".into() }).await;
+    assert_eq!(shown.bandwidth_limit, Some(64 << 10));
+    assert_eq!(ok(&first, limit(None)).await.bandwidth_limit, None);
 }
 
 /// The points of a target may be all that is left of its source: only an operator's deletion deletes them.

@@ -1,6 +1,6 @@
 //! Reversal of a replication: differences only, the same volumes after a fail-back, and what is there after crashes.
 
-use crate::replication::{Pair, demote, pair, promote, protect, show};
+use crate::replication::{Pair, demote, fill, pair, promote, protect, show};
 use crate::rig::{Up, first_byte, ok, refused, write};
 use array::{
     ChangeVolume, CreateReplication, DeleteReplication, Kind, ListReplications, ListVolumes, Replication,
@@ -30,27 +30,10 @@ fn connect_back(pair: &Pair) {
         .insert(crate::replication::BACK.into(), pair.first.array.clone());
 }
 
-/// Fills a volume with blocks that are all different.
-async fn fill(up: &Up, volume: DiskId, seed: u64) {
-    let disk = up.engine.volume(volume).unwrap();
-    for block in 0..BULK_BYTES / 4096 {
-        let mut state = (seed << 32 | block).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let words = std::iter::repeat_with(|| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        });
-        let data: Vec<u8> = words.take(512).flatten().collect();
-        let lba = 4096 + block * 8;
-        disk.execute(block::Op::Write { lba, data: bytes::Bytes::from(data).into() }).await.unwrap();
-    }
-}
-
 /// A group that was failed over as planned: the first array is demoted, the second one promoted. Returns the volumes there.
 async fn failed_over(pair: &Pair) -> Vec<DiskId> {
     connect_back(pair);
-    fill(&pair.first, pair.volumes[0], 1).await;
+    fill(&pair.first, pair.volumes[0], BULK_BYTES / 4096).await;
     ok(&pair.first, protect()).await;
     pair.first.array.replicate_once().await;
     assert_eq!(shown(&pair.first).await.status.problem, None);

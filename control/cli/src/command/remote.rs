@@ -1,6 +1,7 @@
 //! Remote arrays.
 
 use super::Shown;
+use super::policy::{Limit, limit};
 use crate::ask;
 use crate::client::Client;
 use crate::show;
@@ -42,6 +43,9 @@ pub enum RemoteArrayVerb {
         /// Only the other array opens connections
         #[arg(long)]
         no_address: bool,
+        /// Most that replications send to it per second, such as 50MiB, or none
+        #[arg(long, value_name = "SIZE", value_parser = limit)]
+        bandwidth_limit: Option<Limit>,
     },
     /// Rename a remote array
     Rename {
@@ -68,9 +72,10 @@ impl RemoteArrayVerb {
             }
             List => client.call(api::list_remote_arrays(&api::ListRemoteArrays::default()))?.into(),
             Show { name } => client.call(api::show_remote_array(&name))?.into(),
-            Set { name, address, no_address } => {
+            Set { name, address, no_address, bandwidth_limit } => {
                 let address = if no_address { Some(None) } else { address.map(Some) };
-                let change = RemoteArrayChange { address, ..RemoteArrayChange::default() };
+                let bandwidth_limit = bandwidth_limit.map(|Limit(limit)| limit);
+                let change = RemoteArrayChange { address, bandwidth_limit, ..RemoteArrayChange::default() };
                 client.call(api::change_remote_array(&name, &change))?.into()
             }
             Rename { name, new } => {

@@ -2873,6 +2873,9 @@ pub struct RemoteArray {
     ///Host and port at which it listens for other arrays; `null` if only it can open connections.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub address: ::std::option::Option<::std::string::String>,
+    ///Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub bandwidth_limit: ::std::option::Option<u64>,
     ///Time of pairing.
     pub created: ::std::string::String,
     ///SHA-256 of its certificate in hex digits.
@@ -2892,6 +2895,9 @@ pub struct RemoteArrayChange {
     ///New host and port; `null`: only the other array opens connections.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub address: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    ///Most that replications send to it, in bytes per second, at least 65536; `null`: no limit.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub bandwidth_limit: ::std::option::Option<::std::option::Option<u64>>,
     ///New name.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -2900,6 +2906,7 @@ impl ::std::default::Default for RemoteArrayChange {
     fn default() -> Self {
         Self {
             address: Default::default(),
+            bandwidth_limit: Default::default(),
             name: Default::default(),
         }
     }

@@ -56,6 +56,22 @@ fn a_first_transfer_of_clones_moves_their_image_once() {
 }
 
 #[test]
+fn a_transfer_keeps_to_its_limit_within_five_percent() {
+    for limit in [64 << 10, 1_000_000, 20_000_000] {
+        let (source, target) = pair(b"key", b"key");
+        let volume = source.create(1, BLOCKS, 4096);
+        (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
+        source.take_point(&[1]);
+        source.sender.throttle().set(limit);
+        let sent = sync(&source, &target).unwrap().sent_bytes;
+        assert!(sent > BLOCKS * 4096);
+        let (took, wanted) = (source.clock_ns(), sent * 1_000_000_000 / limit);
+        // What a transfer may be ahead of its limit is 50 ms, once.
+        assert!(took.abs_diff(wanted) <= wanted / 20 + 50_000_000, "{took} ns of {wanted} at {limit} B/s");
+    }
+}
+
+#[test]
 fn what_did_not_change_costs_less_than_a_hundredth() {
     let (source, target) = pair(b"key", b"key");
     let volume = source.create(1, BLOCKS, 4096);

@@ -27,18 +27,20 @@ pub fn random_block(seed: u64) -> Vec<u8> {
     (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-pub struct TestEnv(u128, AtomicU64);
+/// The array, its time as snapshots have it, and its clock in nanoseconds, which only sleeping lets go on.
+pub struct TestEnv(u128, AtomicU64, AtomicU64);
 
 impl Env for TestEnv {
     fn now_ns(&self) -> u64 {
-        0
+        self.2.load(Ordering::Relaxed)
     }
 
     fn timestamp(&self) -> u64 {
         self.1.load(Ordering::Relaxed)
     }
 
-    fn sleep(&self, _: u64) -> impl Future<Output = ()> + Send {
+    fn sleep(&self, ns: u64) -> impl Future<Output = ()> + Send {
+        self.2.fetch_add(ns, Ordering::Relaxed);
         std::future::ready(())
     }
 
@@ -66,7 +68,7 @@ impl Array {
         let (of_shelf, of_engine) = (shelf.background(), engine.background());
         std::thread::spawn(move || block_on(of_shelf));
         std::thread::spawn(move || block_on(of_engine));
-        let env = Arc::new(TestEnv(array, AtomicU64::new(100)));
+        let env = Arc::new(TestEnv(array, AtomicU64::new(100), AtomicU64::new(0)));
         let (key, limits) = (Key::new(secret), Limits { index_entries: 1 << 16, ..Limits::default() });
         let sender = Source::new(engine.clone(), env.clone(), key.clone(), array, limits);
         let receiver = Target::new(engine.clone(), env.clone(), key, array, limits);
@@ -105,6 +107,11 @@ impl Array {
     pub fn points(&self) -> Vec<Point> {
         let sent = self.sender.points(REPLICATION).unwrap();
         if sent.is_empty() { self.receiver.points(REPLICATION).unwrap() } else { sent }
+    }
+
+    /// Its clock, in nanoseconds.
+    pub fn clock_ns(&self) -> u64 {
+        self.env.now_ns()
     }
 
     pub fn advance(&self, time: u64) {
