@@ -114,6 +114,9 @@ impl<E: Env> Source<E> {
         };
         self.note_published(&records, &theirs).await?;
         let points = records.points(&self.engine)?;
+        // A point whose taking was given up is there before it is durable. If the target began it and a crash took it away,
+        // the next point would have its number.
+        self.engine.confirm_records().await?;
         let resumed = position.and_then(|position| resumable(&points, position));
         let newest = points.last().ok_or(Error::NoPoint)?;
         if newest.digest.is_some() && resumed.is_none() {

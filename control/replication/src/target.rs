@@ -177,7 +177,10 @@ impl<E: Env> Target<E> {
         points.retain(|point| !turn.is_deleted(point.number));
         let known = points.iter().rev().take(MAX_POINTS);
         let known = known.map(|point| (point.number, point.digest().unwrap_or_default())).collect();
-        connection.send(&Message::State { points: known, position: self.position(&records)? }).await?;
+        let position = self.position(&records)?;
+        // What a connection before this one published may not be durable yet, and the source deletes what it counts on.
+        self.engine.confirm_records().await?;
+        connection.send(&Message::State { points: known, position }).await?;
         let (begin, resume) = match connection.receive().await {
             Ok(Message::Begin { point, taken, base, resume, volumes }) => {
                 (TransferRecord::new(point, taken, base, &volumes), resume)

@@ -158,6 +158,8 @@ pub struct Catalog {
     /// The journal batch of the last change of the set of volumes, their sizes, access or retention: errors report
     /// these, so they wait until it is durable. Not on media.
     pub catalog_batch: u64,
+    /// The journal batch of the last change of a record. Not on media.
+    pub records_batch: u64,
     /// True if anything changed since the last checkpoint.
     pub dirty: bool,
     /// Upper bound of what [`Catalog::encode`] writes.

@@ -201,7 +201,14 @@ impl Engine {
         self.core.change(Change { mutations, ..Change::default() }).await
     }
 
-    /// The records whose keys begin with `prefix`, by key.
+    /// Waits until no power loss can undo the records that are there now: to be called between reading a record that
+    /// somebody else may be putting, and saying to another machine what is in it.
+    pub async fn confirm_records(&self) -> Result<()> {
+        let records_batch = self.core.state.read().catalog.records_batch;
+        self.core.journal.until(records_batch).await
+    }
+
+    /// The records whose keys begin with `prefix`, by key. They may not be durable yet: see [`Engine::confirm_records`].
     pub fn records(&self, prefix: &str) -> Vec<(String, Bytes)> {
         let state = self.core.state.read();
         let from = state.catalog.records.range(prefix.to_owned()..);

@@ -258,6 +258,9 @@ impl State {
 
     fn apply_to_catalog(&mut self, mutation: &Mutation, batch: u64) {
         self.catalog.dirty = true;
+        if matches!(mutation, Mutation::PutRecord { .. }) {
+            self.catalog.records_batch = batch;
+        }
         if !matches!(
             mutation,
             Mutation::SaveState { .. } | Mutation::SetPolicy { .. } | Mutation::PutRecord { .. }

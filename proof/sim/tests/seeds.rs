@@ -54,6 +54,13 @@ fn an_array_leaves_room_for_cleaning_in_the_file_system_under_it() {
     }
 }
 
+/// A target began a point that was not durable on its source, which a crash took away: the next one had its number, and was
+/// refused for ever.
+#[test]
+fn a_point_is_transferred_once_it_is_durable() {
+    run(World::Replication, 40_000_704).unwrap();
+}
+
 /// The ends of small segments, where no frame fits any more, counted as space for data.
 #[test]
 fn a_full_array_takes_unmaps() {
