@@ -519,7 +519,8 @@ fn state(
     active: bool,
     failure: Option<&Failure>,
 ) -> ReplicationState {
-    let demoted = entry.demoted.filter(|_| entry.role == ReplicationRole::Source);
+    // The target hears of it with the last point.
+    let demoted = entry.demoted;
     match (&entry.promotion, failure) {
         _ if entry.split => ReplicationState::Split,
         (Some(promotion), _) if promotion.complete => ReplicationState::Promoted,
