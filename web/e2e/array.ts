@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-type Ready = { target_iqn: string; portals: string[]; api: string };
+type Ready = { target_iqn: string; portals: string[]; api: string; replication?: string };
 
 export class RunningArray {
   private constructor(

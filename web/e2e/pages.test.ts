@@ -1,12 +1,8 @@
 /** Every page over a real array: it shows, nothing hinders people (axe), in light and dark, on a wide and a narrow screen. */
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Page } from "@playwright/test";
-import type { AxeResults } from "axe-core";
 import { expect, test } from "./array";
 import { furnish } from "./furnish";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+import { hindrances } from "./hindrances";
 
 /** Address, and what is its heading. */
 const PAGES: [string, string][] = [
@@ -22,6 +18,7 @@ const PAGES: [string, string][] = [
   ["/snapshots", "Snapshots"],
   ["/snapshots/db1.first", "db1.first"],
   ["/schedules", "Schedules"],
+  ["/replications", "Replication"],
   ["/performance", "Performance"],
   ["/performance?of=volume:db1&against=host:web1", "Performance"],
   ["/recycle-bin", "Recycle bin"],
@@ -41,16 +38,6 @@ const PAGES: [string, string][] = [
   ["/setup", "Set up the array"],
   ["/nowhere", "Page not found"],
 ];
-
-/** What hinders people on the page, as `rule: where`. */
-async function hindrances(page: Page): Promise<string[]> {
-  // By the debugger's door: the page's own policy lets no script in.
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => (globalThis as unknown as { axe: { run: () => Promise<AxeResults> } }).axe.run());
-  return found.violations
-    .filter((it) => it.impact === "serious" || it.impact === "critical")
-    .flatMap((it) => it.nodes.map((node) => `${it.id}: ${node.html.slice(0, 200)} ${node.failureSummary ?? ""}`));
-}
 
 /** A picture to look at, in the folder that SHOTS names. */
 async function shot(page: Page, kind: string, path: string) {

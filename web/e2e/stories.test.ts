@@ -75,11 +75,11 @@ test("who may only look is shown nothing to change", async ({ array, page }) => 
   await signIn(page, "eve", "just looking on");
   await expect(page.getByRole("heading", { level: 1, name: "db1" })).toBeVisible();
   await expect(page.getByRole("table", { name: "Connections" }).getByRole("link", { name: "web1" })).toBeVisible();
-  for (const path of ["volumes/db1", "volumes", "hosts", "hosts/web1", "groups/sql", "host-groups/cluster", "snapshots", "snapshots/db1.first", "schedules", "recycle-bin"]) {
+  for (const path of ["volumes/db1", "volumes", "hosts", "hosts/web1", "groups/sql", "host-groups/cluster", "snapshots", "snapshots/db1.first", "schedules", "replications", "recycle-bin"]) {
     await page.goto(`${array.url}/${path}`);
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
     await expect(page.locator(".mantine-Skeleton-root")).toHaveCount(0);
-    await expect(page.getByRole("main").getByRole("button", { name: /^(create|add|connect|disconnect|set|take|delete|forget|more|change|restore|eradicate|run)\b/i })).toHaveCount(0);
+    await expect(page.getByRole("main").getByRole("button", { name: /^(create|add|connect|disconnect|set|take|delete|forget|more|change|restore|eradicate|run|pair)\b/i })).toHaveCount(0);
   }
   await page.goto(`${array.url}/settings`);
   await expect(page.getByRole("textbox", { name: "Name of the array" })).toBeDisabled();

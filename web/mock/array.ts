@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaStore, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -12,6 +12,8 @@ export type State = {
   drives: SchemaDrive[];
   controllers: SchemaController[];
   store: SchemaStore;
+  remotes: SchemaRemoteArray[];
+  replications: SchemaReplication[];
   /** It is a standby: the problem that it answers everything with. */
   standby?: { detail: string; home: string | undefined };
   /** The one that was set last. */
@@ -48,7 +50,7 @@ export function random(seed: number): () => number {
   };
 }
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], store: onDrives, password: undefined });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], store: onDrives, remotes: [], replications: [], password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {
@@ -213,4 +215,10 @@ export function status(state: State): SchemaArray {
     nvme_controllers: state.hosts.reduce((sum, host) => sum + host.controllers, 0),
     encryption: "file",
   };
+}
+
+/** A replication of group `sql`, in this state. */
+export function replication(name: string, role: SchemaReplication["role"], state: SchemaReplicationState): SchemaReplication {
+  const progress = { state, problem: null, last_point: 7, last_point_taken: "2026-10-01T07:50:00Z", points: 2, lag_seconds: 600, logical_bytes: 8 * GIB, network_bytes: GIB };
+  return { name, id: "00000000000000a1", created: "2026-10-01T08:00:00Z", remote_array: "site-b", role, mode: "async", volume: null, group: "sql", rpo_seconds: 300, keep_points: role === "target" ? 2 : null, progress, promoted_volumes: [], test_volumes: [] };
 }

@@ -153,6 +153,17 @@ export const handlers: Handlers = {
   "/api/v1/host-groups": { get: () => list([]) },
   "/api/v1/snapshots": { get: () => list([]) },
   "/api/v1/schedules": { get: () => list([]) },
+  "/api/v1/remote-arrays": { get: (state) => list(state.remotes) },
+  "/api/v1/replications": { get: (state) => list(state.replications) },
+  "/api/v1/replications/{name}": { get: (state, { path }) => model.find(state.replications, path["name"] ?? "", "replication") },
+  "/api/v1/replications/{name}/demote": {
+    post: (state, { path, body }) => {
+      const found = model.find(state.replications, path["name"] ?? "", "replication");
+      if (found.progress.state === "split" && !body.force) throw model.precondition(`replication "${found.name}" is split: demote it with force on the array that loses its changes`);
+      found.progress.state = "demoted";
+      return found;
+    },
+  },
   "/api/v1/recycle-bin": { get: () => list([]) },
   "/api/v1/events": { get: () => ({ items: [] }) },
   "/api/v1/audit": { get: () => ({ items: [] }) },

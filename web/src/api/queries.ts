@@ -110,6 +110,27 @@ export const schedules = () =>
     ...LIST,
   });
 
+export const remoteArrays = () =>
+  queryOptions({
+    queryKey: key("remote-arrays"),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/remote-arrays", { signal }))).items,
+    ...LIST,
+  });
+
+export const replications = () =>
+  queryOptions({
+    queryKey: key("replications"),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/replications", { signal }))).items,
+    ...LIST,
+  });
+
+export const replication = (name: string) =>
+  queryOptions({
+    queryKey: key("replications", name),
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/replications/{name}", { params: { path: { name } }, signal })),
+    ...LIVE,
+  });
+
 export const recycleBin = () =>
   queryOptions({
     queryKey: key("recycle-bin"),
@@ -201,7 +222,7 @@ export function useChange<Input, Output>(options: {
   return useMutation<Output, Refusal, Input>({
     mutationFn: options.run,
     onSuccess: async (output, input) => {
-      notifications.show({ message: options.done(output, input), color: "teal", role: "status" });
+      notifications.show({ message: options.done(output, input), color: "teal", role: "status", closeButtonProps: { "aria-label": "Dismiss" } });
       options.then?.(output, input);
       await client.invalidateQueries();
     },

@@ -113,6 +113,7 @@ export const DEPENDENTS: Partial<Record<Topic, readonly Key[]>> = {
   "host-groups": ["hosts", "volumes", "snapshots"],
   hosts: ["host-groups", "volumes", "snapshots", "array"],
   "recycle-bin": ["array"],
+  "remote-arrays": ["replications"],
   settings: ["array"],
   snapshots: ["volumes", "schedules", "array"],
   users: ["tokens"],

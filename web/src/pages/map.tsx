@@ -1,5 +1,5 @@
 /** The map of the site: every page with its address and its entry in the navigation. A new noun has a line here. */
-import { Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Cpu, Database, HardDrive, LayoutDashboard, ListTodo, Network, ScrollText, Server, Settings, Trash2, type LucideIcon } from "lucide-react";
+import { ArrowRightLeft, Bell, Boxes, CalendarClock, Camera, ChartLine, ClipboardList, Cpu, Database, HardDrive, LayoutDashboard, ListTodo, Network, ScrollText, Server, Settings, Trash2, type LucideIcon } from "lucide-react";
 import { lazy, type ComponentType } from "react";
 import type { SchemaRole as Role } from "../api/schema";
 import { AlertsPage } from "./alerts/page";
@@ -16,6 +16,8 @@ import { HostPage } from "./hosts/host";
 import { HostsPage } from "./hosts/list";
 import { JobsPage } from "./jobs/page";
 import { RecycleBinPage } from "./recycle-bin/page";
+import { ReplicationsPage } from "./replications/page";
+import { ReplicationPage } from "./replications/replication";
 import { SchedulesPage } from "./schedules/page";
 import { SnapshotsPage } from "./snapshots/list";
 import { SnapshotPage } from "./snapshots/snapshot";
@@ -53,6 +55,7 @@ export const SECTIONS: { title: string; pages: PageEntry[] }[] = [
       { path: "/groups", label: "Volume groups", icon: Boxes, page: GroupsPage, one: GroupPage },
       { path: "/snapshots", label: "Snapshots", icon: Camera, page: SnapshotsPage, one: SnapshotPage },
       { path: "/schedules", label: "Schedules", icon: CalendarClock, page: SchedulesPage },
+      { path: "/replications", label: "Replication", icon: ArrowRightLeft, page: ReplicationsPage, one: ReplicationPage },
       { path: "/recycle-bin", label: "Recycle bin", icon: Trash2, page: RecycleBinPage },
     ],
   },

@@ -1,6 +1,6 @@
 import { cleanup, screen, waitFor, within } from "@testing-library/react";
 import { beforeEach, expect, test, vi } from "vitest";
-import { busy, controller, empty } from "../../mock/array";
+import { busy, controller, empty, replication } from "../../mock/array";
 import { browser, pageAt } from "../api/referral";
 import type { SchemaAlert } from "../api/schema";
 import { show } from "../test-page";
@@ -72,6 +72,23 @@ test("a lost controller is removed, and one that runs is drained and resumed", a
   expect(await screen.findByText("standby, drained")).toBeTruthy();
   await act("Resume controller 3", "Resume");
   await waitFor(() => expect(mock.state.controllers.at(-1)?.drained).toBe(false));
+});
+
+test("a replication that is split says what to decide, and the name is asked for before changes are lost", async () => {
+  const state = { ...busy(1, 1), replications: [replication("prod", "source", "split")] };
+  const { mock, user } = show("/replications", state);
+  const table = await screen.findByRole("table", { name: "Replication" });
+  expect(await within(table).findByText("split")).toBeTruthy();
+  expect(within(table).getByText("10 min, RPO missed")).toBeTruthy();
+  await user.click(within(table).getByRole("link", { name: "prod" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("Decide which array loses its changes");
+  expect(screen.queryByRole("button", { name: "Sync now" })).toBeNull();
+  await user.click(screen.getByRole("button", { name: "Demote" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(dialog.getByRole("button", { name: "Demote" }).hasAttribute("disabled")).toBe(true);
+  await user.type(dialog.getByRole("textbox"), "prod");
+  await user.click(dialog.getByRole("button", { name: "Demote" }));
+  await waitFor(() => expect(mock.state.replications[0]?.progress.state).toBe("demoted"));
 });
 
 test("a new array says what to do first", async () => {

@@ -1,0 +1,77 @@
+/** Two real arrays: paired, a group protected, its failover tested and carried out, by the pages of both. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Page } from "@playwright/test";
+import { expect, RunningArray, test } from "./array";
+import { furnish } from "./furnish";
+import { hindrances } from "./hindrances";
+
+/** Presses a button and what asks for it in the dialog that opens, with the name where that is asked for. */
+async function act(page: Page, verb: string, name?: string) {
+  await page.getByRole("main").getByRole("button", { name: verb, exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  if (name) await dialog.getByRole("textbox").fill(name);
+  await dialog.getByRole("button", { name: verb, exact: true }).click();
+  await expect(dialog).toHaveCount(0);
+}
+
+test("a group is protected on another array, its failover is tested, and the other array takes over", async ({ array, open, page, browser }) => {
+  test.setTimeout(120_000);
+  await furnish(array);
+  const folder = mkdtempSync(join(tmpdir(), "ashlar-web-"));
+  const other = await RunningArray.start(folder, ["--replication", "127.0.0.1:0"]);
+  const there = await browser.newPage();
+  await there.goto(`${other.url}/replications#token=${other.token}`);
+  await there.getByRole("button", { name: "Create pairing key" }).click();
+  const key = (await there.getByRole("dialog", { name: "Pairing key" }).locator("pre").textContent()) ?? "";
+  await there.getByRole("button", { name: "I have it" }).click();
+
+  await open("/replications");
+  await page.getByRole("button", { name: "Pair with an array" }).click();
+  const pair = page.getByRole("dialog", { name: "Pair with an array" });
+  await pair.getByLabel("Address").fill(other.ready.replication ?? "");
+  await pair.getByLabel("Pairing key").fill(key);
+  await pair.getByLabel("Name").fill("site-b");
+  await pair.getByRole("button", { name: "Pair" }).click();
+  await expect(page.getByRole("table", { name: "Remote arrays" }).getByText("connected")).toBeVisible();
+
+  await page.getByRole("button", { name: "Create replication" }).click();
+  const create = page.getByRole("dialog", { name: "Create replication" });
+  await create.getByLabel("Name").fill("prod");
+  await create.getByRole("combobox", { name: "Source" }).click();
+  await page.getByRole("option", { name: "sql" }).click();
+  await create.getByRole("combobox", { name: "Remote array" }).click();
+  await page.getByRole("option", { name: "site-b" }).click();
+  await create.getByRole("button", { name: "Create" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "prod" })).toBeVisible();
+  await expect(page.getByText(/^1, taken/)).toBeVisible();
+  await page.getByRole("button", { name: "Sync now" }).click();
+  await expect(page.getByText(/^2, taken/)).toBeVisible();
+  expect(await hindrances(page)).toEqual([]);
+
+  // On the target, while replication goes on.
+  await there.getByRole("link", { name: "prod" }).click();
+  await act(there, "Test failover");
+  await expect(there.getByRole("link", { name: "db1-test" })).toBeVisible();
+  expect(await hindrances(there)).toEqual([]);
+  await act(there, "Stop test");
+  await expect(there.getByRole("link", { name: "db1-test" })).toHaveCount(0);
+
+  // A planned failover: nothing asks for the name, as nothing is lost.
+  await act(page, "Demote");
+  await expect(page.getByRole("main").getByText("demoted", { exact: true })).toBeVisible();
+  await expect(there.getByRole("main").getByText("demoted", { exact: true })).toBeVisible();
+  await act(there, "Promote");
+  await expect(there.getByRole("link", { name: "db1", exact: true })).toBeVisible();
+  await expect(there.getByRole("main").getByText("promoted", { exact: true })).toBeVisible();
+
+  // The other direction: the arrays change their roles, and the source of before has to listen for that.
+  await there.getByRole("main").getByRole("button", { name: "Reverse", exact: true }).click();
+  const reverse = there.getByRole("dialog");
+  await reverse.getByRole("button", { name: "Reverse", exact: true }).click();
+  await expect(reverse.getByRole("alert")).toContainText("address");
+  await there.close();
+  await other.stop();
+  rmSync(folder, { recursive: true, force: true });
+});

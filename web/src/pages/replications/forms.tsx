@@ -1,0 +1,98 @@
+import { NumberInput, Select, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { useLocation } from "wouter";
+import { answer, api, created } from "../../api/client";
+import { groups, remoteArrays, useChange, volumes } from "../../api/queries";
+import type { SchemaReplication as Replication } from "../../api/schema";
+import { FormModal } from "../../parts/form";
+import { nameError } from "../../parts/size-input";
+
+type Window = { opened: boolean; onClose: () => void };
+
+const MINUTE = 60;
+/** Longest RPO in minutes: a week. */
+const MAX_RPO = 7 * 24 * 60;
+
+const rpoError = (minutes: number | string) => (Number(minutes) >= 0.1 && Number(minutes) <= MAX_RPO ? null : "5 seconds (0.1 minutes) to 7 days.");
+
+function RpoInput(props: object) {
+  return <NumberInput label="RPO in minutes" description="Recovery point objective: how old the newest complete copy on the other array may become." min={0} max={MAX_RPO} decimalScale={2} allowNegative={false} required {...props} />;
+}
+
+/** Protects a volume group, or a volume, on another array. */
+export function CreateReplication({ opened, onClose }: Window) {
+  const [, go] = useLocation();
+  const all = useQuery({ ...volumes(), enabled: opened });
+  const families = useQuery({ ...groups(), enabled: opened });
+  const remotes = useQuery({ ...remoteArrays(), enabled: opened });
+  const form = useForm<{ name: string; of: string | null; remote: string | null; minutes: number | string }>({
+    initialValues: { name: "", of: null, remote: null, minutes: 15 },
+    validate: { name: nameError, of: (of) => (of ? null : "Choose a volume group or a volume."), remote: (remote) => (remote ? null : "Choose an array."), minutes: rpoError },
+  });
+  const close = () => {
+    onClose();
+    form.reset();
+    create.reset();
+  };
+  const create = useChange({
+    run: ({ name, of, remote, minutes }: typeof form.values) => {
+      const [kind, subject] = (of ?? "").split(/:(.*)/, 2);
+      const what = kind === "volume" ? { volume: subject } : { group: subject };
+      return created(api.POST("/api/v1/replications", { body: { name, ...what, remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE) } }));
+    },
+    done: (made) => `${made.name} is being replicated to ${made.remote_array}.`,
+    then: (made) => {
+      close();
+      go(`/replications/${encodeURIComponent(made.name)}`);
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={close} title="Create replication" verb="Create" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
+      <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      <Select
+        label="Source"
+        description="Volumes of a group are replicated as of one moment, so that an application which uses several of them finds them consistent."
+        placeholder="Volume group or volume"
+        data={[
+          { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
+          { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
+        ]}
+        limit={100}
+        searchable
+        required
+        {...form.getInputProps("of")}
+      />
+      <Select label="Remote array" placeholder="An array that is paired with this one" data={remotes.data?.map((it) => it.name) ?? []} nothingFoundMessage="No array is paired with this one." searchable required {...form.getInputProps("remote")} />
+      <RpoInput {...form.getInputProps("minutes")} />
+    </FormModal>
+  );
+}
+
+/** Another name, another RPO on the source, other retention on the target. */
+export function ChangeReplication({ replication, opened, onClose }: Window & { replication: Replication }) {
+  const [, go] = useLocation();
+  const isSource = replication.role === "source";
+  const form = useForm<{ name: string; minutes: number | string; keep: number | string }>({
+    initialValues: { name: replication.name, minutes: replication.rpo_seconds / MINUTE, keep: replication.keep_points ?? 1 },
+    validate: { name: nameError, minutes: rpoError, keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000.") },
+  });
+  const save = useChange({
+    run: ({ name, minutes, keep }: typeof form.values) => {
+      const body = { ...(name !== replication.name && { name }), ...(isSource ? { rpo_seconds: Math.round(Number(minutes) * MINUTE) } : { keep_points: Number(keep) }) };
+      return answer(api.PATCH("/api/v1/replications/{name}", { params: { path: { name: replication.name } }, body }));
+    },
+    done: (now) => `Replication ${now.name} is changed.`,
+    then: (now) => {
+      onClose();
+      if (now.name !== replication.name) go(`/replications/${encodeURIComponent(now.name)}`);
+    },
+  });
+  return (
+    <FormModal opened={opened} onClose={onClose} title={`Change ${replication.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
+      <TextInput label="Name" description="On this array only." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      {isSource && <RpoInput {...form.getInputProps("minutes")} />}
+      {!isSource && <NumberInput label="Points to retain" description="Complete points that this array keeps; older ones are deleted." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keep")} />}
+    </FormModal>
+  );
+}

@@ -1,0 +1,160 @@
+import { Alert, Button, SimpleGrid } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Pause, Pencil, Play, RefreshCw, TriangleAlert } from "lucide-react";
+import { useState } from "react";
+import { answer, api } from "../../api/client";
+import { replication, useChange } from "../../api/queries";
+import type { SchemaReplication as Replication, SchemaReplicationMode as Mode } from "../../api/schema";
+import { bytes, count, duration, moment, ratio } from "../../format";
+import { Fact } from "../../parts/fact";
+import { May } from "../../parts/may";
+import { NounPage } from "../../parts/noun-page";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+import { RowLink } from "../../parts/row-link";
+import { ChangeReplication } from "./forms";
+import { Lag, StateDot, subject } from "./state";
+import { ROLES, TaskDialog, verbs, type Verb } from "./tasks";
+
+/** One replication: how far it is, and what can be done with it on this array. */
+export function ReplicationPage({ name }: { name: string }) {
+  const object = useQuery(replication(name));
+  const [changing, setChanging] = useState(false);
+  const [task, setTask] = useState<Verb>();
+  const params = { path: { name } };
+  const sync = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/sync", { params })), done: () => "A point is taken and transferred." });
+  const pause = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/pause", { params })), done: () => `${name} is paused.` });
+  const resume = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/resume", { params })), done: () => `${name} goes on.` });
+  return (
+    <NounPage
+      name={name}
+      object={object}
+      above={{ label: "Replication", path: "/replications" }}
+      beside={(data) => <StateDot of={data} />}
+      actions={(data) => (
+        <>
+          <May>
+            {data.role === "source" && ["idle", "syncing", "failed", "no_space"].includes(data.progress.state) && (
+              <Button leftSection={<RefreshCw size={15} aria-hidden />} loading={sync.isPending} onClick={() => sync.mutate(undefined)}>
+                Sync now
+              </Button>
+            )}
+            {data.progress.state === "paused" || data.progress.state === "split" ? (
+              <Button variant="default" leftSection={<Play size={15} aria-hidden />} loading={resume.isPending} onClick={() => resume.mutate(undefined)}>
+                Resume
+              </Button>
+            ) : (
+              <Button variant="default" leftSection={<Pause size={15} aria-hidden />} loading={pause.isPending} onClick={() => pause.mutate(undefined)}>
+                Pause
+              </Button>
+            )}
+            <Button variant="default" leftSection={<Pencil size={15} aria-hidden />} onClick={() => setChanging(true)}>
+              Change
+            </Button>
+          </May>
+          {verbs(data).map((verb) => (
+            <May key={verb} role={ROLES[verb]}>
+              <Button variant="default" onClick={() => setTask(verb)}>
+                {verb}
+              </Button>
+            </May>
+          ))}
+        </>
+      )}
+    >
+      {(data) => (
+        <>
+          <ProblemAlert error={sync.error ?? pause.error ?? resume.error} />
+          <Remarks of={data} />
+          <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+            <ProgressPanel of={data} />
+            <FactsPanel of={data} />
+          </SimpleGrid>
+          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
+          {task && <TaskDialog verb={task} replication={data} onClose={() => setTask(undefined)} />}
+        </>
+      )}
+    </NounPage>
+  );
+}
+
+/** What somebody has to decide or to know. */
+function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }) {
+  if (progress.state === "split")
+    return (
+      <Alert color="red" icon={<TriangleAlert size={18} />} title="The volumes of both arrays take writes" role="alert">
+        Decide which array loses its changes, and demote the replication there: on this array with the button above, or on {remote}.
+      </Alert>
+    );
+  if (progress.state === "no_space")
+    return (
+      <Alert color="orange" icon={<TriangleAlert size={18} />} title="The target has no space" role="status">
+        The transfer goes on by itself when there is some: delete what is not needed there, or add drives.
+      </Alert>
+    );
+  if (!progress.problem) return null;
+  return (
+    <Alert color="orange" icon={<TriangleAlert size={18} />} title="The last transfer failed, and is repeated" role="status">
+      {progress.problem}
+    </Alert>
+  );
+}
+
+function ProgressPanel({ of: data }: { of: Replication }) {
+  const { progress, rpo_seconds } = data;
+  const { logical_bytes: logical, network_bytes: network } = progress;
+  return (
+    <Panel title="Progress">
+      <dl className="facts">
+        <Fact name="Lag">
+          <Lag of={data} />
+        </Fact>
+        <Fact name="RPO">{duration(rpo_seconds)}</Fact>
+        <Fact name="Last complete point">{typeof progress.last_point === "number" && progress.last_point_taken ? `${count(progress.last_point)}, taken ${moment(progress.last_point_taken, true)}` : "none yet"}</Fact>
+        <Fact name="Points on this array">{count(progress.points)}</Fact>
+        {data.role === "source" && <Fact name="Changed data">{bytes(logical)}</Fact>}
+        <Fact name="Over the network">
+          {bytes(network)}
+          {data.role === "source" && network > 0 && logical > network && ` (${ratio(logical / network)})`}
+        </Fact>
+      </dl>
+    </Panel>
+  );
+}
+
+const MODES: Record<Mode, string> = { async: "asynchronous" };
+
+function FactsPanel({ of: data }: { of: Replication }) {
+  return (
+    <Panel title="Replication">
+      <dl className="facts">
+        <Fact name="This array is the">{data.role}</Fact>
+        <Fact name="Remote array">{data.remote_array}</Fact>
+        <Fact name="Replicated">{subject(data)}</Fact>
+        <Fact name="Mode">{MODES[data.mode]}</Fact>
+        {typeof data.keep_points === "number" && <Fact name="Points to retain">{count(data.keep_points)}</Fact>}
+        <Fact name="Created">{moment(data.created)}</Fact>
+        <Fact name="Identity">{data.id}</Fact>
+        {data.promoted_volumes.length > 0 && (
+          <Fact name="Promoted volumes">
+            <Volumes names={data.promoted_volumes} />
+          </Fact>
+        )}
+        {data.test_volumes.length > 0 && (
+          <Fact name="Clones for the test">
+            <Volumes names={data.test_volumes} />
+          </Fact>
+        )}
+      </dl>
+    </Panel>
+  );
+}
+
+/** Volumes of this array, which lead to their pages. */
+function Volumes({ names }: { names: string[] }) {
+  return names.map((name) => (
+    <div key={name}>
+      <RowLink place="volumes" name={name} />
+    </div>
+  ));
+}

@@ -1,0 +1,34 @@
+import type { SchemaReplication as Replication, SchemaReplicationState as State } from "../../api/schema";
+import { duration } from "../../format";
+import { Dot } from "../../parts/dot";
+
+const STATES: Record<State, { color: "teal" | "gray" | "red" | "orange" | "yellow"; label: string }> = {
+  idle: { color: "teal", label: "complete" },
+  syncing: { color: "teal", label: "syncing" },
+  paused: { color: "gray", label: "paused" },
+  failed: { color: "orange", label: "failed, is repeated" },
+  no_space: { color: "orange", label: "target has no space" },
+  demoting: { color: "yellow", label: "demoting" },
+  demoted: { color: "yellow", label: "demoted" },
+  promoting: { color: "yellow", label: "promoting" },
+  promoted: { color: "teal", label: "promoted" },
+  split: { color: "red", label: "split" },
+};
+
+/** The state of a replication in a word. */
+export function StateDot({ of: { progress } }: { of: Replication }) {
+  return <Dot {...STATES[progress.state]} />;
+}
+
+/** The age of the newest complete point, and that it is older than the RPO. */
+export function Lag({ of: { progress, rpo_seconds } }: { of: Replication }) {
+  if (typeof progress.lag_seconds !== "number") return <span className="quiet">–</span>;
+  const text = duration(progress.lag_seconds);
+  if (progress.lag_seconds <= rpo_seconds) return <span className="number">{text}</span>;
+  return <Dot color={progress.lag_seconds > 2 * rpo_seconds ? "red" : "orange"} label={`${text}, RPO missed`} />;
+}
+
+/** What is replicated, by its name on the source. */
+export function subject({ group, volume }: Replication): string {
+  return group ? `group ${group}` : volume ? `volume ${volume}` : "";
+}
