@@ -399,6 +399,11 @@ pub fn deleted(name: String) -> Shown {
     Shown::text(json!({ "deleted": name }), |it| format!("{} is deleted\n", text(it, "deleted")))
 }
 
+/// An object that has left the array, and was not deleted by that.
+pub fn removed(name: String) -> Shown {
+    Shown::text(json!({ "removed": name }), |it| format!("{} is removed\n", text(it, "removed")))
+}
+
 /// A deleted volume or snapshot, which may be in the recycle bin.
 pub fn deleted_to(name: String, recycle_bin: bool) -> Shown {
     if !recycle_bin {

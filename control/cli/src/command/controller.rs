@@ -44,7 +44,7 @@ impl ControllerVerb {
             ControllerVerb::Add => client.call(api::create_join_token())?.into(),
             ControllerVerb::Remove { controller } => {
                 client.call(api::remove_controller(&controller))?;
-                show::deleted(controller)
+                show::removed(controller)
             }
             ControllerVerb::Drain { controller } => client.call(api::drain_controller(&controller))?.into(),
             ControllerVerb::Resume { controller } => client.call(api::resume_controller(&controller))?.into(),
