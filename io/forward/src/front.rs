@@ -18,9 +18,6 @@ pub enum Event {
     Managed(u64, ManagementResponse),
     /// What the home sent of the configuration.
     Configured(Bytes),
-    /// The home does not know this nexus any more, and the fate of some of its requests is open: the session of the host ends,
-    /// without responses to these.
-    NexusLost(u32),
 }
 
 /// One front end and its link to the home.
@@ -68,13 +65,20 @@ struct Request {
     what: What,
     /// When it came from its host.
     since: u64,
-    /// Some home may have begun it.
+    /// It changes nothing.
+    is_repeatable: bool,
+    /// The home of its nexus may have begun it.
     begun: bool,
     /// It is under way on this link.
     sent: bool,
 }
 
 impl Request {
+    /// It may have taken effect, or do so yet.
+    fn has_open_effect(&self) -> bool {
+        self.begun && !self.is_repeatable && matches!(self.what, What::Command(_))
+    }
+
     fn bytes(&self) -> u64 {
         match &self.what {
             What::Command(command) => {
@@ -162,7 +166,6 @@ impl Front {
             .map(|(number, _)| *number)
             .collect();
         gone.into_iter().for_each(|number| _ = self.remove(number));
-        self.events.retain(|event| !matches!(event, Event::NexusLost(lost) if *lost == nexus));
     }
 
     /// Takes a command that came from its host now. Its end is an event with the number that this returns.
@@ -187,7 +190,9 @@ impl Front {
 
     fn begin(&mut self, nexus: u32, what: What, since: u64) -> u64 {
         let number = self.number();
-        self.requests.insert(number, Request { nexus, what, since, begun: false, sent: false });
+        let is_repeatable = matches!(&what, What::Command(command) if command.is_repeatable());
+        let request = Request { nexus, what, since, is_repeatable, begun: false, sent: false };
+        self.requests.insert(number, request);
         self.unsent.insert(number);
         self.send_requests();
         number
@@ -234,8 +239,8 @@ impl Front {
         link.pulse.beat(&mut link.channel, self.domain, now)
     }
 
-    /// A request that was never sent did not take effect: the host repeats it. The fate of others is open, and is settled once
-    /// the home has aborted them.
+    /// Ends requests that no home has taken for too long. One that a home may have begun ends only after that home has aborted
+    /// it: nothing takes effect after its end.
     fn give_up(&mut self, now: u64) {
         let is_settled = self.link.is_none() && self.broken + ABORTED_NS <= now;
         let is_old = |number: &&u64| {
@@ -245,27 +250,21 @@ impl Front {
         };
         let old: Vec<u64> = self.unsent.iter().filter(is_old).copied().collect();
         for number in old {
-            let Some(request) = self.requests.get(&number) else { continue };
-            match request.begun {
-                true => self.lose(request.nexus),
-                false => self.refuse(number),
-            }
+            self.end(number);
         }
     }
 
-    /// Ends a request that did not take effect.
-    fn refuse(&mut self, number: u64) {
-        let event = match self.remove(number).map(|request| request.what) {
-            Some(What::Command(_)) => Event::Completed(number, Some(wire::busy())),
-            Some(What::Manage(..)) => Event::Managed(number, ManagementResponse::Rejected),
-            None => return,
+    /// Ends a request without an answer of the home. If none has begun it, it did not take effect, which BUSY says.
+    fn end(&mut self, number: u64) {
+        let Some(request) = self.remove(number) else { return };
+        let event = match request.what {
+            What::Command(_) if request.has_open_effect() => {
+                Event::Completed(number, Some(Response::cleared_by_server()))
+            }
+            What::Command(_) => Event::Completed(number, Some(wire::busy())),
+            What::Manage(..) => Event::Managed(number, ManagementResponse::Rejected),
         };
         self.events.push_back(event);
-    }
-
-    fn lose(&mut self, nexus: u32) {
-        self.detach(nexus);
-        self.events.push_back(Event::NexusLost(nexus));
     }
 
     fn remove(&mut self, number: u64) -> Option<Request> {
@@ -326,8 +325,9 @@ impl Front {
     }
 
     fn refused(&mut self, number: u64) {
-        if self.sent(number).is_some() {
-            self.refuse(number);
+        if let Some(request) = self.requests.get_mut(&number).filter(|request| request.sent) {
+            request.begun = false;
+            self.end(number);
         }
     }
 
@@ -337,12 +337,23 @@ impl Front {
         let Some(attachment) = self.nexuses.get_mut(&nexus) else { return Ok(()) };
         attachment.attached = true;
         let before = std::mem::replace(&mut attachment.identity, identity);
-        let is_open = |request: &Request| request.nexus == nexus && request.begun;
-        // What was begun is not known to another nexus, whether or not it took effect.
-        if before != identity && self.requests.values().any(is_open) {
-            self.lose(nexus);
+        if before != identity {
+            self.settle(nexus);
         }
         Ok(())
+    }
+
+    /// What was begun is not known to another nexus, whether or not it took effect: the former one has ended, and nothing of it
+    /// takes effect any more. Requests that change nothing, and task management, are sent again.
+    fn settle(&mut self, nexus: u32) {
+        let mut open = Vec::new();
+        for (number, request) in self.requests.iter_mut().filter(|(_, request)| request.nexus == nexus) {
+            match request.has_open_effect() {
+                true => open.push(*number),
+                false => request.begun = false,
+            }
+        }
+        open.into_iter().for_each(|number| self.end(number));
     }
 
     /// Sends what may be sent, in the order in which it came.
@@ -362,8 +373,10 @@ impl Front {
                 break;
             }
             (request.sent, request.begun) = (true, true);
-            // Not more than the home's clock showed when the command came, if both run equally fast within 10 %.
-            let read_ns = clock.saturating_sub(at.saturating_sub(request.since).saturating_mul(5) / 4);
+            // Not more than the home's clock showed when the command came, if both run equally fast within 10 %. What changes
+            // nothing is never too late.
+            let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since) };
+            let read_ns = clock.saturating_sub(age.saturating_mul(5) / 4);
             let sequence = Sequence { front: self.instance, number, lowest };
             let message = message(request, sequence, read_ns);
             self.sent_bytes += bytes;

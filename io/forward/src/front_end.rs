@@ -72,7 +72,7 @@ impl FrontEnd {
         (state, now)
     }
 
-    /// Begins a nexus. `lost` is called when it is lost, at any time, and by any thread: the session is to end.
+    /// Begins a nexus. `lost` is called when it is lost, after a pause of this process, and by any thread: the session is to end.
     pub fn attach(
         self: &Arc<Self>,
         port: u16,
@@ -152,7 +152,6 @@ impl FrontEnd {
                         _ = waiting.send(response);
                     }
                 }
-                Event::NexusLost(nexus) => state.lose(nexus),
                 Event::Configured(text) => _ = self.configuration.send_replace(Some(text)),
             }
         }

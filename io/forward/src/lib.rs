@@ -10,15 +10,17 @@
 //! Each request has a number of its front end. A front end sends a request again after the link broke, with the same number,
 //! until it is answered; the home remembers which requests it has begun and their answers, until the front end says that it
 //! has them. What it remembers is in memory: it ends with the process, or [`LINGER_NS`] after the link broke. Then the home
-//! does not know the nexus any more, and a front end with requests whose fate is open ends the host's session, which the host
-//! sees as a failed path. A window of requests in the journal would let these survive a takeover: `peer::Done` is that window,
-//! and the engine does not record it yet.
+//! does not know the nexus any more. The session of the host goes on at a new nexus, with a unit attention. Its open commands that
+//! change nothing are performed there. The others end with ABORTED COMMAND: whether they took effect is not known, nothing of
+//! them takes effect later, and the host repeats them, as after a failed path. A window of requests in the journal would
+//! tell the new home what was done: `peer::Done` is that window, and the engine does not record it yet.
 //!
 //! # No late command
 //!
 //! A host that gave up a path repeats its write by another one. If the first copy took effect after that, it would undo what
 //! was written since. So a command carries the home's clock as the front end knew it when the command came from its host, and
-//! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY.
+//! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY. A command
+//! that changes nothing has no age.
 
 mod front;
 mod front_end;

@@ -4,6 +4,7 @@
 use crate::cdb::{Cdb, Span};
 use crate::command::Handler;
 use crate::task_set::Class;
+use crate::transport::Command;
 use crate::{
     compare_and_write, copy, inquiry, log_pages, mode_pages, persistent_reserve, provisioning, read_write,
     report, reservation, rod, unmap, verify, write_same,
@@ -113,6 +114,13 @@ impl Row {
         }
     }
 
+    /// Whether the command changes nothing, so that it may be performed again, at any later time. What takes a parameter list
+    /// or is serialized with others may have an effect on what its sender holds.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        let is_passive = matches!(self.class, Class::Free | Class::Media);
+        self.effect == Effect::Nothing && is_passive && !matches!(self.transfer, Transfer::Out(..))
+    }
+
     /// Whether the command unmaps blocks, by its CDB.
     pub(crate) fn unmaps(&self, cdb: &Cdb) -> bool {
         match self.operation {
@@ -176,6 +184,13 @@ pub(crate) fn find(cdb: &Cdb) -> Option<&'static Row> {
         return rows.first();
     }
     rows.iter().take_while(|row| row.opcode == cdb.u8(0)).find(|row| row.action == Some(cdb.u8(1) & 0x1F))
+}
+
+impl Command {
+    /// True if it changes nothing, so that it may be performed again, at any later time.
+    pub fn is_repeatable(&self) -> bool {
+        find(&Cdb::new(self.cdb.clone())).is_none_or(Row::is_repeatable)
+    }
 }
 
 /// True if there is a command with this operation code and any service action.

@@ -96,3 +96,22 @@ fn bits_that_a_command_does_not_use_are_found() {
     assert_eq!(stray(&[0x12, 0, 0, 0, 36, 1]), Some((5, 0)));
     assert_eq!(stray(&[0x00, 0x20, 0, 0, 0, 0]), Some((1, 5)), "no other command has it");
 }
+
+#[test]
+fn what_may_be_performed_again_changes_nothing() {
+    for row in TABLE {
+        let is_change = matches!(row.effect, Effect::Medium | Effect::Unit | Effect::Named);
+        assert!(!(row.is_repeatable() && is_change), "{}", row.name);
+    }
+    // These change nothing that others share, and something that their sender holds.
+    let passive = TABLE.iter().filter(|row| row.effect == Effect::Nothing && !row.is_repeatable());
+    let names: Vec<_> = passive.map(|row| row.name).collect();
+    let expected = [
+        "RELEASE (6)",
+        "SEND DIAGNOSTIC",
+        "RELEASE (10)",
+        "PERSISTENT RESERVE OUT, RELEASE",
+        "POPULATE TOKEN",
+    ];
+    assert_eq!(names, expected);
+}

@@ -2,7 +2,7 @@
 
 use crate::command::{CommandResult, Completion};
 use crate::path::Path;
-use crate::sense::Fault;
+use crate::sense::{Code, Fault, Sense};
 use crate::{Response, Status};
 use block::Data;
 use bytes::Bytes;
@@ -21,6 +21,15 @@ pub(crate) struct CommandInfo {
     pub(crate) data_out_wanted: u64,
     /// The allocation length, which truncates its Data-In.
     pub(crate) allocation: Option<u64>,
+}
+
+impl Response {
+    /// ABORTED COMMAND, COMMANDS CLEARED BY DEVICE SERVER: the command has ended, and whether it took effect is not known. The
+    /// initiator may send it again (SPC-5 4.4.8).
+    pub fn cleared_by_server() -> Self {
+        let sense = Sense::from(Code::CLEARED_BY_SERVER).encode(false);
+        Self { status: Status::CheckCondition, sense, data_in: Data::new(), data_out_wanted: 0 }
+    }
 }
 
 impl Path {

@@ -74,6 +74,7 @@ impl Code {
     pub(crate) const COPY_DEVICE_UNREACHABLE: Code = code(0xA, 0x0D, 0x02);
     pub(crate) const COPY_DEVICE_TYPE: Code = code(0xA, 0x0D, 0x03);
 
+    pub(crate) const CLEARED_BY_SERVER: Code = code(0xB, 0x2F, 0x02);
     pub(crate) const OVERLAPPED: Code = code(0xB, 0x4E, 0x00);
 
     pub(crate) const MISCOMPARE: Code = code(0xE, 0x1D, 0x00);

@@ -47,6 +47,7 @@ const RETRY: Duration = Duration::from_millis(50);
 const AWAKE: Duration = Duration::from_secs(5);
 const BUSY: u8 = 0x08;
 const UNIT_ATTENTION: u8 = 0x06;
+const ABORTED_COMMAND: u8 = 0x0B;
 
 struct World {
     library: Rc<Libiscsi>,
@@ -244,7 +245,7 @@ impl World {
                 continue;
             };
             match session.perform(command()) {
-                Ok(Ending::Status(BUSY) | Ending::Check { key: UNIT_ATTENTION, .. }) => {}
+                Ok(Ending::Status(BUSY) | Ending::Check { key: UNIT_ATTENTION | ABORTED_COMMAND, .. }) => {}
                 Ok(Ending::Unanswered) | Err(_) => self.sessions[at] = None,
                 Ok(ending) => return Ok(ending),
             }

@@ -163,7 +163,6 @@ pub struct Side {
     pub to_front: Vec<u8>,
     pub completed: BTreeMap<u64, Option<Response>>,
     pub managed: BTreeMap<u64, ManagementResponse>,
-    pub lost: Vec<u32>,
     tag: u64,
 }
 
@@ -185,7 +184,6 @@ impl Side {
             to_front: Vec::new(),
             completed: BTreeMap::new(),
             managed: BTreeMap::new(),
-            lost: Vec::new(),
             tag: 0,
         }
     }
@@ -259,7 +257,6 @@ impl Side {
                 Event::Managed(number, response) => {
                     assert!(self.managed.insert(number, response).is_none(), "{number} ended twice");
                 }
-                Event::NexusLost(nexus) => self.lost.push(nexus),
                 Event::Configured(_) => {}
             }
         }
@@ -318,6 +315,12 @@ impl Side {
         while self.ask(nexus, &[0; 6], &[], now).status != Status::Good {}
         nexus
     }
+}
+
+/// True if the response says that the fate of the command is open: ABORTED COMMAND, COMMANDS CLEARED BY DEVICE SERVER.
+pub fn is_cleared(response: &Response) -> bool {
+    let sense = &response.sense;
+    response.status == Status::CheckCondition && (sense[2], sense[12], sense[13]) == (0x0B, 0x2F, 0x02)
 }
 
 /// A 16-byte CDB of a media command.

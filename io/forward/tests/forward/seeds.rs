@@ -1,22 +1,24 @@
 //! Front ends with hosts, over links that break anywhere, homes that are replaced, and a disk that stalls.
 //!
-//! Each write has a block of its own. One that was answered with GOOD took effect once; one that was refused, aborted, or lost
-//! with its nexus does not take effect after the host has learned that.
+//! Each write has a block of its own. One that was answered with GOOD took effect once; one that was refused, aborted, or
+//! cleared with its nexus does not take effect after the host has learned that. Reads see every write that was answered before
+//! they began. No session ends.
 
-use crate::rig::{BLOCK, Home, MS, Side, write};
+use crate::rig::{BLOCK, Home, MS, Side, is_cleared, read, write};
 use block::workload::Random;
 use scsi::{ManagementFunction, Status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const HOSTS: [&str; 3] = ["iqn.2026-01.test:a", "iqn.2026-01.test:b", "iqn.2026-01.test:c"];
 
 /// A host at a front end.
 struct Host {
     side: usize,
-    name: &'static str,
     nexus: u32,
     /// Its open writes: block by number.
     open: BTreeMap<u64, u64>,
+    /// Its open reads of blocks that are written, by number.
+    reads: BTreeSet<u64>,
 }
 
 struct World {
@@ -29,6 +31,10 @@ struct World {
     /// How often each write whose end is known had taken effect by then.
     ended: BTreeMap<u64, u32>,
     good: u64,
+    /// The last block whose write was answered.
+    written: Option<u64>,
+    found: u64,
+    cleared: u64,
 }
 
 impl World {
@@ -44,11 +50,14 @@ impl World {
             next: 1,
             ended: BTreeMap::new(),
             good: 0,
+            written: None,
+            found: 0,
+            cleared: 0,
         };
         for (at, name) in HOSTS.into_iter().enumerate() {
             let side = at % 2;
             let nexus = world.sides[side].front.attach(at as u16 + 1, [at as u8; 6], name);
-            world.hosts.push(Host { side, name, nexus, open: BTreeMap::new() });
+            world.hosts.push(Host { side, nexus, open: BTreeMap::new(), reads: BTreeSet::new() });
         }
         world
     }
@@ -57,7 +66,7 @@ impl World {
         self.now += self.random.below(40) * MS;
         let at = self.random.below(self.hosts.len() as u64) as usize;
         let side = self.hosts[at].side;
-        match self.random.weighted(&[40, 4, 6, 3, 1, 4, 5]) {
+        match self.random.weighted(&[40, 4, 6, 3, 1, 4, 5, 20]) {
             0 => {
                 let (lba, nexus) = (self.next, self.hosts[at].nexus);
                 self.next += 1;
@@ -73,7 +82,13 @@ impl World {
             3 => self.now += self.random.below(9_000) * MS,
             4 => self.replace_home(),
             5 => self.home.disk.hold(),
-            _ => self.home.disk.release(),
+            6 => self.home.disk.release(),
+            _ => {
+                if let Some(lba) = self.written {
+                    let number = self.sides[side].start(self.hosts[at].nexus, &read(lba), &[], self.now);
+                    self.hosts[at].reads.insert(number);
+                }
+            }
         }
         for at in 0..self.sides.len() {
             self.go_on(at);
@@ -121,25 +136,37 @@ impl World {
                     Some(response) if response.status == Status::Good => {
                         assert_eq!(effects, 1, "a write that was answered");
                         self.good += 1;
+                        self.written = Some(lba);
+                    }
+                    Some(response) if is_cleared(response) => {
+                        assert!(effects <= 1, "a write whose fate is open");
+                        self.cleared += 1;
                     }
                     Some(response) => assert_eq!(effects, 0, "a write that was answered with {response:?}"),
                     None => assert!(effects <= 1, "an aborted write"),
                 }
                 self.ended.insert(lba, effects);
             }
-            if side.lost.contains(&host.nexus) {
-                for (_, lba) in std::mem::take(&mut host.open) {
-                    let effects = self.home.disk.effects(lba);
-                    assert!(effects <= 1);
-                    self.ended.insert(lba, effects);
+            let ended: Vec<u64> =
+                host.reads.iter().copied().filter(|it| side.completed.contains_key(it)).collect();
+            for number in ended {
+                host.reads.remove(&number);
+                // Or aborted.
+                let Some(response) = &side.completed[&number] else { continue };
+                assert!(!is_cleared(response), "a read is sent again");
+                if response.status == Status::Good {
+                    assert_eq!(
+                        response.data_in.to_bytes()[..],
+                        [7; BLOCK],
+                        "a write that was answered before"
+                    );
+                    self.found += 1;
                 }
-                // It logs in again.
-                host.nexus = side.front.attach(1, [9; 6], host.name);
             }
         }
     }
 
-    fn finish(mut self) -> u64 {
+    fn finish(mut self) -> [u64; 3] {
         self.home.disk.release();
         for _ in 0..40 {
             self.now += 100 * MS;
@@ -154,7 +181,8 @@ impl World {
             }
             self.take_ends();
         }
-        assert!(self.hosts.iter().all(|host| host.open.is_empty()), "every command ends");
+        let is_idle = |host: &Host| host.open.is_empty() && host.reads.is_empty();
+        assert!(self.hosts.iter().all(is_idle), "every command ends");
         for (lba, effects) in &self.ended {
             assert_eq!(
                 self.home.disk.effects(*lba),
@@ -162,17 +190,19 @@ impl World {
                 "nothing takes effect after its end: block {lba}"
             );
         }
-        self.good
+        [self.good, self.found, self.cleared]
     }
 }
 
 #[test]
 fn no_seed_does_anything_twice_or_late() {
-    let mut good = 0;
+    let (mut good, mut found, mut cleared) = (0, 0, 0);
     for seed in 0..300 {
         let mut world = World::new(seed);
         (0..300).for_each(|_| world.step());
-        good += world.finish();
+        let counts = world.finish();
+        (good, found, cleared) = (good + counts[0], found + counts[1], cleared + counts[2]);
     }
-    assert!(good > 10_000, "hosts get on: {good}");
+    assert!(good > 10_000 && found > 3_000, "hosts get on: {good} written, {found} read");
+    assert!(cleared > 300, "homes are replaced while they write: {cleared}");
 }
