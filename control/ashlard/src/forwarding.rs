@@ -2,7 +2,7 @@
 //! the commands of its hosts to the home.
 //!
 //! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
-//! comes from front ends, [`join`] admits new controllers, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, and [`ports`] is how
+//! comes from front ends, [`join`] admits new controllers, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
 //! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
 //! `forward`.
 
@@ -10,6 +10,7 @@ pub mod front;
 pub mod home;
 pub mod identity;
 pub mod join;
+pub mod kept;
 pub mod portals;
 pub mod ports;
 pub mod token;

@@ -37,7 +37,7 @@ mod threads;
 mod web;
 
 use access::Folder;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use args::{Args, Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
 use board::{Board, Home};
@@ -45,6 +45,7 @@ use cluster::Service;
 use controller::Controller;
 use engine::Engine;
 use fatal::Supervised;
+use forwarding::kept::Kept;
 use history::Store;
 use log::Log;
 use machine::Machine;
@@ -186,11 +187,11 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let outcome = tokio::select! {
         home = controller.home() => match home {
             Ok(home) => {
-                let shards = match front_end {
-                    Some(front_end) => Some(front_end.stop(0).await),
+                let before = match front_end {
+                    Some(front_end) => Some(front_end.keep().await),
                     None => None,
                 };
-                let (link, controller) = (link.zip(shards), &controller);
+                let (link, controller) = (link.zip(before), &controller);
                 let member = Membership { controller, home, watchdog, answers, listener, board, link };
                 let end = async {
                     tokio::select! { signal = stop.as_mut() => signal, () = controller.drained() => "drain" }
@@ -235,9 +236,12 @@ struct Membership<'a> {
     /// The socket of the API.
     listener: TcpListener,
     board: Arc<Board>,
-    /// Its link to other controllers, and the threads on which it served hosts before, if it has one.
-    link: Option<(forwarding::Link, threads::Shards)>,
+    /// Its link to other controllers, and what it served hosts by before, if it has one.
+    link: Option<(forwarding::Link, Before)>,
 }
+
+/// What was a front end: the threads, and the sessions if hosts could log in.
+type Before = (threads::Shards, Option<Kept>);
 
 /// A front end, with the threads that serve its hosts.
 struct FrontEnd {
@@ -250,7 +254,7 @@ impl FrontEnd {
         let shards = threads::Shards::start(args.threads())?;
         let settings = forwarding::portals::Settings {
             portals: args.iscsi.clone(),
-            connections: limits::connections(args.threads())?.hosts,
+            connections: host_connections(args)?.0,
             shards: shards.handles(),
             permit: controller.permit(),
         };
@@ -262,6 +266,11 @@ impl FrontEnd {
     async fn stop(self, seconds: u16) -> threads::Shards {
         self.standby.stop(seconds).await;
         self.shards
+    }
+
+    /// Ends it as a front end: its sessions wait for the home in this process.
+    async fn keep(self) -> Before {
+        (self.shards, self.standby.keep().await)
     }
 }
 
@@ -284,17 +293,17 @@ async fn serve(
     let recovered = Instant::now();
     let background = threads::background(engine.clone())?;
     let keeper = threads::start_store(shelf.clone())?;
-    let (link, shards) = match member.as_mut().and_then(|member| member.link.take()) {
-        Some((link, shards)) => (Some(link), shards),
-        None => (None, threads::Shards::start(args.threads())?),
+    let (link, (shards, kept)) = match member.as_mut().and_then(|member| member.link.take()) {
+        Some((link, before)) => (Some(link), before),
+        None => (None, (threads::Shards::start(args.threads())?, None)),
     };
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
     let network = Arc::new(link::Tcp::listen(args.replication)?);
     let outside = (machine, board.clone(), network.clone());
-    let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), link.as_ref()).await?;
-    let portals = array.server.serve(shards.handles()).await;
-    let portals = portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))?;
+    let before = (link.as_ref(), kept.as_ref());
+    let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
+    let portals = serve_iscsi(&array, args, (&shards, kept.as_ref())).await?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
     let listener =
         member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
@@ -314,6 +323,7 @@ async fn serve(
     }
     let map = member.as_ref().map(|member| member.controller.map());
     let home = link.zip(map).map(|it| home_of(it, (&array, args.data()), (permit, &board), shards.handles()));
+    go_on(home.as_ref(), kept, (&array, &shards));
     // What the standby had ends here: now more threads are watched, and the array answers itself.
     let cluster = member.map(Membership::end);
     let arrays = serve_arrays(network, array.array.clone())?;
@@ -424,6 +434,31 @@ async fn open_store(
     Ok((drives::open(ring, args).await?, drives::given(args)?))
 }
 
+/// Listens for iSCSI, unless this process does already.
+async fn serve_iscsi(
+    array: &Assembled,
+    args: &Args,
+    (shards, kept): (&threads::Shards, Option<&Kept>),
+) -> Result<Vec<SocketAddr>> {
+    if kept.is_some() {
+        return Ok(array.server.portals());
+    }
+    let portals = array.server.serve(shards.handles()).await;
+    portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))
+}
+
+/// Serves the sessions that this process had as a front end, as long as the threads of connections go on.
+fn go_on(
+    home: Option<&Arc<forwarding::home::Home>>,
+    kept: Option<Kept>,
+    (array, shards): (&Assembled, &threads::Shards),
+) {
+    if let (Some(home), Some(kept)) = (home, kept) {
+        let front_end = kept.attach_to(array.target.clone());
+        drop(shards.handles()[0].spawn(home.clone().serve_own(front_end)));
+    }
+}
+
 /// Listens for NVMe/TCP, if there are portals for it.
 async fn serve_nvme(array: &Assembled, args: &Args, shards: &threads::Shards) -> Result<Vec<SocketAddr>> {
     if args.nvme.is_empty() {
@@ -461,7 +496,7 @@ async fn assemble(
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
     (machine, controllers, network): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>),
     (log, permit): (Log, Permit),
-    link: Option<&forwarding::Link>,
+    (link, kept): (Option<&forwarding::Link>, Option<&Kept>),
 ) -> Result<Assembled> {
     let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
@@ -476,15 +511,21 @@ async fn assemble(
     let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
     let target = scsi::Target::new(names, exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
-    let connections = limits::connections(args.threads())?;
-    // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
-    let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
-    settings.connection_limits = transport::ConnectionLimits::new(connections.hosts - of_nvme);
+    let (of_iscsi, of_nvme, of_api) = host_connections(args)?;
+    settings.connection_limits = transport::ConnectionLimits::new(of_iscsi);
     settings.permit = permit.clone();
     settings.first_portal = first_port;
     let nvme_limits = transport::ConnectionLimits::new(of_nvme);
-    let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
-    let server = iscsi::Server::new(target.clone(), settings, budget.clone());
+    let (server, budget) = match kept {
+        Some(Kept { served, .. }) => {
+            ensure!(served.name == identity.target_iqn(), "the former home had another name for hosts");
+            (served.server.clone(), served.budget.clone())
+        }
+        None => {
+            let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
+            (iscsi::Server::new(target.clone(), settings, budget.clone()), budget)
+        }
+    };
     let names = nvmf::SubsystemIdentity {
         nqn: identity.subsystem_nqn(),
         serial: identity.serial.clone(),
@@ -524,7 +565,15 @@ async fn assemble(
         sealing,
     };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
-    Ok(Assembled { identity, target, server, nvme, nvme_limits, array, api_connections: connections.api })
+    Ok(Assembled { identity, target, server, nvme, nvme_limits, array, api_connections: of_api })
+}
+
+/// Connections of iSCSI hosts, of NVMe/TCP hosts and of the API.
+fn host_connections(args: &Args) -> Result<(usize, usize, usize)> {
+    let connections = limits::connections(args.threads())?;
+    // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
+    let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
+    Ok((connections.hosts - of_nvme, of_nvme, connections.api))
 }
 
 /// The target ports of this controller.

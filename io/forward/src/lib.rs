@@ -80,7 +80,8 @@ pub enum Error {
     Silent,
 }
 
-type Result<T> = std::result::Result<T, Error>;
+/// What a link came to.
+pub type Result<T> = std::result::Result<T, Error>;
 
 fn malformed<T>(what: &'static str) -> Result<T> {
     Err(Error::Link(peer::Error::Malformed(what)))

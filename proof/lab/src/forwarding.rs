@@ -2,7 +2,8 @@
 //! portals of both in turns, as dm-multipath does, while controllers are killed and frozen.
 //!
 //! A write that is not answered is repeated, perhaps by the other path, until it is. So each block has what was acknowledged
-//! last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by its old stamp.
+//! last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by its old stamp. The host
+//! stays logged in at a front end that becomes the home.
 
 use crate::array::{Array, Programs};
 use crate::cdb;
@@ -57,6 +58,8 @@ struct World {
     home: usize,
     /// The path of the next command.
     turn: usize,
+    /// Log-ins at each controller.
+    logins: [u64; 2],
     /// A controller that hosts have given up.
     given_up: Option<usize>,
     /// Stamps of acknowledged writes by block; zero where there is none.
@@ -111,6 +114,7 @@ impl World {
             sessions: [None, None],
             home: 0,
             turn: 0,
+            logins: [0; 2],
             given_up: None,
             written: vec![0; BLOCKS as usize],
             stamp: 0,
@@ -133,6 +137,7 @@ impl World {
         self.verify_by_both()?;
         let open = self.send_without_waiting()?;
         let (home, front) = (self.home, self.front());
+        let logins = self.logins[front];
         let start = Instant::now();
         match fault {
             Fault::KillHome => self.controllers[home].kill()?,
@@ -152,6 +157,9 @@ impl World {
         }
         self.report.pauses.push(start.elapsed());
         self.load(WRITES)?;
+        if matches!(fault, Fault::KillHome | Fault::FreezeHome) {
+            ensure!(self.logins[front] == logins, "a session at the front end ended with the home");
+        }
         match fault {
             Fault::KillHome => {
                 self.home = front;
@@ -239,6 +247,7 @@ impl World {
             }
             if self.sessions[at].is_none() {
                 self.sessions[at] = self.login(at).ok();
+                self.logins[at] += u64::from(self.sessions[at].is_some());
             }
             let Some(session) = &mut self.sessions[at] else {
                 std::thread::sleep(RETRY);
@@ -273,7 +282,10 @@ impl World {
         let start = Instant::now();
         while self.sessions[at].is_none() {
             match self.login(at) {
-                Ok(session) => self.sessions[at] = Some(session),
+                Ok(session) => {
+                    self.sessions[at] = Some(session);
+                    self.logins[at] += 1;
+                }
                 Err(error) if start.elapsed() > LIMIT => return Err(error),
                 Err(_) => std::thread::sleep(RETRY),
             }

@@ -50,7 +50,7 @@ pub fn start(link: Link, map: MapWatch, joined: u64) -> Result<Running> {
 }
 
 impl Running {
-    /// Ends it: no command of a session is answered any more.
+    /// Ends the link: commands of sessions wait for another one.
     pub fn stop(self) {
         drop(self.stop);
         // A panic there has ended the process already.

@@ -8,13 +8,14 @@ use crate::controller::MapWatch;
 use crate::mutual_tls;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use forward::Service;
+use forward::{FrontEnd, Service};
 use iscsi::AccessTable;
-use peer::Channel;
 use peer::message::Hello;
+use peer::{Channel, Received};
 use scsi::Target;
 use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -114,6 +115,56 @@ impl Home {
     pub fn connected(&self) -> Vec<u16> {
         let fronts = self.fronts();
         fronts.values().filter(|front| front.is_connected).map(|front| front.member).collect()
+    }
+
+    /// Serves, for ever, the sessions that this process had as a front end.
+    pub async fn serve_own(self: Arc<Self>, front_end: Arc<FrontEnd>) {
+        let own = MemberId(self.link.own.id);
+        let joined = self.map.borrow().as_ref().and_then(|map| map.active(own)).unwrap_or_default();
+        let number = self.services.fetch_add(1, Ordering::Relaxed);
+        let mut service = Service::new(self.target.clone(), DOMAIN, joined, number);
+        loop {
+            let Err(error) = self.forward_here(&front_end, &mut service, joined).await;
+            // After a pause of this thread alone: what is under way is remembered on both sides.
+            tracing::warn!(%error, "the sessions from before the takeover are attached again");
+            front_end.disconnect();
+            service.disconnect(now());
+        }
+    }
+
+    /// Moves messages between a front end and its service until one of them takes the other for dead. Answers of the home need no
+    /// permission here: sessions of this process have to have it for theirs.
+    async fn forward_here(
+        &self,
+        front_end: &FrontEnd,
+        service: &mut Service,
+        joined: u64,
+    ) -> forward::Result<Infallible> {
+        let new = || Channel::new(self.link.own.id, self.link.own.array, joined);
+        let (mut of_front, mut of_home) = (new(), new());
+        of_front.take_output().iter().for_each(|bytes| of_home.receive(bytes));
+        of_home.take_output().iter().for_each(|bytes| of_front.receive(bytes));
+        let (home, front) = (hello(&mut of_front)?, hello(&mut of_home)?);
+        front_end.connect(of_front, &home);
+        service.connect(of_home, &front, now());
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let (to_home, to_front) = (front_end.take_output(), service.take_output());
+            let is_idle = to_home.is_empty() && to_front.is_empty();
+            to_home.iter().try_for_each(|bytes| service.receive(bytes, now()))?;
+            to_front.iter().try_for_each(|bytes| front_end.receive(bytes))?;
+            tokio::select! {
+                () = front_end.asked(), if is_idle => {}
+                () = poll_fn(|context| service.poll(context)) => {}
+                _ = ticks.tick() => {
+                    front_end.tick()?;
+                    service.tick(now())?;
+                }
+                // Others on this thread get their turn.
+                () = tokio::task::yield_now(), if !is_idle => {}
+            }
+        }
     }
 
     /// Takes connections of front ends, for ever.
@@ -257,6 +308,14 @@ impl Home {
         if let Some(front) = self.fronts().get_mut(&joined) {
             front.is_connected = is_connected;
         }
+    }
+}
+
+/// The hello that a channel received.
+fn hello(channel: &mut Channel) -> forward::Result<Hello> {
+    match channel.next_message()? {
+        Some(Received::Hello(hello)) => Ok(hello),
+        _ => unreachable!("a channel begins with hello"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::home::Home;
 use super::identity::Own;
+use super::kept::{Forwarded, Kept, Served};
 use super::token::Token;
 use super::wire::Wire;
 use super::{Link, front, join, portals};
@@ -14,12 +15,12 @@ use block::{DiskId, Geometry};
 use clap::Parser;
 use export::Exports;
 use forward::Device;
-use iscsi::{Access, AccessTable};
+use iscsi::{Access, AccessTable, Server, ServerConfig, TargetDevice};
 use peer::Channel;
 use rados::memory::Cluster;
 use rados::{FormatOptions, OpenOptions, Store};
 use scsi::{
-    Command, Data, DeviceServer, Direction, Execution, Lun, Management, ManagementFunction,
+    Command, Data, DeviceServer, Direction, Execution, InitiatorPort, Lun, Management, ManagementFunction,
     ManagementResponse, Response, Status, Target, TargetIdentity, TaskAttribute,
 };
 use shelf::arbiter::MemberId;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use transport::{Permit, SystemClock};
+use transport::{Budget, Permit, SystemClock};
 
 const ARRAY: u128 = 7;
 const HOST: &str = "iqn.2026-01.test:host";
@@ -125,13 +126,13 @@ async fn until(holds: impl Fn() -> bool) {
     }
 }
 
-async fn perform(device: &mut Device, cdb: &[u8], data: &[u8]) -> Response {
+async fn perform(device: &mut dyn DeviceServer, cdb: &[u8], data: &[u8]) -> Response {
     begin(device, cdb, data).await.expect("a response")
 }
 
 type Task = std::pin::Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
 
-fn begin(device: &mut Device, cdb: &[u8], data: &[u8]) -> Task {
+fn begin(device: &mut dyn DeviceServer, cdb: &[u8], data: &[u8]) -> Task {
     let mut cdb = cdb.to_vec();
     cdb.resize(16, 0);
     let command = Command {
@@ -226,6 +227,45 @@ async fn sessions_outlive_a_home_that_ends() {
     let lost = [&idle_lost, &open_lost].map(|lost| lost.load(SeqCst));
     assert_eq!((lost, home.connected()), ([0, 0], vec![3]));
     running.stop();
+}
+
+#[tokio::test]
+async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (_, permitted) = serve(&one).await;
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
+    let lost = Arc::new(AtomicUsize::new(0));
+    let mut device = host(&running, &lost).await;
+    let forwarded = Forwarded::new(running.front_end.clone());
+    let budget = Arc::new(Budget::new(1 << 20));
+    let server = Server::new(forwarded.clone(), ServerConfig::new(TARGET, Vec::new()), budget.clone());
+    let served = Served { server, name: TARGET.into(), target: forwarded.clone(), budget };
+    let kept = Kept::new(served, running);
+
+    // The former home has begun them, and can't say so.
+    permitted.store(false, SeqCst);
+    let (open, found) = (begin(&mut device, &WRITE, &[6; BLOCK]), begin(&mut device, &READ, &[]));
+    one.controller.leave().await;
+    let (home, _) = serve(&two).await;
+    let front_end = kept.attach_to(target());
+    tokio::spawn(home.serve_own(front_end));
+    let response = open.await.expect("a response");
+    let sense = (response.sense[2], response.sense[12], response.sense[13]);
+    assert_eq!((response.status, sense), (Status::CheckCondition, (0x0B, 0x2F, 0x02)), "its fate is open");
+    let response = found.await.expect("a response");
+    assert_eq!((response.status, response.sense[2]), (Status::CheckCondition, 6), "it was sent again");
+    assert_eq!(perform(&mut device, &WRITE, &[7; BLOCK]).await.status, Status::Good);
+    assert_eq!(perform(&mut device, &READ, &[]).await.data_in.to_bytes()[..], [7; BLOCK]);
+    assert_eq!(lost.load(SeqCst), 0);
+
+    // A new session needs no link.
+    let port = InitiatorPort::iscsi(HOST, [3; 6]);
+    let mut new = TargetDevice::attach(forwarded, port, 33, Box::new(|| {}));
+    assert_eq!(perform(&mut *new, &[0; 6], &[]).await.status, Status::CheckCondition, "of a nexus here");
+    assert_eq!(perform(&mut *new, &READ, &[]).await.status, Status::Good);
+    two.controller.leave().await;
 }
 
 /// What a controller hears that connects to the home with this link, and says this.

@@ -1,16 +1,15 @@
 //! The iSCSI portals of a front end: log-ins are answered by the home's configuration, commands are forwarded.
 
+use super::kept::{Forwarded, Kept, Served};
 use super::{Link, first_port, front, ports};
 use crate::controller::MapWatch;
 use crate::memory;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use forward::FrontEnd;
-use iscsi::{Access, AccessTable, Credentials, NexusLost, Server, ServerConfig, TargetDevice};
-use scsi::{DeviceServer, InitiatorPort};
+use iscsi::{Access, AccessTable, Credentials, Server, ServerConfig};
 use serde::{Deserialize, Serialize};
 use shelf::arbiter::MemberId;
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -81,26 +80,6 @@ fn parse(configuration: &[u8]) -> Result<(String, AccessTable)> {
     Ok((target, access.collect()))
 }
 
-/// The target at the home.
-struct Forwarded(Arc<FrontEnd>);
-
-impl TargetDevice for Forwarded {
-    fn attach(
-        self: Arc<Self>,
-        initiator: InitiatorPort,
-        port: u16,
-        lost: NexusLost,
-    ) -> Box<dyn DeviceServer> {
-        let InitiatorPort::Iscsi { name, isid } = initiator else { unreachable!("a session of iSCSI") };
-        Box::new(self.0.attach(port, isid, &name, lost))
-    }
-
-    /// Only the home knows what is shared: a cold reset through this portal ends no session of another host.
-    fn hosts_sharing_with(&self, host: &str) -> BTreeSet<String> {
-        [host.to_owned()].into()
-    }
-}
-
 /// How a front end serves hosts.
 pub struct Settings {
     /// Addresses to listen on.
@@ -115,9 +94,16 @@ pub struct Settings {
 
 /// The front end of a controller that is not the home, with its portals.
 pub struct Standby {
-    /// Gets the seconds that hosts have to log out.
-    stop: oneshot::Sender<u16>,
-    task: JoinHandle<()>,
+    stop: oneshot::Sender<End>,
+    task: JoinHandle<Option<Kept>>,
+}
+
+/// How a front end ends.
+enum End {
+    /// Its sessions are closed after these seconds, within which hosts are asked to log out.
+    Close(u16),
+    /// Its sessions go on.
+    Keep,
 }
 
 impl Standby {
@@ -129,14 +115,28 @@ impl Standby {
 
     /// Ends it: sessions are closed after `seconds`, within which hosts are asked to log out.
     pub async fn stop(self, seconds: u16) {
+        _ = self.end(End::Close(seconds)).await;
+    }
+
+    /// Ends it, and keeps its sessions, whose commands wait; `None` if it does not listen yet.
+    pub async fn keep(self) -> Option<Kept> {
+        self.end(End::Keep).await
+    }
+
+    async fn end(self, how: End) -> Option<Kept> {
         // Fails if it has ended, which it does only when it is stopped.
-        _ = self.stop.send(seconds);
+        _ = self.stop.send(how);
         // A panic there has ended the process already.
-        _ = self.task.await;
+        self.task.await.ok().flatten()
     }
 }
 
-async fn run(link: Link, mut map: MapWatch, settings: Settings, mut stopped: oneshot::Receiver<u16>) {
+async fn run(
+    link: Link,
+    mut map: MapWatch,
+    settings: Settings,
+    mut stopped: oneshot::Receiver<End>,
+) -> Option<Kept> {
     let own = MemberId(link.own.id);
     let takes_part =
         |map: &Option<Arc<cluster::Map>>| map.as_ref().is_some_and(|map| map.active(own).is_some());
@@ -144,27 +144,33 @@ async fn run(link: Link, mut map: MapWatch, settings: Settings, mut stopped: one
         known = map.wait_for(takes_part) => match known {
             Ok(map) => map.as_ref().and_then(|map| map.active(own)).unwrap_or_default(),
             // The membership has ended, which is reported elsewhere.
-            Err(_) => return,
+            Err(_) => return None,
         },
-        _ = &mut stopped => return,
+        _ = &mut stopped => return None,
     };
     let running = match front::start(link.clone(), map.clone(), joined) {
         Ok(running) => running,
-        Err(error) => return tracing::error!(error = format_args!("{error:#}"), "nothing is forwarded"),
+        Err(error) => {
+            tracing::error!(error = format_args!("{error:#}"), "nothing is forwarded");
+            return None;
+        }
     };
     let served = watch::Sender::new(None);
-    let seconds = tokio::select! {
+    let end = tokio::select! {
         Err(error) = serve(link.own.id, settings, map, running.front_end.clone(), &served) => {
             tracing::error!(error = format_args!("{error:#}"), "hosts can't log in at this controller");
-            (&mut stopped).await.unwrap_or(0)
+            (&mut stopped).await
         }
-        seconds = &mut stopped => seconds.unwrap_or(0),
+        end = &mut stopped => end,
     };
-    let server: Option<Arc<Server>> = served.borrow().clone();
-    if let Some(server) = server {
-        server.close(seconds).await;
+    let served: Option<Served> = served.borrow().clone();
+    match (served, end.unwrap_or(End::Close(0))) {
+        (Some(served), End::Keep) => return Some(Kept::new(served, running)),
+        (Some(served), End::Close(seconds)) => served.server.close(seconds).await,
+        (None, _) => {}
     }
     running.stop();
+    None
 }
 
 /// Serves hosts, for ever: from the home's first configuration on. `served` gets the server as soon as it listens.
@@ -173,7 +179,7 @@ async fn serve(
     settings: Settings,
     mut map: MapWatch,
     front_end: Arc<FrontEnd>,
-    served: &watch::Sender<Option<Arc<Server>>>,
+    served: &watch::Sender<Option<Served>>,
 ) -> Result<()> {
     let Settings { portals, connections, shards, permit } = settings;
     let mut configured = front_end.configuration();
@@ -187,16 +193,18 @@ async fn serve(
             }
         }
     };
-    let mut config = ServerConfig::new(target, portals.clone());
+    let mut config = ServerConfig::new(target.clone(), portals.clone());
     config.first_portal = first_port(controller);
     config.connection_limits = transport::ConnectionLimits::new(connections);
     config.permit = permit;
     let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
-    let server = Server::new(Arc::new(Forwarded(front_end)), config, budget);
+    let forwarded = Forwarded::new(front_end);
+    let server = Server::new(forwarded.clone(), config, budget.clone());
     server.set_access(access);
     let addresses = server.serve(shards).await.with_context(|| format!("can't listen on {portals:?}"))?;
     tracing::info!(portals = ?addresses, "hosts can log in at this controller");
-    _ = served.send_replace(Some(server.clone()));
+    let kept = Served { server: server.clone(), name: target, target: forwarded, budget };
+    _ = served.send_replace(Some(kept));
     loop {
         if let Some(map) = map.borrow_and_update().as_deref() {
             server.set_other_portals(ports::others(map, controller));
