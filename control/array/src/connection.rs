@@ -174,7 +174,7 @@ impl Array {
     }
 }
 
-fn peer_named(config: &Config, peer: &PeerName) -> Result<Peer> {
+pub(crate) fn peer_named(config: &Config, peer: &PeerName) -> Result<Peer> {
     Ok(match peer {
         PeerName::Host(name) => Peer::Host(config.hosts.named(name)?.id),
         PeerName::HostGroup(name) => Peer::HostGroup(config.host_groups.named(name)?.id),

@@ -58,6 +58,7 @@ mod service;
 mod settings;
 mod snapshot;
 mod store;
+mod test_failover;
 mod tick;
 mod time;
 mod transaction;
@@ -139,7 +140,7 @@ pub use remote::{
 pub use replication::{
     ChangeReplication, CreateReplication, DeleteReplication, DemoteReplication, ListReplications,
     PauseReplication, PromoteReplication, Replication, ReplicationChange, ResumeReplication, ShowReplication,
-    StartTestFailover, StopTestFailover, SyncReplication,
+    SyncReplication,
 };
 pub use request::Request;
 pub use restore::RestoreVolume;
@@ -170,6 +171,7 @@ pub use snapshot::{
     MAX_EXTENTS, ShowSnapshot, SnapshotChange, SnapshotSource,
 };
 pub use store::{ShowStore, Store};
+pub use test_failover::{StartTestFailover, StopTestFailover};
 pub use time::ConfirmTime;
 pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
 pub use verb::{Effect, Verb};
@@ -210,6 +212,7 @@ pub const VERBS: &[&[Verb]] = &[
     remote::VERBS,
     replication::VERBS,
     reverse::VERBS,
+    test_failover::VERBS,
     certificate::VERBS,
     access::VERBS,
     performance::VERBS,

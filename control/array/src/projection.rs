@@ -364,7 +364,7 @@ impl Array {
     }
 
     /// The connections of a volume or snapshot.
-    fn connections_of(&self, config: &Config, id: DiskId) -> Vec<Connection> {
+    pub(crate) fn connections_of(&self, config: &Config, id: DiskId) -> Vec<Connection> {
         let seen = config.connections.of_volume(id);
         let mut all: Vec<_> = seen.filter_map(|entry| self.connection(config, entry)).collect();
         all.sort_by(|a, b| {

@@ -412,6 +412,7 @@ impl Array {
             replicas: Vec::new(),
             replica_group: None,
             test: Vec::new(),
+            test_peers: Vec::new(),
         })
     }
 }

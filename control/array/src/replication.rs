@@ -7,14 +7,13 @@ use crate::replicate::DEFAULT_KEEP_POINTS;
 use crate::request::verbs;
 use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
 use crate::transaction::{Contents, Transaction};
-use crate::view::SubjectName;
+use crate::view::{Connection, SubjectName};
 use crate::{Error, Result, check};
 use block::{Disk, DiskId};
 use history::Severity;
 use records::{
-    Config, DiskEntry, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record,
-    RemoteArrayEntry, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject, Topic,
-    VolumeEntry,
+    Config, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record, RemoteArrayEntry,
+    ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject, Topic, VolumeEntry,
 };
 use replication::{Point, Source, Target};
 use serde::Serialize;
@@ -53,6 +52,8 @@ pub struct Replication {
     pub promoted_volumes: Vec<String>,
     /// Names of the clones for a test of a failover.
     pub test_volumes: Vec<String>,
+    /// Which hosts see the clones.
+    pub test_connections: Vec<Connection>,
 }
 
 /// All replications, by name.
@@ -145,20 +146,6 @@ pub struct DemoteReplication {
     pub force: bool,
 }
 
-/// Clone the last complete point, to test a failover while replication goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StartTestFailover {
-    /// Its name.
-    pub name: String,
-}
-
-/// Delete the clones of a test of a failover.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StopTestFailover {
-    /// Its name.
-    pub name: String,
-}
-
 verbs! {
     ListReplications -> Vec<Replication>, Read "list" "replication", Viewer
         => |tx, _| {
@@ -186,10 +173,6 @@ verbs! {
         => |tx, it| tx.promote_replication(&it.name, it.force).await;
     DemoteReplication -> Replication, Change "demote" "replication", Admin, about name
         => |tx, it| tx.demote_replication(&it.name, it.force).await;
-    StartTestFailover -> Replication, Change "start" "test failover", Operator, about name
-        => |tx, it| tx.start_test_failover(&it.name).await;
-    StopTestFailover -> Replication, Change "stop" "test failover", Operator, about name
-        => |tx, it| tx.stop_test_failover(&it.name).await;
 }
 
 impl Transaction<'_> {
@@ -247,6 +230,7 @@ impl Transaction<'_> {
                 replicas: Vec::new(),
                 replica_group: None,
                 test: Vec::new(),
+                test_peers: Vec::new(),
             }
         };
         self.commit(vec![put(&entry)]).await?;
@@ -502,7 +486,7 @@ impl Transaction<'_> {
         planned.map(|planned| known(&planned).unwrap_or(planned)).collect()
     }
 
-    fn plan_volumes(&self, point: &Point) -> Vec<ReplicaVolume> {
+    pub(crate) fn plan_volumes(&self, point: &Point) -> Vec<ReplicaVolume> {
         let volume = |it: &replication::Volume| {
             let (source, volume) = (DiskId(it.source), DiskId((self.array.env.random)()));
             ReplicaVolume { source, volume }
@@ -529,7 +513,7 @@ impl Transaction<'_> {
     }
 
     /// Makes the volumes of a point that are not there yet.
-    async fn make_replicas(
+    pub(crate) async fn make_replicas(
         &mut self,
         entry: &ReplicationEntry,
         point: &Point,
@@ -584,41 +568,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    pub async fn start_test_failover(&mut self, name: &str) -> Result<Replication> {
-        let entry = self.replication_named(name)?;
-        require(&entry, ReplicationRole::Target, "a failover is tested")?;
-        if !entry.test.is_empty() {
-            return Err(Error::precondition("a failover is being tested already: stop that test first"));
-        }
-        let point = self.newest_point(&entry)?;
-        let test = self.plan_volumes(&point);
-        self.commit(vec![put(&ReplicationEntry { test: test.clone(), ..entry.clone() })]).await?;
-        self.make_replicas(&entry, &point, &test, None, "-test").await?;
-        let what = format!("is tested with clones of point {}", point.number);
-        self.done("replication.test-started", ReplicationEntry::NOUN, &entry.name, &what);
-        self.replication_now(entry.id)
-    }
-
-    pub async fn stop_test_failover(&mut self, name: &str) -> Result<Replication> {
-        let entry = self.replication_named(name)?;
-        for clone in &entry.test {
-            let volume = self.array.config().volumes.get(clone.volume).cloned();
-            match volume {
-                Some(volume) if volume.stage == Stage::Ready => {
-                    self.delete(DiskEntry::Volume(volume), true).await?;
-                }
-                _ => {}
-            }
-        }
-        if !entry.test.is_empty() {
-            self.commit(vec![put(&ReplicationEntry { test: Vec::new(), ..entry.clone() })]).await?;
-            let what = "is not tested any more";
-            self.done("replication.test-stopped", ReplicationEntry::NOUN, &entry.name, what);
-        }
-        self.replication_now(entry.id)
-    }
-
-    fn newest_point(&self, entry: &ReplicationEntry) -> Result<Point> {
+    pub(crate) fn newest_point(&self, entry: &ReplicationEntry) -> Result<Point> {
         let newest = self.array.replicas.points(entry).pop();
         newest
             .ok_or_else(|| Error::precondition("there is no complete point yet: wait for the first transfer"))
@@ -700,6 +650,11 @@ impl Array {
             status: self.replicas.status(entry),
             promoted_volumes: entry.promotion.as_ref().map(|it| names(&it.volumes)).unwrap_or_default(),
             test_volumes: names(&entry.test),
+            test_connections: entry
+                .test
+                .iter()
+                .flat_map(|it| self.connections_of(config, it.volume))
+                .collect(),
         }
     }
 

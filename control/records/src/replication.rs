@@ -1,5 +1,6 @@
 //! Records of replications: groups of volumes, or single ones, of which another array gets points.
 
+use crate::connection::Peer;
 use crate::disk::GroupId;
 use crate::id::identities;
 use crate::remote::RemoteArrayId;
@@ -111,6 +112,9 @@ pub struct ReplicationEntry {
     /// On the target: clones of a point, to test a failover.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test: Vec<ReplicaVolume>,
+    /// On the target: who sees these clones since the test began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test_peers: Vec<Peer>,
 }
 
 fn is_zero(value: &u32) -> bool {

@@ -4,10 +4,10 @@ use super::handler::{Answer, Created, NoContent, digits, no_content, operations,
 use super::snapshot::subject;
 use crate::Context;
 use crate::auth::Operator;
-use crate::body::{Asked, Body, Named};
+use crate::body::{Asked, Body, Named, Optional};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::SubjectName;
+use array::{PeerName, SubjectName};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -127,6 +127,21 @@ pub struct Replication {
     promoted_volumes: Vec<String>,
     /// Clones of a point to test a failover.
     test_volumes: Vec<String>,
+    /// Hosts and host groups to which these clones are connected.
+    test_connections: Vec<TestConnection>,
+}
+
+/// A clone that a host sees.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TestConnection {
+    /// The clone.
+    volume: String,
+    /// Host; `null` for a host group.
+    host: Option<String>,
+    /// Host group; `null` for a host.
+    host_group: Option<String>,
+    /// LUN; over NVMe/TCP the namespace LUN + 1.
+    lun: u16,
 }
 
 /// Replications.
@@ -183,6 +198,18 @@ struct ReplicationDemotion {
     /// This array loses what the other one does not have; default false.
     #[serde(default)]
     force: bool,
+}
+
+/// A test of a failover.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewTestFailover {
+    /// Hosts to which the clones are connected.
+    #[serde(default)]
+    hosts: Vec<String>,
+    /// Host groups to which the clones are connected.
+    #[serde(default)]
+    host_groups: Vec<String>,
 }
 
 /// List replications
@@ -369,9 +396,10 @@ async fn reverse_replication(
 
 /// Start a test failover
 ///
-/// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on.
+/// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+/// the clones at its lowest free LUNs.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
-    responses(
+    request_body = Option<NewTestFailover>, responses(
     (status = 200, description = "The replication", body = Replication),
     Problems,
 ))]
@@ -379,14 +407,18 @@ async fn start_test_failover(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
+    Optional(NewTestFailover { hosts, host_groups }): Optional<NewTestFailover>,
 ) -> Answer<Replication> {
-    let done = perform(operator, &context, array::StartTestFailover { name }).await?;
+    let hosts = hosts.into_iter().map(PeerName::Host);
+    let peers = hosts.chain(host_groups.into_iter().map(PeerName::HostGroup)).collect();
+    let done = perform(operator, &context, array::StartTestFailover { name, peers }).await?;
     Ok(Json(done.into()))
 }
 
 /// Stop a test failover
 ///
-/// The clones are deleted with what was written to them. They must not be connected to hosts any more.
+/// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
+/// must not be connected to others.
 #[utoipa::path(delete, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
     responses(
     (status = 200, description = "The replication", body = Replication),
@@ -415,6 +447,13 @@ impl From<array::ReplicationState> for ReplicationState {
             array::ReplicationState::Promoted => Self::Promoted,
             array::ReplicationState::Split => Self::Split,
         }
+    }
+}
+
+impl From<array::Connection> for TestConnection {
+    fn from(it: array::Connection) -> Self {
+        let array::Connection { volume, host, host_group, lun, .. } = it;
+        Self { volume, host, host_group, lun }
     }
 }
 
@@ -453,6 +492,7 @@ impl From<array::Replication> for Replication {
             },
             promoted_volumes: it.promoted_volumes,
             test_volumes: it.test_volumes,
+            test_connections: it.test_connections.into_iter().map(TestConnection::from).collect(),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
-    ChangeRemoteArray, ChangeReplication, CreateGroup, CreatePairingKey, CreateReplication, CreateVolume,
-    DeleteGroup, DeleteRemoteArray, DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts,
-    ListGroups, ListReplications, ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication,
-    PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState,
-    ResumeReplication, ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover, SubjectName,
-    SyncReplication,
+    Caller, ChangeRemoteArray, ChangeReplication, CreateConnection, CreateGroup, CreateHost,
+    CreatePairingKey, CreateReplication, CreateVolume, DeleteConnection, DeleteGroup, DeleteRemoteArray,
+    DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts, ListGroups, ListReplications,
+    ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName, PromoteReplication,
+    RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState, ResumeReplication, Role,
+    ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover, SubjectName, SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -155,7 +155,7 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
     assert!(refused(&second, promote(false)).await.message.contains("may still take writes"));
 
     // Clones to test with, which go without a trace.
-    let tested = ok(&second, StartTestFailover { name: "prod".into() }).await;
+    let tested = ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new() }).await;
     assert_eq!(tested.test_volumes, ["data-test", "log-test"]);
     let clone = ok(&second, ListVolumes).await.remove(0).id;
     assert_eq!(first_byte(&second, clone, 0).await, 1);
@@ -205,6 +205,52 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
 }
 
 #[tokio::test]
+async fn hosts_see_the_clones_of_a_test_until_it_stops() {
+    let Pair { other, first, second, .. } = pair().await;
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    for (name, iqn) in [("esx-dr", "iqn.2026-11.example:dr"), ("else", "iqn.2026-11.example:else")] {
+        let new = CreateHost { name: name.into(), initiators: vec![iqn.into()], ..CreateHost::default() };
+        ok(&second, new).await;
+    }
+    let start = |host: &str| StartTestFailover {
+        name: "prod".into(),
+        peers: vec![PeerName::Host(host.into()), PeerName::Host(host.into())],
+    };
+    assert_eq!(refused(&second, start("nobody")).await.kind, Kind::NotFound);
+    assert!(ok(&second, ListVolumes).await.is_empty());
+    let seen = |replication: &array::Replication| {
+        let connections = replication.test_connections.iter();
+        connections.map(|it| (it.volume.clone(), it.host.clone().unwrap(), it.lun)).collect::<Vec<_>>()
+    };
+    let wanted = [("data-test".into(), "esx-dr".into(), 0), ("log-test".into(), "esx-dr".into(), 1)];
+    assert_eq!(seen(&ok(&second, start("esx-dr")).await), wanted);
+    second.crash().await;
+    let second = other.up().await;
+    assert_eq!(seen(&ok(&second, show()).await), wanted);
+
+    // A connection that somebody has made is not taken away.
+    let (volume, peer) = ("log-test".to_owned(), PeerName::Host("else".into()));
+    let new = CreateConnection {
+        volume: volume.clone(),
+        peer: peer.clone(),
+        lun: None,
+        min_lun: None,
+        read_only: false,
+    };
+    ok(&second, new).await;
+    let stop = StopTestFailover { name: "prod".into() };
+    assert!(refused(&second, stop.clone()).await.message.contains("else"));
+    assert_eq!(ok(&second, ListVolumes).await.len(), 2);
+    ok(&second, DeleteConnection { volume, peer }).await;
+    // An operator may stop what an operator may start.
+    let operator = Caller { role: Role::Operator, ..Caller::array() };
+    let stopped = second.array.perform(&operator, stop).await.unwrap();
+    assert!(stopped.test_volumes.is_empty() && stopped.test_connections.is_empty());
+    assert!(ok(&second, ListVolumes).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     let Pair { one, first, second, volumes, .. } = pair().await;
     ok(&first, protect()).await;
@@ -247,7 +293,7 @@ async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     one.clock.fetch_add(60, Ordering::SeqCst);
     first.array.replicate_once().await;
     assert_eq!(states().await, [ReplicationState::Idle; 2]);
-    ok(&second, StartTestFailover { name: "prod".into() }).await;
+    ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new() }).await;
     let clone = ok(&second, ListVolumes).await.into_iter().find(|it| it.name.contains("data-test")).unwrap();
     assert_eq!(first_byte(&second, clone.id, 0).await, 51);
 }

@@ -355,7 +355,7 @@ fn of_elsewhere() -> Vec<Step> {
         PromoteReplication { name: name(), force: false },
         DemoteReplication { name: name(), force: false },
         ReverseReplication { name: name() },
-        StartTestFailover { name: name() },
+        StartTestFailover { name: name(), peers: Vec::new() },
         StopTestFailover { name: name() },
     ]
 }

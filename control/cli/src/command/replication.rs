@@ -6,7 +6,9 @@ use crate::show;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 use client::api;
-use client::schemas::{NewReplication, ReplicationChange, ReplicationDemotion, ReplicationPromotion};
+use client::schemas::{
+    NewReplication, NewTestFailover, ReplicationChange, ReplicationDemotion, ReplicationPromotion,
+};
 
 #[derive(Clone, Subcommand)]
 pub enum ReplicationVerb {
@@ -101,6 +103,12 @@ pub enum TestFailoverVerb {
     Start {
         /// Replication
         name: String,
+        /// Host to connect the clones to; may be repeated
+        #[arg(long = "host", value_name = "NAME")]
+        hosts: Vec<String>,
+        /// Host group to connect the clones to; may be repeated
+        #[arg(long = "host-group", value_name = "NAME")]
+        host_groups: Vec<String>,
     },
     /// Delete the clones with what was written to them
     Stop {
@@ -143,8 +151,9 @@ impl ReplicationVerb {
                 client.call(api::demote_replication(&name, &how))?.into()
             }
             Reverse { name } => client.call(api::reverse_replication(&name))?.into(),
-            TestFailover(TestFailoverVerb::Start { name }) => {
-                client.call(api::start_test_failover(&name))?.into()
+            TestFailover(TestFailoverVerb::Start { name, hosts, host_groups }) => {
+                let test = NewTestFailover { hosts, host_groups };
+                client.call(api::start_test_failover(&name, &test))?.into()
             }
             TestFailover(TestFailoverVerb::Stop { name }) => {
                 client.call(api::stop_test_failover(&name))?.into()

@@ -856,12 +856,16 @@ pub fn stop_test_failover(name: &str) -> Request<schemas::Replication> {
     )
 }
 /// Start a test failover
-pub fn start_test_failover(name: &str) -> Request<schemas::Replication> {
+pub fn start_test_failover(
+    name: &str,
+    body: &schemas::NewTestFailover,
+) -> Request<schemas::Replication> {
     Request::new(
-        "POST",
-        format!("/api/v1/replications/{}/test-failover", quoted(name)),
-        "Replication",
-    )
+            "POST",
+            format!("/api/v1/replications/{}/test-failover", quoted(name)),
+            "Replication",
+        )
+        .body(body)
 }
 /// Query of: List snapshot schedules
 #[derive(Clone, Debug, Default, serde::Serialize)]

@@ -2452,6 +2452,26 @@ impl ::std::default::Default for NewSnapshots {
         }
     }
 }
+///A test of a failover.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewTestFailover {
+    ///Host groups to which the clones are connected.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
+    pub host_groups: ::std::vec::Vec<::std::string::String>,
+    ///Hosts to which the clones are connected.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
+    pub hosts: ::std::vec::Vec<::std::string::String>,
+}
+impl ::std::default::Default for NewTestFailover {
+    fn default() -> Self {
+        Self {
+            host_groups: Default::default(),
+            hosts: Default::default(),
+        }
+    }
+}
 ///A new API token.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2964,6 +2984,8 @@ pub struct Replication {
     pub role: ReplicationRole,
     ///Recovery point objective: maximum age of the newest complete point.
     pub rpo_seconds: u64,
+    ///Hosts and host groups to which these clones are connected.
+    pub test_connections: ::std::vec::Vec<TestConnection>,
     ///Clones of a point to test a failover.
     pub test_volumes: ::std::vec::Vec<::std::string::String>,
     ///Volume, by its name on the source; `null` for a group.
@@ -4069,6 +4091,21 @@ impl ::std::convert::TryFrom<::std::string::String> for TakeoverCause {
     ) -> ::std::result::Result<Self, self::error::ConversionError> {
         value.parse()
     }
+}
+///A clone that a host sees.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct TestConnection {
+    ///Host; `null` for a host group.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host: ::std::option::Option<::std::string::String>,
+    ///Host group; `null` for a host.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host_group: ::std::option::Option<::std::string::String>,
+    ///LUN; over NVMe/TCP the namespace LUN + 1.
+    pub lun: u32,
+    ///The clone.
+    pub volume: ::std::string::String,
 }
 /**Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
 counted in `unique`, `physical` and `metadata`.*/

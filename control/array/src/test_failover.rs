@@ -1,0 +1,130 @@
+//! Test of a failover: clones of a target's last complete point, for hosts to use while replication goes on.
+
+use crate::connection::{PeerName, peer_named};
+use crate::replication::{Replication, put, require};
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::view::some_of;
+use crate::{Error, Result};
+use block::DiskId;
+use records::{
+    ConnectionEntry, DiskEntry, Edit, Named, Peer, Record, ReplicationEntry, ReplicationRole, VolumeEntry,
+};
+use serde::Serialize;
+
+/// Clone the last complete point, to test a failover while replication goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartTestFailover {
+    /// Its name.
+    pub name: String,
+    /// The hosts and host groups that see the clones.
+    pub peers: Vec<PeerName>,
+}
+
+/// Delete the clones of a test of a failover.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StopTestFailover {
+    /// Its name.
+    pub name: String,
+}
+
+verbs! {
+    StartTestFailover -> Replication, Change "start" "test failover", Operator, about name
+        => |tx, it| tx.start_test_failover(&it.name, &it.peers).await;
+    StopTestFailover -> Replication, Change "stop" "test failover", Operator, about name
+        => |tx, it| tx.stop_test_failover(&it.name).await;
+}
+
+impl Transaction<'_> {
+    pub async fn start_test_failover(&mut self, name: &str, peers: &[PeerName]) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        require(&entry, ReplicationRole::Target, "a failover is tested")?;
+        if !entry.test.is_empty() {
+            return Err(Error::precondition("a failover is being tested already: stop that test first"));
+        }
+        let point = self.newest_point(&entry)?;
+        let mut test_peers = {
+            let config = self.array.config();
+            peers.iter().map(|peer| peer_named(&config, peer)).collect::<Result<Vec<_>>>()?
+        };
+        test_peers.sort();
+        test_peers.dedup();
+        let test = self.plan_volumes(&point);
+        let planned =
+            ReplicationEntry { test: test.clone(), test_peers: test_peers.clone(), ..entry.clone() };
+        self.commit(vec![put(&planned)]).await?;
+        self.make_replicas(&entry, &point, &test, None, "-test").await?;
+        let what = format!("is tested with clones of point {}", point.number);
+        self.done("replication.test-started", ReplicationEntry::NOUN, &entry.name, &what);
+        for clone in &test {
+            self.show_clone(clone.volume, &test_peers).await?;
+        }
+        self.replication_now(entry.id)
+    }
+
+    /// Connects a clone to hosts, each at its lowest free LUN.
+    async fn show_clone(&mut self, volume: DiskId, peers: &[Peer]) -> Result<()> {
+        for peer in peers {
+            let (entry, name, who) = {
+                let config = self.array.config();
+                let lun = config.choose_lun(volume, *peer, None, 0)?;
+                let entry = ConnectionEntry { volume, peer: *peer, lun, read_only: false };
+                (entry, config.disk_name(volume).unwrap_or_default().to_owned(), config.peer_name(*peer))
+            };
+            let what = format!("was connected to {who} as LUN {}", entry.lun);
+            self.commit(vec![Edit::Put(Record::Connection(entry))]).await?;
+            self.done("volume.connected", "volume", &name, &what);
+        }
+        Ok(())
+    }
+
+    pub async fn stop_test_failover(&mut self, name: &str) -> Result<Replication> {
+        let entry = self.replication_named(name)?;
+        self.refuse_seen(&entry)?;
+        for clone in self.ready_volumes(&entry.test) {
+            self.delete_clone(clone, &entry.test_peers).await?;
+        }
+        if !entry.test.is_empty() {
+            let over = ReplicationEntry { test: Vec::new(), test_peers: Vec::new(), ..entry.clone() };
+            self.commit(vec![put(&over)]).await?;
+            let what = "is not tested any more";
+            self.done("replication.test-stopped", ReplicationEntry::NOUN, &entry.name, what);
+        }
+        self.replication_now(entry.id)
+    }
+
+    /// Refuses to take clones away from hosts to which the test did not connect them.
+    fn refuse_seen(&self, entry: &ReplicationEntry) -> Result<()> {
+        let config = self.array.config();
+        let connections = entry.test.iter().flat_map(|clone| config.connections.of_volume(clone.volume));
+        let others = connections.filter(|it| !entry.test_peers.contains(&it.peer));
+        let seen_by: Vec<_> = others.map(|it| config.peer_name(it.peer)).collect();
+        if seen_by.is_empty() {
+            return Ok(());
+        }
+        Err(Error::precondition(format!(
+            "clones are connected to {}: disconnect them first",
+            some_of(&seen_by)
+        )))
+    }
+
+    /// Deletes a clone with its connections. It is no volume that somebody has made: nothing of it goes to the recycle bin.
+    async fn delete_clone(&mut self, clone: VolumeEntry, peers: &[Peer]) -> Result<()> {
+        let connections: Vec<_> = {
+            let config = self.array.config();
+            let of_test = |it: &&ConnectionEntry| peers.contains(&it.peer);
+            config.connections.of_volume(clone.id).filter(of_test).cloned().collect()
+        };
+        if !connections.is_empty() {
+            let removed = connections.into_iter().map(|it| Edit::Remove(Record::Connection(it)));
+            self.commit(removed.collect()).await?;
+            self.done(
+                "volume.disconnected",
+                "volume",
+                &clone.name,
+                "was disconnected after the test of a failover",
+            );
+        }
+        self.eradicate(DiskEntry::Volume(clone)).await
+    }
+}
