@@ -40,9 +40,9 @@ impl Reversal {
     /// # Errors
     /// [`Error::NoPoint`] if this array has no point, and if a record can't be read.
     pub fn to_source(&self, engine: &Engine) -> Result<(Point, Written)> {
+        let mut written = self.written(engine)?;
         let old = Records::of_target(self.old);
         let point = old.points(engine)?.pop().ok_or(Error::NoPoint)?;
-        let mut written = self.written(engine)?;
         let carried = self.carry(&point, point.digest());
         written.extend([(old.point(point.number), None), Records::of_source(self.new).record(&carried)]);
         Ok((carried, written))

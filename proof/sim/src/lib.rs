@@ -253,6 +253,8 @@ pub struct Report {
     pub slow_drives: u64,
     /// Changes of the key that were acknowledged.
     pub key_changes: u64,
+    /// Replications that were reversed.
+    pub reversals: u64,
     /// Images that were made.
     pub images: u64,
     /// Repairs of inconsistent metadata.
@@ -294,6 +296,7 @@ impl Report {
         self.drives_failed += other.drives_failed;
         self.slow_drives += other.slow_drives;
         self.key_changes += other.key_changes;
+        self.reversals += other.reversals;
         self.images += other.images;
         self.repairs += other.repairs;
         self.losses += other.losses;

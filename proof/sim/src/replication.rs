@@ -7,9 +7,10 @@
 //! Checked: every published point equals the source after a prefix of the operations that is one of those between the beginning
 //! and the end of its taking, over the whole group, with size and provisioning, and stays so over crashes; both arrays agree
 //! on its digest; a transfer goes on after the last offer that the target had confirmed, so that only offers under way are
-//! sent again; when all faults are over, the newest point is published.
+//! sent again; when all faults are over, the newest point is published. Some seeds reverse it ([`mod@reversal`]).
 
 mod link;
+mod reversal;
 mod side;
 
 use crate::Report;
@@ -97,6 +98,14 @@ struct World {
     progress: Progress,
     published: BTreeSet<u64>,
     rounds: u64,
+    /// How often both arrays change places.
+    reversals: u64,
+    /// The number of the replication now.
+    number: u128,
+    /// The host does nothing.
+    demoted: bool,
+    /// Nothing is begun.
+    stopping: bool,
     healed: bool,
     report: Report,
     trace: DefaultHasher,
@@ -108,17 +117,10 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     world.boot_source()?;
     world.create_volumes()?;
     world.boot_target()?;
-    let rounds = world.rounds;
-    let mut turns = 0;
-    while (world.published.len() as u64) < rounds {
-        turns += 1;
-        if turns == MAX_TURNS / 2 {
-            world.heal();
-        }
-        if turns > MAX_TURNS {
-            return Err(format!("{} points are published of {rounds}", world.published.len()));
-        }
-        world.turn()?;
+    world.publish_rounds()?;
+    for _ in 0..world.reversals {
+        world.reverse()?;
+        world.publish_rounds()?;
     }
     world.end()?;
     world.report.crashes = world.source.crashes + world.target.crashes;
@@ -216,6 +218,8 @@ impl World {
             ..Mix::default()
         };
         let (rounds, mix_full) = (pick(&[2, 4, 6]), pick(&[1, 5, 20]));
+        // Drawn apart: what older seeds do before the first reversal stays as it was.
+        let reversals = [0, 0, 1, 2][Random::new(seed ^ 0x7265_7673).below(4) as usize];
         Self {
             source: Side::new(seed ^ 0x5000, bounds, 1 << 64),
             target: Side::new(seed ^ 0x7000, bounds, 2 << 64),
@@ -238,6 +242,10 @@ impl World {
             progress: Progress::default(),
             published: BTreeSet::new(),
             rounds,
+            reversals,
+            number: REPLICATION,
+            demoted: false,
+            stopping: false,
             healed: false,
             report: Report::default(),
             trace: DefaultHasher::new(),
@@ -250,19 +258,45 @@ impl World {
         self.target.heal();
     }
 
+    fn publish_rounds(&mut self) -> Check {
+        let mut turns = 0;
+        while (self.published.len() as u64) < self.rounds {
+            turns += 1;
+            if turns == MAX_TURNS / 2 {
+                self.heal();
+            }
+            if turns > MAX_TURNS {
+                return Err(format!("{} points are published of {}", self.published.len(), self.rounds));
+            }
+            self.turn()?;
+        }
+        Ok(())
+    }
+
     fn boot_source(&mut self) -> Check {
-        let engine = self.source.boot()?;
+        self.source.boot()?;
+        self.make_sender()
+    }
+
+    fn make_sender(&mut self) -> Check {
+        let engine = self.source.engine.clone().ok_or("the source is up")?;
         let (env, key) = (self.source.env.clone(), Key::new(b"pairing"));
         self.sender = Some(Arc::new(Source::new(engine, env, key, ARRAYS[0], self.limits)));
         Ok(())
     }
 
     fn boot_target(&mut self) -> Check {
-        let engine = self.target.boot()?;
+        self.target.boot()?;
+        self.make_receiver()
+    }
+
+    fn make_receiver(&mut self) -> Check {
+        let engine = self.target.engine.clone().ok_or("the target is up")?;
         let (env, key) = (self.target.env.clone(), Key::new(b"pairing"));
         let receiver = Arc::new(Target::new(engine, env, key, ARRAYS[1], self.limits));
         self.receiver = Some(receiver.clone());
-        let accepted = self.target.machine.finish(async move { receiver.accept(REPLICATION, 0).await })?;
+        let number = self.number;
+        let accepted = self.target.machine.finish(async move { receiver.accept(number, 0).await })?;
         match accepted {
             Some(accepted) => accepted.map_err(|cause| format!("accepting: {cause}"))?,
             None => return self.crash_target(),
@@ -335,12 +369,18 @@ impl World {
 
     /// Begins what is not under way.
     fn begin(&mut self) -> Check {
-        if self.host.is_none() && self.random.below(20) < self.mix_full {
+        if self.stopping {
+            return Ok(());
+        }
+        if !self.demoted && self.host.is_none() && self.random.below(20) < self.mix_full {
             self.begin_host_op()?;
         }
         let sender = self.sender.clone().ok_or("the source is up")?;
         let unfinished = self.points.keys().last().is_some_and(|last| !self.published.contains(last));
-        if self.taking.is_none() && self.random.below(if unfinished { 20_000 } else { 400 }) == 0 {
+        if !self.demoted
+            && self.taking.is_none()
+            && self.random.below(if unfinished { 20_000 } else { 400 }) == 0
+        {
             self.begin_point(sender.clone());
         }
         if self.syncing.is_none() && self.random.below(50) == 0 {
@@ -350,7 +390,8 @@ impl World {
             self.check_messages()?;
             self.replaced.extend(self.link.replace(link));
             (self.progress.expected, self.progress.stated) = (None, None);
-            let sync = async move { sender.sync(REPLICATION, one).await };
+            let number = self.number;
+            let sync = async move { sender.sync(number, one).await };
             self.syncing = Some(self.source.machine.start(sync).1);
             self.serving.push(self.target.machine.start(async move { receiver.serve(other).await }).1);
         }
@@ -385,7 +426,7 @@ impl World {
     fn begin_point(&mut self, sender: Arc<Source<SideEnv>>) {
         // Mostly all volumes; those that are left out come back later.
         let mut volumes = self.group.clone();
-        if self.random.chance(20) {
+        if !self.demoted && self.random.chance(20) {
             let left_out = self.random.below(volumes.len() as u64) as usize;
             if volumes.len() > 1 {
                 volumes.remove(left_out);
@@ -395,7 +436,8 @@ impl World {
         let known =
             Known { candidates: vec![self.model.fork()], volumes: volumes.clone(), open: true, taken: false };
         self.points.insert(number, known);
-        let take = async move { sender.take_point(REPLICATION, &volumes).await };
+        let replication = self.number;
+        let take = async move { sender.take_point(replication, &volumes).await };
         self.taking = Some(self.source.machine.start(take).1);
     }
 
@@ -404,10 +446,11 @@ impl World {
         if self.deleting.is_some() || self.random.below(500) != 0 {
             return Ok(());
         }
-        let points = receiver.points(REPLICATION).map_err(|error| error.to_string())?;
+        let points = receiver.points(self.number).map_err(|error| error.to_string())?;
         if points.len() > MAX_POINTS {
             let number = points[self.random.below(2) as usize].number;
-            let delete = async move { receiver.delete_point(REPLICATION, number).await };
+            let replication = self.number;
+            let delete = async move { receiver.delete_point(replication, number).await };
             self.deleting = Some(self.target.machine.start(delete).1);
         }
         Ok(())
@@ -473,11 +516,11 @@ impl World {
         match result {
             Ok(synced) => {
                 let sender = self.sender.clone().ok_or("the source is up")?;
-                let points = sender.points(REPLICATION).map_err(|error| error.to_string())?;
+                let points = sender.points(self.number).map_err(|error| error.to_string())?;
                 let point = points.iter().find(|point| point.number == synced.point);
                 let point = point.ok_or("the source has not the point that it transferred")?;
                 let receiver = self.receiver.clone().ok_or("the target is up")?;
-                let theirs = receiver.points(REPLICATION).map_err(|error| error.to_string())?;
+                let theirs = receiver.points(self.number).map_err(|error| error.to_string())?;
                 let same = theirs.iter().find(|theirs| theirs.number == point.number);
                 if !same.is_some_and(|same| same.digest.is_some() && same.digest == point.digest) {
                     return Err(format!("point {} has another digest on the target", point.number));
@@ -502,7 +545,7 @@ impl World {
             self.end_host_op(&op, None)?;
         }
         let sender = self.sender.clone().ok_or("the source is up")?;
-        let there = sender.points(REPLICATION).map_err(|error| error.to_string())?;
+        let there = sender.points(self.number).map_err(|error| error.to_string())?;
         let there: BTreeSet<u64> = there.iter().map(|point| point.number).collect();
         self.points.retain(|number, known| known.taken || there.contains(number));
         self.points.values_mut().for_each(|known| (known.taken, known.open) = (true, false));
@@ -546,7 +589,7 @@ impl World {
     /// Compares every published point with the model.
     fn compare_points(&mut self) -> Check {
         let receiver = self.receiver.clone().ok_or("the target is up")?;
-        let points = receiver.points(REPLICATION).map_err(|error| error.to_string())?;
+        let points = receiver.points(self.number).map_err(|error| error.to_string())?;
         for point in points {
             let mut found = Vec::new();
             for volume in &point.volumes {

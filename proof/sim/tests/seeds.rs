@@ -410,10 +410,10 @@ fn a_slow_drive_is_found() {
     assert!(slow > 0);
 }
 
-/// Seeds with crashes of both arrays while points are transferred.
+/// Seeds with crashes of both arrays while points are transferred, and with reversals.
 #[test]
 fn published_points_are_the_source_at_one_moment() {
     let mut sum = sim::Report::default();
     (0..8).for_each(|seed| sum.add(&run(World::Replication, seed).unwrap()));
-    assert!(sum.crashes > 8 && sum.operations > 100, "{sum:?}");
+    assert!(sum.crashes > 8 && sum.operations > 100 && sum.reversals > 3, "{sum:?}");
 }
