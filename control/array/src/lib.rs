@@ -139,8 +139,8 @@ pub use remote::{
 };
 pub use replication::{
     ChangeReplication, CreateReplication, DeleteReplication, DemoteReplication, ListReplications,
-    PauseReplication, PromoteReplication, Replication, ReplicationChange, ResumeReplication, ShowReplication,
-    SyncReplication,
+    PauseReplication, PromoteReplication, ReplicatedVolume, Replication, ReplicationChange,
+    ResumeReplication, ShowReplication, SyncReplication,
 };
 pub use request::Request;
 pub use restore::RestoreVolume;

@@ -48,12 +48,27 @@ pub struct Replication {
     pub keep_points: Option<u32>,
     /// What runs.
     pub status: ReplicationStatus,
+    /// Its volumes; on the target none until it is known which.
+    pub volumes: Vec<ReplicatedVolume>,
     /// Names of the volumes that the target was promoted with.
     pub promoted_volumes: Vec<String>,
     /// Names of the clones for a test of a failover.
     pub test_volumes: Vec<String>,
     /// Which hosts see the clones.
     pub test_connections: Vec<Connection>,
+}
+
+/// A volume of a replication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicatedVolume {
+    /// Its identity on the source.
+    pub id: DiskId,
+    /// Its name on the source.
+    pub name: String,
+    /// On the target: the volume that it was promoted with.
+    pub promoted: Option<DiskId>,
+    /// On the target: the clone for a test of a failover.
+    pub test: Option<DiskId>,
 }
 
 /// All replications, by name.
@@ -589,6 +604,21 @@ pub(crate) fn put(entry: &ReplicationEntry) -> Edit {
     Edit::Put(Record::Replication(entry.clone()))
 }
 
+fn replicated_volumes(config: &Config, entry: &ReplicationEntry) -> Vec<ReplicatedVolume> {
+    let volume = |id, name: &str| {
+        let made = |volumes: &[ReplicaVolume]| {
+            let made = volumes.iter().find(|it| it.source == id).map(|it| it.volume);
+            made.filter(|volume| config.volumes.get(*volume).is_some())
+        };
+        let promoted = entry.promotion.as_ref().and_then(|it| made(&it.volumes));
+        ReplicatedVolume { id, name: name.to_owned(), promoted, test: made(&entry.test) }
+    };
+    match entry.subject {
+        Some(subject) => config.scheduled(subject).iter().map(|it| volume(it.id, &it.name)).collect(),
+        None => entry.volumes.iter().map(|it| volume(it.id, &it.name)).collect(),
+    }
+}
+
 fn check_rpo(seconds: u64) -> Result<()> {
     if RPO_SECONDS.contains(&seconds) {
         return Ok(());
@@ -648,6 +678,7 @@ impl Array {
             rpo_seconds: entry.rpo_seconds,
             keep_points: (entry.role == ReplicationRole::Target).then_some(entry.keep_points),
             status: self.replicas.status(entry),
+            volumes: replicated_volumes(config, entry),
             promoted_volumes: entry.promotion.as_ref().map(|it| names(&it.volumes)).unwrap_or_default(),
             test_volumes: names(&entry.test),
             test_connections: entry

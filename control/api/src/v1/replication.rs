@@ -97,6 +97,19 @@ pub struct ReplicationProgress {
     network_bytes: u64,
 }
 
+/// A volume of a replication.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReplicatedVolume {
+    /// Permanent identifier on the source: 32 hex digits.
+    id: String,
+    /// Name on the source.
+    name: String,
+    /// Permanent identifier of the volume that the target was promoted with; `null` if it was not, and on the source.
+    promoted_id: Option<String>,
+    /// Permanent identifier of the clone to test a failover; `null` if none is tested, and on the source.
+    test_id: Option<String>,
+}
+
 /// A replication.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Replication {
@@ -123,6 +136,8 @@ pub struct Replication {
     keep_points: Option<u32>,
     /// Progress.
     progress: ReplicationProgress,
+    /// Volumes; on the target empty until the first transfer.
+    volumes: Vec<ReplicatedVolume>,
     /// Volumes that the target was promoted with.
     promoted_volumes: Vec<String>,
     /// Clones of a point to test a failover.
@@ -457,6 +472,13 @@ impl From<array::Connection> for TestConnection {
     }
 }
 
+impl From<array::ReplicatedVolume> for ReplicatedVolume {
+    fn from(it: array::ReplicatedVolume) -> Self {
+        let array::ReplicatedVolume { id, name, promoted, test } = it;
+        Self { id: digits(id), name, promoted_id: promoted.map(digits), test_id: test.map(digits) }
+    }
+}
+
 impl From<array::Replication> for Replication {
     fn from(it: array::Replication) -> Self {
         let (volume, group) = match it.subject {
@@ -490,6 +512,7 @@ impl From<array::Replication> for Replication {
                 logical_bytes: transferred.logical_bytes,
                 network_bytes: transferred.wire_bytes,
             },
+            volumes: it.volumes.into_iter().map(ReplicatedVolume::from).collect(),
             promoted_volumes: it.promoted_volumes,
             test_volumes: it.test_volumes,
             test_connections: it.test_connections.into_iter().map(TestConnection::from).collect(),

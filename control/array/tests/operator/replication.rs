@@ -158,6 +158,10 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
     let tested = ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new() }).await;
     assert_eq!(tested.test_volumes, ["data-test", "log-test"]);
     let clone = ok(&second, ListVolumes).await.remove(0).id;
+    let shown = |it: &array::ReplicatedVolume| (it.id, it.name.clone(), it.promoted, it.test.is_some());
+    let expected = [(volumes[0], "data".to_owned(), None, true), (volumes[1], "log".to_owned(), None, true)];
+    assert_eq!(tested.volumes.iter().map(shown).collect::<Vec<_>>(), expected);
+    assert_eq!(tested.volumes[0].test, Some(clone));
     assert_eq!(first_byte(&second, clone, 0).await, 1);
     write(&second, clone, 0, 99).await;
     assert!(
@@ -173,6 +177,9 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
     assert_eq!(promoted.promoted_volumes, ["data", "log"]);
     assert_eq!(ok(&second, ListGroups).await[0].name, "app");
     let made = ok(&second, ListVolumes).await;
+    for (volume, shown) in made.iter().zip(&promoted.volumes) {
+        assert_eq!((shown.promoted, shown.test), (Some(volume.id), None));
+    }
     for (volume, byte) in made.iter().zip([1, 2]) {
         assert_eq!(volume.group.as_deref(), Some("app"));
         assert_eq!(first_byte(&second, volume.id, 0).await, byte);

@@ -2956,6 +2956,21 @@ pub struct RemoteArrays {
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
+///A volume of a replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ReplicatedVolume {
+    ///Permanent identifier on the source: 32 hex digits.
+    pub id: ::std::string::String,
+    ///Name on the source.
+    pub name: ::std::string::String,
+    ///Permanent identifier of the volume that the target was promoted with; `null` if it was not, and on the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub promoted_id: ::std::option::Option<::std::string::String>,
+    ///Permanent identifier of the clone to test a failover; `null` if none is tested, and on the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub test_id: ::std::option::Option<::std::string::String>,
+}
 ///A replication.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2991,6 +3006,8 @@ pub struct Replication {
     ///Volume, by its name on the source; `null` for a group.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub volume: ::std::option::Option<::std::string::String>,
+    ///Volumes; on the target empty until the first transfer.
+    pub volumes: ::std::vec::Vec<ReplicatedVolume>,
 }
 ///Changes to a replication. Omitted fields keep their values.
 ///
