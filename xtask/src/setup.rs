@@ -21,6 +21,7 @@ const PACKAGES: &[Package] = &[
     package("libiscsi-bin", "iscsi-test-cu", true),
     package("qemu-utils", "qemu-io", true),
     package("qemu-block-extra", "/usr/lib/x86_64-linux-gnu/qemu/block-iscsi.so", true),
+    package("libxml2-utils", "xmllint", true),
     package("e2fsprogs", "mkfs.ext4", true),
     package("nodejs", "node", true),
     package("npm", "npm", true),

@@ -186,6 +186,27 @@ func (e Encryption) Valid() bool {
 	}
 }
 
+// Defines values for LinkState.
+const (
+	LinkConnected    LinkState = "connected"
+	LinkDisconnected LinkState = "disconnected"
+	LinkUnknown      LinkState = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the LinkState enum.
+func (e LinkState) Valid() bool {
+	switch e {
+	case LinkConnected:
+		return true
+	case LinkDisconnected:
+		return true
+	case LinkUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MailProtection.
 const (
 	MailProtectionNone     MailProtection = "none"
@@ -201,6 +222,102 @@ func (e MailProtection) Valid() bool {
 	case MailProtectionStarttls:
 		return true
 	case MailProtectionTLS:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplicationMode.
+const (
+	Async ReplicationMode = "async"
+)
+
+// Valid indicates whether the value is a known member of the ReplicationMode enum.
+func (e ReplicationMode) Valid() bool {
+	switch e {
+	case Async:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplicationRole.
+const (
+	ReplicationSource ReplicationRole = "source"
+	ReplicationTarget ReplicationRole = "target"
+)
+
+// Valid indicates whether the value is a known member of the ReplicationRole enum.
+func (e ReplicationRole) Valid() bool {
+	switch e {
+	case ReplicationSource:
+		return true
+	case ReplicationTarget:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplicationState.
+const (
+	ReplicationDemoted   ReplicationState = "demoted"
+	ReplicationDemoting  ReplicationState = "demoting"
+	ReplicationFailed    ReplicationState = "failed"
+	ReplicationIdle      ReplicationState = "idle"
+	ReplicationNoSpace   ReplicationState = "no_space"
+	ReplicationPaused    ReplicationState = "paused"
+	ReplicationPromoted  ReplicationState = "promoted"
+	ReplicationPromoting ReplicationState = "promoting"
+	ReplicationSplit     ReplicationState = "split"
+	ReplicationSyncing   ReplicationState = "syncing"
+)
+
+// Valid indicates whether the value is a known member of the ReplicationState enum.
+func (e ReplicationState) Valid() bool {
+	switch e {
+	case ReplicationDemoted:
+		return true
+	case ReplicationDemoting:
+		return true
+	case ReplicationFailed:
+		return true
+	case ReplicationIdle:
+		return true
+	case ReplicationNoSpace:
+		return true
+	case ReplicationPaused:
+		return true
+	case ReplicationPromoted:
+		return true
+	case ReplicationPromoting:
+		return true
+	case ReplicationSplit:
+		return true
+	case ReplicationSyncing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Role.
+const (
+	Admin    Role = "admin"
+	Operator Role = "operator"
+	Viewer   Role = "viewer"
+)
+
+// Valid indicates whether the value is a known member of the Role enum.
+func (e Role) Valid() bool {
+	switch e {
+	case Admin:
+		return true
+	case Operator:
+		return true
+	case Viewer:
 		return true
 	default:
 		return false
@@ -292,6 +409,27 @@ type Alerts struct {
 
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
+}
+
+// APIToken An API token.
+type APIToken struct {
+	// Created Creation time.
+	Created time.Time `json:"created"`
+
+	// Expires Expiry time; `null`: never.
+	Expires nullable.Nullable[time.Time] `json:"expires,omitempty"`
+
+	// Name Name.
+	Name string `json:"name"`
+
+	// Role Role of a user or token. Each role includes those before it.
+	Role Role `json:"role"`
+
+	// Secret The secret; only returned on creation.
+	Secret nullable.Nullable[string] `json:"secret,omitempty"`
+
+	// User Owner.
+	User string `json:"user"`
 }
 
 // Array The array as a whole.
@@ -825,6 +963,9 @@ type LimitsChange struct {
 	IopsBurst nullable.Nullable[int64] `json:"iops_burst,omitempty"`
 }
 
+// LinkState State of the link to a remote array.
+type LinkState string
+
 // MailProtection Transport security of a mail server.
 type MailProtection string
 
@@ -918,6 +1059,36 @@ type NewNotificationTarget struct {
 	Severity *Severity `json:"severity,omitempty"`
 }
 
+// NewRemoteArray A pairing with another array.
+type NewRemoteArray struct {
+	// Address Host and port at which the other array listens for arrays.
+	Address string `json:"address"`
+
+	// Key Pairing key that was created on the other array.
+	Key string `json:"key"`
+
+	// Name Name on this array; default: the name of the other array.
+	Name nullable.Nullable[string] `json:"name,omitempty"`
+}
+
+// NewReplication A new replication of a `volume` or a `group`.
+type NewReplication struct {
+	// Group Volume group. Not allowed with `volume`.
+	Group nullable.Nullable[string] `json:"group,omitempty"`
+
+	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+	Name string `json:"name"`
+
+	// RemoteArray Remote array.
+	RemoteArray string `json:"remote_array"`
+
+	// RpoSeconds Recovery point objective in seconds.
+	RpoSeconds int64 `json:"rpo_seconds"`
+
+	// Volume Volume. Not allowed with `group`.
+	Volume nullable.Nullable[string] `json:"volume,omitempty"`
+}
+
 // NewSchedule A new schedule for a `volume` or a `group`.
 type NewSchedule struct {
 	// Enabled Whether the schedule is active; default true.
@@ -965,6 +1136,28 @@ type NewSnapshots struct {
 
 	// Volume Volume.
 	Volume nullable.Nullable[string] `json:"volume,omitempty"`
+}
+
+// NewTestFailover A test of a failover.
+type NewTestFailover struct {
+	// HostGroups Host groups to which the clones are connected.
+	HostGroups *[]string `json:"host_groups,omitempty"`
+
+	// Hosts Hosts to which the clones are connected.
+	Hosts *[]string `json:"hosts,omitempty"`
+}
+
+// NewToken A new API token.
+type NewToken struct {
+	// Expires Expiry time; `null` or omitted: never.
+	Expires nullable.Nullable[time.Time] `json:"expires,omitempty"`
+
+	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
+	Name string                  `json:"name"`
+	Role nullable.Nullable[Role] `json:"role,omitempty"`
+
+	// User Owner; the caller if omitted.
+	User nullable.Nullable[string] `json:"user,omitempty"`
 }
 
 // NewVolume A new volume: empty with a `size`, or a clone of a `source`.
@@ -1036,6 +1229,18 @@ type Overwrite struct {
 
 	// Source Snapshot or volume whose contents and size the volume takes.
 	Source string `json:"source"`
+}
+
+// PairingKey A pairing key. It can be used once.
+type PairingKey struct {
+	// Expires Time until which it can be used.
+	Expires time.Time `json:"expires"`
+
+	// Key The key, to be entered on the other array.
+	Key string `json:"key"`
+
+	// Port Port at which this array listens for the other.
+	Port int32 `json:"port"`
 }
 
 // PartialList A list whose items have only the requested fields.
@@ -1178,11 +1383,194 @@ type RefusedLogin struct {
 	Reason string `json:"reason"`
 }
 
+// RemoteArray A remote array.
+type RemoteArray struct {
+	// Address Host and port at which it listens for other arrays; `null` if only it can open connections.
+	Address nullable.Nullable[string] `json:"address,omitempty"`
+
+	// BandwidthLimit Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
+	BandwidthLimit nullable.Nullable[int64] `json:"bandwidth_limit,omitempty"`
+
+	// Created Time of pairing.
+	Created time.Time `json:"created"`
+
+	// Fingerprint SHA-256 of its certificate in hex digits.
+	Fingerprint string `json:"fingerprint"`
+
+	// Link The link to a remote array.
+	Link RemoteArrayLink `json:"link"`
+
+	// Name Name on this array.
+	Name string `json:"name"`
+
+	// Serial Serial number.
+	Serial string `json:"serial"`
+}
+
+// RemoteArrayLink The link to a remote array.
+type RemoteArrayLink struct {
+	// Last Time of the last contact since the array started; `null` if there was none.
+	Last nullable.Nullable[time.Time] `json:"last,omitempty"`
+
+	// Problem Reason why it is disconnected; `null` if it is not.
+	Problem nullable.Nullable[string] `json:"problem,omitempty"`
+
+	// RttUs Round-trip time in microseconds; `null` if it is not known.
+	RttUs nullable.Nullable[int64] `json:"rtt_us,omitempty"`
+
+	// State State of the link to a remote array.
+	State LinkState `json:"state"`
+}
+
+// RemoteArrays Remote arrays.
+type RemoteArrays struct {
+	// Items Sorted by name unless `sort` is given.
+	Items []RemoteArray `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
+}
+
+// ReplicatedVolume A volume of a replication.
+type ReplicatedVolume struct {
+	// ID Permanent identifier on the source: 32 hex digits.
+	ID string `json:"id"`
+
+	// Name Name on the source.
+	Name string `json:"name"`
+
+	// PromotedID Permanent identifier of the volume that the target was promoted with; `null` if it was not, and on the source.
+	PromotedID nullable.Nullable[string] `json:"promoted_id,omitempty"`
+
+	// TestID Permanent identifier of the clone to test a failover; `null` if none is tested, and on the source.
+	TestID nullable.Nullable[string] `json:"test_id,omitempty"`
+}
+
+// Replication A replication.
+type Replication struct {
+	// Created Creation time.
+	Created time.Time `json:"created"`
+
+	// Group Volume group, by its name on the source; `null` for a volume.
+	Group nullable.Nullable[string] `json:"group,omitempty"`
+
+	// ID Permanent identifier, the same on both arrays: 16 hex digits.
+	ID string `json:"id"`
+
+	// KeepPoints Complete points that the target retains; `null` on the source.
+	KeepPoints nullable.Nullable[int32] `json:"keep_points,omitempty"`
+
+	// Mode How points are transferred.
+	Mode ReplicationMode `json:"mode"`
+
+	// Name Name on this array.
+	Name string `json:"name"`
+
+	// Progress Progress of a replication.
+	Progress ReplicationProgress `json:"progress"`
+
+	// PromotedVolumes Volumes that the target was promoted with.
+	PromotedVolumes []string `json:"promoted_volumes"`
+
+	// RemoteArray Name of the other array.
+	RemoteArray string `json:"remote_array"`
+
+	// Role Which end of a replication this array is.
+	Role ReplicationRole `json:"role"`
+
+	// RpoSeconds Recovery point objective: maximum age of the newest complete point.
+	RpoSeconds int64 `json:"rpo_seconds"`
+
+	// TestConnections Hosts and host groups to which these clones are connected.
+	TestConnections []TestConnection `json:"test_connections"`
+
+	// TestVolumes Clones of a point to test a failover.
+	TestVolumes []string `json:"test_volumes"`
+
+	// Volume Volume, by its name on the source; `null` for a group.
+	Volume nullable.Nullable[string] `json:"volume,omitempty"`
+
+	// Volumes Volumes; on the target empty until the first transfer.
+	Volumes []ReplicatedVolume `json:"volumes"`
+}
+
+// ReplicationChange Changes to a replication. Omitted fields keep their values.
+type ReplicationChange struct {
+	// KeepPoints Complete points to retain. On the target only.
+	KeepPoints nullable.Nullable[int32] `json:"keep_points,omitempty"`
+
+	// Name New name on this array.
+	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// RpoSeconds Recovery point objective in seconds. On the source only.
+	RpoSeconds nullable.Nullable[int64] `json:"rpo_seconds,omitempty"`
+}
+
+// ReplicationDemotion How to demote a replication.
+type ReplicationDemotion struct {
+	// Force This array loses what the other one does not have; default false.
+	Force *bool `json:"force,omitempty"`
+}
+
+// ReplicationMode How points are transferred.
+type ReplicationMode string
+
+// ReplicationProgress Progress of a replication.
+type ReplicationProgress struct {
+	// LagSeconds Seconds since the newest complete point was taken; `null` where none is to follow it.
+	LagSeconds nullable.Nullable[int64] `json:"lag_seconds,omitempty"`
+
+	// LastPoint Number of the newest complete point, the same on both arrays; `null` if there is none.
+	LastPoint nullable.Nullable[int64] `json:"last_point,omitempty"`
+
+	// LastPointTaken Time at which the newest complete point was taken, by the clock of the source.
+	LastPointTaken nullable.Nullable[time.Time] `json:"last_point_taken,omitempty"`
+
+	// LogicalBytes Changed data of the points that were completed, since the array started; 0 on the target.
+	LogicalBytes int64 `json:"logical_bytes"`
+
+	// NetworkBytes Bytes that went over the network in both directions, since the array started.
+	NetworkBytes int64 `json:"network_bytes"`
+
+	// Points Complete points on this array.
+	Points int `json:"points"`
+
+	// Problem Reason why the last attempt failed; `null` if it did not.
+	Problem nullable.Nullable[string] `json:"problem,omitempty"`
+
+	// State State of a replication.
+	State ReplicationState `json:"state"`
+}
+
+// ReplicationPromotion How to promote a target.
+type ReplicationPromotion struct {
+	// Force Promote although the source may still take writes, which the target does not have; default false.
+	Force *bool `json:"force,omitempty"`
+}
+
+// ReplicationRole Which end of a replication this array is.
+type ReplicationRole string
+
+// ReplicationState State of a replication.
+type ReplicationState string
+
+// Replications Replications.
+type Replications struct {
+	// Items Sorted by name unless `sort` is given.
+	Items []Replication `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
+}
+
 // Restore Options for restoring an item from the recycle bin.
 type Restore struct {
 	// Name New name; the old name if omitted.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
 }
+
+// Role Role of a user or token. Each role includes those before it.
+type Role string
 
 // Rule A schedule rule: when to take a snapshot, and how many to retain.
 type Rule struct {
@@ -1456,6 +1844,21 @@ type Status struct {
 	Version string `json:"version"`
 }
 
+// TestConnection A clone that a host sees.
+type TestConnection struct {
+	// Host Host; `null` for a host group.
+	Host nullable.Nullable[string] `json:"host,omitempty"`
+
+	// HostGroup Host group; `null` for a host.
+	HostGroup nullable.Nullable[string] `json:"host_group,omitempty"`
+
+	// Lun LUN; over NVMe/TCP the namespace LUN + 1.
+	Lun int32 `json:"lun"`
+
+	// Volume The clone.
+	Volume string `json:"volume"`
+}
+
 // VersionRange A range of versions.
 type VersionRange struct {
 	// Max Highest version.
@@ -1721,6 +2124,49 @@ type ListRecycleBinParams struct {
 	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
 }
 
+// ListRemoteArraysParams defines parameters for ListRemoteArrays.
+type ListRemoteArraysParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
+}
+
+// ListReplicationsParams defines parameters for ListReplications.
+type ListReplicationsParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
+}
+
+// StartTestFailoverJSONBody defines parameters for StartTestFailover.
+type StartTestFailoverJSONBody = NewTestFailover
+
 // ListSchedulesParams defines parameters for ListSchedules.
 type ListSchedulesParams struct {
 	// Limit Maximum number of items; default: all.
@@ -1840,6 +2286,24 @@ type CreateNotificationTargetJSONRequestBody = NewNotificationTarget
 // RestoreFromRecycleBinJSONRequestBody defines body for RestoreFromRecycleBin for application/json ContentType.
 type RestoreFromRecycleBinJSONRequestBody = Restore
 
+// PairRemoteArrayJSONRequestBody defines body for PairRemoteArray for application/json ContentType.
+type PairRemoteArrayJSONRequestBody = NewRemoteArray
+
+// CreateReplicationJSONRequestBody defines body for CreateReplication for application/json ContentType.
+type CreateReplicationJSONRequestBody = NewReplication
+
+// ChangeReplicationJSONRequestBody defines body for ChangeReplication for application/json ContentType.
+type ChangeReplicationJSONRequestBody = ReplicationChange
+
+// DemoteReplicationJSONRequestBody defines body for DemoteReplication for application/json ContentType.
+type DemoteReplicationJSONRequestBody = ReplicationDemotion
+
+// PromoteReplicationJSONRequestBody defines body for PromoteReplication for application/json ContentType.
+type PromoteReplicationJSONRequestBody = ReplicationPromotion
+
+// StartTestFailoverJSONRequestBody defines body for StartTestFailover for application/json ContentType.
+type StartTestFailoverJSONRequestBody = StartTestFailoverJSONBody
+
 // CreateScheduleJSONRequestBody defines body for CreateSchedule for application/json ContentType.
 type CreateScheduleJSONRequestBody = NewSchedule
 
@@ -1854,6 +2318,9 @@ type CreateSnapshotsJSONRequestBody = NewSnapshots
 
 // ChangeSnapshotJSONRequestBody defines body for ChangeSnapshot for application/json ContentType.
 type ChangeSnapshotJSONRequestBody = SnapshotChange
+
+// CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
+type CreateTokenJSONRequestBody = NewToken
 
 // CreateVolumeJSONRequestBody defines body for CreateVolume for application/json ContentType.
 type CreateVolumeJSONRequestBody = NewVolume
@@ -2334,6 +2801,13 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/notification-targets/{name}/test (the `TestNotificationTarget` operationId).
 	TestNotificationTarget(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreatePairingKey Create a pairing key
+	//
+	// To be entered on another array within an hour, once.
+	//
+	// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
+	CreatePairingKey(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRecycleBin List the contents of the recycle bin
 	//
 	// Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -2352,6 +2826,178 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/recycle-bin/{id}/restore (the `RestoreFromRecycleBin` operationId).
 	RestoreFromRecycleBin(ctx context.Context, id string, body RestoreFromRecycleBinJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRemoteArrays List remote arrays
+	//
+	// Corresponds with GET /api/v1/remote-arrays (the `ListRemoteArrays` operationId).
+	ListRemoteArrays(ctx context.Context, params *ListRemoteArraysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PairRemoteArrayWithBody Pair with a remote array
+	//
+	// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+	PairRemoteArrayWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PairRemoteArray Pair with a remote array
+	//
+	// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+	PairRemoteArray(ctx context.Context, body PairRemoteArrayJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ShowRemoteArray Get a remote array
+	//
+	// Corresponds with GET /api/v1/remote-arrays/{name} (the `ShowRemoteArray` operationId).
+	ShowRemoteArray(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReplications List replications
+	//
+	// Corresponds with GET /api/v1/replications (the `ListReplications` operationId).
+	ListReplications(ctx context.Context, params *ListReplicationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReplicationWithBody Create a replication
+	//
+	// The remote array has it as well after the first transfer has begun.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+	CreateReplicationWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReplication Create a replication
+	//
+	// The remote array has it as well after the first transfer has begun.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+	CreateReplication(ctx context.Context, body CreateReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteReplication Delete a replication
+	//
+	// Its points on this array are deleted; volumes are kept. Delete it on the other array as well.
+	//
+	// Corresponds with DELETE /api/v1/replications/{name} (the `DeleteReplication` operationId).
+	DeleteReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ShowReplication Get a replication
+	//
+	// Corresponds with GET /api/v1/replications/{name} (the `ShowReplication` operationId).
+	ShowReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeReplicationWithBody Change a replication
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+	ChangeReplicationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeReplication Change a replication
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+	ChangeReplication(ctx context.Context, name string, body ChangeReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DemoteReplicationWithBody Demote the volumes of a replication
+	//
+	// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+	// With `force`, on the array that loses its changes after both arrays were written to.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+	DemoteReplicationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DemoteReplication Demote the volumes of a replication
+	//
+	// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+	// With `force`, on the array that loses its changes after both arrays were written to.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+	DemoteReplication(ctx context.Context, name string, body DemoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseReplication Pause a replication
+	//
+	// On either array. A transfer that is interrupted goes on where it was.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
+	PauseReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PromoteReplicationWithBody Promote the target of a replication
+	//
+	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+	PromoteReplicationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PromoteReplication Promote the target of a replication
+	//
+	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+	PromoteReplication(ctx context.Context, name string, body PromoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeReplication Resume a replication
+	//
+	// Corresponds with POST /api/v1/replications/{name}/resume (the `ResumeReplication` operationId).
+	ResumeReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReverseReplication Reverse a replication
+	//
+	// On the array that was promoted: it becomes the source, and the other array its target, which has to be demoted. What
+	// changes since the last common point is transferred.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/reverse (the `ReverseReplication` operationId).
+	ReverseReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SyncReplication Transfer a point now
+	//
+	// On the source. A point is taken and transferred in the background.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
+	SyncReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StopTestFailover Stop a test failover
+	//
+	// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
+	// must not be connected to others.
+	//
+	// Corresponds with DELETE /api/v1/replications/{name}/test-failover (the `StopTestFailover` operationId).
+	StopTestFailover(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartTestFailoverWithBody Start a test failover
+	//
+	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// the clones at its lowest free LUNs.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+	StartTestFailoverWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartTestFailover Start a test failover
+	//
+	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// the clones at its lowest free LUNs.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+	StartTestFailover(ctx context.Context, name string, body StartTestFailoverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSchedules List snapshot schedules
 	//
@@ -2468,6 +3114,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/status (the `ShowStatus` operationId).
 	ShowStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTokenWithBody Create an API token
+	//
+	// The secret is only returned in this response.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+	CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateToken Create an API token
+	//
+	// The secret is only returned in this response.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+	CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListVolumes List volumes
 	//
@@ -3097,6 +3761,23 @@ func (c *Client) TestNotificationTarget(ctx context.Context, name string, reqEdi
 	return c.Client.Do(req)
 }
 
+// CreatePairingKey Create a pairing key
+//
+// To be entered on another array within an hour, once.
+//
+// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
+func (c *Client) CreatePairingKey(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePairingKeyRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRecycleBin List the contents of the recycle bin
 //
 // Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -3136,6 +3817,398 @@ func (c *Client) RestoreFromRecycleBinWithBody(ctx context.Context, id string, c
 // Corresponds with POST /api/v1/recycle-bin/{id}/restore (the `RestoreFromRecycleBin` operationId).
 func (c *Client) RestoreFromRecycleBin(ctx context.Context, id string, body RestoreFromRecycleBinJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRestoreFromRecycleBinRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRemoteArrays List remote arrays
+//
+// Corresponds with GET /api/v1/remote-arrays (the `ListRemoteArrays` operationId).
+func (c *Client) ListRemoteArrays(ctx context.Context, params *ListRemoteArraysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRemoteArraysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PairRemoteArrayWithBody Pair with a remote array
+//
+// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+func (c *Client) PairRemoteArrayWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPairRemoteArrayRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PairRemoteArray Pair with a remote array
+//
+// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+func (c *Client) PairRemoteArray(ctx context.Context, body PairRemoteArrayJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPairRemoteArrayRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ShowRemoteArray Get a remote array
+//
+// Corresponds with GET /api/v1/remote-arrays/{name} (the `ShowRemoteArray` operationId).
+func (c *Client) ShowRemoteArray(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewShowRemoteArrayRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReplications List replications
+//
+// Corresponds with GET /api/v1/replications (the `ListReplications` operationId).
+func (c *Client) ListReplications(ctx context.Context, params *ListReplicationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReplicationsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReplicationWithBody Create a replication
+//
+// The remote array has it as well after the first transfer has begun.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+func (c *Client) CreateReplicationWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReplicationRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReplication Create a replication
+//
+// The remote array has it as well after the first transfer has begun.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+func (c *Client) CreateReplication(ctx context.Context, body CreateReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReplicationRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteReplication Delete a replication
+//
+// Its points on this array are deleted; volumes are kept. Delete it on the other array as well.
+//
+// Corresponds with DELETE /api/v1/replications/{name} (the `DeleteReplication` operationId).
+func (c *Client) DeleteReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteReplicationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ShowReplication Get a replication
+//
+// Corresponds with GET /api/v1/replications/{name} (the `ShowReplication` operationId).
+func (c *Client) ShowReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewShowReplicationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeReplicationWithBody Change a replication
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+func (c *Client) ChangeReplicationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeReplicationRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeReplication Change a replication
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+func (c *Client) ChangeReplication(ctx context.Context, name string, body ChangeReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeReplicationRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DemoteReplicationWithBody Demote the volumes of a replication
+//
+// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+// With `force`, on the array that loses its changes after both arrays were written to.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+func (c *Client) DemoteReplicationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDemoteReplicationRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DemoteReplication Demote the volumes of a replication
+//
+// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+// With `force`, on the array that loses its changes after both arrays were written to.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+func (c *Client) DemoteReplication(ctx context.Context, name string, body DemoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDemoteReplicationRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseReplication Pause a replication
+//
+// On either array. A transfer that is interrupted goes on where it was.
+//
+// Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
+func (c *Client) PauseReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseReplicationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PromoteReplicationWithBody Promote the target of a replication
+//
+// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// the time before a reversal, get that content and take changes again. The source gets through no more.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+func (c *Client) PromoteReplicationWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPromoteReplicationRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PromoteReplication Promote the target of a replication
+//
+// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// the time before a reversal, get that content and take changes again. The source gets through no more.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+func (c *Client) PromoteReplication(ctx context.Context, name string, body PromoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPromoteReplicationRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeReplication Resume a replication
+//
+// Corresponds with POST /api/v1/replications/{name}/resume (the `ResumeReplication` operationId).
+func (c *Client) ResumeReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeReplicationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReverseReplication Reverse a replication
+//
+// On the array that was promoted: it becomes the source, and the other array its target, which has to be demoted. What
+// changes since the last common point is transferred.
+//
+// Corresponds with POST /api/v1/replications/{name}/reverse (the `ReverseReplication` operationId).
+func (c *Client) ReverseReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReverseReplicationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SyncReplication Transfer a point now
+//
+// On the source. A point is taken and transferred in the background.
+//
+// Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
+func (c *Client) SyncReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSyncReplicationRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StopTestFailover Stop a test failover
+//
+// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
+// must not be connected to others.
+//
+// Corresponds with DELETE /api/v1/replications/{name}/test-failover (the `StopTestFailover` operationId).
+func (c *Client) StopTestFailover(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStopTestFailoverRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartTestFailoverWithBody Start a test failover
+//
+// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// the clones at its lowest free LUNs.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+func (c *Client) StartTestFailoverWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartTestFailoverRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartTestFailover Start a test failover
+//
+// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// the clones at its lowest free LUNs.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+func (c *Client) StartTestFailover(ctx context.Context, name string, body StartTestFailoverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartTestFailoverRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3432,6 +4505,44 @@ func (c *Client) CompareSnapshots(ctx context.Context, name string, params *Comp
 // Corresponds with GET /api/v1/status (the `ShowStatus` operationId).
 func (c *Client) ShowStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewShowStatusRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTokenWithBody Create an API token
+//
+// The secret is only returned in this response.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateToken Create an API token
+//
+// The secret is only returned in this response.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+func (c *Client) CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTokenRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4961,6 +6072,33 @@ func NewTestNotificationTargetRequest(server string, name string) (*http.Request
 	return req, nil
 }
 
+// NewCreatePairingKeyRequest constructs an http.Request for the CreatePairingKey method
+func NewCreatePairingKeyRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/pairing-keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRecycleBinRequest constructs an http.Request for the ListRecycleBin method
 func NewListRecycleBinRequest(server string, params *ListRecycleBinParams) (*http.Request, error) {
 	var err error
@@ -5091,6 +6229,750 @@ func NewRestoreFromRecycleBinRequestWithBody(server string, id string, contentTy
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/recycle-bin/%s/restore", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListRemoteArraysRequest constructs an http.Request for the ListRemoteArrays method
+func NewListRemoteArraysRequest(server string, params *ListRemoteArraysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/remote-arrays")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPairRemoteArrayRequest calls the generic PairRemoteArray builder with application/json body
+func NewPairRemoteArrayRequest(server string, body PairRemoteArrayJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPairRemoteArrayRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPairRemoteArrayRequestWithBody constructs an http.Request for the PairRemoteArray method, with any body, and a specified content type
+func NewPairRemoteArrayRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/remote-arrays")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewShowRemoteArrayRequest constructs an http.Request for the ShowRemoteArray method
+func NewShowRemoteArrayRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/remote-arrays/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListReplicationsRequest constructs an http.Request for the ListReplications method
+func NewListReplicationsRequest(server string, params *ListReplicationsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReplicationRequest calls the generic CreateReplication builder with application/json body
+func NewCreateReplicationRequest(server string, body CreateReplicationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReplicationRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateReplicationRequestWithBody constructs an http.Request for the CreateReplication method, with any body, and a specified content type
+func NewCreateReplicationRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteReplicationRequest constructs an http.Request for the DeleteReplication method
+func NewDeleteReplicationRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewShowReplicationRequest constructs an http.Request for the ShowReplication method
+func NewShowReplicationRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewChangeReplicationRequest calls the generic ChangeReplication builder with application/json body
+func NewChangeReplicationRequest(server string, name string, body ChangeReplicationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeReplicationRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewChangeReplicationRequestWithBody constructs an http.Request for the ChangeReplication method, with any body, and a specified content type
+func NewChangeReplicationRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDemoteReplicationRequest calls the generic DemoteReplication builder with application/json body
+func NewDemoteReplicationRequest(server string, name string, body DemoteReplicationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDemoteReplicationRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewDemoteReplicationRequestWithBody constructs an http.Request for the DemoteReplication method, with any body, and a specified content type
+func NewDemoteReplicationRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/demote", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPauseReplicationRequest constructs an http.Request for the PauseReplication method
+func NewPauseReplicationRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPromoteReplicationRequest calls the generic PromoteReplication builder with application/json body
+func NewPromoteReplicationRequest(server string, name string, body PromoteReplicationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPromoteReplicationRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPromoteReplicationRequestWithBody constructs an http.Request for the PromoteReplication method, with any body, and a specified content type
+func NewPromoteReplicationRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/promote", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResumeReplicationRequest constructs an http.Request for the ResumeReplication method
+func NewResumeReplicationRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReverseReplicationRequest constructs an http.Request for the ReverseReplication method
+func NewReverseReplicationRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/reverse", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSyncReplicationRequest constructs an http.Request for the SyncReplication method
+func NewSyncReplicationRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/sync", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStopTestFailoverRequest constructs an http.Request for the StopTestFailover method
+func NewStopTestFailoverRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/test-failover", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStartTestFailoverRequest calls the generic StartTestFailover builder with application/json body
+func NewStartTestFailoverRequest(server string, name string, body StartTestFailoverJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewStartTestFailoverRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewStartTestFailoverRequestWithBody constructs an http.Request for the StartTestFailover method, with any body, and a specified content type
+func NewStartTestFailoverRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/replications/%s/test-failover", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5815,6 +7697,46 @@ func NewShowStatusRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewCreateTokenRequest calls the generic CreateToken builder with application/json body
+func NewCreateTokenRequest(server string, body CreateTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTokenRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateTokenRequestWithBody constructs an http.Request for the CreateToken method, with any body, and a specified content type
+func NewCreateTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListVolumesRequest constructs an http.Request for the ListVolumes method
 func NewListVolumesRequest(server string, params *ListVolumesParams) (*http.Request, error) {
 	var err error
@@ -6458,6 +8380,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/notification-targets/{name}/test (the `TestNotificationTarget` operationId).
 	TestNotificationTargetWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*TestNotificationTargetResponse, error)
 
+	// CreatePairingKeyWithResponse Create a pairing key
+	//
+	// To be entered on another array within an hour, once.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
+	CreatePairingKeyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreatePairingKeyResponse, error)
+
 	// ListRecycleBinWithResponse List the contents of the recycle bin
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6478,6 +8409,198 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/recycle-bin/{id}/restore (the `RestoreFromRecycleBin` operationId).
 	RestoreFromRecycleBinWithResponse(ctx context.Context, id string, body RestoreFromRecycleBinJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreFromRecycleBinResponse, error)
+
+	// ListRemoteArraysWithResponse List remote arrays
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/remote-arrays (the `ListRemoteArrays` operationId).
+	ListRemoteArraysWithResponse(ctx context.Context, params *ListRemoteArraysParams, reqEditors ...RequestEditorFn) (*ListRemoteArraysResponse, error)
+
+	// PairRemoteArrayWithBodyWithResponse Pair with a remote array
+	//
+	// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+	PairRemoteArrayWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairRemoteArrayResponse, error)
+
+	// PairRemoteArrayWithResponse Pair with a remote array
+	//
+	// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+	PairRemoteArrayWithResponse(ctx context.Context, body PairRemoteArrayJSONRequestBody, reqEditors ...RequestEditorFn) (*PairRemoteArrayResponse, error)
+
+	// ShowRemoteArrayWithResponse Get a remote array
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/remote-arrays/{name} (the `ShowRemoteArray` operationId).
+	ShowRemoteArrayWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ShowRemoteArrayResponse, error)
+
+	// ListReplicationsWithResponse List replications
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/replications (the `ListReplications` operationId).
+	ListReplicationsWithResponse(ctx context.Context, params *ListReplicationsParams, reqEditors ...RequestEditorFn) (*ListReplicationsResponse, error)
+
+	// CreateReplicationWithBodyWithResponse Create a replication
+	//
+	// The remote array has it as well after the first transfer has begun.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+	CreateReplicationWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReplicationResponse, error)
+
+	// CreateReplicationWithResponse Create a replication
+	//
+	// The remote array has it as well after the first transfer has begun.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+	CreateReplicationWithResponse(ctx context.Context, body CreateReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReplicationResponse, error)
+
+	// DeleteReplicationWithResponse Delete a replication
+	//
+	// Its points on this array are deleted; volumes are kept. Delete it on the other array as well.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/replications/{name} (the `DeleteReplication` operationId).
+	DeleteReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*DeleteReplicationResponse, error)
+
+	// ShowReplicationWithResponse Get a replication
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/replications/{name} (the `ShowReplication` operationId).
+	ShowReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ShowReplicationResponse, error)
+
+	// ChangeReplicationWithBodyWithResponse Change a replication
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+	ChangeReplicationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeReplicationResponse, error)
+
+	// ChangeReplicationWithResponse Change a replication
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+	ChangeReplicationWithResponse(ctx context.Context, name string, body ChangeReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeReplicationResponse, error)
+
+	// DemoteReplicationWithBodyWithResponse Demote the volumes of a replication
+	//
+	// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+	// With `force`, on the array that loses its changes after both arrays were written to.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+	DemoteReplicationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DemoteReplicationResponse, error)
+
+	// DemoteReplicationWithResponse Demote the volumes of a replication
+	//
+	// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+	// With `force`, on the array that loses its changes after both arrays were written to.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+	DemoteReplicationWithResponse(ctx context.Context, name string, body DemoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*DemoteReplicationResponse, error)
+
+	// PauseReplicationWithResponse Pause a replication
+	//
+	// On either array. A transfer that is interrupted goes on where it was.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
+	PauseReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*PauseReplicationResponse, error)
+
+	// PromoteReplicationWithBodyWithResponse Promote the target of a replication
+	//
+	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+	PromoteReplicationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PromoteReplicationResponse, error)
+
+	// PromoteReplicationWithResponse Promote the target of a replication
+	//
+	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+	PromoteReplicationWithResponse(ctx context.Context, name string, body PromoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*PromoteReplicationResponse, error)
+
+	// ResumeReplicationWithResponse Resume a replication
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/resume (the `ResumeReplication` operationId).
+	ResumeReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ResumeReplicationResponse, error)
+
+	// ReverseReplicationWithResponse Reverse a replication
+	//
+	// On the array that was promoted: it becomes the source, and the other array its target, which has to be demoted. What
+	// changes since the last common point is transferred.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/reverse (the `ReverseReplication` operationId).
+	ReverseReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReverseReplicationResponse, error)
+
+	// SyncReplicationWithResponse Transfer a point now
+	//
+	// On the source. A point is taken and transferred in the background.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
+	SyncReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*SyncReplicationResponse, error)
+
+	// StopTestFailoverWithResponse Stop a test failover
+	//
+	// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
+	// must not be connected to others.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/replications/{name}/test-failover (the `StopTestFailover` operationId).
+	StopTestFailoverWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*StopTestFailoverResponse, error)
+
+	// StartTestFailoverWithBodyWithResponse Start a test failover
+	//
+	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// the clones at its lowest free LUNs.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+	StartTestFailoverWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartTestFailoverResponse, error)
+
+	// StartTestFailoverWithResponse Start a test failover
+	//
+	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// the clones at its lowest free LUNs.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+	StartTestFailoverWithResponse(ctx context.Context, name string, body StartTestFailoverJSONRequestBody, reqEditors ...RequestEditorFn) (*StartTestFailoverResponse, error)
 
 	// ListSchedulesWithResponse List snapshot schedules
 	//
@@ -6610,6 +8733,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/status (the `ShowStatus` operationId).
 	ShowStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ShowStatusResponse, error)
+
+	// CreateTokenWithBodyWithResponse Create an API token
+	//
+	// The secret is only returned in this response.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+	CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
+
+	// CreateTokenWithResponse Create an API token
+	//
+	// The secret is only returned in this response.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+	CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
 
 	// ListVolumesWithResponse List volumes
 	//
@@ -8129,6 +10270,61 @@ func (r TestNotificationTargetResponse) ContentType() string {
 	return ""
 }
 
+type CreatePairingKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *PairingKey
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreatePairingKeyResponse) GetJSON201() *PairingKey {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r CreatePairingKeyResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r CreatePairingKeyResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r CreatePairingKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreatePairingKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreatePairingKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreatePairingKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRecycleBinResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8240,6 +10436,893 @@ func (r RestoreFromRecycleBinResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RestoreFromRecycleBinResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListRemoteArraysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoteArrays
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRemoteArraysResponse) GetJSON200() *RemoteArrays {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListRemoteArraysResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListRemoteArraysResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListRemoteArraysResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRemoteArraysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRemoteArraysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRemoteArraysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRemoteArraysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PairRemoteArrayResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *RemoteArray
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PairRemoteArrayResponse) GetJSON201() *RemoteArray {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r PairRemoteArrayResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r PairRemoteArrayResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r PairRemoteArrayResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PairRemoteArrayResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PairRemoteArrayResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PairRemoteArrayResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ShowRemoteArrayResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoteArray
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ShowRemoteArrayResponse) GetJSON200() *RemoteArray {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ShowRemoteArrayResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ShowRemoteArrayResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ShowRemoteArrayResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ShowRemoteArrayResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ShowRemoteArrayResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ShowRemoteArrayResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReplicationsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replications
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReplicationsResponse) GetJSON200() *Replications {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListReplicationsResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListReplicationsResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListReplicationsResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReplicationsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReplicationsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReplicationsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReplicationsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateReplicationResponse) GetJSON201() *Replication {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r CreateReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r CreateReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r DeleteReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r DeleteReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ShowReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ShowReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ShowReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ShowReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ShowReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ShowReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ShowReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ShowReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ChangeReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ChangeReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DemoteReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DemoteReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r DemoteReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r DemoteReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r DemoteReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DemoteReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DemoteReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DemoteReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r PauseReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r PauseReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PromoteReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PromoteReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r PromoteReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r PromoteReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r PromoteReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PromoteReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PromoteReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PromoteReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ResumeReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ResumeReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReverseReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReverseReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ReverseReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ReverseReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ReverseReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReverseReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReverseReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReverseReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SyncReplicationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SyncReplicationResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r SyncReplicationResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r SyncReplicationResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r SyncReplicationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SyncReplicationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SyncReplicationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SyncReplicationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StopTestFailoverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StopTestFailoverResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r StopTestFailoverResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r StopTestFailoverResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r StopTestFailoverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StopTestFailoverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StopTestFailoverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StopTestFailoverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StartTestFailoverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replication
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StartTestFailoverResponse) GetJSON200() *Replication {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r StartTestFailoverResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r StartTestFailoverResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r StartTestFailoverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StartTestFailoverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StartTestFailoverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StartTestFailoverResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8962,6 +12045,61 @@ func (r ShowStatusResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ShowStatusResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *APIToken
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateTokenResponse) GetJSON201() *APIToken {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r CreateTokenResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r CreateTokenResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTokenResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9765,6 +12903,21 @@ func (c *ClientWithResponses) TestNotificationTargetWithResponse(ctx context.Con
 	return ParseTestNotificationTargetResponse(rsp)
 }
 
+// CreatePairingKeyWithResponse Create a pairing key
+//
+// To be entered on another array within an hour, once.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
+func (c *ClientWithResponses) CreatePairingKeyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreatePairingKeyResponse, error) {
+	rsp, err := c.CreatePairingKey(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePairingKeyResponse(rsp)
+}
+
 // ListRecycleBinWithResponse List the contents of the recycle bin
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9802,6 +12955,330 @@ func (c *ClientWithResponses) RestoreFromRecycleBinWithResponse(ctx context.Cont
 		return nil, err
 	}
 	return ParseRestoreFromRecycleBinResponse(rsp)
+}
+
+// ListRemoteArraysWithResponse List remote arrays
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/remote-arrays (the `ListRemoteArrays` operationId).
+func (c *ClientWithResponses) ListRemoteArraysWithResponse(ctx context.Context, params *ListRemoteArraysParams, reqEditors ...RequestEditorFn) (*ListRemoteArraysResponse, error) {
+	rsp, err := c.ListRemoteArrays(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRemoteArraysResponse(rsp)
+}
+
+// PairRemoteArrayWithBodyWithResponse Pair with a remote array
+//
+// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+func (c *ClientWithResponses) PairRemoteArrayWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PairRemoteArrayResponse, error) {
+	rsp, err := c.PairRemoteArrayWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePairRemoteArrayResponse(rsp)
+}
+
+// PairRemoteArrayWithResponse Pair with a remote array
+//
+// Both arrays store each other's certificate. The pairing key must have been created on the other one.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/remote-arrays (the `PairRemoteArray` operationId).
+func (c *ClientWithResponses) PairRemoteArrayWithResponse(ctx context.Context, body PairRemoteArrayJSONRequestBody, reqEditors ...RequestEditorFn) (*PairRemoteArrayResponse, error) {
+	rsp, err := c.PairRemoteArray(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePairRemoteArrayResponse(rsp)
+}
+
+// ShowRemoteArrayWithResponse Get a remote array
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/remote-arrays/{name} (the `ShowRemoteArray` operationId).
+func (c *ClientWithResponses) ShowRemoteArrayWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ShowRemoteArrayResponse, error) {
+	rsp, err := c.ShowRemoteArray(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseShowRemoteArrayResponse(rsp)
+}
+
+// ListReplicationsWithResponse List replications
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/replications (the `ListReplications` operationId).
+func (c *ClientWithResponses) ListReplicationsWithResponse(ctx context.Context, params *ListReplicationsParams, reqEditors ...RequestEditorFn) (*ListReplicationsResponse, error) {
+	rsp, err := c.ListReplications(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReplicationsResponse(rsp)
+}
+
+// CreateReplicationWithBodyWithResponse Create a replication
+//
+// The remote array has it as well after the first transfer has begun.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+func (c *ClientWithResponses) CreateReplicationWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReplicationResponse, error) {
+	rsp, err := c.CreateReplicationWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReplicationResponse(rsp)
+}
+
+// CreateReplicationWithResponse Create a replication
+//
+// The remote array has it as well after the first transfer has begun.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications (the `CreateReplication` operationId).
+func (c *ClientWithResponses) CreateReplicationWithResponse(ctx context.Context, body CreateReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReplicationResponse, error) {
+	rsp, err := c.CreateReplication(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReplicationResponse(rsp)
+}
+
+// DeleteReplicationWithResponse Delete a replication
+//
+// Its points on this array are deleted; volumes are kept. Delete it on the other array as well.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/replications/{name} (the `DeleteReplication` operationId).
+func (c *ClientWithResponses) DeleteReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*DeleteReplicationResponse, error) {
+	rsp, err := c.DeleteReplication(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteReplicationResponse(rsp)
+}
+
+// ShowReplicationWithResponse Get a replication
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/replications/{name} (the `ShowReplication` operationId).
+func (c *ClientWithResponses) ShowReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ShowReplicationResponse, error) {
+	rsp, err := c.ShowReplication(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseShowReplicationResponse(rsp)
+}
+
+// ChangeReplicationWithBodyWithResponse Change a replication
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+func (c *ClientWithResponses) ChangeReplicationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeReplicationResponse, error) {
+	rsp, err := c.ChangeReplicationWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeReplicationResponse(rsp)
+}
+
+// ChangeReplicationWithResponse Change a replication
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/replications/{name} (the `ChangeReplication` operationId).
+func (c *ClientWithResponses) ChangeReplicationWithResponse(ctx context.Context, name string, body ChangeReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeReplicationResponse, error) {
+	rsp, err := c.ChangeReplication(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeReplicationResponse(rsp)
+}
+
+// DemoteReplicationWithBodyWithResponse Demote the volumes of a replication
+//
+// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+// With `force`, on the array that loses its changes after both arrays were written to.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+func (c *ClientWithResponses) DemoteReplicationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DemoteReplicationResponse, error) {
+	rsp, err := c.DemoteReplicationWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDemoteReplicationResponse(rsp)
+}
+
+// DemoteReplicationWithResponse Demote the volumes of a replication
+//
+// On the source, its volumes become read-only, and a last point is transferred: then the target can be promoted without loss.
+// With `force`, on the array that loses its changes after both arrays were written to.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/demote (the `DemoteReplication` operationId).
+func (c *ClientWithResponses) DemoteReplicationWithResponse(ctx context.Context, name string, body DemoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*DemoteReplicationResponse, error) {
+	rsp, err := c.DemoteReplication(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDemoteReplicationResponse(rsp)
+}
+
+// PauseReplicationWithResponse Pause a replication
+//
+// On either array. A transfer that is interrupted goes on where it was.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
+func (c *ClientWithResponses) PauseReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*PauseReplicationResponse, error) {
+	rsp, err := c.PauseReplication(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseReplicationResponse(rsp)
+}
+
+// PromoteReplicationWithBodyWithResponse Promote the target of a replication
+//
+// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// the time before a reversal, get that content and take changes again. The source gets through no more.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+func (c *ClientWithResponses) PromoteReplicationWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PromoteReplicationResponse, error) {
+	rsp, err := c.PromoteReplicationWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePromoteReplicationResponse(rsp)
+}
+
+// PromoteReplicationWithResponse Promote the target of a replication
+//
+// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// the time before a reversal, get that content and take changes again. The source gets through no more.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/promote (the `PromoteReplication` operationId).
+func (c *ClientWithResponses) PromoteReplicationWithResponse(ctx context.Context, name string, body PromoteReplicationJSONRequestBody, reqEditors ...RequestEditorFn) (*PromoteReplicationResponse, error) {
+	rsp, err := c.PromoteReplication(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePromoteReplicationResponse(rsp)
+}
+
+// ResumeReplicationWithResponse Resume a replication
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/resume (the `ResumeReplication` operationId).
+func (c *ClientWithResponses) ResumeReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ResumeReplicationResponse, error) {
+	rsp, err := c.ResumeReplication(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeReplicationResponse(rsp)
+}
+
+// ReverseReplicationWithResponse Reverse a replication
+//
+// On the array that was promoted: it becomes the source, and the other array its target, which has to be demoted. What
+// changes since the last common point is transferred.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/reverse (the `ReverseReplication` operationId).
+func (c *ClientWithResponses) ReverseReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ReverseReplicationResponse, error) {
+	rsp, err := c.ReverseReplication(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReverseReplicationResponse(rsp)
+}
+
+// SyncReplicationWithResponse Transfer a point now
+//
+// On the source. A point is taken and transferred in the background.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
+func (c *ClientWithResponses) SyncReplicationWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*SyncReplicationResponse, error) {
+	rsp, err := c.SyncReplication(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSyncReplicationResponse(rsp)
+}
+
+// StopTestFailoverWithResponse Stop a test failover
+//
+// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
+// must not be connected to others.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/replications/{name}/test-failover (the `StopTestFailover` operationId).
+func (c *ClientWithResponses) StopTestFailoverWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*StopTestFailoverResponse, error) {
+	rsp, err := c.StopTestFailover(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStopTestFailoverResponse(rsp)
+}
+
+// StartTestFailoverWithBodyWithResponse Start a test failover
+//
+// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// the clones at its lowest free LUNs.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+func (c *ClientWithResponses) StartTestFailoverWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartTestFailoverResponse, error) {
+	rsp, err := c.StartTestFailoverWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartTestFailoverResponse(rsp)
+}
+
+// StartTestFailoverWithResponse Start a test failover
+//
+// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// the clones at its lowest free LUNs.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/replications/{name}/test-failover (the `StartTestFailover` operationId).
+func (c *ClientWithResponses) StartTestFailoverWithResponse(ctx context.Context, name string, body StartTestFailoverJSONRequestBody, reqEditors ...RequestEditorFn) (*StartTestFailoverResponse, error) {
+	rsp, err := c.StartTestFailover(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartTestFailoverResponse(rsp)
 }
 
 // ListSchedulesWithResponse List snapshot schedules
@@ -10042,6 +13519,36 @@ func (c *ClientWithResponses) ShowStatusWithResponse(ctx context.Context, reqEdi
 		return nil, err
 	}
 	return ParseShowStatusResponse(rsp)
+}
+
+// CreateTokenWithBodyWithResponse Create an API token
+//
+// The secret is only returned in this response.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
+	rsp, err := c.CreateTokenWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTokenResponse(rsp)
+}
+
+// CreateTokenWithResponse Create an API token
+//
+// The secret is only returned in this response.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
+func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error) {
+	rsp, err := c.CreateToken(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTokenResponse(rsp)
 }
 
 // ListVolumesWithResponse List volumes
@@ -11246,6 +14753,46 @@ func ParseTestNotificationTargetResponse(rsp *http.Response) (*TestNotificationT
 	return response, nil
 }
 
+// ParseCreatePairingKeyResponse parses an HTTP response from a CreatePairingKeyWithResponse call
+func ParseCreatePairingKeyResponse(rsp *http.Response) (*CreatePairingKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreatePairingKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest PairingKey
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListRecycleBinResponse parses an HTTP response from a ListRecycleBinWithResponse call
 func ParseListRecycleBinResponse(rsp *http.Response) (*ListRecycleBinResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11309,6 +14856,656 @@ func ParseRestoreFromRecycleBinResponse(rsp *http.Response) (*RestoreFromRecycle
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Disk
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListRemoteArraysResponse parses an HTTP response from a ListRemoteArraysWithResponse call
+func ParseListRemoteArraysResponse(rsp *http.Response) (*ListRemoteArraysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRemoteArraysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest RemoteArrays
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePairRemoteArrayResponse parses an HTTP response from a PairRemoteArrayWithResponse call
+func ParsePairRemoteArrayResponse(rsp *http.Response) (*PairRemoteArrayResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PairRemoteArrayResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest RemoteArray
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseShowRemoteArrayResponse parses an HTTP response from a ShowRemoteArrayWithResponse call
+func ParseShowRemoteArrayResponse(rsp *http.Response) (*ShowRemoteArrayResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ShowRemoteArrayResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoteArray
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReplicationsResponse parses an HTTP response from a ListReplicationsWithResponse call
+func ParseListReplicationsResponse(rsp *http.Response) (*ListReplicationsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReplicationsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest Replications
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReplicationResponse parses an HTTP response from a CreateReplicationWithResponse call
+func ParseCreateReplicationResponse(rsp *http.Response) (*CreateReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteReplicationResponse parses an HTTP response from a DeleteReplicationWithResponse call
+func ParseDeleteReplicationResponse(rsp *http.Response) (*DeleteReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseShowReplicationResponse parses an HTTP response from a ShowReplicationWithResponse call
+func ParseShowReplicationResponse(rsp *http.Response) (*ShowReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ShowReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeReplicationResponse parses an HTTP response from a ChangeReplicationWithResponse call
+func ParseChangeReplicationResponse(rsp *http.Response) (*ChangeReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDemoteReplicationResponse parses an HTTP response from a DemoteReplicationWithResponse call
+func ParseDemoteReplicationResponse(rsp *http.Response) (*DemoteReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DemoteReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseReplicationResponse parses an HTTP response from a PauseReplicationWithResponse call
+func ParsePauseReplicationResponse(rsp *http.Response) (*PauseReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePromoteReplicationResponse parses an HTTP response from a PromoteReplicationWithResponse call
+func ParsePromoteReplicationResponse(rsp *http.Response) (*PromoteReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PromoteReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeReplicationResponse parses an HTTP response from a ResumeReplicationWithResponse call
+func ParseResumeReplicationResponse(rsp *http.Response) (*ResumeReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReverseReplicationResponse parses an HTTP response from a ReverseReplicationWithResponse call
+func ParseReverseReplicationResponse(rsp *http.Response) (*ReverseReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReverseReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSyncReplicationResponse parses an HTTP response from a SyncReplicationWithResponse call
+func ParseSyncReplicationResponse(rsp *http.Response) (*SyncReplicationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SyncReplicationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStopTestFailoverResponse parses an HTTP response from a StopTestFailoverWithResponse call
+func ParseStopTestFailoverResponse(rsp *http.Response) (*StopTestFailoverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StopTestFailoverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStartTestFailoverResponse parses an HTTP response from a StartTestFailoverWithResponse call
+func ParseStartTestFailoverResponse(rsp *http.Response) (*StartTestFailoverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StartTestFailoverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replication
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -11846,6 +16043,46 @@ func ParseShowStatusResponse(rsp *http.Response) (*ShowStatusResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateTokenResponse parses an HTTP response from a CreateTokenWithResponse call
+func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest APIToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
 		var dest Problem

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"ashlar/integrations/pin"
 )
 
 // Access is where an array is and how a program gets in.
@@ -33,6 +35,8 @@ type Access struct {
 	CAFile string
 	// CA has the same as text.
 	CA string
+	// Fingerprint is the SHA-256 of the array's certificate in hexadecimal digits. No other certificate is accepted then.
+	Fingerprint string
 	// Program is what the array's audit log and this program's errors call the client, such as `ashlar-csi/0.1.0`.
 	Program string
 }
@@ -64,12 +68,12 @@ func Connect(access Access) (*API, error) {
 	if access.Token == "" && access.TokenFile == "" {
 		return nil, errors.New("no API token: create one with `ashlar token create NAME --role operator`")
 	}
-	roots, err := trusted(access)
+	verify, err := verification(access)
 	if err != nil {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	transport.TLSClientConfig = verify
 	transport.MaxIdleConnsPerHost = 16
 	doer := &sender{access: access, http: &http.Client{Transport: transport, Timeout: requestTimeout}}
 	client, err := NewClient(url, WithHTTPClient(doer))
@@ -77,6 +81,14 @@ func Connect(access Access) (*API, error) {
 		return nil, err
 	}
 	return &API{Client: client, URL: url}, nil
+}
+
+func verification(access Access) (*tls.Config, error) {
+	if access.Fingerprint != "" {
+		return pin.Config(access.Fingerprint, "the array")
+	}
+	roots, err := trusted(access)
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, err
 }
 
 // trusted returns the certificates that the array's may be signed by; nil stands for those of the system.
@@ -158,7 +170,8 @@ func passing(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
-	return !errors.As(err, &unknown) && !errors.As(err, &name) && !errors.As(err, &invalid)
+	var pinned *pin.Error
+	return !errors.As(err, &pinned) && !errors.As(err, &unknown) && !errors.As(err, &name) && !errors.As(err, &invalid)
 }
 
 // cause leaves out what net/http puts before an error: method and address.

@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oapi-codegen/nullable"
 
 	"ashlar/integrations/array"
 )
@@ -26,13 +29,16 @@ type Array struct {
 	// Target is its iSCSI name, Portals its addresses.
 	Target  string
 	Portals []string
+	// Replication is where it listens for other arrays; empty if it does not.
+	Replication string
 
 	data    string
+	listen  []string
 	process *exec.Cmd
 }
 
-// Start starts an array and ends it with the test.
-func Start(t testing.TB) *Array {
+// Start starts an array and ends it with the test. Options of the daemon can be added.
+func Start(t testing.TB, options ...string) *Array {
 	t.Helper()
 	program := os.Getenv(Variable)
 	if program == "" {
@@ -43,7 +49,8 @@ func Start(t testing.TB) *Array {
 	if err != nil {
 		t.Fatal(err)
 	}
-	running := &Array{data: data}
+	anywhere := []string{"--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0"}
+	running := &Array{data: data, listen: append(anywhere, options...)}
 	t.Cleanup(func() {
 		running.Stop()
 		_ = os.RemoveAll(data)
@@ -54,9 +61,44 @@ func Start(t testing.TB) *Array {
 	return running
 }
 
+// StartPair starts two arrays, each of which has the other as a remote array: the names are `second` and `first`.
+func StartPair(t testing.TB) (first, second *Array) {
+	t.Helper()
+	first, second = Start(t, "--replication", "127.0.0.1:0"), Start(t, "--replication", "127.0.0.1:0")
+	name := "second"
+	key, err := array.Decode[array.PairingKey](second.API.CreatePairingKey(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := array.NewRemoteArray{Address: second.Replication, Key: key.Key, Name: nullable.NewNullableWithValue(name)}
+	if _, err := array.Decode[array.RemoteArray](first.API.PairRemoteArray(t.Context(), pair)); err != nil {
+		t.Fatal(err)
+	}
+	return first, second
+}
+
+// Kill ends the array as a loss of power does. [Array.Restart] starts it again.
+func (a *Array) Kill() {
+	_ = a.process.Process.Kill()
+	_ = a.process.Wait()
+}
+
+// Restart starts an array that was killed or stopped, at the addresses that it had.
+func (a *Array) Restart(t testing.TB) {
+	t.Helper()
+	api := strings.TrimPrefix(strings.TrimPrefix(a.Access.URL, "https://"), "http://")
+	a.listen = []string{"--iscsi", strings.Join(a.Portals, ","), "--api", api}
+	if a.Replication != "" {
+		a.listen = append(a.listen, "--replication", a.Replication)
+	}
+	if err := a.start(os.Getenv(Variable)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (a *Array) start(program string) error {
-	a.process = exec.Command(program, "--data", a.data, "--drives", "4", "--drive-size", "1GiB", "--threads", "1",
-		"--iscsi", "127.0.0.1:0,127.0.0.1:0", "--api", "127.0.0.1:0")
+	words := []string{"--data", a.data, "--drives", "4", "--drive-size", "1GiB", "--threads", "1"}
+	a.process = exec.Command(program, append(words, a.listen...)...)
 	a.process.Env = append(os.Environ(), "RUST_LOG=error")
 	a.process.Stderr = os.Stderr
 	// An array does not outlive a test that was killed.
@@ -77,6 +119,7 @@ func (a *Array) start(program string) error {
 		API     string   `json:"api"`
 		Target  string   `json:"target_iqn"`
 		Portals []string `json:"portals"`
+		Arrays  string   `json:"replication"`
 	}
 	if err := json.Unmarshal(line, &ready); err != nil {
 		return fmt.Errorf("ashlard's first line is %q: %w", line, err)
@@ -91,7 +134,7 @@ func (a *Array) start(program string) error {
 	if err := json.Unmarshal(read, &access); err != nil {
 		return err
 	}
-	a.Target, a.Portals = ready.Target, ready.Portals
+	a.Target, a.Portals, a.Replication = ready.Target, ready.Portals, ready.Arrays
 	a.Access = array.Access{
 		URL: ready.API, Token: access.Token, CAFile: filepath.Join(a.data, "tls.pem"), Program: "test",
 	}

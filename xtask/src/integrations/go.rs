@@ -1,5 +1,5 @@
-//! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, Terraform provider, and the program for
-//! vSphere. Go's own tools build and test it.
+//! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, Terraform provider, the program for
+//! vSphere, and the adapter for its Site Recovery Manager. Go's own tools build and test it.
 
 use crate::python;
 use crate::shell::{capture, command, exec, installed, root, target_dir};
@@ -18,6 +18,9 @@ const CSI: &[&str] =
 const TERRAFORM: &[&str] = &["./terraform/...", "./cmd/terraform-provider-ashlar/..."];
 /// Packages of the program for vSphere.
 const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
+/// Packages of the Storage Replication Adapter, and the program in it.
+const SRA: &[&str] = &["./pin/...", "./sra/...", "./cmd/ashlar-sra/...", "./cmd/ashlar-sra-package/..."];
+const SRA_PROGRAM: &str = "./cmd/ashlar-sra";
 /// The package of Python, and its version, that one kind of generated scripts uses.
 const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
 /// The module, and what is generated in it: file, and the package that generates it.
@@ -75,6 +78,24 @@ pub fn vsphere_short(programs: &Path) -> Result<Tally> {
         tests.env("PYVMOMI", folder.join("bin/python"));
     }
     tested(tests.args(VSPHERE), programs)
+}
+
+/// The Storage Replication Adapter against two arrays, and its packages below `target/`.
+pub fn sra(programs: &Path) -> Result<Tally> {
+    let tally = sra_short(programs)?;
+    let (program, packages) = (tools().join("ashlar-sra"), target_dir().join("sra"));
+    std::fs::create_dir_all(&packages)?;
+    let mut build = go(&["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o"]);
+    exec(build.arg(&program).arg(SRA_PROGRAM).env("GOOS", "linux").env("GOARCH", "amd64"))?;
+    let mut write = go(&["run", "./cmd/ashlar-sra-package", "-program"]);
+    exec(write.arg(&program).arg("-out").arg(&packages))?;
+    Ok(tally)
+}
+
+/// The adapter without its packages.
+pub fn sra_short(programs: &Path) -> Result<Tally> {
+    current()?;
+    checked(SRA, programs)
 }
 
 fn checked(packages: &[&str], programs: &Path) -> Result<Tally> {

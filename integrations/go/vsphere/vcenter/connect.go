@@ -4,10 +4,8 @@ package vcenter
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,6 +17,8 @@ import (
 	"github.com/vmware/govmomi/session"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
+
+	"ashlar/integrations/pin"
 )
 
 // Access is where a vCenter is and how a program gets in.
@@ -138,38 +138,5 @@ func (a Access) verification() (*tls.Config, error) {
 		}
 		return config, nil
 	}
-	pinned, err := hex.DecodeString(strings.ReplaceAll(a.Thumbprint, ":", ""))
-	if err != nil || len(pinned) != sha256.Size {
-		return nil, fmt.Errorf("%q is no SHA-256 thumbprint: write 64 hexadecimal digits, with or without colons, as "+
-			"`openssl x509 -noout -fingerprint -sha256` prints them", a.Thumbprint)
-	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		// The thumbprint replaces the chain: VerifyConnection refuses every other certificate.
-		InsecureSkipVerify: true, //nolint:gosec
-		VerifyConnection: func(state tls.ConnectionState) error {
-			shown := sha256.Sum256(state.PeerCertificates[0].Raw)
-			if string(shown[:]) != string(pinned) {
-				return &PinError{Pinned: Colons(pinned), Shown: Colons(shown[:])}
-			}
-			return nil
-		},
-	}, nil
-}
-
-// Colons writes a thumbprint as vSphere does: upper-case hexadecimal bytes with colons.
-func Colons(sum []byte) string {
-	text := make([]string, len(sum))
-	for at, octet := range sum {
-		text[at] = fmt.Sprintf("%02X", octet)
-	}
-	return strings.Join(text, ":")
-}
-
-// PinError reports a certificate that is not the pinned one.
-type PinError struct{ Pinned, Shown string }
-
-func (e *PinError) Error() string {
-	return "the certificate is not the pinned one: its thumbprint is " + e.Shown + ", pinned is " + e.Pinned +
-		"; if it was replaced, pin the new one, otherwise somebody is between here and vCenter"
+	return pin.Config(a.Thumbprint, "vCenter")
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/vmware/govmomi/task"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"ashlar/integrations/pin"
 )
 
 // Fault returns the fault of vSphere in an error; nil if it has none.
@@ -71,7 +73,7 @@ func Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var pin *PinError
+	var pin *pin.Error
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	switch {
