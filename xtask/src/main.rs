@@ -18,6 +18,7 @@ mod parity;
 mod python;
 mod rados;
 mod real;
+mod replication;
 mod running;
 mod schemathesis;
 mod setup;
@@ -78,6 +79,8 @@ enum Verb {
     Web(web::Args),
     /// Kill -9 cycles of the running array under writes whose acknowledgements are recorded
     Crash(crash::Args),
+    /// Two arrays that replicate a group, under kills of either and over a network that is cut and changes bits
+    Replication(replication::Args),
     /// Fuzz every parser of outside bytes
     Fuzz(fuzz::Args),
     /// Long runs with fresh inputs: simulated worlds, kills and fuzzing for as long as wished
@@ -132,6 +135,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Schemathesis(args) => schemathesis::run(&args),
         Verb::Web(args) => web::run(&args),
         Verb::Crash(args) => crash::run(&args),
+        Verb::Replication(args) => replication::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Soak(args) => soak::run(&args),
     }

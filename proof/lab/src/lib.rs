@@ -21,6 +21,7 @@ pub mod load;
 pub mod management;
 mod perf;
 pub mod real;
+pub mod replication;
 pub mod report;
 pub mod run;
 pub mod scratch;

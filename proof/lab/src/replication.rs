@@ -1,0 +1,405 @@
+//! Two arrays, of which one replicates a volume group to the other, over a network that is cut and changes bits, while either is
+//! killed: every point is a prefix of the writes, over the whole group, also after the direction was reversed and back again.
+//!
+//! A host writes one block after the other, in turn to each volume, each with a new stamp. What a point has is so given by
+//! the newest stamp in it.
+
+mod network;
+
+use crate::array::{Array, Drives, Programs};
+use crate::cdb;
+use crate::libiscsi::{Command, Ending, Libiscsi, Login, Session};
+use crate::real::make_ready;
+use crate::scratch::{Scratch, free_addresses};
+use crate::seed::{Seed, expand, stamp_of};
+use crate::target::{Shape, Target};
+use anyhow::{Context, Result, bail, ensure};
+use network::{Disturbance, Network};
+use serde_json::Value;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What happens during a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    KillSource,
+    KillTarget,
+    Network(Disturbance),
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Writes that were acknowledged.
+    pub acknowledged: u64,
+    /// Points that were compared.
+    pub points: u64,
+    /// Kills of the source and of the target.
+    pub kills: [u64; 2],
+    /// Cuts and changed bits that hit a connection.
+    pub disturbed: u64,
+    /// How often the direction was reversed.
+    pub reversed: u64,
+}
+
+const INITIATOR: &str = "iqn.2001-04.org.example:replication";
+const HOST: &str = "host";
+const GROUP: &str = "app";
+const NAME: &str = "prod";
+const VOLUMES: [&str; 3] = ["data", "log", "index"];
+const BLOCK_BYTES: u32 = 4096;
+/// Of each volume.
+const BLOCKS: u64 = 1024;
+const VOLUME: Shape = Shape { bytes: BLOCKS * BLOCK_BYTES as u64, block_bytes: BLOCK_BYTES };
+const DRIVES: Drives = Drives { count: 4, bytes: 1 << 30 };
+/// Writes of a cycle, at most.
+const MAX_WRITES: u64 = 600;
+/// The direction is reversed, and back again, after this number of cycles.
+const REVERSE_CYCLES: u64 = 8;
+/// How long a transfer may take with all of its repetitions.
+const LIMIT: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(50);
+const BUSY: u8 = 0x08;
+const UNIT_ATTENTION: u8 = 0x06;
+
+struct World {
+    library: Rc<Libiscsi>,
+    seed: Seed,
+    arrays: [Array; 2],
+    /// The network before each array.
+    networks: [Network; 2],
+    /// Which array is the source.
+    source: usize,
+    /// LUNs of the volumes of the group on each array.
+    luns: [Vec<u16>; 2],
+    session: Option<Session>,
+    stamp: u64,
+    report: Report,
+}
+
+/// Runs this many cycles in a folder below `parent`; `check`: the media of both arrays are verified in the end.
+///
+/// # Errors
+/// What was wrong.
+pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bool) -> Result<Report> {
+    let mut scratch = Scratch::new(parent, "replication")?;
+    let result = World::new(programs, scratch.path(), seed).and_then(|mut world| {
+        for cycle in 1..=cycles {
+            world.cycle().with_context(|| format!("cycle {cycle} of seed {seed}"))?;
+            if cycle % REVERSE_CYCLES == 0 || cycle == cycles {
+                for way in ["reversal", "fail-back"] {
+                    world.reverse().with_context(|| format!("{way} after cycle {cycle} of seed {seed}"))?;
+                }
+            }
+        }
+        if check {
+            world.session = None;
+            for array in &mut world.arrays {
+                array.stop()?;
+                array.check()?;
+            }
+        }
+        Ok(world.report)
+    });
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+impl World {
+    fn new(programs: &Programs, folder: &Path, seed: u64) -> Result<Self> {
+        let addresses: [_; 2] = free_addresses()?;
+        let start = |name: &str, at: usize| -> Result<Array> {
+            let folder = folder.join(name);
+            std::fs::create_dir(&folder)?;
+            let listen = ["--replication".to_owned(), addresses[at].to_string()];
+            let store = DRIVES.arguments().into_iter().chain(listen).collect();
+            Array::start_on(programs, &folder, store, None)
+        };
+        let arrays = [start("a", 0)?, start("b", 1)?];
+        let networks = [Network::before(addresses[0])?, Network::before(addresses[1])?];
+        for array in &arrays {
+            array.add_host(HOST, INITIATOR)?;
+        }
+        let [first, second] = &arrays;
+        let key = second.cli(&["remote-array", "key"])?;
+        let key = key["key"].as_str().context("a key")?;
+        let there = networks[1].address().to_string();
+        first.cli(&["remote-array", "pair", &there, "--name", "b", "--key", key])?;
+        let known = second.names("remote-array")?;
+        let here = networks[0].address().to_string();
+        second.cli(&["remote-array", "set", known.first().context("a remote array")?, "--address", &here])?;
+        first.cli(&["group", "create", GROUP])?;
+        for (lun, volume) in (0..).zip(VOLUMES) {
+            first.add_volume(volume, VOLUME)?;
+            first.cli(&["volume", "set", volume, "--group", GROUP])?;
+            first.connect(volume, HOST, lun)?;
+        }
+        first.cli(&["replication", "create", NAME, "--group", GROUP, "--to", "b", "--rpo", "1h"])?;
+        Ok(Self {
+            library: Libiscsi::load()?,
+            seed: Seed::new(seed),
+            arrays,
+            networks,
+            source: 0,
+            luns: [vec![0, 1, 2], Vec::new()],
+            session: None,
+            stamp: 0,
+            report: Report::default(),
+        })
+    }
+
+    fn target(&self) -> usize {
+        1 - self.source
+    }
+
+    /// Writes, transfers a point while something fails, and compares what the target has.
+    fn cycle(&mut self) -> Result<()> {
+        let fault = match self.seed.range(0, 8) {
+            0 => Fault::None,
+            1 | 2 => Fault::KillSource,
+            3 | 4 => Fault::KillTarget,
+            5 | 6 => Fault::Network(Disturbance::Cut),
+            _ => Fault::Network(Disturbance::Corrupt),
+        };
+        self.write_some()?;
+        let least = self.stamp;
+        let after = self.progress(self.source)?["last_point"].as_u64().unwrap_or_default();
+        if let Fault::Network(disturbance) = fault {
+            self.networks[self.target()].arm(self.seed.range(0, 2 << 20), disturbance);
+        }
+        self.cli(self.source, &["replication", "sync", NAME])?;
+        // Meanwhile hosts go on, so that a fault comes at another step of the transfer each time.
+        for _ in 0..self.seed.range(0, 60) {
+            self.write_next()?;
+        }
+        match fault {
+            Fault::KillSource => {
+                self.report.kills[0] += 1;
+                self.session = None;
+                self.arrays[self.source].kill()?;
+                self.arrays[self.source].restart()?;
+                // What was asked for was lost with it; a start takes a point by itself.
+                self.cli(self.source, &["replication", "sync", NAME])?;
+            }
+            Fault::KillTarget => {
+                self.report.kills[1] += 1;
+                let target = self.target();
+                self.arrays[target].kill()?;
+                self.write_some()?;
+                self.arrays[target].restart()?;
+                self.cli(self.source, &["replication", "sync", NAME])?;
+            }
+            Fault::None | Fault::Network(_) => {}
+        }
+        self.await_idle(after)?;
+        if let Fault::Network(_) = fault {
+            self.report.disturbed += u64::from(self.networks[self.target()].disarm());
+        }
+        let found = self.test_failover().with_context(|| format!("after {fault:?}"))?;
+        ensure!(
+            (least..=self.stamp).contains(&found),
+            "the point ends with write {found}, and {least} was acknowledged before it was asked for ({fault:?})"
+        );
+        Ok(())
+    }
+
+    /// A planned failover, and the other direction.
+    fn reverse(&mut self) -> Result<()> {
+        self.write_some()?;
+        let (source, target) = (self.source, self.target());
+        self.cli(source, &["replication", "demote", NAME])?;
+        self.await_state(target, "demoted")?;
+        self.cli(target, &["replication", "promote", NAME])?;
+        if self.luns[target].is_empty() {
+            self.luns[target] = vec![0, 1, 2];
+            for (lun, volume) in (0..).zip(VOLUMES) {
+                self.arrays[target].connect(volume, HOST, lun)?;
+            }
+        }
+        self.session = None;
+        let luns = self.luns[target].clone();
+        let found = self.newest_of(target, &luns)?;
+        ensure!(found == self.stamp, "a planned failover ends with write {found} of {}", self.stamp);
+        self.cli(target, &["replication", "reverse", NAME])?;
+        self.source = target;
+        self.report.reversed += 1;
+        let after = self.progress(self.source)?["last_point"].as_u64().unwrap_or_default();
+        self.write_some()?;
+        let least = self.stamp;
+        self.cli(self.source, &["replication", "sync", NAME])?;
+        self.await_idle(after)?;
+        let found = self.test_failover()?;
+        ensure!(
+            found >= least,
+            "the point of the other direction ends with write {found} instead of {least}"
+        );
+        Ok(())
+    }
+
+    fn cli(&self, at: usize, words: &[&str]) -> Result<Value> {
+        self.arrays[at].cli(words)
+    }
+
+    fn progress(&self, at: usize) -> Result<Value> {
+        Ok(self.cli(at, &["replication", "show", NAME])?["progress"].clone())
+    }
+
+    /// Waits until a point is complete that is newer than this one, and nothing else is to be transferred.
+    fn await_idle(&self, after: u64) -> Result<()> {
+        self.await_progress(self.source, |progress| {
+            progress["state"] == "idle" && progress["last_point"].as_u64() > Some(after)
+        })
+    }
+
+    fn await_state(&self, at: usize, state: &str) -> Result<()> {
+        self.await_progress(at, |progress| progress["state"] == state)
+    }
+
+    fn await_progress(&self, at: usize, is_reached: impl Fn(&Value) -> bool) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let progress = self.progress(at)?;
+            if is_reached(&progress) {
+                return Ok(());
+            }
+            ensure!(start.elapsed() < LIMIT, "the transfer does not get on: {progress}");
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The newest write in clones of the last point, which has to have all before it as well.
+    fn test_failover(&mut self) -> Result<u64> {
+        let target = self.target();
+        let tested = self.cli(target, &["replication", "test-failover", "start", NAME, "--host", HOST])?;
+        let clones = tested["test_connections"].as_array().context("no connections of the test")?;
+        let lun = |volume: &str| {
+            let name = format!("{volume}-test");
+            let found = clones.iter().find(|it| it["volume"].as_str() == Some(&name));
+            let lun = found.and_then(|it| it["lun"].as_u64()).with_context(|| format!("no clone {name}"))?;
+            u16::try_from(lun).context("a LUN")
+        };
+        let luns = VOLUMES.map(lun).into_iter().collect::<Result<Vec<_>>>()?;
+        let found = self.newest_of(target, &luns)?;
+        self.cli(target, &["replication", "test-failover", "stop", NAME])?;
+        self.report.points += 1;
+        Ok(found)
+    }
+
+    /// Reads the volumes; returns the newest write in them.
+    fn newest_of(&self, at: usize, luns: &[u16]) -> Result<u64> {
+        let mut session = self.login(at, luns)?;
+        let mut found = Vec::new();
+        for lun in luns {
+            let read = || cdb::read(*lun, 0, BLOCKS as u32, BLOCK_BYTES);
+            let Ending::Good(data) = perform(&mut session, read)? else {
+                bail!("LUN {lun} can't be read");
+            };
+            let stamps = data.chunks(BLOCK_BYTES as usize).map(stamp_of);
+            found.push(stamps.collect::<Option<Vec<_>>>().context("a block that nobody wrote")?);
+        }
+        let newest = found.iter().flatten().copied().max().unwrap_or_default();
+        for (volume, stamps) in found.iter().enumerate() {
+            for (lba, stamp) in (0..).zip(stamps) {
+                let wanted = newest_at(volume as u64, lba, newest);
+                ensure!(
+                    *stamp == wanted,
+                    "block {lba} of volume {} has write {stamp} instead of {wanted}, in a point that ends with {newest}",
+                    VOLUMES[volume]
+                );
+            }
+        }
+        Ok(newest)
+    }
+
+    fn write_some(&mut self) -> Result<()> {
+        let count = self.seed.range(1, MAX_WRITES);
+        (0..count).try_for_each(|_| self.write_next())
+    }
+
+    fn write_next(&mut self) -> Result<()> {
+        if self.session.is_none() {
+            self.session = Some(self.login(self.source, &self.luns[self.source])?);
+        }
+        let session = self.session.as_mut().context("a session")?;
+        let stamp = self.stamp + 1;
+        let (volume, lba) = place_of(stamp);
+        let lun = self.luns[self.source][volume as usize];
+        match perform(session, || write(lun, lba, stamp))? {
+            Ending::Good(_) => {
+                self.stamp = stamp;
+                self.report.acknowledged += 1;
+                Ok(())
+            }
+            other => bail!("a write ended with {other:?}"),
+        }
+    }
+
+    fn login(&self, at: usize, luns: &[u16]) -> Result<Session> {
+        let array = &self.arrays[at];
+        let portal = array.portals()[0].to_string();
+        let login = Login {
+            initiator: INITIATOR,
+            portal: &portal,
+            target: array.iqn(),
+            lun: luns.first().copied().unwrap_or_default(),
+            session: 0,
+            header_digest: true,
+        };
+        let mut session = Session::login(&self.library, login)?;
+        luns.iter().try_for_each(|lun| make_ready(&mut session, *lun))?;
+        Ok(session)
+    }
+}
+
+/// The volume and the block of a write.
+fn place_of(stamp: u64) -> (u64, u64) {
+    let volumes = VOLUMES.len() as u64;
+    let (volume, turn) = (stamp % volumes, stamp / volumes);
+    // Not in order, so that changes are spread over the maps.
+    (volume, turn.wrapping_mul(389) % BLOCKS)
+}
+
+/// The last write of a block among those up to `newest`; zero if there is none.
+fn newest_at(volume: u64, lba: u64, newest: u64) -> u64 {
+    let cycle = VOLUMES.len() as u64 * BLOCKS;
+    let from = newest.saturating_sub(cycle);
+    (from..=newest).rev().find(|stamp| *stamp > 0 && place_of(*stamp) == (volume, lba)).unwrap_or_default()
+}
+
+fn perform(session: &mut Session, command: impl Fn() -> Command) -> Result<Ending> {
+    loop {
+        match session.perform(command())? {
+            Ending::Status(BUSY) | Ending::Check { key: UNIT_ATTENTION, .. } => {}
+            ending => return Ok(ending),
+        }
+    }
+}
+
+fn write(lun: u16, lba: u64, stamp: u64) -> Command {
+    let mut data = vec![0; BLOCK_BYTES as usize];
+    expand(stamp, &mut data);
+    cdb::write(lun, lba, 1, false, data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_write_of_each_block_is_known() {
+        for newest in [0, 1, 500, 3 * BLOCKS + 17, 10 * BLOCKS] {
+            let mut blocks = vec![[0; BLOCKS as usize]; VOLUMES.len()];
+            for stamp in 1..=newest {
+                let (volume, lba) = place_of(stamp);
+                blocks[volume as usize][lba as usize] = stamp;
+            }
+            for (volume, lba) in [(0, 0), (1, 5), (2, BLOCKS - 1), place_of(newest)] {
+                assert_eq!(newest_at(volume, lba, newest), blocks[volume as usize][lba as usize]);
+            }
+        }
+    }
+}
