@@ -525,7 +525,8 @@ impl World {
                 if !same.is_some_and(|same| same.digest.is_some() && same.digest == point.digest) {
                     return Err(format!("point {} has another digest on the target", point.number));
                 }
-                Ok(())
+                // The target may not know that the source has heard of it, and nothing may follow.
+                if self.published.contains(&synced.point) { Ok(()) } else { self.compare_points() }
             }
             Err(Error::NoPoint) => Ok(()),
             Err(error) => match unexpected(&error) {
