@@ -20,6 +20,7 @@ mod session;
 mod sign_in;
 pub mod standby;
 mod tls;
+mod unread;
 mod v1;
 
 pub use auth::Token;

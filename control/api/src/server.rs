@@ -4,16 +4,19 @@
 
 use crate::limiter::{ActiveRequest, ConnectionLimiter, Permit};
 use crate::tls::{Peer, Stream, Tls};
+use crate::unread;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -100,29 +103,37 @@ async fn serve(server: Arc<Server>, stream: TcpStream, address: SocketAddr, perm
         Ok(Ok(None)) | Err(_) => return,
         Ok(Err(error)) => return tracing::debug!(%address, %error, "a connection was not agreed on"),
     };
-    if let Err(error) = converse(&server, stream, peer, permit).await {
+    if let Err(error) = converse(&server.router, server.end.clone(), stream, peer, permit).await {
         tracing::debug!(%address, %error, "a connection broke off");
     }
 }
 
 async fn converse(
-    server: &Server,
+    router: &Router,
+    mut end: watch::Receiver<bool>,
     stream: Box<dyn Stream>,
     peer: Peer,
     permit: Arc<Permit>,
 ) -> hyper::Result<()> {
-    let router = TowerToHyperService::new(server.router.clone());
+    let router = TowerToHyperService::new(router.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
+        let (request, rest) = unread::follow(request);
         let (busy, answer) = (permit.begin_request(), router.call(request));
-        async move { answer.await.map(|answer: Response<Body>| answer.map(|body| Answer { body, _busy: busy })) }
+        async move {
+            let mut answer: Response<Body> = answer.await?;
+            if !rest.dropped().await {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, _busy: busy }))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(Patient { stream, unread: None }), service);
-    let (mut connection, mut end) = (pin!(connection), server.end.clone());
+    let mut connection = pin!(connection);
     tokio::select! {
         done = connection.as_mut() => return done,
         _ = end.wait_for(|end| *end) => {}
@@ -217,3 +228,7 @@ impl AsyncWrite for Patient {
         self.stream.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+#[path = "server_test.rs"]
+mod tests;
