@@ -107,7 +107,9 @@ impl DriveShelf {
 
     /// The wanted range of pieces as they were read; `None` if a part is missing or a sector is not what was written.
     fn assemble(&self, entry: &Entry, pieces: &[Piece], parts: &[Bytes], wanted: Wanted) -> Option<Bytes> {
-        let mut payload = Vec::with_capacity(wanted.len as usize + PAYLOAD);
+        // Exactly what is wanted, so that it becomes `Bytes` without another allocation; pages are decrypted in place.
+        let spare = if self.keyring.sectors(entry.salt).is_clear() { 0 } else { PAYLOAD };
+        let mut payload = Vec::with_capacity(wanted.len as usize + spare);
         let is_whole = pieces.len() == parts.len()
             && pieces
                 .iter()
