@@ -103,8 +103,8 @@ impl Transaction<'_> {
             };
             (ConnectionEntry { volume: id, peer, lun, read_only }, config.peer_name(peer), existing)
         };
-        let (noun, name) = self.noun_and_name(entry.volume);
         if let Some(existing) = existing {
+            let (_, name) = self.noun_and_name(entry.volume);
             let name = format!("{name} to {}", who.replace('"', ""));
             let same = Existing { noun: "connection", name: &name };
             same.same("lun", lun.is_none_or(|lun| lun == existing.lun))?;
@@ -112,11 +112,19 @@ impl Transaction<'_> {
             same.same("read_only", existing.read_only == read_only)?;
             return self.array.attachment_of(&existing).map(Ensured::existing);
         }
+        self.add_connection(&entry).await?;
+        self.array.attachment_of(&entry).map(Ensured::new)
+    }
+
+    /// Connects a disk as `entry` says, which is no connection yet.
+    pub(crate) async fn add_connection(&mut self, entry: &ConnectionEntry) -> Result<()> {
+        let (noun, name) = self.noun_and_name(entry.volume);
         self.array.disk(entry.volume, &name)?;
         self.commit(vec![Edit::Put(Record::Connection(entry.clone()))]).await?;
+        let who = self.array.config().peer_name(entry.peer);
         let what = format!("was connected to {who} as LUN {}", entry.lun);
         self.done(&format!("{noun}.connected"), noun, &name, &what);
-        self.array.attachment_of(&entry).map(Ensured::new)
+        Ok(())
     }
 
     /// Disconnects; nothing happens if there is no such connection.

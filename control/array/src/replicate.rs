@@ -199,12 +199,7 @@ impl Array {
         let volumes = volumes.into_iter().map(|it| DescribedVolume { id: it.id.digits(), name: it.name });
         let description = self.describe(entry, volumes.collect());
         let mut link = self.connect_for(&remote, Wish::Replicate { id: entry.id.digits() }).await?;
-        let said = timeout(RESPONSE_TIMEOUT, async {
-            link.send(&description).await?;
-            link.receive::<Reply>().await
-        });
-        let said = said.await.map_err(|_| "the other array did not respond in time".to_owned())?;
-        match said.map_err(|error| format!("the connection ended: {error}"))? {
+        match propose(&mut link, &description).await? {
             Reply::Ready => {}
             Reply::Denied { denial, text } => return Err(Refusal::Denied(denial, shown(&text))),
             Reply::Refused { text } => {
@@ -280,21 +275,32 @@ impl Array {
         }
     }
 
-    /// Serves a link by which a source wants to transfer a point.
-    pub(crate) async fn serve_source(&self, mut link: Link, id: String) -> std::io::Result<()> {
+    /// Which replication a link is about, and what the other end says of it; `None` after a refusal.
+    pub(crate) async fn hear_description(
+        &self,
+        link: &mut Link,
+        id: &str,
+    ) -> std::io::Result<Option<(RemoteArrayEntry, ReplicationId, Description)>> {
         let fingerprint = link.fingerprint();
         let remote = self.config().remote_arrays.iter().find(|it| it.fingerprint == fingerprint).cloned();
-        let id = ReplicationId::from_digits(&id);
-        let (Some(remote), Some(id)) = (remote, id) else {
+        let (Some(remote), Some(id)) = (remote, ReplicationId::from_digits(id)) else {
             let text = "it is not paired with this array any more: delete it there, and pair it again".into();
-            return timeout(RESPONSE_TIMEOUT, link.send(&Reply::Refused { text })).await?;
+            timeout(RESPONSE_TIMEOUT, link.send(&Reply::Refused { text })).await??;
+            return Ok(None);
         };
         self.links.note_heard(&remote, None);
         let description = timeout(RESPONSE_TIMEOUT, async {
             link.send(&Reply::Describe).await?;
             link.receive_long::<Description>().await
         });
-        let description = description.await??;
+        Ok(Some((remote, id, description.await??)))
+    }
+
+    /// Serves a link by which a source wants to transfer a point.
+    pub(crate) async fn serve_source(&self, mut link: Link, id: String) -> std::io::Result<()> {
+        let Some((remote, id, description)) = self.hear_description(&mut link, &id).await? else {
+            return Ok(());
+        };
         let (entry, mut active) = match self.admit(&remote, id, description).await {
             Ok(admitted) => admitted,
             Err((denial, text)) => {
@@ -415,6 +421,19 @@ impl Array {
             test_peers: Vec::new(),
         })
     }
+}
+
+/// Describes a replication on a link that awaits it; what the other end says to that.
+pub(crate) async fn propose(
+    link: &mut Link,
+    description: &Description,
+) -> std::result::Result<Reply, String> {
+    let said = timeout(RESPONSE_TIMEOUT, async {
+        link.send(description).await?;
+        link.receive::<Reply>().await
+    });
+    let said = said.await.map_err(|_| "the other array did not respond in time".to_owned())?;
+    said.map_err(|error| format!("the connection ended: {error}"))
 }
 
 type Served<T> = Pin<Box<dyn Future<Output = std::result::Result<T, Refusal>> + Send>>;

@@ -11,7 +11,7 @@ use crate::hex::{from_hex, hex};
 use crate::link::{
     Denial, DescribedCounterpart, DescribedReversal, DescribedVolume, Description, Link, Reply, Wish, shown,
 };
-use crate::replicate::{RESPONSE_TIMEOUT, described};
+use crate::replicate::{RESPONSE_TIMEOUT, described, propose};
 use crate::replication::{Replication, put, require};
 use crate::request::verbs;
 use crate::transaction::Transaction;
@@ -152,12 +152,7 @@ impl Transaction<'_> {
         let description = Description { reversal: Some(reversal), ..self.array.describe(entry, named) };
         let request = Wish::Reverse { id: entry.id.digits() };
         let mut link = self.array.connect_for(remote, request).await.map_err(failed)?;
-        let said = timeout(RESPONSE_TIMEOUT, async {
-            link.send(&description).await?;
-            link.receive::<Reply>().await
-        });
-        let said = said.await.map_err(|_| failed("it did not respond in time".into()))?;
-        match said.map_err(|error| failed(format!("the connection ended: {error}")))? {
+        match propose(&mut link, &description).await.map_err(failed)? {
             Reply::Ready => Ok(()),
             Reply::Denied { text, .. } | Reply::Refused { text } => Err(failed(shown(&text))),
             _ => Err(failed("it responded to another request".into())),
@@ -216,19 +211,9 @@ impl Transaction<'_> {
 impl Array {
     /// Serves a link by which the other array of a replication wants to become its source.
     pub(crate) async fn serve_reversal(&self, mut link: Link, id: String) -> std::io::Result<()> {
-        let fingerprint = link.fingerprint();
-        let remote = self.config().remote_arrays.iter().find(|it| it.fingerprint == fingerprint).cloned();
-        let id = ReplicationId::from_digits(&id);
-        let (Some(remote), Some(id)) = (remote, id) else {
-            let text = "it is not paired with this array any more: delete it there, and pair it again".into();
-            return timeout(RESPONSE_TIMEOUT, link.send(&Reply::Refused { text })).await?;
+        let Some((remote, id, description)) = self.hear_description(&mut link, &id).await? else {
+            return Ok(());
         };
-        self.links.note_heard(&remote, None);
-        let description = timeout(RESPONSE_TIMEOUT, async {
-            link.send(&Reply::Describe).await?;
-            link.receive_long::<Description>().await
-        });
-        let description = description.await??;
         let said = match self.agree_to_reverse(&remote, id, &description).await {
             Ok(()) => Reply::Ready,
             Err(error) => Reply::Denied { denial: Denial::Other, text: error.message },

@@ -65,15 +65,8 @@ impl Transaction<'_> {
     /// Connects a clone to hosts, each at its lowest free LUN.
     async fn show_clone(&mut self, volume: DiskId, peers: &[Peer]) -> Result<()> {
         for peer in peers {
-            let (entry, name, who) = {
-                let config = self.array.config();
-                let lun = config.choose_lun(volume, *peer, None, 0)?;
-                let entry = ConnectionEntry { volume, peer: *peer, lun, read_only: false };
-                (entry, config.disk_name(volume).unwrap_or_default().to_owned(), config.peer_name(*peer))
-            };
-            let what = format!("was connected to {who} as LUN {}", entry.lun);
-            self.commit(vec![Edit::Put(Record::Connection(entry))]).await?;
-            self.done("volume.connected", "volume", &name, &what);
+            let lun = self.array.config().choose_lun(volume, *peer, None, 0)?;
+            self.add_connection(&ConnectionEntry { volume, peer: *peer, lun, read_only: false }).await?;
         }
         Ok(())
     }
