@@ -130,11 +130,17 @@ impl Engine {
     /// # Errors
     /// [`Error::ReadOnly`] if the volume takes no changes, [`Error::Malformed`] if the block lengths differ.
     pub async fn restore_volume(&self, id: DiskId, source: DiskId) -> Result<()> {
+        let (volume, source) = self.restored(id, source).await?;
+        self.core.change(Change::of(Mutation::Restore { volume, source })).await
+    }
+
+    /// The numbers of a volume and of the disk from which it is to be restored.
+    async fn restored(&self, id: DiskId, source: DiskId) -> Result<(u32, u32)> {
         let (volume, source) = (self.number(id).await?, self.number(source).await?);
         if volume == source {
             return Err(Error::Malformed("restore of a disk from itself"));
         }
-        self.core.change(Change::of(Mutation::Restore { volume, source })).await
+        Ok((volume, source))
     }
 
     /// As [`Engine::restore_volume`] for a volume that is read-only, which takes changes from now on, all in one step at time
@@ -143,10 +149,7 @@ impl Engine {
     /// # Errors
     /// Those of a restore, and [`Error::RetentionLocked`] under a retention lock.
     pub async fn restore_and_unlock(&self, id: DiskId, source: DiskId, now: u64) -> Result<()> {
-        let (volume, source) = (self.number(id).await?, self.number(source).await?);
-        if volume == source {
-            return Err(Error::Malformed("restore of a disk from itself"));
-        }
+        let (volume, source) = self.restored(id, source).await?;
         let mutations = [Mutation::Restore { volume, source }, Mutation::Access { volume, read_only: false }];
         let mutations = mutations.into_iter().collect();
         self.core.change(Change { mutations, ..Change::default() }.at(now)).await
