@@ -139,19 +139,18 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
 
 /// The array's programs: built now, or those in the folder that `ASHLAR_PROGRAMS` names.
 pub fn programs() -> Result<Programs> {
-    if let Some(folder) = std::env::var_os("ASHLAR_PROGRAMS").map(PathBuf::from) {
-        return Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") });
-    }
-    let folder = test_binaries()?;
-    Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") })
+    programs_in(test_binaries)
 }
 
 /// The array's programs alone, for somebody who waits to see them and tests nothing.
 pub fn only_programs() -> Result<Programs> {
-    if std::env::var_os("ASHLAR_PROGRAMS").is_some() {
-        return programs();
-    }
-    let folder = shell::binaries(&["ashlard", "cli"])?;
+    programs_in(|| shell::binaries(&["ashlard", "cli"]))
+}
+
+/// The array's programs in the folder that `ASHLAR_PROGRAMS` names, or else in that of a build.
+fn programs_in(build: impl FnOnce() -> Result<PathBuf>) -> Result<Programs> {
+    let folder = std::env::var_os("ASHLAR_PROGRAMS").map(PathBuf::from);
+    let folder = folder.map_or_else(build, Ok)?;
     Ok(Programs { ashlard: folder.join("ashlard"), ashlar: folder.join("ashlar") })
 }
 

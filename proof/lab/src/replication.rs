@@ -8,11 +8,11 @@ mod network;
 
 use crate::array::{Array, Drives, Programs};
 use crate::cdb;
-use crate::libiscsi::{Command, Ending, Libiscsi, Login, Session};
-use crate::real::make_ready;
+use crate::libiscsi::{Command, Ending, Libiscsi, Session};
+use crate::real::login;
 use crate::scratch::{Scratch, free_addresses};
 use crate::seed::{Seed, expand, stamp_of};
-use crate::target::{Shape, Target};
+use crate::target::Shape;
 use anyhow::{Context, Result, bail, ensure};
 use network::{Disturbance, Network};
 use serde_json::Value;
@@ -339,19 +339,7 @@ impl World {
     }
 
     fn login(&self, at: usize, luns: &[u16]) -> Result<Session> {
-        let array = &self.arrays[at];
-        let portal = array.portals()[0].to_string();
-        let login = Login {
-            initiator: INITIATOR,
-            portal: &portal,
-            target: array.iqn(),
-            lun: luns.first().copied().unwrap_or_default(),
-            session: 0,
-            header_digest: true,
-        };
-        let mut session = Session::login(&self.library, login)?;
-        luns.iter().try_for_each(|lun| make_ready(&mut session, *lun))?;
-        Ok(session)
+        login(&self.library, &self.arrays[at], INITIATOR, luns, 0)
     }
 }
 
