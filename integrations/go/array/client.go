@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/oapi-codegen/nullable"
 
 	"ashlar/integrations/pin"
 )
@@ -284,4 +285,14 @@ func optional(text string) *string {
 func Made[T any](response *http.Response, err error) (object T, isNew bool, failed error) {
 	object, failed = Decode[T](response, err)
 	return object, failed == nil && response.StatusCode == http.StatusCreated, failed
+}
+
+// Value returns what a field of a response has; the zero value if it is null or missing.
+func Value[T any](field nullable.Nullable[T]) T {
+	found, err := field.Get()
+	if err != nil {
+		var none T
+		return none
+	}
+	return found
 }

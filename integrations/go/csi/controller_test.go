@@ -105,7 +105,7 @@ func TestAVolumeSurvivesRenamingAndIsNeverEradicated(t *testing.T) {
 		Parameters: map[string]string{"csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/newer": "ignored", "iops": "100"}}
 	volume := create(t, d, request)
 	found := got(array.Decode[array.Volume](running.API.ShowVolume(t.Context(), idOf(volume.GetVolumeId()))))(t)
-	if found.Labels["kubernetes.pvc"] != "data" || found.Labels[labelName] != "pvc-1" || value(found.Limits.Iops) != 100 {
+	if found.Labels["kubernetes.pvc"] != "data" || found.Labels[labelName] != "pvc-1" || array.Value(found.Limits.Iops) != 100 {
 		t.Errorf("%+v", found)
 	}
 	change := array.VolumeChange{Name: nullable.NewNullableWithValue("renamed")}

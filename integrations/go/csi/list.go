@@ -89,7 +89,7 @@ func (d *Driver) nodes(ctx context.Context) (map[string]string, error) {
 func published(volume array.Volume, nodes map[string]string) []string {
 	var ids []string
 	for _, connection := range volume.Connections {
-		if node := nodes[value(connection.HostID)]; node != "" {
+		if node := nodes[array.Value(connection.HostID)]; node != "" {
 			ids = append(ids, node)
 		}
 	}

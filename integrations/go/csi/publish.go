@@ -106,7 +106,7 @@ func (d *Driver) mayConnect(volume array.Volume, host array.Host, request *csi.C
 	var others []array.Connection
 	own := false
 	for _, connection := range volume.Connections {
-		if value(connection.HostID) == host.ID {
+		if array.Value(connection.HostID) == host.ID {
 			own = true
 			if connection.ReadOnly != request.GetReadonly() {
 				return status.Errorf(codes.AlreadyExists, "volume %s is published to node %s with readonly=%t", volume.Name, host.Name, connection.ReadOnly)
@@ -128,22 +128,13 @@ func (d *Driver) mayConnect(volume array.Volume, host array.Host, request *csi.C
 func users(connections []array.Connection) string {
 	var names []string
 	for _, connection := range connections {
-		if name := value(connection.Host); name != "" {
+		if name := array.Value(connection.Host); name != "" {
 			names = append(names, "host "+name)
 		} else {
-			names = append(names, "host group "+value(connection.HostGroup))
+			names = append(names, "host group "+array.Value(connection.HostGroup))
 		}
 	}
 	return strings.Join(names, ", ")
-}
-
-func value[T any](field nullable.Nullable[T]) T {
-	found, err := field.Get()
-	if err != nil {
-		var none T
-		return none
-	}
-	return found
 }
 
 // ensureHost returns the host of a node. One that an operator made for the same initiator is used as it is.
@@ -157,7 +148,7 @@ func (d *Driver) ensureHost(ctx context.Context, node NodeID, secrets map[string
 		return array.Host{}, err
 	}
 	if found != nil {
-		if !d.isOwn(found.Labels) || chap == nil || value(found.ChapUser) == chap.User {
+		if !d.isOwn(found.Labels) || chap == nil || array.Value(found.ChapUser) == chap.User {
 			return *found, nil
 		}
 		// CHAP was switched on, or has a new user.
@@ -254,7 +245,7 @@ func (d *Driver) ControllerUnpublishVolume(ctx context.Context, request *csi.Con
 		return nil, err
 	}
 	for _, connection := range volume.Connections {
-		host := value(connection.HostID)
+		host := array.Value(connection.HostID)
 		if host == "" || !hosts[host] {
 			continue
 		}

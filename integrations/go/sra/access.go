@@ -108,8 +108,8 @@ func (g *accessGroups) attach(ctx context.Context, volume string, host array.Hos
 		return err
 	}
 	for _, connection := range shown.Connections {
-		own := value(connection.HostID) == host.ID
-		inherited := value(connection.HostGroupID) != "" && value(connection.HostGroupID) == value(host.HostGroupID)
+		own := array.Value(connection.HostID) == host.ID
+		inherited := array.Value(connection.HostGroupID) != "" && array.Value(connection.HostGroupID) == array.Value(host.HostGroupID)
 		if (own || inherited) && !connection.ReadOnly {
 			return nil
 		}
@@ -134,10 +134,10 @@ func (c *call) disconnect(ctx context.Context, volume string) error {
 	}
 	for _, connection := range shown.Connections {
 		var err error
-		if host := value(connection.HostID); host != "" {
+		if host := array.Value(connection.HostID); host != "" {
 			err = array.Done(c.api.DeleteConnection(ctx, volume, host))
 		} else {
-			err = array.Done(c.api.DeleteHostGroupConnection(ctx, volume, value(connection.HostGroupID)))
+			err = array.Done(c.api.DeleteHostGroupConnection(ctx, volume, array.Value(connection.HostGroupID)))
 		}
 		if err = array.Unless(array.NotFound, err); err != nil {
 			return err

@@ -104,10 +104,10 @@ func (c *call) targetGroup(it array.Replication, volumes map[string]array.Volume
 	}
 	for _, volume := range it.Volumes {
 		device := targetDevice{Key: keyOf(c.serial, volume.ID), State: readOnly, Name: volume.Name}
-		if own, there := volumes[value(volume.PromotedID)]; there && promoted {
+		if own, there := volumes[array.Value(volume.PromotedID)]; there && promoted {
 			device.ID, device.State, device.Name, device.Identity = own.ID, readWrite, own.Name, wwn(own)
 		}
-		if clone, there := volumes[value(volume.TestID)]; there {
+		if clone, there := volumes[array.Value(volume.TestID)]; there {
 			device.Snapshot = snapshotOf(clone, pointOf(it))
 		}
 		made.add(device)

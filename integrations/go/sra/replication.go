@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oapi-codegen/nullable"
-
 	"ashlar/integrations/array"
 )
 
@@ -99,26 +97,17 @@ func pointOf(it array.Replication) *recoveryPoint {
 	return &recoveryPoint{ID: fmt.Sprint(number), Time: utc(taken)}
 }
 
-func value[T any](field nullable.Nullable[T]) T {
-	found, err := field.Get()
-	if err != nil {
-		var none T
-		return none
-	}
-	return found
-}
-
 // reason is why nothing is transferred now; empty if it is.
 func reason(it array.Replication) string {
 	switch it.Progress.State {
 	case array.ReplicationPaused, array.ReplicationNoSpace, array.ReplicationFailed:
 	default:
-		if value(it.Progress.Problem) == "" {
+		if array.Value(it.Progress.Problem) == "" {
 			return ""
 		}
 	}
 	text := fmt.Sprintf("replication %q is in the state %s", it.Name, it.Progress.State)
-	if why := value(it.Progress.Problem); why != "" {
+	if why := array.Value(it.Progress.Problem); why != "" {
 		text += ": " + why
 	}
 	return text

@@ -56,7 +56,7 @@ func syncOnce(ctx context.Context, c *call) (any, error) {
 		if err != nil {
 			return outcome{}, err
 		}
-		last := strconv.FormatInt(int64(value(before.Progress.LastPoint)), 10)
+		last := strconv.FormatInt(int64(array.Value(before.Progress.LastPoint)), 10)
 		switch before.Progress.State {
 		case array.ReplicationDemoting, array.ReplicationDemoted:
 			// The last point is on its way already, and nothing is written after it.
@@ -105,7 +105,7 @@ func progress(it array.Replication, since string) (*deviceSync, error) {
 	if err != nil {
 		return nil, fail(codeRequest, fmt.Sprintf("%q is no transfer that this adapter began", since))
 	}
-	newest := int64(value(it.Progress.LastPoint))
+	newest := int64(array.Value(it.Progress.LastPoint))
 	switch state := it.Progress.State; {
 	case state == array.ReplicationDemoted, state == array.ReplicationIdle && newest > before:
 		return &deviceSync{ID: since, Status: complete}, nil

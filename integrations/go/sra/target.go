@@ -86,6 +86,40 @@ func (c *call) devicesOf(it array.Replication, group TargetGroup) []TargetDevice
 	return all
 }
 
+// devices describes the devices of a group, each by itself: the trouble of one is in its description.
+func (c *call) devices(it array.Replication, group TargetGroup, made *targetGroup, describe func(TargetDevice) (targetDevice, error)) {
+	for _, device := range c.devicesOf(it, group) {
+		shown, err := describe(device)
+		if err != nil {
+			c.log.Error("failed", "device", device.Key, "problem", err)
+			shown = targetDevice{Error: failure(err)}
+		}
+		shown.Key = device.Key
+		made.add(shown)
+	}
+}
+
+func testID(volume array.ReplicatedVolume) string     { return array.Value(volume.TestID) }
+func promotedID(volume array.ReplicatedVolume) string { return array.Value(volume.PromotedID) }
+
+// connected connects what a volume became on the target, its clone or its promoted volume, and returns it. What was done with
+// the point is for the error.
+func (c *call) connected(ctx context.Context, it array.Replication, device TargetDevice, hosts *accessGroups,
+	done string, became func(array.ReplicatedVolume) string) (array.Volume, error) {
+	volume, err := c.volumeOf(it, device)
+	if err != nil {
+		return array.Volume{}, err
+	}
+	id := became(volume)
+	if id == "" {
+		return array.Volume{}, fail(codeNoDevice, fmt.Sprintf("volume %q came into the group after the point that %s", volume.Name, done))
+	}
+	if err := hosts.connect(ctx, id, device.AccessGroups); err != nil {
+		return array.Volume{}, err
+	}
+	return array.Decode[array.Volume](c.api.ShowVolume(ctx, id))
+}
+
 func checkTestFailoverStart(ctx context.Context, c *call) (any, error) { return c.check(ctx), nil }
 
 func checkFailover(ctx context.Context, c *call) (any, error) { return c.check(ctx), nil }
@@ -110,22 +144,20 @@ func testFailoverStart(ctx context.Context, c *call) (any, error) {
 			return targetGroup{}, err
 		}
 		var made targetGroup
-		for _, device := range c.devicesOf(it, group) {
-			shown, err := c.testDevice(ctx, it, device, hosts)
+		c.devices(it, group, &made, func(device TargetDevice) (targetDevice, error) {
+			clone, err := c.connected(ctx, it, device, hosts, "is tested", testID)
 			if err != nil {
-				c.log.Error("failed", "device", device.Key, "problem", err)
-				shown = targetDevice{Error: failure(err)}
+				return targetDevice{}, err
 			}
-			shown.Key = device.Key
-			made.add(shown)
-		}
+			return targetDevice{Snapshot: snapshotOf(clone, pointOf(it))}, nil
+		})
 		return made, nil
 	}), nil
 }
 
 // startTest makes the clones, unless they are there. A start that was interrupted half-way is begun again.
 func (c *call) startTest(ctx context.Context, it array.Replication) (array.Replication, error) {
-	cloned := func(volume array.ReplicatedVolume) bool { return value(volume.TestID) != "" }
+	cloned := func(volume array.ReplicatedVolume) bool { return array.Value(volume.TestID) != "" }
 	if slices.ContainsFunc(it.Volumes, cloned) {
 		missing := slices.ContainsFunc(it.Volumes, func(volume array.ReplicatedVolume) bool { return !cloned(volume) })
 		if !missing {
@@ -145,32 +177,13 @@ func (c *call) startTest(ctx context.Context, it array.Replication) (array.Repli
 	}
 	labels := map[string]*string{labelPoint: &point.ID, labelTaken: &point.Time}
 	for _, volume := range it.Volumes {
-		if clone := value(volume.TestID); clone != "" {
+		if clone := array.Value(volume.TestID); clone != "" {
 			if _, err := array.Decode[array.Volume](c.api.ChangeVolume(ctx, clone, array.VolumeChange{Labels: &labels})); err != nil {
 				return it, err
 			}
 		}
 	}
 	return it, nil
-}
-
-func (c *call) testDevice(ctx context.Context, it array.Replication, device TargetDevice, hosts *accessGroups) (targetDevice, error) {
-	volume, err := c.volumeOf(it, device)
-	if err != nil {
-		return targetDevice{}, err
-	}
-	id := value(volume.TestID)
-	if id == "" {
-		return targetDevice{}, fail(codeNoDevice, fmt.Sprintf("volume %q came into the group after the point that is tested", volume.Name))
-	}
-	if err := hosts.connect(ctx, id, device.AccessGroups); err != nil {
-		return targetDevice{}, err
-	}
-	clone, err := array.Decode[array.Volume](c.api.ShowVolume(ctx, id))
-	if err != nil {
-		return targetDevice{}, err
-	}
-	return targetDevice{Snapshot: snapshotOf(clone, pointOf(it))}, nil
 }
 
 // snapshotOf describes a clone. Its labels have its point; without them it is the newest one, or the time of its creation.
@@ -198,7 +211,7 @@ func testFailoverStop(ctx context.Context, c *call) (any, error) {
 // stopTest disconnects the clones and deletes them. Without clones it does nothing.
 func (c *call) stopTest(ctx context.Context, it array.Replication) error {
 	for _, volume := range it.Volumes {
-		if clone := value(volume.TestID); clone != "" {
+		if clone := array.Value(volume.TestID); clone != "" {
 			if err := c.disconnect(ctx, clone); err != nil {
 				return err
 			}
@@ -221,15 +234,13 @@ func failover(ctx context.Context, c *call) (any, error) {
 			return targetGroup{}, err
 		}
 		made := targetGroup{ID: it.ID, State: readWrite, Name: it.Name}
-		for _, device := range c.devicesOf(it, group) {
-			shown, err := c.recovered(ctx, it, device, hosts)
+		c.devices(it, group, &made, func(device TargetDevice) (targetDevice, error) {
+			own, err := c.connected(ctx, it, device, hosts, "was promoted", promotedID)
 			if err != nil {
-				c.log.Error("failed", "device", device.Key, "problem", err)
-				shown = targetDevice{Error: failure(err)}
+				return targetDevice{}, err
 			}
-			shown.Key = device.Key
-			made.add(shown)
-		}
+			return targetDevice{ID: own.ID, State: readWrite, Name: own.Name, Identity: wwn(own), RecoveryPoint: pointOf(it)}, nil
+		})
 		return made, nil
 	}), nil
 }
@@ -245,23 +256,4 @@ func (c *call) promote(ctx context.Context, it array.Replication) (array.Replica
 	force := true
 	c.log.Warn("the source was not demoted: what was written after the newest point is lost", "replication", it.Name, "reason", err)
 	return array.Decode[array.Replication](c.api.PromoteReplication(ctx, it.Name, array.ReplicationPromotion{Force: &force}))
-}
-
-func (c *call) recovered(ctx context.Context, it array.Replication, device TargetDevice, hosts *accessGroups) (targetDevice, error) {
-	volume, err := c.volumeOf(it, device)
-	if err != nil {
-		return targetDevice{}, err
-	}
-	id := value(volume.PromotedID)
-	if id == "" {
-		return targetDevice{}, fail(codeNoDevice, fmt.Sprintf("volume %q came into the group after the point that was promoted", volume.Name))
-	}
-	if err := hosts.connect(ctx, id, device.AccessGroups); err != nil {
-		return targetDevice{}, err
-	}
-	shown, err := array.Decode[array.Volume](c.api.ShowVolume(ctx, id))
-	if err != nil {
-		return targetDevice{}, err
-	}
-	return targetDevice{ID: shown.ID, State: readWrite, Name: shown.Name, Identity: wwn(shown), RecoveryPoint: pointOf(it)}, nil
 }
