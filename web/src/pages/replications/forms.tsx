@@ -3,10 +3,11 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
-import { groups, remoteArrays, useChange, volumes } from "../../api/queries";
+import { remoteArrays, useChange } from "../../api/queries";
 import type { SchemaReplication as Replication } from "../../api/schema";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
+import { SubjectSelect, subjectOf } from "../subject";
 
 type Window = { opened: boolean; onClose: () => void };
 
@@ -23,8 +24,6 @@ function RpoInput(props: object) {
 /** Protects a volume group, or a volume, on another array. */
 export function CreateReplication({ opened, onClose }: Window) {
   const [, go] = useLocation();
-  const all = useQuery({ ...volumes(), enabled: opened });
-  const families = useQuery({ ...groups(), enabled: opened });
   const remotes = useQuery({ ...remoteArrays(), enabled: opened });
   const form = useForm<{ name: string; of: string | null; remote: string | null; minutes: number | string }>({
     initialValues: { name: "", of: null, remote: null, minutes: 15 },
@@ -36,11 +35,8 @@ export function CreateReplication({ opened, onClose }: Window) {
     create.reset();
   };
   const create = useChange({
-    run: ({ name, of, remote, minutes }: typeof form.values) => {
-      const [kind, subject] = (of ?? "").split(/:(.*)/, 2);
-      const what = kind === "volume" ? { volume: subject } : { group: subject };
-      return created(api.POST("/api/v1/replications", { body: { name, ...what, remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE) } }));
-    },
+    run: ({ name, of, remote, minutes }: typeof form.values) =>
+      created(api.POST("/api/v1/replications", { body: { name, ...subjectOf(of), remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE) } })),
     done: (made) => `${made.name} is being replicated to ${made.remote_array}.`,
     then: (made) => {
       close();
@@ -50,19 +46,7 @@ export function CreateReplication({ opened, onClose }: Window) {
   return (
     <FormModal opened={opened} onClose={close} title="Create replication" verb="Create" busy={create.isPending} error={create.error} onSubmit={form.onSubmit((values) => create.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      <Select
-        label="Source"
-        description="Volumes of a group are replicated as of one moment, so that an application which uses several of them finds them consistent."
-        placeholder="Volume group or volume"
-        data={[
-          { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
-          { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
-        ]}
-        limit={100}
-        searchable
-        required
-        {...form.getInputProps("of")}
-      />
+      <SubjectSelect description="Volumes of a group are replicated as of one moment, so that an application which uses several of them finds them consistent." {...form.getInputProps("of")} />
       <Select label="Remote array" placeholder="An array that is paired with this one" data={remotes.data?.map((it) => it.name) ?? []} nothingFoundMessage="No array is paired with this one." searchable required {...form.getInputProps("remote")} />
       <RpoInput {...form.getInputProps("minutes")} />
     </FormModal>

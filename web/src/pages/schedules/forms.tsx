@@ -1,13 +1,14 @@
-import { ActionIcon, Button, Group, NumberInput, Select, Text, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Group, NumberInput, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { Plus, X } from "lucide-react";
 import { answer, api } from "../../api/client";
-import { groups, settings, useChange, volumes } from "../../api/queries";
+import { settings, useChange } from "../../api/queries";
 import type { SchemaSchedule as Schedule } from "../../api/schema";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
+import { SubjectSelect, subjectOf } from "../subject";
 
 const WHENS = ["hourly", "daily", "weekly", "monthly", "yearly"];
 const DAY = 86_400;
@@ -16,8 +17,6 @@ type Values = { name: string; of: string | null; rules: { when: string; keep: nu
 
 /** A new schedule, or another name, other rules of one. */
 export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedule; opened: boolean; onClose: () => void }) {
-  const all = useQuery({ ...volumes(), enabled: opened && !schedule });
-  const families = useQuery({ ...groups(), enabled: opened && !schedule });
   const zone = useQuery({ ...settings(), enabled: opened });
   const form = useForm<Values>({
     initialValues: {
@@ -41,8 +40,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
     run: ({ name, of, rules, days }: Values) => {
       const body = { rules: rules.map((it) => ({ when: it.when.trim(), keep: Number(it.keep) })), immutable_seconds: Math.round(Number(days) * DAY) };
       if (schedule) return answer(api.PATCH("/api/v1/schedules/{name}", { params: { path: { name: schedule.name } }, body: { ...body, ...(name !== schedule.name && { name }) } }));
-      const [kind, subject] = (of ?? "").split(/:(.*)/, 2);
-      return answer(api.POST("/api/v1/schedules", { body: { name, ...(kind === "volume" ? { volume: subject } : { group: subject }), ...body } }));
+      return answer(api.POST("/api/v1/schedules", { body: { name, ...subjectOf(of), ...body } }));
     },
     done: (made) => (schedule ? `Schedule ${made.name} is changed.` : `Schedule ${made.name} is there.`),
     then: close,
@@ -50,20 +48,7 @@ export function ScheduleForm({ schedule, opened, onClose }: { schedule?: Schedul
   return (
     <FormModal opened={opened} onClose={close} title={schedule ? `Change ${schedule.name}` : "Create schedule"} verb={schedule ? "Save" : "Create"} busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      {!schedule && (
-        <Select
-          label="Source"
-          placeholder="Volume or volume group"
-          data={[
-            { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
-            { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
-          ]}
-          limit={100}
-          searchable
-          required
-          {...form.getInputProps("of")}
-        />
-      )}
+      {!schedule && <SubjectSelect {...form.getInputProps("of")} />}
       <fieldset style={{ border: 0, padding: 0, margin: 0 }}>
         <Text component="legend" size="sm" fw={500} mb={4}>
           Rules: when, and how many snapshots to retain

@@ -3,12 +3,13 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
-import { groups, snapshots, useChange, volumes } from "../../api/queries";
+import { snapshots, useChange } from "../../api/queries";
 import type { SchemaSnapshot as Snapshot, SchemaVolume as Volume } from "../../api/schema";
 import { bytes, moment, plural, utcFromNow } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
+import { SubjectSelect, subjectOf } from "../subject";
 
 type Window = { opened: boolean; onClose: () => void };
 
@@ -24,8 +25,6 @@ const fromNow = (amount: number, unit: string) => utcFromNow(amount * (unit === 
 export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volume?: string; group?: string }) {
   const [, go] = useLocation();
   const choose = !volume && !group;
-  const all = useQuery({ ...volumes(), enabled: opened && choose });
-  const families = useQuery({ ...groups(), enabled: opened && choose });
   const form = useForm<{ of: string | null; suffix: string; keep: boolean; amount: number | string; unit: string }>({
     initialValues: { of: null, suffix: "", keep: false, amount: 1, unit: "days" },
     validate: {
@@ -41,8 +40,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
   };
   const take = useChange({
     run: async ({ of, suffix, keep, amount, unit }: typeof form.values) => {
-      const [kind, name] = of?.split(/:(.*)/, 2) ?? (volume ? ["volume", volume] : ["group", group]);
-      const body = { ...(kind === "volume" ? { volume: name } : { group: name }), ...(suffix && { suffix }), ...(keep && { retain_until: fromNow(Number(amount), unit) }) };
+      const body = { ...(of ? subjectOf(of) : volume ? { volume } : { group }), ...(suffix && { suffix }), ...(keep && { retain_until: fromNow(Number(amount), unit) }) };
       return (await created(api.POST("/api/v1/snapshots", { body }))).items;
     },
     done: (made) => (made.length === 1 ? `Snapshot ${made[0]?.name} is taken.` : `${plural(made.length, "snapshot")} are taken, all of one moment.`),
@@ -54,21 +52,7 @@ export function TakeSnapshot({ volume, group, opened, onClose }: Window & { volu
   const of = volume ?? group;
   return (
     <FormModal opened={opened} onClose={close} title={of ? `Snapshot of ${of}` : "Take snapshot"} verb="Take snapshot" busy={take.isPending} error={take.error} onSubmit={form.onSubmit((values) => take.mutate(values))}>
-      {choose && (
-        <Select
-          label="Source"
-          placeholder="Volume or volume group"
-          data={[
-            { group: "Volume groups", items: families.data?.map((it) => ({ value: `group:${it.name}`, label: it.name })) ?? [] },
-            { group: "Volumes", items: all.data?.map((it) => ({ value: `volume:${it.name}`, label: it.name })) ?? [] },
-          ]}
-          limit={100}
-          searchable
-          required
-          data-autofocus
-          {...form.getInputProps("of")}
-        />
-      )}
+      {choose && <SubjectSelect data-autofocus {...form.getInputProps("of")} />}
       {group && <Text size="sm">Every volume of the group is snapshotted at the same moment.</Text>}
       <TextInput label="Name suffix" description={`${of ?? "The volume’s name"}.${form.values.suffix || "the time"}`} placeholder="the time" autoComplete="off" spellCheck={false} data-autofocus={!choose} {...form.getInputProps("suffix")} />
       <Switch label="Retention lock: it cannot be deleted or changed" {...form.getInputProps("keep", { type: "checkbox" })} />
