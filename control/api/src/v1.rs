@@ -30,6 +30,7 @@ mod stream;
 mod usage;
 mod user;
 mod volume;
+mod window;
 
 pub use stream::{Change, Topic};
 

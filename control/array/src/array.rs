@@ -96,7 +96,7 @@ impl Array {
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
         let logins = Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone());
         let links = Arc::new(Links::new(env.clone(), bus.clone()));
-        let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), engine.clone()));
+        let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), engine.clone(), clock.clone()));
         let directories = Directories::new(configuration.clone(), audit.clone(), sealing.clone());
         let directories = Arc::new(directories);
         let accounts = Accounts::new(core(), directories.clone());

@@ -127,9 +127,10 @@ pub use parts::Parts;
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance};
 pub use policy::PolicyInForce;
 pub use records::{
-    ArrayIdentity, Chap, Compression, DirectoryId, Error, Grant, GroupId, HostGroupId, HostId, Identity,
-    Kind, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, ReplicationId, ReplicationRole,
-    Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId,
+    ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Error, Grant, GroupId, HostGroupId, HostId,
+    Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, Policy, PolicyChange,
+    ReplicationId, ReplicationRole, Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId,
+    Weekday, Window,
 };
 pub use recover::{has_sealed_secrets, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};

@@ -9,10 +9,14 @@ use crate::caller::Caller;
 use crate::link::{Hello, Link, LinkIdentity, Reply, Wish, key_of, key_text, shown};
 use crate::request::verbs;
 use crate::service::links::{LinkStatus, PAIRING_KEY_SECONDS};
+use crate::service::windows;
 use crate::transaction::Transaction;
 use crate::{Error, Result, check};
 use history::Severity;
-use records::{Edit, Identity, LinkIdentityEntry, Named, Record, RemoteArrayEntry, RemoteArrayId, Secret};
+use records::{
+    Config, Edit, Identity, LimitWindow, LinkIdentityEntry, Named, Record, RemoteArrayEntry, RemoteArrayId,
+    Secret,
+};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -44,6 +48,10 @@ pub struct RemoteArray {
     pub address: Option<String>,
     /// Bytes per second that replications send to it at most; `None` if there is no limit.
     pub bandwidth_limit: Option<u64>,
+    /// Windows with another limit.
+    pub bandwidth_windows: Vec<LimitWindow>,
+    /// The limit that applies now; `None` if there is none.
+    pub bandwidth_limit_now: Option<u64>,
     /// SHA-256 of its certificate, in hex digits.
     pub fingerprint: String,
     /// What is known of the link.
@@ -105,6 +113,9 @@ pub struct RemoteArrayChange {
     pub address: Option<Option<String>>,
     /// Another limit of what replications send, in bytes per second, or none.
     pub bandwidth_limit: Option<Option<u64>>,
+    /// Windows with another limit, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth_windows: Option<Vec<LimitWindow>>,
 }
 
 /// Delete a remote array: it is not trusted any more. The other array has to delete this one as well.
@@ -116,9 +127,15 @@ pub struct DeleteRemoteArray {
 
 verbs! {
     ListRemoteArrays -> Vec<RemoteArray>, Read "list" "remote array", Viewer
-        => |tx, _| Ok(tx.array.config().remote_arrays.iter().map(|found| tx.array.remote_array(found)).collect());
+        => |tx, _| {
+            let config = tx.array.config();
+            Ok(config.remote_arrays.iter().map(|found| tx.array.remote_array(&config, found)).collect())
+        };
     ShowRemoteArray -> RemoteArray, Read "show" "remote array", Viewer, about name
-        => |tx, it| tx.array.config().remote_arrays.named(&it.name).map(|found| tx.array.remote_array(found));
+        => |tx, it| {
+            let config = tx.array.config();
+            config.remote_arrays.named(&it.name).map(|found| tx.array.remote_array(&config, found))
+        };
     CreatePairingKey -> PairingKey, Change "create" "pairing key", Admin
         => |tx, _| tx.create_pairing_key().await;
     PairRemoteArray -> RemoteArray, Change "pair" "remote array", Admin, about address
@@ -195,7 +212,7 @@ impl Transaction<'_> {
             Error { message, ..error }
         })?;
         self.array.links.note_heard(&entry, None);
-        Ok(self.array.remote_array(&entry))
+        Ok(self.array.remote_array(&self.array.config(), &entry))
     }
 
     /// Stores an array with which this one has agreed.
@@ -224,9 +241,17 @@ impl Transaction<'_> {
         let (id, created) = (RemoteArrayId(self.id64()), self.now());
         let place = format!("remote-array/{}", id.digits());
         let secret = self.array.parts.sealing.seal(&key, &place, (self.array.env.random)())?;
-        let bandwidth_limit = None;
-        let entry =
-            RemoteArrayEntry { id, name, created, serial, address, bandwidth_limit, fingerprint, secret };
+        let entry = RemoteArrayEntry {
+            id,
+            name,
+            created,
+            serial,
+            address,
+            bandwidth_limit: None,
+            bandwidth_windows: Vec::new(),
+            fingerprint,
+            secret,
+        };
         self.commit(vec![Edit::Put(Record::RemoteArray(entry.clone()))]).await?;
         self.done("remote-array.paired", RemoteArrayEntry::NOUN, &entry.name, "was paired");
         Ok(entry)
@@ -249,18 +274,20 @@ impl Transaction<'_> {
             new.address = address;
         }
         if let Some(limit) = change.bandwidth_limit {
-            if limit.is_some_and(|limit| limit < MIN_BANDWIDTH_LIMIT) {
-                let message = format!("the limit is at least {MIN_BANDWIDTH_LIMIT} bytes per second");
-                return Err(Error::invalid(message).about("bandwidth_limit"));
-            }
+            check_limit(limit, "bandwidth_limit")?;
             new.bandwidth_limit = limit;
+        }
+        if let Some(limits) = change.bandwidth_windows {
+            limits.iter().try_for_each(|it| check_limit(it.limit, "bandwidth_windows"))?;
+            windows::check_limits(&limits)?;
+            new.bandwidth_windows = limits;
         }
         if new != entry {
             self.commit(vec![Edit::Put(Record::RemoteArray(new.clone()))]).await?;
-            self.array.replicas.limit(&new);
+            self.array.replicas.apply_windows(&self.array.config());
             self.done("remote-array.changed", RemoteArrayEntry::NOUN, &entry.name, "was changed");
         }
-        Ok(self.array.remote_array(&new))
+        Ok(self.array.remote_array(&self.array.config(), &new))
     }
 
     pub async fn delete_remote_array(&mut self, name: &str) -> Result<()> {
@@ -296,11 +323,20 @@ impl Transaction<'_> {
 }
 
 impl Array {
-    fn remote_array(&self, entry: &RemoteArrayEntry) -> RemoteArray {
+    fn remote_array(&self, config: &Config, entry: &RemoteArrayEntry) -> RemoteArray {
         let link = self.links.status(entry);
-        let RemoteArrayEntry { name, created, serial, address, bandwidth_limit, fingerprint, .. } =
-            entry.clone();
-        RemoteArray { name, created, serial, address, bandwidth_limit, fingerprint, link }
+        let now = self.replicas.limit_now(config, entry);
+        RemoteArray {
+            name: entry.name.clone(),
+            created: entry.created,
+            serial: entry.serial.clone(),
+            address: entry.address.clone(),
+            bandwidth_limit: entry.bandwidth_limit,
+            bandwidth_windows: entry.bandwidth_windows.clone(),
+            bandwidth_limit_now: self.replicas.applied_limit(entry.id).unwrap_or(now),
+            fingerprint: entry.fingerprint.clone(),
+            link,
+        }
     }
 
     /// The key by which other arrays know this one; `None` if it was never paired.
@@ -463,6 +499,15 @@ impl Array {
 /// What is sent or received within the time for it.
 async fn in_time<T>(exchange: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
     timeout(RESPONSE_TIMEOUT, exchange).await?
+}
+
+/// Refuses a limit with which a message would take too long.
+fn check_limit(limit: Option<u64>, field: &'static str) -> Result<()> {
+    if limit.is_none_or(|limit| limit >= MIN_BANDWIDTH_LIMIT) {
+        return Ok(());
+    }
+    let message = format!("the limit is at least {MIN_BANDWIDTH_LIMIT} bytes per second");
+    Err(Error::invalid(message).about(field))
 }
 
 /// Refuses what is not host and port.

@@ -70,6 +70,7 @@ impl Array {
     /// Replicates, for ever: to be run on a thread that may work for a moment.
     pub async fn replicate(self: Arc<Self>) {
         loop {
+            self.replicas.apply_windows(&self.config());
             self.complete_replications().await;
             for (id, active) in self.due_transfers() {
                 let array = self.clone();
@@ -81,6 +82,7 @@ impl Array {
 
     /// Does once what is due, one transfer after the other.
     pub async fn replicate_once(&self) {
+        self.replicas.apply_windows(&self.config());
         self.complete_replications().await;
         for (id, active) in self.due_transfers() {
             self.transfer(id, active).await;
@@ -136,7 +138,7 @@ impl Array {
                 split = denial == Denial::Promoted;
                 self.replicas.note_failure(&entry, Failure { text, no_space: false });
             }
-            None => self.replicas.note_end(id),
+            None => self.replicas.note_stopped(),
         }
         let learned = (attempt.accepted && !entry.accepted) || split;
         if learned && let Err(error) = self.note_learned(id, attempt.accepted, split).await {
@@ -409,6 +411,7 @@ impl Array {
             group: None,
             volumes: Vec::new(),
             rpo_seconds: description.rpo_seconds,
+            blackouts: Vec::new(),
             keep_points: DEFAULT_KEEP_POINTS,
             paused: false,
             accepted: true,

@@ -6,6 +6,7 @@ use crate::array::Array;
 use crate::replicate::DEFAULT_KEEP_POINTS;
 use crate::request::verbs;
 use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
+use crate::service::windows;
 use crate::transaction::{Contents, Transaction};
 use crate::view::{Connection, SubjectName};
 use crate::{Error, Result, check};
@@ -14,6 +15,7 @@ use history::Severity;
 use records::{
     Config, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record, RemoteArrayEntry,
     ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject, Topic, VolumeEntry,
+    Window,
 };
 use replication::{Point, Source, Target};
 use serde::Serialize;
@@ -44,6 +46,8 @@ pub struct Replication {
     pub subject: Option<SubjectName>,
     /// Maximum age of the newest complete point, in seconds.
     pub rpo_seconds: u64,
+    /// Windows in which the source takes and transfers no point unless an operator asks for it.
+    pub blackouts: Vec<Window>,
     /// Complete points that the target keeps; `None` on the source.
     pub keep_points: Option<u32>,
     /// What runs.
@@ -93,6 +97,9 @@ pub struct CreateReplication {
     pub remote_array: String,
     /// Maximum age of the newest complete point, in seconds.
     pub rpo_seconds: u64,
+    /// Windows in which no point is taken or transferred unless an operator asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blackouts: Vec<Window>,
 }
 
 /// Change a replication.
@@ -111,6 +118,9 @@ pub struct ReplicationChange {
     pub name: Option<String>,
     /// Another RPO in seconds, on the source.
     pub rpo_seconds: Option<u64>,
+    /// Windows in which no point is taken or transferred unless an operator asks for it: all of them, on the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blackouts: Option<Vec<Window>>,
     /// Complete points to keep, on the target.
     pub keep_points: Option<u32>,
 }
@@ -192,9 +202,10 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_replication(&mut self, new: CreateReplication) -> Result<Replication> {
-        let CreateReplication { name, subject, remote_array, rpo_seconds } = new;
+        let CreateReplication { name, subject, remote_array, rpo_seconds, blackouts } = new;
         check::name(ReplicationEntry::NOUN, &name)?;
         check_rpo(rpo_seconds)?;
+        windows::check_blackouts(&blackouts)?;
         let (id, created) = (ReplicationId(self.id64()), self.now());
         let entry = {
             let config = self.array.config();
@@ -236,6 +247,7 @@ impl Transaction<'_> {
                 group: None,
                 volumes: Vec::new(),
                 rpo_seconds,
+                blackouts,
                 keep_points: DEFAULT_KEEP_POINTS,
                 paused: false,
                 accepted: false,
@@ -266,6 +278,11 @@ impl Transaction<'_> {
             require(&entry, ReplicationRole::Source, "the RPO is set")?;
             check_rpo(rpo)?;
             new.rpo_seconds = rpo;
+        }
+        if let Some(blackouts) = change.blackouts {
+            require(&entry, ReplicationRole::Source, "blackouts are set")?;
+            windows::check_blackouts(&blackouts)?;
+            new.blackouts = blackouts;
         }
         if let Some(keep) = change.keep_points {
             require(&entry, ReplicationRole::Target, "the number of points to keep is set")?;
@@ -328,7 +345,11 @@ impl Transaction<'_> {
             self.done(kind, ReplicationEntry::NOUN, &entry.name, what);
         }
         if !paused && entry.role == ReplicationRole::Source {
-            self.array.replicas.want(entry.id);
+            let blackout = self.array.replicas.blackout_until(&self.array.config(), &entry);
+            match blackout {
+                Some(_) => self.array.replicas.wake(),
+                None => self.array.replicas.want(entry.id),
+            }
         }
         self.replication_now(entry.id)
     }
@@ -676,8 +697,9 @@ impl Array {
             role: entry.role,
             subject,
             rpo_seconds: entry.rpo_seconds,
+            blackouts: entry.blackouts.clone(),
             keep_points: (entry.role == ReplicationRole::Target).then_some(entry.keep_points),
-            status: self.replicas.status(entry),
+            status: self.replicas.status(config, entry),
             volumes: replicated_volumes(config, entry),
             promoted_volumes: entry.promotion.as_ref().map(|it| names(&it.volumes)).unwrap_or_default(),
             test_volumes: names(&entry.test),
@@ -695,7 +717,7 @@ impl Array {
         remote: &RemoteArrayEntry,
     ) -> Result<Arc<Source<ReplicationEnv>>> {
         let key = self.parts.sealing.open(&remote.secret, &remote.place())?;
-        Ok(self.replicas.source(remote, key.expose(), self.replication_number()?))
+        Ok(self.replicas.source(&self.config(), remote, key.expose(), self.replication_number()?))
     }
 
     /// The receiving end of a remote array.

@@ -19,3 +19,4 @@ pub(crate) mod schedules;
 pub(crate) mod scrub;
 pub(crate) mod sealed_store;
 pub(crate) mod space;
+pub(crate) mod windows;

@@ -103,7 +103,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "name",
             "address",
             "serial",
-            "Limit={bandwidth_limit}",
+            "Limit={bandwidth_limit_now}",
             "State={link.state}",
             "Round trip={link.rtt_us}",
             "Last contact={link.last}",

@@ -14,6 +14,7 @@ mod profile;
 mod show;
 mod size;
 mod trust;
+mod window;
 
 use clap::Parser;
 use std::process::ExitCode;

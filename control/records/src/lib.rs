@@ -23,6 +23,7 @@ mod secret;
 mod service;
 mod table;
 mod topic;
+mod window;
 
 pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
 pub use array::{ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
@@ -45,3 +46,4 @@ pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
 pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};
 pub use table::{Named, Table};
 pub use topic::Topic;
+pub use window::{DAY_MINUTES, LimitWindow, Weekday, Window};

@@ -3,6 +3,7 @@
 use crate::id::{Identity, identities};
 use crate::secret::{Sealed, SealedField};
 use crate::table::Named;
+use crate::window::LimitWindow;
 use serde::{Deserialize, Serialize};
 
 identities! {
@@ -27,6 +28,9 @@ pub struct RemoteArrayEntry {
     /// Bytes per second that replications send to it at most; none if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_limit: Option<u64>,
+    /// Windows with another limit; they do not overlap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bandwidth_windows: Vec<LimitWindow>,
     /// SHA-256 of its certificate, in hex digits: no other certificate is accepted.
     pub fingerprint: String,
     /// The sealed key that both arrays derived when they were paired.

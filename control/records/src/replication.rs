@@ -6,6 +6,7 @@ use crate::id::identities;
 use crate::remote::RemoteArrayId;
 use crate::schedule::Subject;
 use crate::table::Named;
+use crate::window::Window;
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +86,9 @@ pub struct ReplicationEntry {
     pub volumes: Vec<SourceVolume>,
     /// Maximum age of the newest complete point, in seconds.
     pub rpo_seconds: u64,
+    /// On the source: windows in which no point is taken or transferred unless an operator asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blackouts: Vec<Window>,
     /// On the target: complete points that are kept.
     pub keep_points: u32,
     /// Nothing is transferred.

@@ -27,9 +27,14 @@ impl Throttle {
         self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
     }
 
+    /// The limit; none if it is zero.
+    pub fn limit(&self) -> u64 {
+        self.bytes_per_second.load(Ordering::Relaxed)
+    }
+
     /// Counts bytes that are sent after a wait, and returns how long that is.
     pub fn wait_ns(&self, now_ns: u64, bytes: usize) -> u64 {
-        let limit = u128::from(self.bytes_per_second.load(Ordering::Relaxed));
+        let limit = u128::from(self.limit());
         if limit == 0 {
             return 0;
         }

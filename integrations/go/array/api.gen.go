@@ -363,6 +363,39 @@ func (e State) Valid() bool {
 	}
 }
 
+// Defines values for Weekday.
+const (
+	Fri Weekday = "fri"
+	Mon Weekday = "mon"
+	Sat Weekday = "sat"
+	Sun Weekday = "sun"
+	Thu Weekday = "thu"
+	Tue Weekday = "tue"
+	Wed Weekday = "wed"
+)
+
+// Valid indicates whether the value is a known member of the Weekday enum.
+func (e Weekday) Valid() bool {
+	switch e {
+	case Fri:
+		return true
+	case Mon:
+		return true
+	case Sat:
+		return true
+	case Sun:
+		return true
+	case Thu:
+		return true
+	case Tue:
+		return true
+	case Wed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Alert An alert. A condition that persists is a single alert.
 type Alert struct {
 	// AcknowledgedBy User who acknowledged it; `null`: nobody.
@@ -539,6 +572,21 @@ type Attachment struct {
 
 	// VolumeID Permanent identifier of the volume or snapshot.
 	VolumeID string `json:"volume_id"`
+}
+
+// BandwidthWindow A weekly window with a bandwidth limit of its own.
+type BandwidthWindow struct {
+	// Days Days on which it begins.
+	Days []Weekday `json:"days"`
+
+	// From Time at which it begins, 00:00 to 23:59.
+	From string `json:"from"`
+
+	// Limit Limit in bytes per second, at least 65536; `null`: no limit.
+	Limit nullable.Nullable[int64] `json:"limit,omitempty"`
+
+	// To Time at which it ends: on the next day unless it is after the beginning.
+	To string `json:"to"`
 }
 
 // BinnedDisk A volume or snapshot in the recycle bin.
@@ -1073,6 +1121,9 @@ type NewRemoteArray struct {
 
 // NewReplication A new replication of a `volume` or a `group`.
 type NewReplication struct {
+	// Blackouts Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none.
+	Blackouts *[]WeeklyWindow `json:"blackouts,omitempty"`
+
 	// Group Volume group. Not allowed with `volume`.
 	Group nullable.Nullable[string] `json:"group,omitempty"`
 
@@ -1391,6 +1442,12 @@ type RemoteArray struct {
 	// BandwidthLimit Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
 	BandwidthLimit nullable.Nullable[int64] `json:"bandwidth_limit,omitempty"`
 
+	// BandwidthLimitNow Limit that applies now, in bytes per second; `null`: none.
+	BandwidthLimitNow nullable.Nullable[int64] `json:"bandwidth_limit_now,omitempty"`
+
+	// BandwidthWindows Weekly windows with another limit.
+	BandwidthWindows []BandwidthWindow `json:"bandwidth_windows"`
+
 	// Created Time of pairing.
 	Created time.Time `json:"created"`
 
@@ -1448,6 +1505,9 @@ type ReplicatedVolume struct {
 
 // Replication A replication.
 type Replication struct {
+	// Blackouts Weekly windows in which no point is taken or transferred unless an operator asks for it. A setting of the source.
+	Blackouts []WeeklyWindow `json:"blackouts"`
+
 	// Created Creation time.
 	Created time.Time `json:"created"`
 
@@ -1496,6 +1556,10 @@ type Replication struct {
 
 // ReplicationChange Changes to a replication. Omitted fields keep their values.
 type ReplicationChange struct {
+	// Blackouts Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
+	// source only.
+	Blackouts nullable.Nullable[[]WeeklyWindow] `json:"blackouts,omitempty"`
+
 	// KeepPoints Complete points to retain. On the target only.
 	KeepPoints nullable.Nullable[int32] `json:"keep_points,omitempty"`
 
@@ -1517,6 +1581,9 @@ type ReplicationMode string
 
 // ReplicationProgress Progress of a replication.
 type ReplicationProgress struct {
+	// BlackoutUntil Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
+	BlackoutUntil nullable.Nullable[time.Time] `json:"blackout_until,omitempty"`
+
 	// LagSeconds Seconds since the newest complete point was taken; `null` where none is to follow it.
 	LagSeconds nullable.Nullable[int64] `json:"lag_seconds,omitempty"`
 
@@ -1987,6 +2054,21 @@ type Volumes struct {
 
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
+}
+
+// Weekday A day of the week.
+type Weekday string
+
+// WeeklyWindow A weekly window, by the clock of the array's time zone.
+type WeeklyWindow struct {
+	// Days Days on which it begins.
+	Days []Weekday `json:"days"`
+
+	// From Time at which it begins, 00:00 to 23:59.
+	From string `json:"from"`
+
+	// To Time at which it ends: on the next day unless it is after the beginning.
+	To string `json:"to"`
 }
 
 // ListAlertsParams defines parameters for ListAlerts.

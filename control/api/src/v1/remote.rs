@@ -1,6 +1,7 @@
 //! Remote arrays: arrays that this one is paired with.
 
 use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
+use super::window::{BandwidthWindow, limits};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -63,6 +64,11 @@ pub struct RemoteArray {
     /// Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
     #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     bandwidth_limit: Option<u64>,
+    /// Weekly windows with another limit.
+    bandwidth_windows: Vec<BandwidthWindow>,
+    /// Limit that applies now, in bytes per second; `null`: none.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
+    bandwidth_limit_now: Option<u64>,
     /// SHA-256 of its certificate in hex digits.
     fingerprint: String,
     /// The link.
@@ -120,6 +126,8 @@ struct RemoteArrayChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>, minimum = 65_536, extensions(("x-unit" = json!("bytes/s"))))]
     bandwidth_limit: Option<Option<u64>>,
+    /// Complete list of the weekly windows with another limit; they must not overlap.
+    bandwidth_windows: Option<Vec<BandwidthWindow>>,
 }
 
 /// Create a pairing key
@@ -191,9 +199,11 @@ async fn change_remote_array(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-    Body(RemoteArrayChange { name: new, address, bandwidth_limit }): Body<RemoteArrayChange>,
+    Body(change): Body<RemoteArrayChange>,
 ) -> Answer<RemoteArray> {
-    let change = array::RemoteArrayChange { name: new, address, bandwidth_limit };
+    let RemoteArrayChange { name: new, address, bandwidth_limit, bandwidth_windows } = change;
+    let bandwidth_windows = bandwidth_windows.map(limits).transpose()?;
+    let change = array::RemoteArrayChange { name: new, address, bandwidth_limit, bandwidth_windows };
     let done = perform(operator, &context, array::ChangeRemoteArray { name, change }).await?;
     Ok(Json(done.into()))
 }
@@ -232,6 +242,8 @@ impl From<array::RemoteArray> for RemoteArray {
             serial: it.serial,
             address: it.address,
             bandwidth_limit: it.bandwidth_limit,
+            bandwidth_windows: it.bandwidth_windows.into_iter().map(BandwidthWindow::from).collect(),
+            bandwidth_limit_now: it.bandwidth_limit_now,
             fingerprint: it.fingerprint,
             link: RemoteArrayLink { state: state.into(), last: last.map(utc), rtt_us, problem },
         }

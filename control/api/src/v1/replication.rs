@@ -2,6 +2,7 @@
 
 use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, utc};
 use super::snapshot::subject;
+use super::window::{WeeklyWindow, windows};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named, Optional};
@@ -87,6 +88,9 @@ pub struct ReplicationProgress {
     last_point_taken: Option<String>,
     /// Complete points on this array.
     points: usize,
+    /// Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
+    #[schema(format = DateTime)]
+    blackout_until: Option<String>,
     /// Seconds since the newest complete point was taken; `null` where none is to follow it.
     lag_seconds: Option<u64>,
     /// Changed data of the points that were completed, since the array started; 0 on the target.
@@ -132,6 +136,8 @@ pub struct Replication {
     group: Option<String>,
     /// Recovery point objective: maximum age of the newest complete point.
     rpo_seconds: u64,
+    /// Weekly windows in which no point is taken or transferred unless an operator asks for it. A setting of the source.
+    blackouts: Vec<WeeklyWindow>,
     /// Complete points that the target retains; `null` on the source.
     keep_points: Option<u32>,
     /// Progress.
@@ -183,6 +189,9 @@ struct NewReplication {
     /// Recovery point objective in seconds.
     #[schema(minimum = 5, maximum = 604_800)]
     rpo_seconds: u64,
+    /// Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none.
+    #[serde(default)]
+    blackouts: Vec<WeeklyWindow>,
 }
 
 /// Changes to a replication. Omitted fields keep their values.
@@ -193,6 +202,9 @@ struct ReplicationChange {
     name: Option<String>,
     /// Recovery point objective in seconds. On the source only.
     rpo_seconds: Option<u64>,
+    /// Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
+    /// source only.
+    blackouts: Option<Vec<WeeklyWindow>>,
     /// Complete points to retain. On the target only.
     keep_points: Option<u32>,
 }
@@ -254,9 +266,10 @@ async fn create_replication(
     State(context): State<Context>,
     Body(new): Body<NewReplication>,
 ) -> Created<Replication> {
-    let NewReplication { name, volume, group, remote_array, rpo_seconds } = new;
+    let NewReplication { name, volume, group, remote_array, rpo_seconds, blackouts } = new;
     let subject = subject(volume, group)?;
-    let request = array::CreateReplication { name, subject, remote_array, rpo_seconds };
+    let blackouts = windows(blackouts)?;
+    let request = array::CreateReplication { name, subject, remote_array, rpo_seconds, blackouts };
     let done = perform(operator, &context, request).await?;
     Ok((StatusCode::CREATED, Json(done.into())))
 }
@@ -287,8 +300,9 @@ async fn change_replication(
     Named(name): Named<String>,
     Body(change): Body<ReplicationChange>,
 ) -> Answer<Replication> {
-    let ReplicationChange { name: new, rpo_seconds, keep_points } = change;
-    let change = array::ReplicationChange { name: new, rpo_seconds, keep_points };
+    let ReplicationChange { name: new, rpo_seconds, blackouts, keep_points } = change;
+    let blackouts = blackouts.map(windows).transpose()?;
+    let change = array::ReplicationChange { name: new, rpo_seconds, blackouts, keep_points };
     let done = perform(operator, &context, array::ChangeReplication { name, change }).await?;
     Ok(Json(done.into()))
 }
@@ -486,8 +500,16 @@ impl From<array::Replication> for Replication {
             Some(SubjectName::Group(name)) => (None, Some(name)),
             None => (None, None),
         };
-        let array::ReplicationStatus { state, problem, point, taken, points, lag_seconds, transferred } =
-            it.status;
+        let array::ReplicationStatus {
+            state,
+            problem,
+            point,
+            taken,
+            points,
+            blackout_until,
+            lag_seconds,
+            transferred,
+        } = it.status;
         Self {
             name: it.name,
             id: digits(it.id),
@@ -501,6 +523,7 @@ impl From<array::Replication> for Replication {
             volume,
             group,
             rpo_seconds: it.rpo_seconds,
+            blackouts: it.blackouts.into_iter().map(WeeklyWindow::from).collect(),
             keep_points: it.keep_points,
             progress: ReplicationProgress {
                 state: state.into(),
@@ -508,6 +531,7 @@ impl From<array::Replication> for Replication {
                 last_point: point,
                 last_point_taken: taken.map(utc),
                 points,
+                blackout_until: blackout_until.map(utc),
                 lag_seconds,
                 logical_bytes: transferred.logical_bytes,
                 network_bytes: transferred.wire_bytes,

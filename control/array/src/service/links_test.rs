@@ -24,6 +24,7 @@ fn remote(address: Option<&str>) -> RemoteArrayEntry {
         created: 1,
         serial: "0123".into(),
         bandwidth_limit: None,
+        bandwidth_windows: Vec::new(),
         address: address.map(str::to_owned),
         fingerprint: String::new(),
         secret: records::Sealed::of_text("AAAA".into()),

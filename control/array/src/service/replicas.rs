@@ -6,6 +6,8 @@
 use crate::bus::EventBus;
 use crate::condition::{self, About, Conditions};
 use crate::env::Env;
+use crate::service::clock::RetentionClock;
+use crate::service::{schedules, windows};
 use engine::Engine;
 use history::Severity;
 use parking_lot::Mutex;
@@ -101,6 +103,8 @@ pub struct ReplicationStatus {
     pub taken: Option<u64>,
     /// Complete points that this array has.
     pub points: usize,
+    /// When the blackout ends in which no point is taken or transferred, in seconds since 1970; `None` if there is none now.
+    pub blackout_until: Option<u64>,
     /// Seconds from the newest complete point, or from the creation, to now; `None` where nothing is to follow it.
     pub lag_seconds: Option<u64>,
     /// What became of transfers.
@@ -151,6 +155,8 @@ struct Running {
     holders: u32,
     /// An operator has asked for a point now.
     wanted: bool,
+    /// That point is not complete yet: blackouts do not hold it up.
+    asked: bool,
     /// Uptime in seconds when the last point was taken.
     taken: Option<u64>,
     failure: Option<Failure>,
@@ -181,6 +187,7 @@ pub(crate) struct Replicas {
     env: Arc<Env>,
     bus: Arc<EventBus>,
     engine: Arc<Engine>,
+    clock: Arc<RetentionClock>,
     ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
     states: States,
     wake: Notify,
@@ -218,31 +225,69 @@ impl Running {
 }
 
 impl Replicas {
-    pub fn new(env: Arc<Env>, bus: Arc<EventBus>, engine: Arc<Engine>) -> Self {
+    pub fn new(env: Arc<Env>, bus: Arc<EventBus>, engine: Arc<Engine>, clock: Arc<RetentionClock>) -> Self {
         let (ends, states) = (Mutex::default(), States::default());
-        Self { env, bus, engine, ends, states, wake: Notify::new() }
+        Self { env, bus, engine, clock, ends, states, wake: Notify::new() }
     }
 
     /// The sending end to a remote array. `key` is the secret of the pairing, `array` the number of this array.
-    pub fn source(&self, remote: &RemoteArrayEntry, key: &str, array: u128) -> Arc<Source<ReplicationEnv>> {
+    pub fn source(
+        &self,
+        config: &Config,
+        remote: &RemoteArrayEntry,
+        key: &str,
+        array: u128,
+    ) -> Arc<Source<ReplicationEnv>> {
         let mut ends = self.ends.lock();
         let made = || {
             let (env, key) =
                 (Arc::new(ReplicationEnv(self.env.clone())), replication::Key::new(key.as_bytes()));
             let limits = replication::Limits::default();
             let source = Source::new(self.engine.clone(), env, key, array, limits);
-            source.throttle().set(remote.bandwidth_limit.unwrap_or_default());
+            source.throttle().set(self.limit_now(config, remote).unwrap_or_default());
             Arc::new(source)
         };
         ends.entry(remote.id).or_default().source.get_or_insert_with(made).clone()
     }
 
-    /// Applies the limit of what is sent to a remote array, also to transfers under way.
-    pub fn limit(&self, remote: &RemoteArrayEntry) {
-        let ends = self.ends.lock();
-        if let Some(source) = ends.get(&remote.id).and_then(|ends| ends.source.as_ref()) {
-            source.throttle().set(remote.bandwidth_limit.unwrap_or_default());
+    /// Applies what holds at this time: the limits of what is sent to remote arrays, also to transfers under way, and blackouts,
+    /// which end transfers that nobody has asked for.
+    pub fn apply_windows(&self, config: &Config) {
+        for remote in config.remote_arrays.iter() {
+            let ends = self.ends.lock();
+            if let Some(source) = ends.get(&remote.id).and_then(|ends| ends.source.as_ref()) {
+                source.throttle().set(self.limit_now(config, remote).unwrap_or_default());
+            }
         }
+        for entry in config.replications.iter().filter(|it| self.blackout_until(config, it).is_some()) {
+            let states = self.states.lock();
+            let held_up = states.get(&entry.id).filter(|running| !running.asked);
+            if let Some(stop) = held_up.and_then(|running| running.stop.as_ref()) {
+                stop.send_replace(true);
+            }
+        }
+    }
+
+    /// The limit of what is sent to a remote array now, in bytes per second.
+    pub fn limit_now(&self, config: &Config, remote: &RemoteArrayEntry) -> Option<u64> {
+        windows::limit_at(remote, self.clock.schedule_now(), &schedules::zone_of(&config.settings))
+    }
+
+    /// What transfers to a remote array keep to now, if there was one since the array started.
+    pub fn applied_limit(&self, remote: RemoteArrayId) -> Option<Option<u64>> {
+        let ends = self.ends.lock();
+        let source = ends.get(&remote)?.source.as_ref()?;
+        Some(Some(source.throttle().limit()).filter(|limit| *limit > 0))
+    }
+
+    /// When the blackout of a source ends, in seconds since 1970; `None` if there is none now. The last point of a source that
+    /// was demoted is not held up.
+    pub fn blackout_until(&self, config: &Config, entry: &ReplicationEntry) -> Option<u64> {
+        if entry.role != ReplicationRole::Source || entry.demoted.is_some() || entry.blackouts.is_empty() {
+            return None;
+        }
+        let zone = schedules::zone_of(&config.settings);
+        windows::open_until(&entry.blackouts, self.clock.schedule_now(), &zone)
     }
 
     /// The receiving end of a remote array.
@@ -270,7 +315,7 @@ impl Replicas {
     /// Notes that source and target have changed places: what was known of attempts is of the other direction.
     pub fn note_reversed(&self, id: ReplicationId) {
         if let Some(running) = self.states.lock().get_mut(&id) {
-            (running.wanted, running.taken) = (false, None);
+            (running.wanted, running.asked, running.taken) = (false, false, None);
             (running.failure, running.failures, running.retry) = (None, 0, 0);
         }
         self.bus.publish_change(Topic::Replications);
@@ -319,7 +364,7 @@ impl Replicas {
         {
             let mut states = self.states.lock();
             let running = states.entry(id).or_default();
-            (running.wanted, running.retry) = (true, 0);
+            (running.wanted, running.asked, running.retry) = (true, true, 0);
         }
         self.wake.notify_one();
     }
@@ -344,6 +389,9 @@ impl Replicas {
             let running = states.entry(entry.id).or_default();
             let sends = entry.role == ReplicationRole::Source && !entry.paused && !entry.split;
             if !sends || running.is_active() || running.holders > 0 || now < running.retry {
+                continue;
+            }
+            if !running.asked && self.blackout_until(config, entry).is_some() {
                 continue;
             }
             let interval = (entry.rpo_seconds / RPO_DIVISOR).max(1);
@@ -384,8 +432,13 @@ impl Replicas {
     /// Notes that a transfer has ended, and why does not matter.
     pub fn note_end(&self, id: ReplicationId) {
         if let Some(running) = self.states.lock().get_mut(&id) {
-            running.wanted = false;
+            (running.wanted, running.asked) = (false, false);
         }
+        self.bus.publish_change(Topic::Replications);
+    }
+
+    /// Notes that a transfer was stopped: what was asked for is still to be done.
+    pub fn note_stopped(&self) {
         self.bus.publish_change(Topic::Replications);
     }
 
@@ -399,6 +452,7 @@ impl Replicas {
             (running.failures, running.retry) = (0, 0);
             // A source that is demoted takes no further point.
             running.wanted &= entry.demoted.is_none();
+            running.asked &= running.wanted;
             running.failure.take().is_some()
         };
         if failed {
@@ -430,7 +484,7 @@ impl Replicas {
     }
 
     /// What is known of a replication.
-    pub fn status(&self, entry: &ReplicationEntry) -> ReplicationStatus {
+    pub fn status(&self, config: &Config, entry: &ReplicationEntry) -> ReplicationStatus {
         let points = self.points(entry);
         let complete: Vec<_> = points.iter().filter(|point| point.digest.is_some()).collect();
         let newest = complete.last();
@@ -455,6 +509,7 @@ impl Replicas {
             point: number,
             taken: newest.map(|point| point.taken),
             points: complete.len(),
+            blackout_until: self.blackout_until(config, entry),
             lag_seconds: follows.then(|| self.env.seconds().saturating_sub(since)),
             transferred,
         }
@@ -464,7 +519,7 @@ impl Replicas {
     pub fn conditions(&self, config: &Config) -> Conditions {
         let mut found = Conditions::default();
         for entry in config.replications.iter() {
-            let status = self.status(entry);
+            let status = self.status(config, entry);
             let name = &entry.name;
             let about = Some(About { noun: ReplicationEntry::NOUN, name, key: &entry.id.digits() });
             if status.state == ReplicationState::Split {
@@ -488,7 +543,10 @@ impl Replicas {
             let critical = lag > rpo.saturating_mul(CRITICAL_RPOS);
             let severity = if critical { Severity::Critical } else { Severity::Warning };
             condition::add(&mut found, "replication.rpo", severity, about, &|| {
-                let why = status.problem.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+                let until = status.blackout_until.map(records::utc);
+                let waits = until.map(|until| format!(": it waits until the blackout ends at {until}"));
+                let why = waits.or_else(|| status.problem.as_deref().map(|why| format!(": {why}")));
+                let why = why.unwrap_or_default();
                 format!("replication {name:?} misses its RPO of {rpo} s: the lag is {lag} s{why}")
             });
         }

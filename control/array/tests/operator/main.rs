@@ -24,3 +24,4 @@ mod schedules;
 mod snapshots;
 mod topics;
 mod trail;
+mod windows;

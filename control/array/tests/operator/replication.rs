@@ -77,6 +77,7 @@ pub fn protect() -> CreateReplication {
         subject: SubjectName::Group("app".into()),
         remote_array: "dr".into(),
         rpo_seconds: 60,
+        blackouts: Vec::new(),
     }
 }
 

@@ -346,6 +346,7 @@ fn of_elsewhere() -> Vec<Step> {
             subject: SubjectName::Volume(name()),
             remote_array: name(),
             rpo_seconds: 60,
+            blackouts: Vec::new(),
         },
         ChangeReplication { name: name(), change: ReplicationChange::default() },
         DeleteReplication { name: name() },

@@ -5,10 +5,11 @@ use super::policy::{Limit, limit};
 use crate::ask;
 use crate::client::Client;
 use crate::show;
+use crate::window::limited;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 use client::api;
-use client::schemas::{NewRemoteArray, RemoteArrayChange};
+use client::schemas::{BandwidthWindow, NewRemoteArray, RemoteArrayChange};
 
 #[derive(Clone, Subcommand)]
 pub enum RemoteArrayVerb {
@@ -34,6 +35,7 @@ pub enum RemoteArrayVerb {
     },
     /// Change a remote array
     #[command(group(ArgGroup::new("to").args(["address", "no_address"])))]
+    #[command(group(ArgGroup::new("windows").args(["bandwidth_windows", "no_bandwidth_window"])))]
     Set {
         /// Remote array
         name: String,
@@ -46,6 +48,13 @@ pub enum RemoteArrayVerb {
         /// Most that replications send to it per second, such as 50MiB, or none
         #[arg(long, value_name = "SIZE", value_parser = limit)]
         bandwidth_limit: Option<Limit>,
+        /// Complete list of the weekly windows with another limit, such as "mon-fri 08:00-18:00=10MiB" or
+        /// "daily 22:00-06:00=none", in the time zone of the array; repeatable
+        #[arg(long = "bandwidth-window", value_name = "WINDOW=SIZE", value_parser = limited)]
+        bandwidth_windows: Vec<BandwidthWindow>,
+        /// The same limit at all times
+        #[arg(long)]
+        no_bandwidth_window: bool,
     },
     /// Rename a remote array
     Rename {
@@ -72,10 +81,17 @@ impl RemoteArrayVerb {
             }
             List => client.call(api::list_remote_arrays(&api::ListRemoteArrays::default()))?.into(),
             Show { name } => client.call(api::show_remote_array(&name))?.into(),
-            Set { name, address, no_address, bandwidth_limit } => {
+            Set { name, address, no_address, bandwidth_limit, bandwidth_windows, no_bandwidth_window } => {
                 let address = if no_address { Some(None) } else { address.map(Some) };
                 let bandwidth_limit = bandwidth_limit.map(|Limit(limit)| limit);
-                let change = RemoteArrayChange { address, bandwidth_limit, ..RemoteArrayChange::default() };
+                let given = no_bandwidth_window || !bandwidth_windows.is_empty();
+                let bandwidth_windows = given.then_some(Some(bandwidth_windows));
+                let change = RemoteArrayChange {
+                    address,
+                    bandwidth_limit,
+                    bandwidth_windows,
+                    ..RemoteArrayChange::default()
+                };
                 client.call(api::change_remote_array(&name, &change))?.into()
             }
             Rename { name, new } => {

@@ -3,11 +3,13 @@
 use super::{Shown, seconds};
 use crate::client::Client;
 use crate::show;
+use crate::window::window;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 use client::api;
 use client::schemas::{
     NewReplication, NewTestFailover, ReplicationChange, ReplicationDemotion, ReplicationPromotion,
+    WeeklyWindow,
 };
 
 #[derive(Clone, Subcommand)]
@@ -29,6 +31,10 @@ pub enum ReplicationVerb {
         /// Recovery point objective, such as 30s, 15m or 4h
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         rpo: u64,
+        /// Weekly window in which no point is taken or transferred, such as "mon-fri 08:00-18:00", in the time zone of the
+        /// array (`ashlar array settings`); repeatable
+        #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
+        blackouts: Vec<WeeklyWindow>,
     },
     /// List replications
     List,
@@ -38,6 +44,7 @@ pub enum ReplicationVerb {
         name: String,
     },
     /// Change a replication; omitted settings keep their values
+    #[command(group(ArgGroup::new("windows").args(["blackouts", "no_blackout"])))]
     Set {
         /// Replication
         name: String,
@@ -47,6 +54,13 @@ pub enum ReplicationVerb {
         /// Recovery point objective, such as 30s, 15m or 4h; on the source
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         rpo: Option<u64>,
+        /// Complete list of the weekly windows in which no point is taken or transferred, such as "mon-fri 08:00-18:00" or
+        /// "daily 22:00-06:00"; repeatable; on the source
+        #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
+        blackouts: Vec<WeeklyWindow>,
+        /// No such window
+        #[arg(long)]
+        no_blackout: bool,
         /// Complete points to retain; on the target
         #[arg(long, value_name = "COUNT")]
         keep_points: Option<u32>,
@@ -121,16 +135,18 @@ impl ReplicationVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use ReplicationVerb::*;
         Ok(match self {
-            Create { name, volume, group, to, rpo } => {
-                let new = NewReplication { name, volume, group, remote_array: to, rpo_seconds: rpo };
+            Create { name, volume, group, to, rpo, blackouts } => {
+                let new =
+                    NewReplication { name, volume, group, remote_array: to, rpo_seconds: rpo, blackouts };
                 client.call(api::create_replication(&new))?.into()
             }
             List => client.call(api::list_replications(&api::ListReplications::default()))?.into(),
             Show { name } => client.call(api::show_replication(&name))?.into(),
-            Set { name, new_name, rpo, keep_points } => {
+            Set { name, new_name, rpo, blackouts, no_blackout, keep_points } => {
                 let change = ReplicationChange {
                     name: new_name.map(Some),
                     rpo_seconds: rpo.map(Some),
+                    blackouts: (no_blackout || !blackouts.is_empty()).then_some(Some(blackouts)),
                     keep_points: keep_points.map(Some),
                 };
                 client.call(api::change_replication(&name, &change))?.into()

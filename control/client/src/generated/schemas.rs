@@ -445,6 +445,21 @@ pub struct AvailableDrives {
     ///Sorted by path.
     pub items: ::std::vec::Vec<AvailableDrive>,
 }
+///A weekly window with a bandwidth limit of its own.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct BandwidthWindow {
+    ///Days on which it begins.
+    pub days: ::std::vec::Vec<Weekday>,
+    ///Time at which it begins, 00:00 to 23:59.
+    pub from: ::std::string::String,
+    ///Limit in bytes per second, at least 65536; `null`: no limit.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub limit: ::std::option::Option<u64>,
+    ///Time at which it ends: on the next day unless it is after the beginning.
+    pub to: ::std::string::String,
+}
 ///A volume or snapshot in the recycle bin.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2370,6 +2385,9 @@ pub struct NewRemoteArray {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewReplication {
+    ///Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
+    pub blackouts: ::std::vec::Vec<WeeklyWindow>,
     ///Volume group. Not allowed with `volume`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
@@ -2896,6 +2914,11 @@ pub struct RemoteArray {
     ///Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub bandwidth_limit: ::std::option::Option<u64>,
+    ///Limit that applies now, in bytes per second; `null`: none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub bandwidth_limit_now: ::std::option::Option<u64>,
+    ///Weekly windows with another limit.
+    pub bandwidth_windows: ::std::vec::Vec<BandwidthWindow>,
     ///Time of pairing.
     pub created: ::std::string::String,
     ///SHA-256 of its certificate in hex digits.
@@ -2918,6 +2941,11 @@ pub struct RemoteArrayChange {
     ///Most that replications send to it, in bytes per second, at least 65536; `null`: no limit.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub bandwidth_limit: ::std::option::Option<::std::option::Option<u64>>,
+    ///Complete list of the weekly windows with another limit; they must not overlap.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub bandwidth_windows: ::std::option::Option<
+        ::std::option::Option<::std::vec::Vec<BandwidthWindow>>,
+    >,
     ///New name.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -2927,6 +2955,7 @@ impl ::std::default::Default for RemoteArrayChange {
         Self {
             address: Default::default(),
             bandwidth_limit: Default::default(),
+            bandwidth_windows: Default::default(),
             name: Default::default(),
         }
     }
@@ -2975,6 +3004,8 @@ pub struct ReplicatedVolume {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Replication {
+    ///Weekly windows in which no point is taken or transferred unless an operator asks for it. A setting of the source.
+    pub blackouts: ::std::vec::Vec<WeeklyWindow>,
     ///Creation time.
     pub created: ::std::string::String,
     ///Volume group, by its name on the source; `null` for a volume.
@@ -3014,6 +3045,12 @@ pub struct Replication {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicationChange {
+    /**Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
+source only.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub blackouts: ::std::option::Option<
+        ::std::option::Option<::std::vec::Vec<WeeklyWindow>>,
+    >,
     ///Complete points to retain. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub keep_points: ::std::option::Option<::std::option::Option<u32>>,
@@ -3027,6 +3064,7 @@ pub struct ReplicationChange {
 impl ::std::default::Default for ReplicationChange {
     fn default() -> Self {
         Self {
+            blackouts: Default::default(),
             keep_points: Default::default(),
             name: Default::default(),
             rpo_seconds: Default::default(),
@@ -3111,6 +3149,9 @@ impl ::std::convert::TryFrom<::std::string::String> for ReplicationMode {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct ReplicationProgress {
+    ///Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub blackout_until: ::std::option::Option<::std::string::String>,
     ///Seconds since the newest complete point was taken; `null` where none is to follow it.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lag_seconds: ::std::option::Option<u64>,
@@ -4403,6 +4444,102 @@ pub struct Volumes {
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
+///A day of the week.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum Weekday {
+    #[serde(rename = "mon")]
+    Mon,
+    #[serde(rename = "tue")]
+    Tue,
+    #[serde(rename = "wed")]
+    Wed,
+    #[serde(rename = "thu")]
+    Thu,
+    #[serde(rename = "fri")]
+    Fri,
+    #[serde(rename = "sat")]
+    Sat,
+    #[serde(rename = "sun")]
+    Sun,
+}
+impl ::std::fmt::Display for Weekday {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Mon => f.write_str("mon"),
+            Self::Tue => f.write_str("tue"),
+            Self::Wed => f.write_str("wed"),
+            Self::Thu => f.write_str("thu"),
+            Self::Fri => f.write_str("fri"),
+            Self::Sat => f.write_str("sat"),
+            Self::Sun => f.write_str("sun"),
+        }
+    }
+}
+impl ::std::str::FromStr for Weekday {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "mon" => Ok(Self::Mon),
+            "tue" => Ok(Self::Tue),
+            "wed" => Ok(Self::Wed),
+            "thu" => Ok(Self::Thu),
+            "fri" => Ok(Self::Fri),
+            "sat" => Ok(Self::Sat),
+            "sun" => Ok(Self::Sun),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for Weekday {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for Weekday {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for Weekday {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///A weekly window, by the clock of the array's time zone.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct WeeklyWindow {
+    ///Days on which it begins.
+    pub days: ::std::vec::Vec<Weekday>,
+    ///Time at which it begins, 00:00 to 23:59.
+    pub from: ::std::string::String,
+    ///Time at which it ends: on the next day unless it is after the beginning.
+    pub to: ::std::string::String,
+}
 ///Performance of one kind of command.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -4510,4 +4647,15 @@ impl crate::Choice for TakeoverCause {
 }
 impl crate::Choice for Verdict {
     const CHOICES: &'static [&'static str] = &["passed", "failing", "unknown"];
+}
+impl crate::Choice for Weekday {
+    const CHOICES: &'static [&'static str] = &[
+        "mon",
+        "tue",
+        "wed",
+        "thu",
+        "fri",
+        "sat",
+        "sun",
+    ];
 }

@@ -1,13 +1,14 @@
-import { NumberInput, Select, TextInput } from "@mantine/core";
+import { NumberInput, Select, Textarea, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
-import { remoteArrays, useChange } from "../../api/queries";
+import { remoteArrays, settings, useChange } from "../../api/queries";
 import type { SchemaReplication as Replication } from "../../api/schema";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
 import { SubjectSelect, subjectOf } from "../subject";
+import { parseWindows, windowText } from "./windows";
 
 type Window = { opened: boolean; onClose: () => void };
 
@@ -57,13 +58,14 @@ export function CreateReplication({ opened, onClose }: Window) {
 export function ChangeReplication({ replication, opened, onClose }: Window & { replication: Replication }) {
   const [, go] = useLocation();
   const isSource = replication.role === "source";
-  const form = useForm<{ name: string; minutes: number | string; keep: number | string }>({
-    initialValues: { name: replication.name, minutes: replication.rpo_seconds / MINUTE, keep: replication.keep_points ?? 1 },
-    validate: { name: nameError, minutes: rpoError, keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000.") },
+  const zone = useQuery({ ...settings(), enabled: opened && isSource });
+  const form = useForm<{ name: string; minutes: number | string; blackouts: string; keep: number | string }>({
+    initialValues: { name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1 },
+    validate: { name: nameError, minutes: rpoError, blackouts: (text) => (parseWindows(text) ? null : "Write one window a line, such as mon-fri 08:00-18:00."), keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000.") },
   });
   const save = useChange({
-    run: ({ name, minutes, keep }: typeof form.values) => {
-      const body = { ...(name !== replication.name && { name }), ...(isSource ? { rpo_seconds: Math.round(Number(minutes) * MINUTE) } : { keep_points: Number(keep) }) };
+    run: ({ name, minutes, blackouts, keep }: typeof form.values) => {
+      const body = { ...(name !== replication.name && { name }), ...(isSource ? { rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: parseWindows(blackouts) ?? [] } : { keep_points: Number(keep) }) };
       return answer(api.PATCH("/api/v1/replications/{name}", { params: { path: { name: replication.name } }, body }));
     },
     done: (now) => `Replication ${now.name} is changed.`,
@@ -76,6 +78,17 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
     <FormModal opened={opened} onClose={onClose} title={`Change ${replication.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" description="On this array only." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       {isSource && <RpoInput {...form.getInputProps("minutes")} />}
+      {isSource && (
+        <Textarea
+          label="Blackout windows"
+          description={`No point is taken or transferred then, unless you choose “Sync now”. One a line: mon-fri 08:00-18:00. Times are those of ${zone.data?.time_zone ?? "the array’s time zone"}.`}
+          autosize
+          minRows={2}
+          autoComplete="off"
+          spellCheck={false}
+          {...form.getInputProps("blackouts")}
+        />
+      )}
       {!isSource && <NumberInput label="Points to retain" description="Complete points that this array keeps; older ones are deleted." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keep")} />}
     </FormModal>
   );

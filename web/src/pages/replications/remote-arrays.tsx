@@ -18,6 +18,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { nameError, SizeInput } from "../../parts/size-input";
 import { DataTable, type Column } from "../../parts/table";
+import { limitText, parseLimits } from "./windows";
 
 type Task = { verb: "change" | "delete"; remote: RemoteArray };
 
@@ -46,7 +47,7 @@ export function RemoteArraysPanel() {
     { name: "Link", key: (it) => it.link.state, cell: (it) => <Link of={it} /> },
     { name: "Address", key: (it) => it.address ?? "", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.address ?? <span className="quiet">only it opens connections</span>}</span>, wide: true },
     { name: "Round trip", key: (it) => it.link.rtt_us ?? -1, cell: (it) => (typeof it.link.rtt_us === "number" ? <span className="number">{latency(it.link.rtt_us)}</span> : <span className="quiet">–</span>), right: true, wide: true },
-    { name: "Bandwidth limit", key: (it) => it.bandwidth_limit ?? 0, cell: (it) => (it.bandwidth_limit ? <span className="number">{bytes(it.bandwidth_limit)}/s</span> : <span className="quiet">none</span>), right: true, wide: "xl" },
+    { name: "Bandwidth limit", key: (it) => it.bandwidth_limit_now ?? 0, cell: (it) => <LimitNow of={it} />, right: true, wide: "xl" },
     { name: "Last contact", key: (it) => it.link.last ?? "", down: true, cell: (it) => <span className="quiet number">{it.link.last ? moment(it.link.last, true) : "none yet"}</span>, wide: "xl" },
     {
       name: "",
@@ -91,6 +92,16 @@ export function RemoteArraysPanel() {
       {task?.verb === "change" && <ChangeRemoteArray remote={task.remote} onClose={() => setTask(undefined)} />}
       {task?.verb === "delete" && <DeleteRemoteArray remote={task.remote} onClose={() => setTask(undefined)} />}
     </Panel>
+  );
+}
+
+/** The limit that applies now, and that there are others. */
+function LimitNow({ of: { bandwidth_limit_now: now, bandwidth_windows: windows } }: { of: RemoteArray }) {
+  return (
+    <>
+      {typeof now === "number" ? <span className="number">{bytes(now)}/s</span> : <span className="quiet">none</span>}
+      {windows.length > 0 && <span className="quiet"> now</span>}
+    </>
   );
 }
 
@@ -147,10 +158,10 @@ function PairRemoteArray({ opened, onClose }: { opened: boolean; onClose: () => 
 }
 
 function ChangeRemoteArray({ remote, onClose }: { remote: RemoteArray; onClose: () => void }) {
-  const form = useForm({ initialValues: { name: remote.name, address: remote.address ?? "", limit: remote.bandwidth_limit ? exactBytes(remote.bandwidth_limit) : "" }, validate: { name: nameError, address: (address) => (address.trim() === "" ? null : addressError(address)), limit: limitError } });
+  const form = useForm({ initialValues: { name: remote.name, address: remote.address ?? "", limit: remote.bandwidth_limit ? exactBytes(remote.bandwidth_limit) : "", windows: remote.bandwidth_windows.map(limitText).join("\n") }, validate: { windows: (text) => (parseLimits(text) ? null : "Write one window a line, such as mon-fri 08:00-18:00 = 10 MiB."), name: nameError, address: (address) => (address.trim() === "" ? null : addressError(address)), limit: limitError } });
   const save = useChange({
-    run: ({ name, address, limit }: typeof form.values) => {
-      const body = { address: address.trim() === "" ? null : address.trim(), bandwidth_limit: parseBytes(limit) ?? null, ...(name !== remote.name && { name }) };
+    run: ({ name, address, limit, windows }: typeof form.values) => {
+      const body = { address: address.trim() === "" ? null : address.trim(), bandwidth_limit: parseBytes(limit) ?? null, bandwidth_windows: parseLimits(windows) ?? [], ...(name !== remote.name && { name }) };
       return answer(api.PATCH("/api/v1/remote-arrays/{name}", { params: { path: { name: remote.name } }, body }));
     },
     done: (now) => `Remote array ${now.name} is changed.`,
@@ -161,6 +172,7 @@ function ChangeRemoteArray({ remote, onClose }: { remote: RemoteArray; onClose: 
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <TextInput label="Address" description="Empty: only the other array opens connections, and nothing can be replicated to it." placeholder="10.0.0.2:8444" autoComplete="off" spellCheck={false} {...form.getInputProps("address")} />
       <SizeInput label="Bandwidth limit per second" required={false} description="Most that replications send to it over all links, such as 50 MB. Empty: no limit." {...form.getInputProps("limit")} />
+      <Textarea label="Windows with another limit" description="One a line: mon-fri 08:00-18:00 = 10 MiB, or daily 22:00-06:00 = none. Times are those of this array’s time zone." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("windows")} />
     </FormModal>
   );
 }

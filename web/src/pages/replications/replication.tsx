@@ -1,6 +1,6 @@
 import { Alert, Button, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Pause, Pencil, Play, RefreshCw, TriangleAlert } from "lucide-react";
+import { Clock, Pause, Pencil, Play, RefreshCw, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { replication, useChange } from "../../api/queries";
@@ -14,6 +14,7 @@ import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
 import { ChangeReplication } from "./forms";
 import { Lag, StateDot, subject } from "./state";
+import { windowText } from "./windows";
 import { ROLES, TaskDialog, verbs, type Verb } from "./tasks";
 
 /** One replication: how far it is, and what can be done with it on this array. */
@@ -70,7 +71,7 @@ export function ReplicationPage({ name }: { name: string }) {
             <ProgressPanel of={data} />
             <FactsPanel of={data} />
           </SimpleGrid>
-          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
+          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
           {task && <TaskDialog verb={task} replication={data} onClose={() => setTask(undefined)} />}
         </>
       )}
@@ -90,6 +91,12 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title="The target has no space" role="status">
         The transfer goes on by itself when there is some: delete what is not needed there, or add drives.
+      </Alert>
+    );
+  if (progress.blackout_until)
+    return (
+      <Alert color="gray" icon={<Clock size={18} />} title="Blackout window" role="status">
+        No point is taken or transferred until {moment(progress.blackout_until)}, unless you choose “Sync now”.
       </Alert>
     );
   if (!progress.problem) return null;
@@ -132,6 +139,13 @@ function FactsPanel({ of: data }: { of: Replication }) {
         <Fact name="Remote array">{data.remote_array}</Fact>
         <Fact name="Replicated">{subject(data)}</Fact>
         <Fact name="Mode">{MODES[data.mode]}</Fact>
+        {data.blackouts.length > 0 && (
+          <Fact name="Blackout windows">
+            {data.blackouts.map(windowText).map((it) => (
+              <div key={it}>{it}</div>
+            ))}
+          </Fact>
+        )}
         {typeof data.keep_points === "number" && <Fact name="Points to retain">{count(data.keep_points)}</Fact>}
         <Fact name="Created">{moment(data.created)}</Fact>
         <Fact name="Identity">{data.id}</Fact>
