@@ -80,6 +80,7 @@ impl Controller {
             link,
             service,
             release: crate::VERSION.into(),
+            reads: engine::NOTING_VERSION,
         };
         let first_version = Some(owner + 1);
         let config = Config {

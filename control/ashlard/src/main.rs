@@ -40,6 +40,7 @@ use access::Folder;
 use anyhow::{Context, Result, ensure};
 use args::{Args, Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
+use block::Ledger;
 use board::{Board, Home};
 use cluster::Service;
 use controller::Controller;
@@ -284,10 +285,9 @@ async fn serve(
     let permit = member.as_ref().map_or_else(Permit::default, |member| member.controller.permit());
     let board = member.as_ref().map_or_else(Board::single, |member| member.board.clone());
     let ring = Ring::start()?;
-    let epoch = member.as_ref().map(|member| member.home.epoch);
-    let (shelf, given) = open_store(&ring, args, epoch).await?;
+    let (shelf, given) = open_store(&ring, args, member.as_ref()).await?;
     let opened = Instant::now();
-    let options = args.engine_options(random()?, capacity(&*shelf));
+    let options = engine_options(args, &*shelf, member.as_ref())?;
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let recovered = Instant::now();
@@ -322,7 +322,8 @@ async fn serve(
         board.note_service(&member.home, [opened, recovered]);
     }
     let map = member.as_ref().map(|member| member.controller.map());
-    let home = link.zip(map).map(|it| home_of(it, (&array, args.data()), (permit, &board), shards.handles()));
+    let served = (&array, &engine, args.data());
+    let home = link.zip(map).map(|it| home_of(it, served, (permit, &board), shards.handles()));
     go_on(home.as_ref(), kept, (&array, &shards));
     // What the standby had ends here: now more threads are watched, and the array answers itself.
     let cluster = member.map(Membership::end);
@@ -354,6 +355,13 @@ async fn serve(
     Ok(())
 }
 
+/// What the engine is opened with.
+fn engine_options(args: &Args, shelf: &dyn Pool, member: Option<&Membership<'_>>) -> Result<engine::Options> {
+    let mut options = args.engine_options(random()?, capacity(shelf));
+    options.notes_commands = member.is_some_and(Membership::may_note_commands);
+    Ok(options)
+}
+
 /// Makes the first user of a new array, and shows its password.
 async fn make_first_user(array: &Array) {
     match array.first_user().await {
@@ -373,14 +381,16 @@ fn serve_arrays(network: Arc<link::Tcp>, array: Arc<Array>) -> Result<threads::W
 /// What serves front ends of other controllers.
 fn home_of(
     (link, map): (forwarding::Link, controller::MapWatch),
-    (array, data): (&Assembled, &Path),
+    (array, engine, data): (&Assembled, &Arc<Engine>, &Path),
     (permit, board): (Permit, &Board),
     shards: Vec<tokio::runtime::Handle>,
 ) -> Arc<forwarding::home::Home> {
     let admitting = link.clone();
     board.set_admission(Arc::new(move |taken| admitting.admit(taken)));
     let configuration = (&*array.identity.target_iqn(), array.server.access_table());
-    forwarding::home::Home::new((link, data), map, (array.target.clone(), permit), configuration, shards)
+    let ledger = engine.notes_commands().then(|| -> Arc<dyn Ledger> { engine.clone() });
+    let target = (array.target.clone(), ledger, permit);
+    forwarding::home::Home::new((link, data), map, target, configuration, shards)
 }
 
 /// Starts what goes on as long as the array is served.
@@ -404,6 +414,13 @@ fn start_tasks(
 }
 
 impl Membership<'_> {
+    /// Whether the store may have the format in which commands of front ends are noted: every controller that may be the home
+    /// next has to read it.
+    fn may_note_commands(&self) -> bool {
+        let map = self.controller.map().borrow().clone();
+        self.link.is_some() && map.is_some_and(|map| map.all_read(engine::NOTING_VERSION))
+    }
+
     /// Ends what only a standby has. Returns the thread of the membership, which goes on.
     fn end(self) -> threads::Watched {
         self.answers.stop();
@@ -426,8 +443,9 @@ fn refuse_removed_options(args: &Args) -> Result<()> {
 async fn open_store(
     ring: &Arc<Ring>,
     args: &Args,
-    epoch: Option<u64>,
+    member: Option<&Membership<'_>>,
 ) -> Result<(Arc<dyn Pool>, Vec<PathBuf>)> {
+    let epoch = member.map(|member| member.home.epoch);
     if ceph::is_meant(args)? {
         return Ok((ceph::open(args, epoch).await?, Vec::new()));
     }

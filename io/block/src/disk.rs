@@ -1,6 +1,7 @@
 //! The trait of block devices: everything that front ends can export implements it.
 
-use crate::{Op, Reply, Result};
+use crate::done::Note;
+use crate::{Error, Op, Reply, Result};
 use bytes::Bytes;
 use std::future::Future;
 use std::pin::Pin;
@@ -64,6 +65,22 @@ pub trait Disk: Send + Sync {
     /// Performs an operation. Never blocks: work that needs a device is in the returned future. A pending operation
     /// makes progress only after it has been polled once, so that operations of one batch share one commit.
     fn execute(&self, op: Op) -> Pending;
+
+    /// Performs an operation, with its note if it has one.
+    fn execute_with(&self, op: Op, note: Option<Note>) -> Pending {
+        match note {
+            Some(note) => self.execute_noted(op, note),
+            None => self.execute(op),
+        }
+    }
+
+    /// Performs an operation that is a command's, or a part of one, and notes that in one step with its effect: after an error
+    /// nothing is noted. What is noted is found in the [`Ledger`](crate::Ledger) of the disk's store. A disk of a store without
+    /// one performs nothing.
+    fn execute_noted(&self, op: Op, note: Note) -> Pending {
+        let _ = (op, note);
+        Pending::ready(Err(Error::Malformed("the store of this disk notes no commands")))
+    }
 }
 
 /// The result of an operation: available at once (a read from memory), or later.

@@ -2,8 +2,8 @@
 //! Every other implementation of [`Disk`] is compared with it.
 
 use crate::{
-    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Image, Op, Pending, Provisioning, Region,
-    Reply, Result, Space,
+    CopySegment, Data, Disk, DiskId, Done, Error, Extent, Geometry, Image, Known, Ledger, Note, Op, Pending,
+    Provisioning, Region, Reply, Result, Sequence, Space,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct MemArray {
     /// Volumes are shared between forks until one of them changes.
     state: Arc<Mutex<BTreeMap<DiskId, Arc<MemVolume>>>>,
+    /// Locked before the volumes, for as long as an operation that is noted takes.
+    done: Arc<Mutex<Done>>,
 }
 
 #[derive(Clone)]
@@ -62,7 +64,8 @@ impl MemArray {
 
     /// An independent array with the same contents.
     pub fn fork(&self) -> Self {
-        Self { state: Arc::new(Mutex::new(self.lock().clone())) }
+        let done = Arc::new(Mutex::new(self.done().clone()));
+        Self { state: Arc::new(Mutex::new(self.lock().clone())), done }
     }
 
     /// All disks, by identity.
@@ -99,6 +102,29 @@ impl MemArray {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<DiskId, Arc<MemVolume>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ledger for MemArray {
+    fn look_up(&self, sequence: Sequence) -> Known {
+        self.done().look_up(sequence)
+    }
+
+    fn settled(&self) -> Pending {
+        Pending::done()
+    }
+
+    fn fronts(&self) -> Vec<u64> {
+        self.done().fronts().collect()
+    }
+
+    fn forget(&self, front: u64) -> Pending {
+        self.done().forget(front);
+        Pending::done()
     }
 }
 
@@ -362,5 +388,14 @@ impl Disk for MemDisk {
 
     fn execute(&self, op: Op) -> Pending {
         Pending::ready(self.perform(op))
+    }
+
+    fn execute_noted(&self, op: Op, note: Note) -> Pending {
+        let mut done = self.array.done();
+        let result = self.perform(op);
+        if result.is_ok() {
+            done.note(note);
+        }
+        Pending::ready(result)
     }
 }

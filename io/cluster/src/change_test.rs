@@ -4,7 +4,15 @@ use crate::map::{Identity, Service};
 fn identity(id: u16) -> Identity {
     let (name, link) = (format!("controller {id}"), Default::default());
     let instance = u64::from(id);
-    Identity { id: MemberId(id), name, instance, link, service: Service::default(), release: "1".into() }
+    Identity {
+        id: MemberId(id),
+        name,
+        instance,
+        link,
+        service: Service::default(),
+        release: "1".into(),
+        reads: 0,
+    }
 }
 
 /// Controllers 1 (the home) to `members`, which all run.

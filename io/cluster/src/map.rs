@@ -88,6 +88,9 @@ pub struct Member {
     /// The release that it runs.
     #[serde(default)]
     pub release: String,
+    /// The newest format of the array that it reads.
+    #[serde(default)]
+    reads: Reads,
     /// Whether it takes part.
     pub standing: Standing,
     /// An operator wants others to be the home while they can. A home is drained only until it has handed over.
@@ -98,6 +101,22 @@ pub struct Member {
     pub since: u64,
     #[serde(flatten)]
     other: Unknown,
+}
+
+/// What a process reports that it reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Reads {
+    /// The version in which it joined: a release that reports nothing keeps what one before it reported.
+    joined: u64,
+    /// The newest format of the array.
+    format: u32,
+}
+
+impl Member {
+    /// The newest format of the array that its process reads; zero if it does not report that.
+    pub fn reads(&self) -> u32 {
+        if self.reads.joined == self.joined { self.reads.format } else { 0 }
+    }
 }
 
 /// A domain: one engine over a store of its own.
@@ -150,6 +169,8 @@ pub struct Identity {
     pub service: Service,
     /// The release that it runs.
     pub release: String,
+    /// The newest format of the array that it reads.
+    pub reads: u32,
 }
 
 impl Map {
@@ -177,6 +198,12 @@ impl Map {
     pub fn active_members(&self) -> impl Iterator<Item = (MemberId, u64)> {
         let active = self.members.iter().filter(|member| member.standing == Standing::Active);
         active.map(|member| (MemberId(member.id), member.joined))
+    }
+
+    /// True if every controller that takes part reads this format of the array.
+    pub fn all_read(&self, format: u32) -> bool {
+        let mut active = self.members.iter().filter(|member| member.standing == Standing::Active);
+        active.all(|member| member.reads() >= format)
     }
 
     /// Domains whose home is this controller.
@@ -208,6 +235,7 @@ impl Map {
             link: identity.link.clone(),
             service: identity.service.clone(),
             release: identity.release.clone(),
+            reads: Reads { joined: self.version, format: identity.reads },
             standing: Standing::Active,
             drained,
             since: self.made,

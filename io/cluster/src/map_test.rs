@@ -9,6 +9,7 @@ fn identity(id: u16, instance: u64) -> Identity {
         link: Link::default(),
         service: Service { api: format!("https://192.0.2.{id}:8443"), ..Service::default() },
         release: "1".into(),
+        reads: 7,
     }
 }
 
@@ -25,6 +26,20 @@ fn map_of(members: u16) -> Map {
 fn a_map_survives_the_store() {
     let map = map_of(3);
     assert_eq!(Map::decode(&map.encode().unwrap()), Ok(map));
+}
+
+#[test]
+fn what_a_controller_reads_is_that_of_its_process() {
+    let map = map_of(2);
+    assert!(map.all_read(7) && !map.all_read(8));
+    // A release that reports nothing keeps what its predecessor reported, as a field that it does not know.
+    let mut older = serde_json::to_value(&map).unwrap();
+    older["members"][1]["joined"] = (map.version + 1).into();
+    older["version"] = (map.version + 1).into();
+    let mut map: Map = serde_json::from_value(older).unwrap();
+    assert!(!map.all_read(1));
+    map.release(MemberId(2), Standing::Left, &[]);
+    assert!(map.all_read(7), "it does not take part");
 }
 
 #[test]

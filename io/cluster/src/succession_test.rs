@@ -10,6 +10,7 @@ fn identity(id: u16) -> Identity {
         link: Default::default(),
         service: Service::default(),
         release: String::new(),
+        reads: 0,
     }
 }
 

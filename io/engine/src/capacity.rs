@@ -283,12 +283,12 @@ fn dirty_bytes(state: &State) -> u64 {
 }
 
 /// Upper bound of the bytes that every checkpoint writes whole: the catalog, and the root with the locations of
-/// chunks, the live bytes of segments and the slots that wait.
+/// chunks, the live bytes of segments, the slots that wait and the commands that took effect.
 fn renewed_bytes(state: &State) -> u64 {
     let maps = &state.maps;
     let chunks = maps.page_index.locations.len() + maps.table.page_index.locations.len();
     let lists = chunks + maps.usage.segments().len() + maps.slots.bytes() / BLOCK + maps.orphans.len();
-    state.catalog.bytes() + 16 * lists as u64
+    state.catalog.bytes() + 16 * lists as u64 + 8 * state.done.len() as u64
 }
 
 /// Bytes of the log that are referred to, and the room to write the catalog and the root beside the old ones.

@@ -200,6 +200,7 @@ impl Checkpointer {
             deferred: deferred.collect(),
             unflushed: unflushed.collect(),
             aside,
+            done: state.done.clone(),
             ..Root::default()
         };
         maps.slots.freeze();
@@ -378,7 +379,8 @@ impl Checkpointer {
         self.core.journal.until(cut.replay_from - 1).await?;
         let oldest = cut.root.unflushed.first().map_or(cut.replay_from, |one| one.slot.batch);
         let journal_from = oldest.min(cut.replay_from);
-        let payload = Payload { key: self.core.key, replay_from: cut.replay_from, root: root.clone() };
+        let (version, key) = (self.core.version, self.core.key);
+        let payload = Payload { version, key, replay_from: cut.replay_from, root: root.clone() };
         let superblock =
             Superblock { journal_from: JournalPos(journal_from), payload: payload.encode().into() };
         let (done, written) = wait();

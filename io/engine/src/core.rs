@@ -124,6 +124,8 @@ pub struct Core {
     pub log_writes: Mutex<LogWrites>,
     /// Key of the fingerprints.
     pub key: [u8; 32],
+    /// The version that is written.
+    pub version: u32,
     /// Inconsistencies found on media.
     pub inconsistencies: Inconsistencies,
     /// For a repair: the pages of the journal, by batch.
@@ -134,7 +136,7 @@ impl Core {
     pub fn new(
         shelf: Arc<dyn Shelf>,
         options: Options,
-        key: [u8; 32],
+        (version, key): (u32, [u8; 32]),
         mut state: State,
         journal: Arc<Journal>,
     ) -> Arc<Self> {
@@ -160,6 +162,7 @@ impl Core {
             activity: Activity::default(),
             log_writes: Mutex::default(),
             key,
+            version,
             inconsistencies,
             journal_pages: Mutex::default(),
             state: ShardedLock::new(state),

@@ -4,9 +4,10 @@ use crate::change::{Change, Made};
 use crate::commit::depends_on_catalog;
 use crate::core::Core;
 use crate::entry::BLOCK;
+use crate::record::Mutation;
 use crate::span::Span;
 use crate::state::Refusal;
-use block::{Error, Extent, Geometry, Pending, Reply, Result};
+use block::{Error, Extent, Geometry, Note, Pending, Reply, Result};
 use std::sync::Arc;
 
 /// What an operation needs of its volume while it waits.
@@ -16,6 +17,8 @@ pub struct Handle {
     pub number: u32,
     /// Its block length, which never changes.
     pub block_bytes: u32,
+    /// What is noted with the change that the operation makes, if it makes one.
+    pub note: Option<Note>,
 }
 
 impl Handle {
@@ -35,6 +38,11 @@ impl Handle {
         Pending::later(async move { volume.core.confirm_error(work.await).await })
     }
 
+    /// The handle of preparations: the command takes effect later.
+    pub fn without_note(&self) -> Self {
+        Self { note: None, ..self.clone() }
+    }
+
     pub fn geometry(&self) -> Result<Geometry> {
         self.core.state.read().volume(self.number).map(|volume| volume.geometry)
     }
@@ -51,6 +59,7 @@ impl Handle {
                 .later(|volume| async move { volume.core.confirm_catalog().await.map(|()| Reply::Done) });
         }
         change.addressed = Some(self.number);
+        change.mutations.extend(self.note.map(Mutation::Note));
         let core = self.core.clone();
         match core.make(&change, false) {
             Ok(made) => Pending::later(async move { core.acknowledge(made).await.map(|()| Reply::Done) }),
@@ -67,6 +76,7 @@ impl Handle {
             return self.core.confirm_catalog().await.map(|()| Some(Reply::Done));
         }
         change.addressed = Some(self.number);
+        change.mutations.extend(self.note.map(Mutation::Note));
         let Some(made): Option<Made> = self.core.make_when_possible(&change).await? else { return Ok(None) };
         self.core.acknowledge(made).await.map(|()| Some(Reply::Done))
     }

@@ -20,6 +20,8 @@ pub struct Options {
     pub map_pages: u64,
     /// Whether stored data is recompressed while the array is idle.
     pub recompress: bool,
+    /// Whether commands of front ends are noted. The store has a version from then on that earlier releases refuse.
+    pub notes_commands: bool,
     /// How work is divided.
     pub tunables: Tunables,
 }
@@ -35,6 +37,7 @@ impl Options {
             page_bytes: 512 << 20,
             map_pages: 16 << 20,
             recompress: true,
+            notes_commands: false,
             tunables: Tunables::default(),
         }
     }

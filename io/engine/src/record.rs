@@ -3,7 +3,7 @@
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::SlotId;
 use crate::policy::Policy;
-use block::{DiskId, Geometry};
+use block::{DiskId, Geometry, MAX_WINDOW, Note, Sequence};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -38,6 +38,10 @@ pub enum Mutation {
     PutRecord { key: String, value: Option<Bytes> },
     /// How the data of a volume are reduced from now on.
     SetPolicy { volume: u32, policy: Policy },
+    /// A command of a front end has taken effect with the other mutations of its record.
+    Note(Note),
+    /// A front end is gone, and what was noted of its commands.
+    Forget { front: u64 },
 }
 
 impl Mutation {
@@ -57,7 +61,9 @@ impl Mutation {
             | Mutation::Delete { .. }
             | Mutation::SaveState { .. }
             | Mutation::PutRecord { .. }
-            | Mutation::SetPolicy { .. } => false,
+            | Mutation::SetPolicy { .. }
+            | Mutation::Note(_)
+            | Mutation::Forget { .. } => false,
         }
     }
 
@@ -172,6 +178,10 @@ fn encode_mutation(mutation: &Mutation, batch: u64, out: &mut Vec<u8>) {
             out.blob(value.as_deref().unwrap_or_default());
         }
         Mutation::SetPolicy { volume, policy } => fields(11, &[n(*volume), n(policy.to_byte().into())]),
+        Mutation::Note(Note { sequence: Sequence { front, number, lowest }, whole }) => {
+            fields(15, &[*front, *lowest, (number - lowest) << 1 | u64::from(*whole)]);
+        }
+        Mutation::Forget { front } => fields(16, &[*front]),
     }
 }
 
@@ -189,6 +199,18 @@ pub fn decode(take: &mut Take<'_>, batch: u64) -> Result<Record, Malformed> {
 
 fn decode_mutation(take: &mut Take<'_>, batch: u64) -> Result<Mutation, Malformed> {
     let kind = take.u8()?;
+    if kind == 15 {
+        let (front, lowest, bits) = (take.var()?, take.var()?, take.var()?);
+        let number = lowest.checked_add(bits >> 1).ok_or(take.malformed())?;
+        take.check(bits >> 1 < MAX_WINDOW)?;
+        return Ok(Mutation::Note(Note {
+            sequence: Sequence { front, number, lowest },
+            whole: bits & 1 != 0,
+        }));
+    }
+    if kind == 16 {
+        return Ok(Mutation::Forget { front: take.var()? });
+    }
     if kind == 10 {
         let some = take.var()? == 1;
         let key = String::from_utf8(take.blob()?.to_vec()).map_err(|_| take.malformed())?;
@@ -276,6 +298,11 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    fn note(front: u64, distance: u64, whole: bool) -> Mutation {
+        let lowest = u64::MAX - MAX_WINDOW;
+        Mutation::Note(Note { sequence: Sequence { front, number: lowest + distance, lowest }, whole })
+    }
+
     fn every_mutation() -> Record {
         let (volume, id, first) = (7, DiskId(u128::MAX - 5), SlotId { batch: 90, page: 3 });
         let geometry = Geometry { block_bytes: 512, blocks: 1 << 45 };
@@ -302,6 +329,9 @@ mod tests {
             Mutation::PutRecord { key: "hosts/a".into(), value: Some(Bytes::from_static(b"{}")) },
             Mutation::PutRecord { key: "hosts/b".into(), value: None },
             Mutation::SetPolicy { volume, policy: Policy { dedup: false, ..Policy::default() } },
+            note(u64::MAX, MAX_WINDOW - 1, true),
+            note(1, 0, false),
+            Mutation::Forget { front: u64::MAX },
         ]
         .into_iter()
         .collect()

@@ -16,7 +16,7 @@ use crate::map::{Maps, Need};
 use crate::options::Options;
 use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
 use crate::record::{self, Mutation, Record};
-use crate::root::{Aside, Payload, READABLE_VERSIONS, Root};
+use crate::root::{Aside, NOTING_VERSION, Payload, READABLE_VERSIONS, Root};
 use crate::slots::Slot;
 use crate::space::{Location, Usage};
 use crate::state::{Refusal, State};
@@ -77,7 +77,7 @@ impl Engine {
                  {oldest} to format {newest}; nothing was changed"
             )));
         }
-        let payload = Payload::decode(&superblock.payload).map_err(malformed)?;
+        let mut payload = Payload::decode(&superblock.payload).map_err(malformed)?;
         let (done, batches) = wait();
         shelf.recover(superblock.journal_from, done);
         let batches = batches.await.map_err(failed)?;
@@ -98,8 +98,14 @@ impl Engine {
                 next - 1
             )));
         }
+        if options.notes_commands && version < NOTING_VERSION {
+            // Before the first record that an earlier release does not know.
+            payload.version = NOTING_VERSION;
+            write_superblock(&shelf, superblock.journal_from, &payload).await?;
+        }
         let journal = Journal::new(shelf.clone(), next, &batches, options.tunables);
-        let core = Core::new(shelf, options, payload.key, State::default(), journal);
+        let written = (payload.version, payload.key);
+        let core = Core::new(shelf, options, written, State::default(), journal);
         let catalog = core.load_root(&payload, &batches, findings).await?;
         core.make_room_for_frames(findings).await;
         let worker = Worker::new(core.clone(), payload.root, catalog);
@@ -120,8 +126,17 @@ async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Supe
     if !batches.await.map_err(failed)?.is_empty() {
         return Err(unusable("journal: there are batches, but no superblock"));
     }
-    let payload = Payload { key: options.seed, replay_from: 1, root: Vec::new() };
-    let superblock = Superblock { journal_from: JournalPos(1), payload: payload.encode().into() };
+    let version = *READABLE_VERSIONS.start();
+    let payload = Payload { version, key: options.seed, replay_from: 1, root: Vec::new() };
+    write_superblock(shelf, JournalPos(1), &payload).await
+}
+
+async fn write_superblock(
+    shelf: &Arc<dyn Shelf>,
+    journal_from: JournalPos,
+    payload: &Payload,
+) -> block::Result<Superblock> {
+    let superblock = Superblock { journal_from, payload: payload.encode().into() };
     let (done, written) = wait();
     shelf.write_superblock(superblock.clone(), done);
     written.await.map_err(failed)?;
@@ -291,6 +306,7 @@ impl Core {
         }
         let mut state = self.state.write();
         state.catalog = catalog;
+        state.done = std::mem::take(&mut root.done);
         let maps = &mut state.maps;
         maps.slots_before = payload.replay_from;
         take_chunks(&mut maps.page_index, map_chunks);
@@ -582,7 +598,7 @@ fn take_aside(maps: &mut Maps, root: &Root, replay_from: u64, findings: &mut Fin
 
 /// Every volume's map begins with a page of its height, and is high enough.
 fn check_roots(state: &mut State, findings: &mut Findings) -> block::Result<()> {
-    let State { catalog, maps } = state;
+    let State { catalog, maps, .. } = state;
     for (number, volume) in &mut catalog.volumes {
         if let Some(page) = volume.tree.root.as_page() {
             let info = maps.page_index.get(page);

@@ -6,17 +6,23 @@ use crate::page_index::MAX_REFS;
 use crate::pages::NumberMap;
 use crate::record::checksum;
 use crate::space::{Live, Location};
+use block::Done;
 use std::ops::RangeInclusive;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
-/// Versions of what the engine keeps in the store that this release reads. It writes the newest. A version that is not
-/// among them is refused before anything is read or written.
-pub const READABLE_VERSIONS: RangeInclusive<u32> = 6..=6;
+/// Versions of what the engine keeps in the store that this release reads. A version that is not among them is refused before
+/// anything is read or written. The oldest is written that can hold what there is, so that an earlier release reads it, too.
+pub const READABLE_VERSIONS: RangeInclusive<u32> = 6..=NOTING_VERSION;
+
+/// The first version in which commands of front ends are noted.
+pub const NOTING_VERSION: u32 = 7;
 
 /// What the superblock says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
+    /// The version.
+    pub version: u32,
     /// Key of the fingerprints: secret, one for each array.
     pub key: [u8; 32],
     /// The first journal batch that is replayed. Earlier ones only hold slots that the root names.
@@ -31,7 +37,7 @@ impl Payload {
         let mut out = Vec::new();
         out.u32(MAGIC);
         out.u32(0);
-        out.u32(*READABLE_VERSIONS.end());
+        out.u32(self.version);
         out.extend_from_slice(&self.key);
         out.u64(self.replay_from);
         out.var(self.root.len() as u64);
@@ -67,7 +73,7 @@ impl Payload {
         let replay_from = take.u64()?;
         let root = (0..take.count()?).map(|_| Location::take(&mut take)).collect::<Result<_, _>>()?;
         take.check(take.is_empty())?;
-        Ok(Self { key, replay_from, root })
+        Ok(Self { version, key, replay_from, root })
     }
 }
 
@@ -121,6 +127,8 @@ pub struct Root {
     /// Flushed slots that unreadable map pages name. Absent from the bytes if there are none, as in roots that were
     /// written before there was this list.
     pub aside: Vec<Aside>,
+    /// Commands of front ends that took effect. Absent from the bytes if there are none.
+    pub done: Done,
 }
 
 fn put_slot(out: &mut Vec<u8>, slot: SlotId, holders: u64) {
@@ -187,12 +195,15 @@ impl Root {
             out.var(u64::from(one.volume));
             out.var(one.block);
         }
-        if !self.aside.is_empty() {
+        if !self.aside.is_empty() || !self.done.is_empty() {
             out.var(self.aside.len() as u64);
             for one in &self.aside {
                 put_slot(&mut out, one.slot, one.holders);
                 put_block(&mut out, one.block);
             }
+        }
+        if !self.done.is_empty() {
+            out.blob(&self.done.encode());
         }
         out
     }
@@ -228,6 +239,10 @@ impl Root {
                 Ok(Aside { slot, holders, block: take_block(&mut take)? })
             })
             .collect::<Result<_, Malformed>>()?;
+        let done = match take.is_empty() {
+            true => Done::default(),
+            false => Done::decode(take.blob()?).ok_or(take.malformed())?,
+        };
         take.check(take.is_empty())?;
         Ok(Self {
             next_frame,
@@ -241,6 +256,7 @@ impl Root {
             deferred,
             unflushed,
             aside,
+            done,
         })
     }
 }
@@ -255,11 +271,12 @@ pub fn chunks_of(locations: &NumberMap<u64, Location>) -> Vec<(u64, Location)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use block::{Note, Sequence};
 
     #[test]
     fn the_superblock_and_the_root_come_back() {
         let location = Location { segment: 3, offset: 4096, len: 500 };
-        let payload = Payload { key: [7; 32], replay_from: 12, root: vec![location, location] };
+        let payload = Payload { version: 7, key: [7; 32], replay_from: 12, root: vec![location, location] };
         let bytes = payload.encode();
         assert_eq!(Payload::decode(&bytes), Ok(payload));
         assert!(Payload::decode(&bytes[..bytes.len() - 1]).is_err());
@@ -280,6 +297,7 @@ mod tests {
                 block: 1 << 41,
             }],
             aside: Vec::new(),
+            done: Done::default(),
         };
         let short = root.encode();
         assert_eq!(Root::decode(&short), Ok(root.clone()));
@@ -288,7 +306,15 @@ mod tests {
         let root = Root { aside: vec![one], ..root };
         let bytes = root.encode();
         assert!(bytes.starts_with(&short));
-        assert_eq!(Root::decode(&bytes), Ok(root));
+        assert_eq!(Root::decode(&bytes), Ok(root.clone()));
         assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());
+        let mut done = Done::default();
+        done.note(Note { sequence: Sequence { front: 5, number: 9, lowest: 8 }, whole: true });
+        for aside in [Vec::new(), vec![one]] {
+            let root = Root { aside, done: done.clone(), ..root.clone() };
+            let bytes = root.encode();
+            assert_eq!(Root::decode(&bytes), Ok(root));
+            assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());
+        }
     }
 }

@@ -71,8 +71,9 @@ pub async fn copy_edges(addressed: Handle, copies: Vec<Copy>, covers: Vec<Cover>
 async fn copy_staged(addressed: &Handle, copies: &[Copy], covers: &[Cover]) -> Result {
     for _ in 0..addressed.core.options.tunables.copy_attempts {
         let staged = StagedCopy::begin(&addressed.core, copies).await?;
+        let preparing = addressed.without_note();
         for copy in copies {
-            perform(addressed, &staged.shifted_to_clones(copy)).await?;
+            perform(&preparing, &staged.shifted_to_clones(copy)).await?;
         }
         if let Some(reply) = addressed.attempt(staged.change(copies, covers)).await? {
             return Ok(reply);

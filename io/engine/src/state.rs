@@ -6,7 +6,7 @@ use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
 use crate::record::{self, Mutation};
 use crate::slots::{Slot, SlotRuns};
-use block::{DiskId, Error, Extent};
+use block::{DiskId, Done, Error, Extent};
 use bytes::Bytes;
 
 /// Volumes and their maps.
@@ -16,6 +16,10 @@ pub struct State {
     pub catalog: Catalog,
     /// The maps and all that they refer to.
     pub maps: Maps,
+    /// Commands of front ends that took effect.
+    pub done: Done,
+    /// The journal batch in which one was noted last. Not on media.
+    pub done_batch: u64,
 }
 
 /// Why a change was not made now.
@@ -180,7 +184,7 @@ impl State {
             | Mutation::Access { volume, .. } => {
                 self.volume(volume)?;
             }
-            Mutation::PutRecord { .. } => {}
+            Mutation::PutRecord { .. } | Mutation::Note(_) | Mutation::Forget { .. } => {}
         }
         Ok(())
     }
@@ -251,6 +255,14 @@ impl State {
                 self.maps.copy(self.tree(*source), *from, &mut tree, *to, *count);
                 // What was copied may itself be on its way to the journal, in this or an earlier batch.
                 self.set_tree(*target, tree, Some(batch));
+            }
+            Mutation::Note(note) => {
+                self.done.note(*note);
+                self.done_batch = batch;
+            }
+            Mutation::Forget { front } => {
+                self.done.forget(*front);
+                self.done_batch = batch;
             }
             _ => self.apply_to_catalog(mutation, batch),
         }
@@ -325,7 +337,7 @@ impl State {
             Mutation::PutRecord { key, value } => {
                 self.catalog.put_record(key, value.clone());
             }
-            _ => unreachable!("a change of a map"),
+            _ => unreachable!("no change of the catalog"),
         }
     }
 }

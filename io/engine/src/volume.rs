@@ -11,10 +11,11 @@ use crate::handle::Handle;
 use crate::map::Seen;
 use crate::read::{Blocked, Fetched, Observed};
 use crate::record::Mutation;
+use crate::root::NOTING_VERSION;
 use crate::span::Span;
 use crate::staged_copy::CloneIds;
 use block::{
-    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Op, Pending, Provisioning, Region, Reply,
+    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Note, Op, Pending, Provisioning, Region, Reply,
     Result, Space,
 };
 use bytes::Bytes;
@@ -42,7 +43,7 @@ impl Volume {
     pub(crate) fn new(core: Arc<Core>, number: u32, id: DiskId) -> Self {
         // A volume that is gone already refuses everything.
         let block_bytes = core.state.read().volume(number).map_or(512, |volume| volume.geometry.block_bytes);
-        Self { id, handle: Handle { core, number, block_bytes } }
+        Self { id, handle: Handle { core, number, block_bytes, note: None } }
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -86,6 +87,12 @@ impl Disk for Volume {
 
     fn execute(&self, op: Op) -> Pending {
         self.handle.execute(op).unwrap_or_else(|error| self.handle.refuse(error))
+    }
+
+    fn execute_noted(&self, op: Op, note: Note) -> Pending {
+        assert!(self.handle.core.version >= NOTING_VERSION, "the engine was opened to note commands");
+        let handle = Handle { note: Some(note), ..self.handle.clone() };
+        handle.execute(op).unwrap_or_else(|error| handle.refuse(error))
     }
 }
 
@@ -243,7 +250,7 @@ impl Handle {
                 let state = self.core.state.read();
                 let number = state.catalog.number(id).ok_or(Error::Unreachable(id))?;
                 let block_bytes = state.volume(number)?.geometry.block_bytes;
-                Ok(Handle { core: self.core.clone(), number, block_bytes })
+                Ok(Handle { core: self.core.clone(), number, block_bytes, note: None })
             });
             let (source, target) = (source?, target?);
             self.core.state.read().writable(target.number)?;

@@ -6,7 +6,7 @@
 //! blocks is never refused.
 
 use crate::volume::{PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume};
-use block::{CopySegment, Disk, Error, Extent, Op, Pending, Provisioning, Reply, Result};
+use block::{CopySegment, Disk, Error, Extent, Note, Op, Pending, Provisioning, Reply, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -111,15 +111,17 @@ impl Drop for Grant {
 }
 
 /// Performs an operation as far as the quota of its disk allows.
-pub(crate) fn perform(quota: Arc<Quota>, disk: Arc<dyn Disk>, op: Op) -> Pending {
-    let Some(extent) = mapped_by(&op, disk.geometry().block_bytes) else { return disk.execute(op) };
+pub(crate) fn perform(quota: Arc<Quota>, disk: Arc<dyn Disk>, (op, note): (Op, Option<Note>)) -> Pending {
+    let Some(extent) = mapped_by(&op, disk.geometry().block_bytes) else {
+        return disk.execute_with(op, note);
+    };
     let Some(grant) = quota.grant_upper_bound(footprint_bytes(&*disk, extent)) else {
         return Pending::later(async move {
             let _grant = quota.grant_exact(unmapped_bytes(&*disk, extent, None).await?)?;
-            disk.execute(op).await
+            disk.execute_with(op, note).await
         });
     };
-    match disk.execute(op) {
+    match disk.execute_with(op, note) {
         Pending::Later(result) => Pending::later(async move {
             let _grant = grant;
             result.await

@@ -9,7 +9,7 @@ use crate::reservation::Registrations;
 use crate::state::{Record, SavedState, StateError};
 use crate::state_lock::{StateGuard, StateLock};
 use crate::statistics::{IoCounters, PathId, Recorder};
-use block::{Disk, DiskId, Geometry, Op, Pending};
+use block::{Disk, DiskId, Geometry, Note, Op, Pending};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -150,9 +150,14 @@ impl Volume {
 
     /// Performs an operation on the disk, as far as the quota allows.
     pub fn perform(&self, op: Op) -> Pending {
+        self.perform_with(op, None)
+    }
+
+    /// As [`Volume::perform`], with what the disk is to note.
+    pub fn perform_with(&self, op: Op, note: Option<Note>) -> Pending {
         match self.quota() {
-            Some(quota) => quota::perform(quota, self.disk.clone(), op),
-            None => self.disk.execute(op),
+            Some(quota) => quota::perform(quota, self.disk.clone(), (op, note)),
+            None => self.disk.execute_with(op, note),
         }
     }
 

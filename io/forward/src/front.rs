@@ -3,9 +3,10 @@
 use crate::pulse::Pulse;
 use crate::wire;
 use crate::{ABORTED_NS, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, Result, malformed};
+use block::{MAX_WINDOW, Sequence};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message};
-use peer::{Channel, MAX_WINDOW, Received, Sequence};
+use peer::{Channel, Received};
 use scsi::{Lun, ManagementFunction, ManagementResponse, Response};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -51,6 +52,8 @@ struct Attachment {
     attach: Attach,
     /// The home of this link has it.
     attached: bool,
+    /// That home notes which commands took effect, and looks them up.
+    notes: bool,
     /// Which one it is at which home: that of the requests that were begun.
     identity: Option<(u64, u64)>,
 }
@@ -67,8 +70,12 @@ struct Request {
     since: u64,
     /// It changes nothing.
     is_repeatable: bool,
-    /// The home of its nexus may have begun it.
+    /// It is a command all whose effect homes note that note commands.
+    is_noted: bool,
+    /// A home may have begun it.
     begun: bool,
+    /// Each home that may have begun it notes commands.
+    noted: bool,
     /// It is under way on this link.
     sent: bool,
 }
@@ -142,7 +149,7 @@ impl Front {
             resume: false,
             initiator: Bytes::copy_from_slice(initiator.as_bytes()),
         };
-        self.nexuses.insert(nexus, Attachment { attach, attached: false, identity: None });
+        self.nexuses.insert(nexus, Attachment { attach, attached: false, notes: false, identity: None });
         self.send_attach(nexus);
         nexus
     }
@@ -191,7 +198,9 @@ impl Front {
     fn begin(&mut self, nexus: u32, what: What, since: u64) -> u64 {
         let number = self.number();
         let is_repeatable = matches!(&what, What::Command(command) if command.is_repeatable());
-        let request = Request { nexus, what, since, is_repeatable, begun: false, sent: false };
+        let is_noted = matches!(&what, What::Command(command) if command.is_noted());
+        let (begun, noted, sent) = (false, true, false);
+        let request = Request { nexus, what, since, is_repeatable, is_noted, begun, noted, sent };
         self.requests.insert(number, request);
         self.unsent.insert(number);
         self.send_requests();
@@ -283,7 +292,7 @@ impl Front {
                     link.home_clock = Some((clock_ns, now));
                 }
             }
-            Message::Attached { incarnation } => return self.attached(number, incarnation),
+            Message::Attached { incarnation, notes } => return self.attached(number, incarnation, notes),
             Message::Configuration(text) => self.events.push_back(Event::Configured(text)),
             Message::Refused => self.refused(number),
             Message::Response(response) => {
@@ -331,26 +340,30 @@ impl Front {
         }
     }
 
-    fn attached(&mut self, number: u64, incarnation: u64) -> Result<()> {
+    fn attached(&mut self, number: u64, incarnation: u64, notes: bool) -> Result<()> {
         let Ok(nexus) = u32::try_from(number) else { return malformed("a nexus without a number") };
         let identity = self.link.as_ref().map(|link| (link.home, incarnation));
         let Some(attachment) = self.nexuses.get_mut(&nexus) else { return Ok(()) };
-        attachment.attached = true;
+        (attachment.attached, attachment.notes) = (true, notes);
         let before = std::mem::replace(&mut attachment.identity, identity);
         if before != identity {
-            self.settle(nexus);
+            let home = |identity: Option<(u64, u64)>| identity.map(|(home, _)| home);
+            self.settle(nexus, home(before) == home(identity));
         }
         Ok(())
     }
 
-    /// What was begun is not known to another nexus, whether or not it took effect: the former one has ended, and nothing of it
-    /// takes effect any more. Requests that change nothing, and task management, are sent again.
-    fn settle(&mut self, nexus: u32) {
+    /// The nexus is a new one: of the former one nothing takes effect any more. Requests that change nothing, and task management, are
+    /// sent again. So are commands whose effect the home can look up: what a former home noted, in the store; what it changed in
+    /// its memory alone has ended with its process. Whether others took effect is not known, and they end.
+    fn settle(&mut self, nexus: u32, same_home: bool) {
+        let looks_up = self.nexuses.get(&nexus).is_some_and(|attachment| attachment.notes);
         let mut open = Vec::new();
         for (number, request) in self.requests.iter_mut().filter(|(_, request)| request.nexus == nexus) {
-            match request.has_open_effect() {
-                true => open.push(*number),
-                false => request.begun = false,
+            if !request.has_open_effect() {
+                request.begun = false;
+            } else if !looks_up || !request.noted || same_home && !request.is_noted {
+                open.push(*number);
             }
         }
         open.into_iter().for_each(|number| self.end(number));
@@ -363,9 +376,9 @@ impl Front {
         let candidates: Vec<u64> = self.unsent.iter().copied().collect();
         for number in candidates {
             let Some(request) = self.requests.get_mut(&number) else { continue };
-            if !self.nexuses.get(&request.nexus).is_some_and(|nexus| nexus.attached) {
+            let Some(nexus) = self.nexuses.get(&request.nexus).filter(|nexus| nexus.attached) else {
                 continue;
-            }
+            };
             let bytes = request.bytes();
             if number - lowest >= MAX_WINDOW
                 || self.sent_bytes > 0 && self.sent_bytes + bytes > MAX_SENT_BYTES
@@ -373,6 +386,7 @@ impl Front {
                 break;
             }
             (request.sent, request.begun) = (true, true);
+            request.noted &= nexus.notes;
             // Not more than the home's clock showed when the command came, if both run equally fast within 10 %. What changes
             // nothing is never too late.
             let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since) };

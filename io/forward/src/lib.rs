@@ -2,18 +2,22 @@
 //!
 //! Whole commands with their data cross the link, so all SCSI state of a unit (task set, reservations, unit attentions) stays
 //! in one place, and atomic commands are exact over the paths of all controllers. [`Front`] is the half at the front end,
-//! [`Service`] the half at the home, one for each front end. [`FrontEnd`] gives the sessions of hosts their device servers. None has a socket, a clock or a thread: their driver moves
-//! bytes, passes the time, and decides who the home is.
+//! [`Service`] the half at the home, one for each front end. [`FrontEnd`] gives the sessions of hosts their device servers.
+//! None has a socket, a clock or a thread: their driver moves bytes, passes the time, and decides who the home is.
 //!
 //! # A command takes effect once
 //!
 //! Each request has a number of its front end. A front end sends a request again after the link broke, with the same number,
 //! until it is answered; the home remembers which requests it has begun and their answers, until the front end says that it
 //! has them. What it remembers is in memory: it ends with the process, or [`LINGER_NS`] after the link broke. Then the home
-//! does not know the nexus any more. The session of the host goes on at a new nexus, with a unit attention. Its open commands that
-//! change nothing are performed there. The others end with ABORTED COMMAND: whether they took effect is not known, nothing of
-//! them takes effect later, and the host repeats them, as after a failed path. A window of requests in the journal would
-//! tell the new home what was done: `peer::Done` is that window, and the engine does not record it yet.
+//! does not know the nexus any more. The session of the host goes on at a new nexus, with a unit attention, and its open commands
+//! are sent again, too.
+//!
+//! The store notes a command together with its effect, so the home looks up what is new to its process
+//! ([`block::Ledger`]). What took effect is answered with GOOD and not performed again. What did not is performed, if it is
+//! not too old. Where a part of it took effect, or where nobody noted it (a home of an older release; state that is in the
+//! memory of this very process alone), it ends with ABORTED COMMAND: whether it took effect is not known, nothing of it takes
+//! effect later, and the host repeats it, as after a failed path.
 //!
 //! # No late command
 //!

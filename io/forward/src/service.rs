@@ -3,9 +3,10 @@
 use crate::pulse::Pulse;
 use crate::wire;
 use crate::{LINGER_NS, MAX_AGE_NS, MAX_HELD_BYTES, MAX_NEXUSES, Result, malformed};
+use block::{Known, Ledger, MAX_WINDOW, Sequence};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message};
-use peer::{Channel, MAX_WINDOW, Received, Sequence};
+use peer::{Channel, Received};
 use scsi::{
     Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Response, Target,
     iscsi_name,
@@ -19,6 +20,8 @@ use transport::Tasks;
 /// expelled it.
 pub struct Service {
     target: Arc<Target>,
+    /// What the store of the target's disks notes of commands, if it does.
+    ledger: Option<Arc<dyn Ledger>>,
     domain: u16,
     /// The instance of the front end.
     front: u64,
@@ -74,11 +77,17 @@ fn bytes_of(message: &Message) -> u64 {
 }
 
 impl Service {
-    /// Of a front end that is not connected yet. `front` is its instance, which its hello names; `id` is a number that no other
-    /// service of this process has had.
-    pub fn new(target: Arc<Target>, domain: u16, front: u64, id: u32) -> Self {
+    /// Of a front end that is not connected yet. `ledger` is that of all disks of the target, if there is one. `front` is the
+    /// front end's instance, which its hello names; `id` is a number that no other service of this process has had.
+    pub fn new(
+        (target, ledger): (Arc<Target>, Option<Arc<dyn Ledger>>),
+        domain: u16,
+        front: u64,
+        id: u32,
+    ) -> Self {
         Self {
             target,
+            ledger,
             domain,
             front,
             configuration: Bytes::new(),
@@ -215,7 +224,7 @@ impl Service {
         if let Some(known) = self.nexuses.get_mut(&attach.nexus) {
             known.claimed = true;
             let incarnation = known.incarnation;
-            self.send(number, &Message::Attached { incarnation });
+            self.send_attached(number, incarnation);
             return Ok(());
         }
         let name = std::str::from_utf8(&attach.initiator).ok().and_then(iscsi_name);
@@ -227,8 +236,13 @@ impl Service {
         let incarnation = self.next_incarnation;
         self.next_incarnation += 1;
         self.nexuses.insert(attach.nexus, Attached { nexus, incarnation, claimed: true });
-        self.send(number, &Message::Attached { incarnation });
+        self.send_attached(number, incarnation);
         Ok(())
+    }
+
+    fn send_attached(&mut self, number: u64, incarnation: u64) {
+        let notes = self.ledger.is_some();
+        self.send(number, &Message::Attached { incarnation, notes });
     }
 
     /// Ends a nexus, and its tasks first: nobody waits for them any more.
@@ -244,8 +258,8 @@ impl Service {
         }
     }
 
-    /// Looks a request up; true if it is new, and noted as begun.
-    fn begin(&mut self, number: u64, sequence: Sequence, is_stale: bool) -> Result<bool> {
+    /// Looks a request up among those of this process; true if it is new to it.
+    fn is_new(&mut self, number: u64, sequence: Sequence) -> Result<bool> {
         let Sequence { front, lowest, .. } = sequence;
         if front != self.front || sequence.number != number {
             return malformed("a request of another front end");
@@ -271,35 +285,55 @@ impl Service {
             }
             None => {}
         }
-        // The front end has its answer, or it is too old: it is not begun, now or later.
-        if number < self.lowest || is_stale {
+        // The front end has its answer.
+        if number < self.lowest {
             self.send(number, &Message::Refused);
             return Ok(false);
         }
-        self.requests.insert(number, Request::Running);
         Ok(true)
+    }
+
+    /// Answers a command that is new to this process, and has taken effect before; true if it has not. It is looked up even if it
+    /// is too old to be performed.
+    fn is_undone(&mut self, number: u64, sequence: Sequence, nexus: u32, command: &scsi::Command) -> bool {
+        let Some(ledger) = self.ledger.clone() else { return true };
+        match ledger.look_up(sequence) {
+            Known::New => return true,
+            Known::Done => {
+                let Some(attached) = self.nexuses.get(&nexus) else { return true };
+                let (response, settled) = (attached.nexus.done(command), ledger.settled());
+                let task = Box::pin(async move {
+                    // Where it is not durable, whether it took effect is open again.
+                    let response = settled.await.map_or_else(|_| Response::cleared_by_server(), |_| response);
+                    Some(response)
+                });
+                let running = Running { number, nexus, lun: command.lun, tag: command.tag };
+                self.requests.insert(number, Request::Running);
+                self.tasks.insert(number as u32, running, 0, task);
+            }
+            // Its end may never have come, or may have been an error.
+            Known::Part => {
+                let cleared = wire::response_message(Response::cleared_by_server());
+                self.answer(number, Message::Response(cleared));
+            }
+            Known::Answered | Known::Invalid => self.send(number, &Message::Refused),
+        }
+        false
     }
 
     fn command(&mut self, number: u64, command: Command, now: u64) -> Result<()> {
         let (attribute, direction) =
             (wire::attribute(command.attribute)?, wire::direction(command.direction)?);
+        let (sequence, nexus) = (command.sequence, command.nexus);
+        if !self.is_new(number, sequence)? {
+            return Ok(());
+        }
         // Zero: older than the home's clock can say.
         let is_stale = command.read_ns == 0 || command.read_ns.saturating_add(MAX_AGE_NS) < now;
-        if !self.begin(number, command.sequence, is_stale)? {
-            return Ok(());
-        }
         let charge = (command.data.len() as u64).saturating_add(command.data_in_limit.min(1 << 20));
-        let Some(attached) = self.nexuses.get(&command.nexus) else {
-            self.answer(number, Message::Response(wire::response_message(wire::busy())));
-            return Ok(());
-        };
-        if self.answer_bytes + self.tasks.charge() + charge > MAX_HELD_BYTES {
-            self.answer(number, Message::Response(wire::response_message(wire::busy())));
-            return Ok(());
-        }
         let lun = Lun(command.lun.to_be_bytes());
-        let running = Running { number, nexus: command.nexus, lun, tag: command.tag };
-        let execution = attached.nexus.execute(scsi::Command {
+        let running = Running { number, nexus, lun, tag: command.tag };
+        let command = scsi::Command {
             tag: command.tag,
             lun,
             cdb: command.cdb,
@@ -307,8 +341,25 @@ impl Service {
             direction,
             data_out: command.data.into(),
             data_in_limit: command.data_in_limit,
-        });
-        match execution {
+        };
+        if !command.is_repeatable() && !self.is_undone(number, sequence, nexus, &command) {
+            return Ok(());
+        }
+        // It is not begun, now or later.
+        if is_stale {
+            self.send(number, &Message::Refused);
+            return Ok(());
+        }
+        self.requests.insert(number, Request::Running);
+        let Some(attached) = self.nexuses.get(&nexus) else {
+            self.answer(number, Message::Response(wire::response_message(wire::busy())));
+            return Ok(());
+        };
+        if self.answer_bytes + self.tasks.charge() + charge > MAX_HELD_BYTES {
+            self.answer(number, Message::Response(wire::response_message(wire::busy())));
+            return Ok(());
+        }
+        match attached.nexus.execute_noted(command, self.ledger.as_ref().map(|_| sequence)) {
             Execution::Done(response) => {
                 self.answer(number, Message::Response(wire::response_message(response)));
             }
@@ -320,9 +371,10 @@ impl Service {
 
     fn manage(&mut self, number: u64, manage: &Manage) -> Result<()> {
         let function = wire::function(manage.function, manage.tag)?;
-        if !self.begin(number, manage.sequence, false)? {
+        if !self.is_new(number, manage.sequence)? {
             return Ok(());
         }
+        self.requests.insert(number, Request::Running);
         let (nexus, lun) = (manage.nexus, Lun(manage.lun.to_be_bytes()));
         let response = match self.nexuses.get(&nexus) {
             Some(attached) => attached.nexus.manage(lun, function),

@@ -1,6 +1,6 @@
 use super::*;
-use crate::done::Sequence;
 use crate::message::{Attach, Command, Manage, Response};
+use block::Sequence;
 use proptest::prelude::*;
 
 const ARRAY: u128 = 7;
@@ -33,7 +33,7 @@ fn messages() -> Vec<Message> {
             resume: true,
             initiator: Bytes::from_static(b"iqn.2026-01.test:host"),
         }),
-        Message::Attached { incarnation: 7 },
+        Message::Attached { incarnation: 7, notes: true },
         Message::Detach { nexus: 3 },
         Message::Command(Command {
             sequence,

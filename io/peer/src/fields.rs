@@ -46,6 +46,11 @@ impl Fields {
         self.fixed(16, Bytes::get_u128_le)
     }
 
+    /// A field that older releases do not send: zero without it.
+    pub fn added_u8(&mut self) -> Result<u8> {
+        if self.0.is_empty() { Ok(0) } else { self.u8() }
+    }
+
     /// A fixed number of bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut out = [0; N];

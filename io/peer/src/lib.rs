@@ -1,18 +1,16 @@
-//! The link between the controllers of a cluster: frames, messages, and which commands were done before.
+//! The link between the controllers of a cluster: frames and messages.
 //!
 //! A front end sends whole SCSI commands to the home controller and gets status, sense data and data back. This crate has
 //! the bytes of that and nothing that moves them: [`frame`] delimits and checks, [`message`] gives frames a meaning,
-//! [`Channel`] is one end of a connection without its socket, and [`Done`] makes a command that was sent twice take effect
-//! once. Both ends are authenticated by mutual TLS before a byte reaches this crate, and nothing here relies on it.
+//! [`Channel`] is one end of a connection without its socket. Both ends are authenticated by mutual TLS before a byte reaches
+//! this crate, and nothing here relies on it.
 
 mod channel;
-mod done;
 pub mod fields;
 pub mod frame;
 pub mod message;
 
 pub use channel::{Channel, Received};
-pub use done::{Done, Known, MAX_WINDOW, Sequence};
 
 /// Why a connection of a link ends.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

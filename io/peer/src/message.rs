@@ -2,8 +2,8 @@
 //! of a newer version and ignored.
 
 use crate::Result;
-use crate::done::Sequence;
 use crate::fields::{Fields, put_bytes};
+use block::Sequence;
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Versions of the link that this release speaks. The newest that both ends speak is used.
@@ -123,6 +123,9 @@ pub enum Message {
     Attached {
         /// Which nexus of the home it is: the same number as long as the home has not forgotten it, its tasks and its answers.
         incarnation: u64,
+        /// The home's store notes which commands of this nexus took effect, and the home looks those up that are sent again. An
+        /// older release does neither.
+        notes: bool,
     },
     /// Kind 6: a nexus has ended.
     Detach {
@@ -184,7 +187,10 @@ impl Message {
                 out.put_u64_le(hello.joined);
             }
             Self::Refused | Self::Ended | Self::Unknown { .. } => {}
-            Self::Attached { incarnation } => out.put_u64_le(*incarnation),
+            Self::Attached { incarnation, notes } => {
+                out.put_u64_le(*incarnation);
+                out.put_u8((*notes).into());
+            }
             Self::Pulse { clock_ns } => out.put_u64_le(*clock_ns),
             Self::Attach(attach) => {
                 out.put_u32_le(attach.nexus);
@@ -257,7 +263,7 @@ impl Message {
                 resume: from.u8()? & 1 != 0,
                 initiator: from.bytes(MAX_NAME_BYTES)?,
             }),
-            5 => Self::Attached { incarnation: from.u64()? },
+            5 => Self::Attached { incarnation: from.u64()?, notes: from.added_u8()? & 1 != 0 },
             6 => Self::Detach { nexus: from.u32()? },
             7 => Self::Command(Command {
                 sequence: Sequence { front: from.u64()?, number: from.u64()?, lowest: from.u64()? },

@@ -5,7 +5,7 @@ use crate::nexus::View;
 use crate::opcode::Row;
 use crate::path::Path;
 use crate::sense::Fault;
-use block::{Data, Extent, Pending, Reply};
+use block::{Data, Extent, Note, Pending, Reply, Sequence};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,6 +24,23 @@ pub(crate) struct Request<'a> {
     pub(crate) cdb: &'a Cdb,
     /// Data-Out, as long as the CDB asks for; shorter only where the command accepts that.
     pub(crate) data: Data,
+    pub(crate) notes: Notes,
+}
+
+/// What is noted with the operations of a command: its place among those of its front end, if it came by one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notes(pub(crate) Option<Sequence>);
+
+impl Notes {
+    /// With this operation the command takes effect as a whole.
+    pub(crate) fn whole(self) -> Option<Note> {
+        self.step(true)
+    }
+
+    /// With this operation a part of the command takes effect: the rest, if it is the last one.
+    pub(crate) fn step(self, last: bool) -> Option<Note> {
+        self.0.map(|sequence| Note { sequence, whole: last })
+    }
 }
 
 /// The result of a command that succeeded.

@@ -12,7 +12,7 @@ pub(crate) use operations::{Done, Operations, Transferred};
 pub(crate) use page::third_party_copy_page;
 
 use crate::Status;
-use crate::command::{Flow, Request};
+use crate::command::{Flow, Notes, Request};
 use crate::gate::TaskSetEntry;
 use crate::opcode::Effect;
 use crate::path::Path;
@@ -69,10 +69,10 @@ pub(crate) fn extended_copy(request: Request<'_>) -> Result<Flow, Fault> {
         }
         Err(fault) => return Err(operation.refuse(fault)),
     };
-    let path = request.path.clone();
+    let (path, notes) = (request.path.clone(), request.notes);
     let work = async move {
         let (segments, bytes) = (plan.segments.len(), plan.bytes);
-        let end = plan.run(&path.unit).await.map(|shared| {
+        let end = plan.run(&path.unit, notes).await.map(|shared| {
             path.recorder.copied(shared, bytes - shared);
             Done { segments, transferred: Transferred::Bytes(bytes), ..Done::default() }
         });
@@ -174,18 +174,19 @@ impl Plan {
 
     /// Copies: as one operation of the disk, or by reading and writing if the disk does not reach the other one.
     /// Returns the number of bytes that were copied by sharing stored data.
-    async fn run(self, unit: &Unit) -> Result<u64, Fault> {
+    async fn run(self, unit: &Unit, notes: Notes) -> Result<u64, Fault> {
         if self.segments.is_empty() {
             return Ok(0);
         }
         let volumes: Vec<_> = self.units.iter().map(|unit| unit.volume.clone()).collect();
         let disks: Vec<_> = volumes.iter().map(|volume| volume.disk().clone()).collect();
         let grants = export::grant_copy(&self.segments, &disks, &volumes).await?;
-        match unit.volume.disk().execute(Op::Copy(self.segments.clone())).await {
+        let copy = Op::Copy(self.segments.clone());
+        match unit.volume.disk().execute_with(copy, notes.whole()).await {
             Ok(_) => Ok(self.shared()),
             Err(Error::Unreachable(_)) => {
                 drop(grants); // each write is granted its own
-                self.move_data().await.map(|()| 0)
+                self.move_data(notes).await.map(|()| 0)
             }
             Err(error) => Err(error.into()),
         }
@@ -201,8 +202,8 @@ impl Plan {
     }
 
     /// Reads and writes in chunks, segment after segment.
-    async fn move_data(&self) -> Result<(), Fault> {
-        for segment in &self.segments {
+    async fn move_data(&self, notes: Notes) -> Result<(), Fault> {
+        for (number, segment) in self.segments.iter().enumerate() {
             let unit = |id| self.units.iter().find(|unit| unit.id == id);
             let (Some(source), Some(target)) = (unit(segment.source), unit(segment.target)) else {
                 return Err(Code::COPY_DEVICE_UNREACHABLE.into());
@@ -215,8 +216,10 @@ impl Plan {
                 let blocks = step.min(segment.blocks - done);
                 let at = if backwards { segment.blocks - done - blocks } else { done };
                 let data = read_blocks(source, Extent::new(segment.source_lba + at, blocks)).await?;
-                target.volume.perform(Op::Write { lba: segment.target_lba + at, data }).await?;
                 done += blocks;
+                let last = number + 1 == self.segments.len() && done == segment.blocks;
+                let write = Op::Write { lba: segment.target_lba + at, data };
+                target.volume.perform_with(write, notes.step(last)).await?;
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The spine of the device server: a command from its CDB through task set, QoS admission and checks to its handler.
 
 use crate::cdb::Cdb;
-use crate::command::{Flow, Request};
+use crate::command::{Flow, Notes, Request};
 use crate::gate::{Flags, TaskSetEntry};
 use crate::nexus::View;
 use crate::opcode::{self, ConflictRule, Row};
@@ -17,7 +17,13 @@ use std::sync::Arc;
 
 /// Starts a command: finds its row in the command table, enters the task set, requests admission, checks, and calls the
 /// handler.
-pub(crate) fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began: u64) -> Execution {
+pub(crate) fn start(
+    path: &Arc<Path>,
+    view: &Arc<View>,
+    command: Command,
+    began: u64,
+    notes: Notes,
+) -> Execution {
     let Command { tag, attribute, direction, data_out: data, .. } = command;
     let cdb = Cdb::new(command.cdb);
     let Some(row) = opcode::find(&cdb) else {
@@ -37,9 +43,10 @@ pub(crate) fn start(path: &Arc<Path>, view: &Arc<View>, command: Command, began:
     let admission = if flags.limited() { path.request_admission(row, &cdb, &data, attribute) } else { None };
     if admission.is_some() || !entry.may_dispatch() {
         drop(tasks);
-        return queue(path, view, tag, info, Queued { row, cdb, direction, data, entry, admission });
+        let queued = Queued { row, cdb, direction, data, notes, entry, admission };
+        return queue(path, view, tag, info, queued);
     }
-    let flow = match begin(path, view, row, &cdb, (direction, data), flags) {
+    let flow = match begin(path, view, (row, &cdb), (direction, data, notes), flags) {
         Ok(flow) => flow,
         Err(fault) => return Execution::Done(path.respond(Err(fault), &info)),
     };
@@ -74,6 +81,7 @@ struct Queued {
     cdb: Cdb,
     direction: Direction,
     data: Data,
+    notes: Notes,
     entry: TaskSetEntry,
     admission: Option<Admission>,
 }
@@ -83,12 +91,13 @@ struct Queued {
 fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, info: CommandInfo, queued: Queued) -> Execution {
     let (own_path, own_view) = (path.clone(), view.clone());
     let work = Flow::later(async move {
-        let Queued { row, cdb, direction, data, entry, admission } = queued;
+        let Queued { row, cdb, direction, data, notes, entry, admission } = queued;
         std::future::poll_fn(|context| entry.poll_dispatch(context)).await;
         if let Some(mut admission) = admission {
             std::future::poll_fn(|context| admission.poll(context)).await;
         }
-        let mut flow = begin(&own_path, &own_view, row, &cdb, (direction, data), entry.flags())?;
+        let given = (direction, data, notes);
+        let mut flow = begin(&own_path, &own_view, (row, &cdb), given, entry.flags())?;
         std::future::poll_fn(|context| flow.poll(context)).await
     });
     let task = Task::new(tag, path.clone(), work, None, info);
@@ -109,9 +118,8 @@ fn enlist(path: &Arc<Path>, tasks: &mut BTreeMap<u64, Arc<Task>>, task: Arc<Task
 fn begin(
     path: &Arc<Path>,
     view: &Arc<View>,
-    row: &'static Row,
-    cdb: &Cdb,
-    (direction, mut data): (Direction, Data),
+    (row, cdb): (&'static Row, &Cdb),
+    (direction, mut data, notes): (Direction, Data, Notes),
     flags: Flags,
 ) -> Result<Flow, Fault> {
     if !flags.plain() {
@@ -135,7 +143,7 @@ fn begin(
         return Err(Code::SHORT_DATA.into());
     }
     data.truncate(wanted as usize);
-    let flow = (row.handler)(Request { path, peers: view, row, cdb, data });
+    let flow = (row.handler)(Request { path, peers: view, row, cdb, data, notes });
     if let Err(fault) = &flow {
         tracing::debug!(command = row.name, lun = path.lun, ?fault, "refused");
     }

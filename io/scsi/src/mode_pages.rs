@@ -7,7 +7,7 @@ use crate::path::Path;
 use crate::provisioning;
 use crate::sense::{Code, Fault};
 use crate::unit::Unit;
-use block::{Geometry, Op};
+use block::{Geometry, Note, Op};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -270,7 +270,8 @@ pub(crate) fn select(request: Request<'_>) -> Result<Flow, Fault> {
     let pages = list.sub(at, list.len() - at).ok_or(Fault::from(Code::PARAMETER_LIST_LENGTH))?;
     let save = cdb.bit(1, 0x01);
     let next = request.path.unit.lock().pages.select(pages, save)?;
-    Ok(Flow::later(adopt(request.path.clone(), next, save)))
+    let note = request.notes.whole();
+    Ok(Flow::later(adopt(request.path.clone(), next, save, note)))
 }
 
 /// Checks a mode parameter header and its block descriptors, which must not change anything; returns their length.
@@ -301,13 +302,13 @@ fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result
 }
 
 /// Saves the pages if requested, makes them current and raises MODE PARAMETERS CHANGED for the other initiators.
-async fn adopt(path: Arc<Path>, next: Pages, save: bool) -> Result<Completion, Fault> {
+async fn adopt(path: Arc<Path>, next: Pages, save: bool, note: Option<Note>) -> Result<Completion, Fault> {
     let unit: &Unit = &path.unit;
     if save {
         let _lock = unit.volume.lock_state().await;
         let registrations = unit.volume.state().registrations.clone();
         let state = unit.volume.encode_state(&registrations, next.saved_bytes())?;
-        unit.volume.disk().execute(Op::SaveState(state)).await?;
+        unit.volume.disk().execute_with(Op::SaveState(state), note).await?;
         unit.volume.state().set_scsi_mode_pages(next.saved_bytes());
     }
     let mut core = unit.lock();

@@ -191,6 +191,18 @@ impl Command {
     pub fn is_repeatable(&self) -> bool {
         find(&Cdb::new(self.cdb.clone())).is_none_or(Row::is_repeatable)
     }
+
+    /// True if all that it changes is content of disks, which note it. Others may change what ends with this process.
+    pub fn is_noted(&self) -> bool {
+        let row = find(&Cdb::new(self.cdb.clone()));
+        row.is_some_and(|row| matches!(row.effect, Effect::Medium | Effect::Named))
+    }
+
+    /// Bytes of Data-Out that it asks for by its CDB.
+    pub(crate) fn data_out_wanted(&self, block_bytes: u32) -> u64 {
+        let cdb = Cdb::new(self.cdb.clone());
+        find(&cdb).map_or(0, |row| row.data_out(&cdb, block_bytes))
+    }
 }
 
 /// True if there is a command with this operation code and any service action.

@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN and OUT (SPC-5 6.15, 6.16): the SCSI encoding of the registrant model in [`export`].
 
 use crate::cdb::List;
-use crate::command::{Completion, Flow, Request};
+use crate::command::{Completion, Flow, Notes, Request};
 use crate::path::Path;
 use crate::sense::{Code, Fault};
 use crate::task_set::Class;
@@ -81,7 +81,8 @@ pub(crate) fn persistent_out(request: Request<'_>) -> Result<Flow, Fault> {
     let bytes = request.data.to_bytes();
     let list = List(&bytes);
     let decoded = parse(service, &request, list)?;
-    let action = ServiceAction { path: request.path.clone(), key: list.u64(0), request: decoded };
+    let (path, key, notes) = (request.path.clone(), list.u64(0), request.notes);
+    let action = ServiceAction { path, key, request: decoded, notes };
     if service == PREEMPT_AND_ABORT {
         return Ok(Flow::later(action.abort_and_commit()));
     }
@@ -182,6 +183,7 @@ struct ServiceAction {
     path: Arc<Path>,
     key: u64,
     request: ReservationRequest,
+    notes: Notes,
 }
 
 impl ServiceAction {
@@ -205,7 +207,7 @@ impl ServiceAction {
             (change, state)
         };
         if let Some(state) = state {
-            unit.volume.disk().execute(Op::SaveState(state)).await?;
+            unit.volume.disk().execute_with(Op::SaveState(state), self.notes.whole()).await?;
         }
         unit.volume.state().registrations = change.next.clone();
         unit.exports.reservations_changed(unit.id, &self.path.nexus, &change).await;

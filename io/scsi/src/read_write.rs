@@ -5,7 +5,7 @@ use crate::command::{Completion, Flow, Request};
 use crate::provisioning;
 use crate::sense::{Code, Fault};
 use crate::unit::Unit;
-use block::{Data, Error, Extent, Op, Pending, Reply};
+use block::{Data, Error, Extent, Note, Op, Pending, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -83,37 +83,47 @@ pub(crate) fn write(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    Ok(write_data(&request.path.unit, extent.lba, request.data))
+    let notes = request.notes;
+    Ok(write_data(&request.path.unit, extent.lba, request.data, move |last| notes.step(last)))
 }
 
-/// Writes Data-Out from `lba` on, as one operation if it fits in one, which is the common case.
-pub(crate) fn write_data(unit: &Arc<Unit>, lba: u64, data: Data) -> Flow {
+/// Writes Data-Out from `lba` on, as one operation if it fits in one, which is the common case. `note` is given whether an
+/// operation is the last one.
+pub(crate) fn write_data(
+    unit: &Arc<Unit>,
+    lba: u64,
+    data: Data,
+    note: impl Fn(bool) -> Option<Note> + Send + 'static,
+) -> Flow {
     let block = unit.block_bytes as usize;
     let most = BlockLimits::of(unit.block_bytes).operation as usize * block;
     if data.len() <= most && data.len().is_multiple_of(block) {
-        return Flow::Disk(unit.volume.perform(Op::Write { lba, data }));
+        return Flow::Disk(unit.volume.perform_with(Op::Write { lba, data }, note(true)));
     }
     let unit = unit.clone();
     Flow::later(async move {
         let whole = data.len() - data.len() % block;
         for from in (0..whole).step_by(most) {
             let part = data.slice(from, whole.min(from + most));
-            unit.volume.perform(Op::Write { lba: lba + (from / block) as u64, data: part }).await?;
+            let last = from + part.len() == data.len();
+            let write = Op::Write { lba: lba + (from / block) as u64, data: part };
+            unit.volume.perform_with(write, note(last)).await?;
         }
         if whole < data.len() {
-            write_part(&unit, lba + (whole / block) as u64, data.slice(whole, data.len())).await?;
+            let head = data.slice(whole, data.len());
+            write_part(&unit, lba + (whole / block) as u64, head, note(true)).await?;
         }
         Ok(Completion::default())
     })
 }
 
 /// Replaces the first bytes of a block: the initiator announced less data than its CDB asks for.
-async fn write_part(unit: &Unit, lba: u64, head: Data) -> Result<(), Fault> {
+async fn write_part(unit: &Unit, lba: u64, head: Data, note: Option<Note>) -> Result<(), Fault> {
     loop {
         let compare = read_blocks(unit, Extent::new(lba, 1)).await?;
         let mut write = head.clone();
         write.append(compare.slice(head.len(), compare.len()));
-        match unit.volume.perform(Op::CompareAndWrite { lba, compare, write }).await {
+        match unit.volume.perform_with(Op::CompareAndWrite { lba, compare, write }, note).await {
             Err(Error::Miscompare { .. }) => continue, // another write came in between
             end => return end.map(|_| ()).map_err(Fault::from),
         }
@@ -129,7 +139,8 @@ pub(crate) fn write_atomic(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    Ok(Flow::Disk(request.path.unit.volume.perform(Op::Write { lba: extent.lba, data: request.data })))
+    let write = Op::Write { lba: extent.lba, data: request.data.clone() };
+    Ok(Flow::Disk(request.perform(write)))
 }
 
 /// ORWRITE (16) (SBC-4 5.10)
@@ -139,17 +150,19 @@ pub(crate) fn or_write(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    let (unit, data) = (request.path.unit.clone(), request.data);
-    let most = BlockLimits::of(unit.block_bytes).operation;
+    let most = BlockLimits::of(request.path.unit.block_bytes).operation;
     if extent.blocks <= most {
-        return Ok(Flow::Disk(unit.volume.perform(Op::Or { lba: extent.lba, data })));
+        let data = request.data.clone();
+        return Ok(Flow::Disk(request.perform(Op::Or { lba: extent.lba, data })));
     }
+    let (unit, data, notes) = (request.path.unit.clone(), request.data, request.notes);
     Ok(Flow::later(async move {
         let block = unit.block_bytes as usize;
         for part in parts(extent, most) {
             let from = (part.lba - extent.lba) as usize * block;
             let data = data.slice(from, from + part.blocks as usize * block);
-            unit.volume.perform(Op::Or { lba: part.lba, data }).await?;
+            let last = part.end() == extent.end();
+            unit.volume.perform_with(Op::Or { lba: part.lba, data }, notes.step(last)).await?;
         }
         Ok(Completion::default())
     }))
@@ -208,8 +221,8 @@ impl Request<'_> {
         }
     }
 
-    /// Performs an operation on the unit's disk.
+    /// Performs the one operation of the command on the unit's disk.
     pub(crate) fn perform(&self, op: Op) -> Pending {
-        self.path.unit.volume.perform(op)
+        self.path.unit.volume.perform_with(op, self.notes.whole())
     }
 }

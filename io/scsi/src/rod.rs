@@ -80,7 +80,7 @@ pub(crate) fn write_using_token(request: Request<'_>) -> Result<Flow, Fault> {
     let WriteUsing { immediate, deletes, offset, token, ranges } = WriteUsing::parse(&bytes, &path.unit)?;
     let sees = |disk| request.peers.values().any(|peer| peer.unit.id == disk);
     let found = path.unit.rods.find(&path, token, sees)?;
-    let transfer = Transfer::new(path.clone(), &found, offset, &ranges)?;
+    let transfer = Transfer::new((path.clone(), request.notes), &found, offset, &ranges)?;
     let operation = Operations::begin(&path, Some(request.cdb.u32(6)), request.row.action)?;
     request.count_write(ranges.iter().map(|range| range.blocks).sum());
     let work = async move {

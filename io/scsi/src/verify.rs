@@ -47,8 +47,10 @@ pub(crate) fn write_and_verify(request: Request<'_>) -> Result<Flow, Fault> {
         return Ok(Flow::good());
     }
     request.count_write(extent.blocks);
-    let (unit, data) = (request.path.unit.clone(), request.data);
-    let mut write = write_data(&unit, extent.lba, data.clone());
+    let (unit, data, notes) = (request.path.unit.clone(), request.data, request.notes);
+    // What is compared afterwards has not ended with its last write.
+    let note = move |last: bool| notes.step(last && !compares);
+    let mut write = write_data(&unit, extent.lba, data.clone(), note);
     if !compares {
         return Ok(write);
     }

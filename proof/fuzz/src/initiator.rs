@@ -37,6 +37,12 @@ pub struct Initiator {
 
 /// A target with two disks, which two initiators see as LUN 0 and 1.
 pub fn array() -> (Arc<Target>, [Initiator; 2]) {
+    let (target, _, initiators) = array_with_store();
+    (target, initiators)
+}
+
+/// As [`array`], with the store of the disks.
+pub fn array_with_store() -> (Arc<Target>, MemArray, [Initiator; 2]) {
     let identity = TargetIdentity {
         name: "iqn.2026-01.test:target".into(),
         vendor: "ASHLAR".into(),
@@ -57,7 +63,7 @@ pub fn array() -> (Arc<Target>, [Initiator; 2]) {
         (0..2).for_each(|lun| drop(initiator.send(lun, &[0; 6], &[]))); // the first unit attentions
         initiator
     });
-    (target, initiators)
+    (target, store, initiators)
 }
 
 impl Initiator {

@@ -7,6 +7,7 @@ use crate::board::DOMAIN;
 use crate::controller::MapWatch;
 use crate::mutual_tls;
 use anyhow::{Context, Result, ensure};
+use block::Ledger;
 use bytes::Bytes;
 use forward::{FrontEnd, Service};
 use iscsi::AccessTable;
@@ -45,6 +46,8 @@ pub struct Home {
     /// The data folder, of which a new controller gets the keys.
     data: PathBuf,
     target: Arc<Target>,
+    /// The store's, if it notes commands.
+    ledger: Option<Arc<dyn Ledger>>,
     permit: Permit,
     configuration: watch::Sender<Bytes>,
     /// Threads on which commands are performed.
@@ -73,14 +76,31 @@ impl Home {
     pub fn new(
         (link, data): (Link, &Path),
         map: MapWatch,
-        (target, permit): (Arc<Target>, Permit),
+        (target, ledger, permit): (Arc<Target>, Option<Arc<dyn Ledger>>, Permit),
         (target_name, access): (&str, AccessTable),
         shards: Vec<Handle>,
     ) -> Arc<Self> {
         let (fronts, services) = (Mutex::default(), AtomicU32::new(1));
         let configuration = watch::Sender::new(portals::configuration(target_name, access));
         let data = data.to_owned();
-        Arc::new(Self { link, map, data, target, permit, configuration, shards, fronts, services })
+        Arc::new(Self { link, map, data, target, ledger, permit, configuration, shards, fronts, services })
+    }
+
+    /// What this process does for one front end.
+    fn service(&self, joined: u64) -> Service {
+        let number = self.services.fetch_add(1, Ordering::Relaxed);
+        Service::new((self.target.clone(), self.ledger.clone()), DOMAIN, joined, number)
+    }
+
+    /// Forgets the commands of processes that do not take part any more: none of them sends one again.
+    pub async fn forget(&self, map: &cluster::Map) {
+        let Some(ledger) = &self.ledger else { return };
+        for front in ledger.fronts() {
+            if !map.active_members().any(|(_, joined)| joined == front) {
+                // An engine that has stopped ends this process.
+                _ = ledger.forget(front).await;
+            }
+        }
     }
 
     /// Keeps front ends informed of who may log in, and hosts of which controllers forward, for ever.
@@ -98,6 +118,7 @@ impl Home {
             if let Some(map) = map {
                 self.target.set_port_groups(ports::groups(&map, own, &self.connected()));
                 server.set_other_portals(ports::others(&map, own));
+                self.forget(&map).await;
             }
             tokio::select! {
                 // Fails when the server has ended, and this task with it.
@@ -121,8 +142,7 @@ impl Home {
     pub async fn serve_own(self: Arc<Self>, front_end: Arc<FrontEnd>) {
         let own = MemberId(self.link.own.id);
         let joined = self.map.borrow().as_ref().and_then(|map| map.active(own)).unwrap_or_default();
-        let number = self.services.fetch_add(1, Ordering::Relaxed);
-        let mut service = Service::new(self.target.clone(), DOMAIN, joined, number);
+        let mut service = self.service(joined);
         loop {
             let Err(error) = self.forward_here(&front_end, &mut service, joined).await;
             // After a pause of this thread alone: what is under way is remembered on both sides.
@@ -241,8 +261,7 @@ impl Home {
     /// Starts the service of a front end on this thread.
     fn start(self: Arc<Self>, member: u16, joined: u64) -> Front {
         let (arrivals, arrived) = unbounded_channel();
-        let number = self.services.fetch_add(1, Ordering::Relaxed);
-        let service = Service::new(self.target.clone(), DOMAIN, joined, number);
+        let service = self.service(joined);
         tokio::spawn(async move {
             let home = self.clone();
             home.run(service, arrived, (MemberId(member), joined)).await;

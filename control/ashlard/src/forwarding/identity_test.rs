@@ -21,6 +21,7 @@ fn map_of(own: &Own) -> Map {
         link,
         service: Default::default(),
         release: String::new(),
+        reads: 0,
     };
     Map::first(ARRAY, (1, 0), &identity)
 }

@@ -11,7 +11,7 @@ use crate::board::Board;
 use crate::controller::Controller;
 use crate::mutual_tls;
 use block::mem::MemArray;
-use block::{DiskId, Geometry};
+use block::{DiskId, Extent, Geometry, Ledger};
 use clap::Parser;
 use export::Exports;
 use forward::Device;
@@ -81,8 +81,15 @@ async fn store() -> Cluster {
     cluster
 }
 
-/// A target with one disk, which the host sees as LUN 0.
-fn target() -> Arc<Target> {
+/// The volumes of an array: one disk.
+fn volumes() -> MemArray {
+    let volumes = MemArray::new();
+    volumes.create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 64 });
+    volumes
+}
+
+/// A target with that disk, which the host sees as LUN 0.
+fn target(volumes: &MemArray) -> Arc<Target> {
     let exports = Exports::new(Arc::new(SystemClock::default()));
     let identity = TargetIdentity {
         name: TARGET.into(),
@@ -92,8 +99,7 @@ fn target() -> Arc<Target> {
         ports: 1.into(),
     };
     let target = Target::new(identity, exports.clone(), [7; 32]);
-    let disk = MemArray::new().create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 64 });
-    exports.add_volume(Arc::new(disk));
+    exports.add_volume(Arc::new(volumes.disk(DiskId(1)).unwrap()));
     exports.set_mappings(HOST, BTreeMap::from([(0, DiskId(1))]));
     target
 }
@@ -102,8 +108,8 @@ fn access() -> AccessTable {
     [(HOST.to_owned(), Access::default())].into()
 }
 
-/// The home, which answers while it is permitted.
-async fn serve(member: &Member) -> (Arc<Home>, Arc<AtomicBool>) {
+/// The home, which answers while it is permitted. Its store notes commands.
+async fn serve(member: &Member, volumes: &MemArray) -> (Arc<Home>, Arc<AtomicBool>) {
     member.controller.home().await.unwrap();
     let permitted = Arc::new(AtomicBool::new(true));
     let permit = permitted.clone();
@@ -112,7 +118,7 @@ async fn serve(member: &Member) -> (Arc<Home>, Arc<AtomicBool>) {
     let home = Home::new(
         (member.link.clone(), Path::new("/nonexistent")),
         map,
-        (target(), permit),
+        (target(volumes), Some(Arc::new(volumes.clone())), permit),
         (TARGET, access()),
         shards,
     );
@@ -151,6 +157,15 @@ fn begin(device: &mut dyn DeviceServer, cdb: &[u8], data: &[u8]) -> Task {
 }
 
 const WRITE: [u8; 10] = [0x2A, 0, 0, 0, 0, 3, 0, 0, 1, 0];
+/// COMPARE AND WRITE of the same block.
+const SWAP: [u8; 16] = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0];
+const BLOCK_3: Extent = Extent { lba: 3, blocks: 1 };
+
+/// The data of a COMPARE AND WRITE.
+fn swap(from: u8, to: u8) -> Vec<u8> {
+    [[from; BLOCK], [to; BLOCK]].concat()
+}
+
 const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 3, 0, 0, 1, 0];
 
 /// A nexus of the host whose first unit attention is over, once the home is there.
@@ -169,7 +184,7 @@ async fn host(running: &front::Running, lost: &Arc<AtomicUsize>) -> Device {
 async fn a_standby_serves_the_volumes_of_the_home_while_that_may_answer() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (home, permitted) = serve(&one).await;
+    let (home, permitted) = serve(&one, &volumes()).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
     let lost = Arc::new(AtomicUsize::new(0));
@@ -201,39 +216,54 @@ async fn a_standby_serves_the_volumes_of_the_home_while_that_may_answer() {
 async fn sessions_outlive_a_home_that_ends() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (_, permitted) = serve(&one).await;
+    let volumes = volumes();
+    let (_, permitted) = serve(&one, &volumes).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let three = Member::join(&cluster, link(3, b"shared")).await;
     let running = front::start(three.link.clone(), three.controller.map(), three.joined().await).unwrap();
     let (idle_lost, open_lost) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (mut idle, mut open) = (host(&running, &idle_lost).await, host(&running, &open_lost).await);
-    // The home has begun it, and can't say so.
+    // The home has performed it, and can't say so.
     permitted.store(false, SeqCst);
-    let task = begin(&mut open, &WRITE, &[6; BLOCK]);
+    let task = begin(&mut open, &SWAP, &swap(0, 6));
+    until(|| volumes.peek(DiskId(1), BLOCK_3).to_bytes()[0] == 6).await;
     one.controller.leave().await;
-    let (home, _) = serve(&two).await;
+    let (home, _) = serve(&two, &volumes).await;
     let response = task.await.expect("a response");
     assert_eq!(
-        (response.status, response.sense[2], response.sense[12], response.sense[13]),
-        (Status::CheckCondition, 0x0B, 0x2F, 0x02),
-        "ABORTED COMMAND: its fate is open"
+        (response.status, &response.sense[..]),
+        (Status::Good, &[][..]),
+        "the next home answers for it"
     );
     let after = perform(&mut idle, &[0; 6], &[]).await;
     assert_eq!(after.status, Status::CheckCondition, "a unit attention of the new nexus");
     assert_eq!(perform(&mut idle, &WRITE, &[7; BLOCK]).await.status, Status::Good);
     let again = perform(&mut open, &[0; 6], &[]).await;
     assert_eq!(again.status, Status::CheckCondition, "a unit attention of the new nexus");
-    assert_eq!(perform(&mut open, &WRITE, &[6; BLOCK]).await.status, Status::Good);
+    assert_eq!(perform(&mut open, &SWAP, &swap(7, 8)).await.status, Status::Good);
     let lost = [&idle_lost, &open_lost].map(|lost| lost.load(SeqCst));
     assert_eq!((lost, home.connected()), ([0, 0], vec![3]));
+    assert_eq!(volumes.fronts().len(), 1);
     running.stop();
+    // Its process sends nothing again.
+    three.controller.leave().await;
+    let map = async |gone: u16| {
+        let mut map = two.controller.map();
+        let is_gone = |map: &Option<Arc<cluster::Map>>| {
+            map.as_ref().is_some_and(|map| map.active(MemberId(gone)).is_none())
+        };
+        map.wait_for(is_gone).await.unwrap().clone().unwrap()
+    };
+    home.forget(&*map(3).await).await;
+    assert!(volumes.fronts().is_empty());
 }
 
 #[tokio::test]
 async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (_, permitted) = serve(&one).await;
+    let volumes = volumes();
+    let (_, permitted) = serve(&one, &volumes).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
     let lost = Arc::new(AtomicUsize::new(0));
@@ -244,16 +274,16 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let served = Served { server, name: TARGET.into(), target: forwarded.clone(), budget };
     let kept = Kept::new(served, running);
 
-    // The former home has begun them, and can't say so.
+    // The former home has performed them, and can't say so.
     permitted.store(false, SeqCst);
-    let (open, found) = (begin(&mut device, &WRITE, &[6; BLOCK]), begin(&mut device, &READ, &[]));
+    let (open, found) = (begin(&mut device, &SWAP, &swap(0, 6)), begin(&mut device, &READ, &[]));
+    until(|| volumes.peek(DiskId(1), BLOCK_3).to_bytes()[0] == 6).await;
     one.controller.leave().await;
-    let (home, _) = serve(&two).await;
-    let front_end = kept.attach_to(target());
+    let (home, _) = serve(&two, &volumes).await;
+    let front_end = kept.attach_to(target(&volumes));
     tokio::spawn(home.serve_own(front_end));
     let response = open.await.expect("a response");
-    let sense = (response.sense[2], response.sense[12], response.sense[13]);
-    assert_eq!((response.status, sense), (Status::CheckCondition, (0x0B, 0x2F, 0x02)), "its fate is open");
+    assert_eq!((response.status, &response.sense[..]), (Status::Good, &[][..]), "this home answers for it");
     let response = found.await.expect("a response");
     assert_eq!((response.status, response.sense[2]), (Status::CheckCondition, 6), "it was sent again");
     assert_eq!(perform(&mut device, &WRITE, &[7; BLOCK]).await.status, Status::Good);
@@ -283,7 +313,7 @@ async fn refused(home: &Member, link: &Link, member: u16, joined: u64) -> String
 async fn strangers_and_former_processes_are_refused() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (home, _) = serve(&one).await;
+    let (home, _) = serve(&one, &volumes()).await;
     // Not in the map at all.
     refused(&one, &link(2, b"shared"), 2, 9).await;
     // In the map, by somebody who has only the store.
@@ -304,7 +334,7 @@ async fn strangers_and_former_processes_are_refused() {
 async fn a_front_end_connects_to_the_home_of_the_map_alone() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (_home, _) = serve(&one).await;
+    let (_home, _) = serve(&one, &volumes()).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let joined = two.joined().await;
     one.sees(2).await;
@@ -342,7 +372,7 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     crate::ceph::remember(folder, (ARRAY, 1), &place).unwrap();
     let one = Member::join(cluster, link(1, &[9; 32])).await;
     one.controller.home().await.unwrap();
-    let of_target = (target(), Permit::default());
+    let of_target = (target(&volumes()), None, Permit::default());
     let (map, shards) = (one.controller.map(), vec![Handle::current()]);
     let home = Home::new((one.link.clone(), folder), map, of_target, (TARGET, access()), shards);
     tokio::spawn(home.serve());

@@ -58,6 +58,7 @@ mod tests {
                 ..Service::default()
             },
             release: String::new(),
+            reads: 0,
         };
         let mut map = Map::first(7, (1, 0), &identity(1, &["192.0.2.1:3260"]));
         let second = Map::first(7, (1, 0), &identity(2, &["0.0.0.0:3260", "192.0.2.2:3260"]));

@@ -94,11 +94,11 @@ fn media_of_another_version_are_refused_by_name() {
     let newer = {
         let mut bytes = std::fs::read(V6).expect("the fixture is in the tree");
         let at = bytes.windows(4).position(|four| four == b"ALE1").expect("a superblock");
-        bytes[at + 8..at + 12].copy_from_slice(&7u32.to_le_bytes());
+        bytes[at + 8..at + 12].copy_from_slice(&8u32.to_le_bytes());
         bytes
     };
     let older = std::fs::read(V5).expect("the fixture is in the tree");
-    for (bytes, format, advice) in [(newer, "format 7", "newer"), (older, "format 5", "older")] {
+    for (bytes, format, advice) in [(newer, "format 8", "newer"), (older, "format 5", "older")] {
         let shelf = MemShelf::import(LAYOUT, &bytes);
         let why = World::try_open(shelf, options()).err().expect("refused").to_string();
         assert!(why.contains(format) && why.contains("format 6") && why.contains(advice), "{why}");

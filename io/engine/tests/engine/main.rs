@@ -12,6 +12,7 @@ mod images;
 mod inconsistencies;
 mod map_pages;
 mod model;
+mod noted;
 mod overwritten;
 mod policy;
 mod read_ahead;

@@ -1,7 +1,7 @@
 //! Test support: a target over a disk that can hold writes back and counts them, a home, front ends, and the link between them.
 
 use block::mem::{MemArray, MemDisk};
-use block::{Disk, DiskId, Geometry, Op, Pending, Space};
+use block::{Disk, DiskId, Geometry, Known, Ledger, Note, Op, Pending, Sequence, Space};
 use bytes::Bytes;
 use export::{Clock, Exports, Sleep};
 use forward::{Event, Front, Service};
@@ -46,6 +46,8 @@ pub struct Slow {
 #[derive(Default)]
 struct State {
     held: bool,
+    /// It is held after this many writes.
+    left: Option<u32>,
     wakers: Vec<Waker>,
     effects: BTreeMap<u64, u32>,
 }
@@ -59,10 +61,15 @@ impl Slow {
         self.state().held = true;
     }
 
+    /// Holds what comes after this many writes.
+    pub fn hold_after(&self, writes: u32) {
+        self.state().left = Some(writes);
+    }
+
     pub fn release(&self) {
         let wakers = {
             let mut state = self.state();
-            state.held = false;
+            (state.held, state.left) = (false, None);
             std::mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -92,21 +99,32 @@ impl Disk for Slow {
     }
 
     fn execute(&self, op: Op) -> Pending {
+        self.perform(op, None)
+    }
+
+    fn execute_noted(&self, op: Op, note: Note) -> Pending {
+        self.perform(op, Some(note))
+    }
+}
+
+impl Slow {
+    fn perform(&self, op: Op, note: Option<Note>) -> Pending {
         let (Op::Write { lba, .. } | Op::CompareAndWrite { lba, .. }) = op else {
-            return self.inner.execute(op);
+            return self.inner.execute_with(op, note);
         };
         let disk = self.clone();
         Pending::later(async move {
             poll_fn(|context| {
                 let mut state = disk.state();
-                if !state.held {
+                if !state.held && state.left != Some(0) {
+                    state.left = state.left.map(|left| left - 1);
                     return Poll::Ready(());
                 }
                 state.wakers.push(context.waker().clone());
                 Poll::Pending
             })
             .await;
-            let result = disk.inner.execute(op).await;
+            let result = disk.inner.execute_with(op, note).await;
             if result.is_ok() {
                 *disk.state().effects.entry(lba).or_default() += 1;
             }
@@ -115,10 +133,44 @@ impl Disk for Slow {
     }
 }
 
+/// What homes know of the commands that earlier ones performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notes {
+    /// They note them and look them up.
+    Kept,
+    /// They are of a release that does neither.
+    None,
+    /// They note them, and look nothing up: a mistake that tests have to find.
+    Ignored,
+}
+
+/// A ledger that knows no command.
+struct Blind(MemArray);
+
+impl Ledger for Blind {
+    fn look_up(&self, _: Sequence) -> Known {
+        Known::New
+    }
+
+    fn settled(&self) -> Pending {
+        self.0.settled()
+    }
+
+    fn fronts(&self) -> Vec<u64> {
+        self.0.fronts()
+    }
+
+    fn forget(&self, front: u64) -> Pending {
+        self.0.forget(front)
+    }
+}
+
 /// The home: what is lost when its process ends, over a disk that is not.
 pub struct Home {
+    store: MemArray,
     pub disk: Slow,
     pub target: Arc<Target>,
+    notes: Notes,
     pub id: u64,
 }
 
@@ -128,10 +180,10 @@ impl Home {
         let store = MemArray::new();
         let inner = store.create(DISK, Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
         let disk = Slow { inner, state: Arc::default() };
-        Self::over(disk, hosts, 100)
+        Self::over((store, disk), hosts, Notes::Kept, 100)
     }
 
-    fn over(disk: Slow, hosts: &[&str], id: u64) -> Self {
+    fn over((store, disk): (MemArray, Slow), hosts: &[&str], notes: Notes, id: u64) -> Self {
         let exports = Exports::new(Arc::new(Still));
         let identity = TargetIdentity {
             name: "iqn.2025-01.org.example:array".into(),
@@ -143,12 +195,27 @@ impl Home {
         let target = Target::new(identity, exports.clone(), [7; 32]);
         exports.add_volume(Arc::new(disk.clone()));
         hosts.iter().for_each(|host| exports.set_mappings(host, BTreeMap::from([(0, DISK)])));
-        Self { disk, target, id }
+        Self { store, disk, target, notes, id }
+    }
+
+    /// The same home, with another knowledge of commands. It has served nobody yet.
+    pub fn with(self, notes: Notes) -> Self {
+        Self { notes, ..self }
     }
 
     /// The process that takes over.
     pub fn successor(&self, hosts: &[&str]) -> Self {
-        Self::over(self.disk.clone(), hosts, self.id + 1)
+        Self::over((self.store.clone(), self.disk.clone()), hosts, self.notes, self.id + 1)
+    }
+
+    /// What it does for a front end.
+    pub fn service(&self, front: u64) -> Service {
+        let ledger: Option<Arc<dyn Ledger>> = match self.notes {
+            Notes::Kept => Some(Arc::new(self.store.clone())),
+            Notes::None => None,
+            Notes::Ignored => Some(Arc::new(Blind(self.store.clone()))),
+        };
+        Service::new((self.target.clone(), ledger), 0, front, 1)
     }
 }
 
@@ -177,7 +244,7 @@ impl Side {
     pub fn new(home: &Home, instance: u64) -> Self {
         Self {
             front: Front::new(0, instance),
-            service: Service::new(home.target.clone(), 0, instance, 1),
+            service: home.service(instance),
             instance,
             up: false,
             to_home: Vec::new(),
@@ -212,7 +279,7 @@ impl Side {
     pub fn move_to(&mut self, home: &Home, now: u64) {
         self.cut(now);
         // Another process: it counts from the beginning.
-        self.service = Service::new(home.target.clone(), 0, self.instance, 1);
+        self.service = home.service(self.instance);
     }
 
     pub fn is_up(&self) -> bool {
@@ -334,6 +401,11 @@ pub fn long(opcode: u8, lba: u64, blocks: u32) -> Vec<u8> {
 
 pub fn write(lba: u64) -> Vec<u8> {
     long(0x8A, lba, 1)
+}
+
+/// COMPARE AND WRITE of one block.
+pub fn swap(lba: u64) -> Vec<u8> {
+    long(0x89, lba, 0x0100_0000u32.swap_bytes())
 }
 
 pub fn read(lba: u64) -> Vec<u8> {

@@ -1,22 +1,42 @@
 //! Front ends with hosts, over links that break anywhere, homes that are replaced, and a disk that stalls.
 //!
-//! Each write has a block of its own. One that was answered with GOOD took effect once; one that was refused, aborted, or
-//! cleared with its nexus does not take effect after the host has learned that. Reads see every write that was answered before
-//! they began. No session ends.
+//! Each write has a block of its own, and each host a counter that it advances by COMPARE AND WRITE; all advance another one.
+//! What was answered with GOOD took effect once, what was answered with another status did not; what was aborted or cleared does
+//! not take effect after the host has learned that. A host's own counter never miscompares. Reads see every write that was
+//! answered before they began. No session ends.
 
-use crate::rig::{BLOCK, Home, MS, Side, is_cleared, read, write};
+use crate::rig::{BLOCK, BLOCKS, Home, MS, Notes, Side, is_cleared, read, swap, write};
 use block::workload::Random;
-use scsi::{ManagementFunction, Status};
+use scsi::{ManagementFunction, Response, Status};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const HOSTS: [&str; 3] = ["iqn.2026-01.test:a", "iqn.2026-01.test:b", "iqn.2026-01.test:c"];
+
+/// The counter that all hosts advance; those of single hosts follow.
+const SHARED: u64 = BLOCKS - 16;
+
+/// A block with the value of a counter.
+fn value(count: u64) -> Vec<u8> {
+    count.to_le_bytes().into_iter().cycle().take(BLOCK).collect()
+}
+
+/// A write or a step of a counter that has not ended.
+#[derive(Clone, Copy)]
+struct Open {
+    lba: u64,
+    /// Effects on its block before it, if there are others.
+    before: Option<u64>,
+    /// It had taken effect when its home was replaced.
+    crossed: bool,
+}
 
 /// A host at a front end.
 struct Host {
     side: usize,
     nexus: u32,
-    /// Its open writes: block by number.
-    open: BTreeMap<u64, u64>,
+    /// What changes blocks, by number.
+    open: BTreeMap<u64, Open>,
     /// Its open reads of blocks that are written, by number.
     reads: BTreeSet<u64>,
 }
@@ -31,6 +51,12 @@ struct World {
     /// How often each write whose end is known had taken effect by then.
     ended: BTreeMap<u64, u32>,
     good: u64,
+    /// Of these, how many had taken effect at a former home.
+    crossed: u64,
+    /// Steps of the common counter that were answered with GOOD, and that may have taken effect.
+    shared: [u64; 2],
+    /// Homes are of several releases.
+    mixed: bool,
     /// The last block whose write was answered.
     written: Option<u64>,
     found: u64,
@@ -38,8 +64,8 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
-        let home = Home::new(&HOSTS);
+    fn new(seed: u64, notes: Notes, mixed: bool) -> Self {
+        let home = Home::new(&HOSTS).with(notes);
         let sides: Vec<Side> = (0..2).map(|at| Side::new(&home, 11 + at)).collect();
         let mut world = Self {
             random: Random::new(seed),
@@ -50,6 +76,9 @@ impl World {
             next: 1,
             ended: BTreeMap::new(),
             good: 0,
+            crossed: 0,
+            shared: [0; 2],
+            mixed,
             written: None,
             found: 0,
             cleared: 0,
@@ -66,12 +95,12 @@ impl World {
         self.now += self.random.below(40) * MS;
         let at = self.random.below(self.hosts.len() as u64) as usize;
         let side = self.hosts[at].side;
-        match self.random.weighted(&[40, 4, 6, 3, 1, 4, 5, 20]) {
+        match self.random.weighted(&[40, 4, 6, 3, 2, 4, 5, 20, 20, 5]) {
             0 => {
                 let (lba, nexus) = (self.next, self.hosts[at].nexus);
                 self.next += 1;
                 let number = self.sides[side].start(nexus, &write(lba), &[7; BLOCK], self.now);
-                self.hosts[at].open.insert(number, lba);
+                self.hosts[at].open.insert(number, Open { lba, before: None, crossed: false });
             }
             1 => {
                 let nexus = self.hosts[at].nexus;
@@ -83,6 +112,8 @@ impl World {
             4 => self.replace_home(),
             5 => self.home.disk.hold(),
             6 => self.home.disk.release(),
+            8 => self.count(at, SHARED + 1 + at as u64),
+            9 => self.count(at, SHARED),
             _ => {
                 if let Some(lba) = self.written {
                     let number = self.sides[side].start(self.hosts[at].nexus, &read(lba), &[], self.now);
@@ -96,8 +127,28 @@ impl World {
         self.take_ends();
     }
 
+    /// A host advances a counter, if it does not yet.
+    fn count(&mut self, at: usize, lba: u64) {
+        let host = &mut self.hosts[at];
+        if host.open.values().any(|open| open.lba == lba) {
+            return;
+        }
+        let before = self.home.disk.effects(lba);
+        let data = [value(before.into()), value(u64::from(before) + 1)].concat();
+        let number = self.sides[host.side].start(host.nexus, &swap(lba), &data, self.now);
+        host.open.insert(number, Open { lba, before: Some(before.into()), crossed: false });
+    }
+
     fn replace_home(&mut self) {
-        let successor = self.home.successor(&HOSTS);
+        for open in self.hosts.iter_mut().flat_map(|host| host.open.values_mut()) {
+            let effects = self.home.disk.effects(open.lba);
+            open.crossed |= open.lba != SHARED && u64::from(effects) > open.before.unwrap_or(0);
+        }
+        let mut successor = self.home.successor(&HOSTS);
+        if self.mixed {
+            let notes = if self.random.chance(50) { Notes::Kept } else { Notes::None };
+            successor = successor.with(notes);
+        }
         self.sides.iter_mut().for_each(|side| side.move_to(&successor, self.now));
         self.home = successor;
     }
@@ -130,22 +181,28 @@ impl World {
             let ended: Vec<u64> =
                 host.open.keys().copied().filter(|it| side.completed.contains_key(it)).collect();
             for number in ended {
-                let lba = host.open.remove(&number).expect("it was open");
-                let effects = self.home.disk.effects(lba);
-                match &side.completed[&number] {
-                    Some(response) if response.status == Status::Good => {
-                        assert_eq!(effects, 1, "a write that was answered");
-                        self.good += 1;
-                        self.written = Some(lba);
-                    }
-                    Some(response) if is_cleared(response) => {
-                        assert!(effects <= 1, "a write whose fate is open");
-                        self.cleared += 1;
-                    }
-                    Some(response) => assert_eq!(effects, 0, "a write that was answered with {response:?}"),
-                    None => assert!(effects <= 1, "an aborted write"),
+                let open = host.open.remove(&number).expect("it was open");
+                let response = side.completed[&number].as_ref();
+                let is_good = response.is_some_and(|response| response.status == Status::Good);
+                let is_open = response.is_none_or(is_cleared);
+                if open.lba == SHARED {
+                    self.shared[0] += u64::from(is_good);
+                    self.shared[1] += u64::from(is_open);
+                    continue;
                 }
-                self.ended.insert(lba, effects);
+                let now = self.home.disk.effects(open.lba);
+                let effects = u64::from(now) - open.before.unwrap_or(0);
+                assert!(effects <= 1, "it took effect once: {response:?}");
+                assert!(is_open || effects == u64::from(is_good), "{effects} effects, {response:?}");
+                let is_miscompare = |response: &Response| response.sense.get(2) == Some(&0x0E);
+                assert!(!response.is_some_and(is_miscompare), "nobody else has this counter");
+                if is_good {
+                    self.good += 1;
+                    self.crossed += u64::from(open.crossed);
+                    self.written = open.before.is_none().then_some(open.lba).or(self.written);
+                }
+                self.cleared += u64::from(response.is_some_and(is_cleared));
+                self.ended.insert(open.lba, now);
             }
             let ended: Vec<u64> =
                 host.reads.iter().copied().filter(|it| side.completed.contains_key(it)).collect();
@@ -166,7 +223,7 @@ impl World {
         }
     }
 
-    fn finish(mut self) -> [u64; 3] {
+    fn finish(mut self) -> [u64; 4] {
         self.home.disk.release();
         for _ in 0..40 {
             self.now += 100 * MS;
@@ -190,19 +247,41 @@ impl World {
                 "nothing takes effect after its end: block {lba}"
             );
         }
-        [self.good, self.found, self.cleared]
+        let (counted, [good, open]) = (u64::from(self.home.disk.effects(SHARED)), self.shared);
+        assert!((good..=good + open).contains(&counted), "{counted} steps, {good} answered, {open} open");
+        [self.good, self.found, self.cleared, self.crossed]
     }
+}
+
+/// Runs seeds; returns how often hosts wrote, read, learned that a fate is open, and got the answer for a former home.
+fn run(seeds: std::ops::Range<u64>, notes: Notes, mixed: bool) -> [u64; 4] {
+    let mut sums = [0; 4];
+    for seed in seeds {
+        let mut world = World::new(seed, notes, mixed);
+        (0..300).for_each(|_| world.step());
+        let counts = world.finish();
+        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    sums
 }
 
 #[test]
 fn no_seed_does_anything_twice_or_late() {
-    let (mut good, mut found, mut cleared) = (0, 0, 0);
-    for seed in 0..300 {
-        let mut world = World::new(seed);
-        (0..300).for_each(|_| world.step());
-        let counts = world.finish();
-        (good, found, cleared) = (good + counts[0], found + counts[1], cleared + counts[2]);
-    }
+    let [good, found, cleared, crossed] = run(0..300, Notes::Kept, false);
     assert!(good > 10_000 && found > 3_000, "hosts get on: {good} written, {found} read");
-    assert!(cleared > 300, "homes are replaced while they write: {cleared}");
+    assert!(crossed > 100, "homes answer for former ones: {crossed}");
+    assert!(cleared * 20 < good, "fates are open where no home was there for long: {cleared}");
+}
+
+#[test]
+fn homes_of_an_older_release_are_not_answered_for() {
+    let [good, found, cleared, crossed] = run(0..100, Notes::None, true);
+    assert!(good > 3_000 && found > 1_000, "hosts get on: {good} written, {found} read");
+    assert!(cleared > 100 && crossed > 10, "{cleared} open, {crossed} answered for a former home");
+}
+
+#[test]
+fn a_home_that_does_not_look_commands_up_is_found() {
+    let wrong = |seed| catch_unwind(AssertUnwindSafe(|| run(seed..seed + 1, Notes::Ignored, false))).is_err();
+    assert!((0..20).any(wrong));
 }

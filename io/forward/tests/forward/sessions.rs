@@ -1,7 +1,7 @@
 //! Device servers of sessions over a link: their commands end, and a nexus that is lost ends its session.
 
 use crate::HOSTS;
-use crate::rig::{ARRAY, BLOCK, Home, MS, hello, is_cleared, read, write};
+use crate::rig::{ARRAY, BLOCK, Home, MS, Notes, hello, is_cleared, read, write};
 use bytes::Bytes;
 use forward::{Device, FrontEnd, LINGER_NS, MAX_PAUSE_NS, Service};
 use peer::Channel;
@@ -27,11 +27,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let home = Home::new(&HOSTS);
+        Self::over(Home::new(&HOSTS))
+    }
+
+    fn over(home: Home) -> Self {
         let clock = Arc::new(AtomicU64::new(1_000_000 * MS));
         let hand = clock.clone();
         let front_end = FrontEnd::new(0, 11, move || hand.load(SeqCst));
-        let service = Service::new(home.target.clone(), 0, 11, 1);
+        let service = home.service(11);
         Self { home, front_end, service, clock, lost: Arc::default() }
     }
 
@@ -138,8 +141,8 @@ fn a_session_gets_data_status_and_task_management_from_the_home() {
 }
 
 #[test]
-fn sessions_outlive_their_home_and_learn_that_the_fate_of_a_write_is_open() {
-    let mut world = World::new();
+fn sessions_outlive_a_home_of_an_older_release_and_learn_that_the_fate_of_a_write_is_open() {
+    let mut world = World::over(Home::new(&HOSTS).with(Notes::None));
     world.connect();
     let (mut idle, mut device) = (world.host(), world.host());
     world.home.disk.hold();
@@ -147,7 +150,7 @@ fn sessions_outlive_their_home_and_learn_that_the_fate_of_a_write_is_open() {
     world.settle();
     let successor = world.home.successor(&HOSTS);
     world.front_end.disconnect();
-    world.service = Service::new(successor.target.clone(), 0, 11, 1);
+    world.service = successor.service(11);
     world.home = successor;
     let mut held = begin(&mut idle, &write(4), &[2; BLOCK]);
     world.connect();

@@ -5,9 +5,10 @@
 
 use super::rods::{Found, Rod};
 use crate::block_limits::BlockLimits;
+use crate::command::Notes;
 use crate::path::Path;
 use crate::sense::{Code, Fault};
-use block::{CopySegment, Data, Disk, Error, Extent, Op, Reply};
+use block::{CopySegment, Data, Disk, Error, Extent, Note, Op, Reply};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ const MAX_TIME_NS: u64 = 2_000_000_000;
 /// What is to be written.
 pub(super) struct Transfer {
     path: Arc<Path>,
+    notes: Notes,
     /// Where it comes from; zeros without.
     image: Option<Arc<dyn Disk>>,
     /// What is left, in order.
@@ -45,7 +47,7 @@ pub(super) struct Transfer {
 
 impl Transfer {
     pub(super) fn new(
-        path: Arc<Path>,
+        (path, notes): (Arc<Path>, Notes),
         found: &Found,
         offset: u64,
         ranges: &[Extent],
@@ -65,7 +67,7 @@ impl Transfer {
             Found::Rod(_, rod) => Some(rod.image.clone()),
         };
         let movable = MAX_MOVED_BYTES / u64::from(unit.block_bytes);
-        Ok(Transfer { path, image, segments, done: 0, shared: 0, movable, reaches: true })
+        Ok(Transfer { path, notes, image, segments, done: 0, shared: 0, movable, reaches: true })
     }
 
     /// Writes. Returns whether less was written than asked for, and the number of blocks that were.
@@ -96,7 +98,8 @@ impl Transfer {
         let Some(image) = self.image.clone() else {
             let extent = Extent::new(segment.target_lba, segment.blocks);
             let block = Data::from(vec![0; self.path.unit.block_bytes as usize]);
-            self.path.unit.volume.perform(Op::Fill { extent, block }).await?;
+            let note = self.notes.step(self.segments.is_empty());
+            self.path.unit.volume.perform_with(Op::Fill { extent, block }, note).await?;
             self.done += segment.blocks;
             return Ok(true);
         };
@@ -106,9 +109,10 @@ impl Transfer {
             return Ok(false);
         }
         let first = CopySegment { blocks: segment.blocks.min(most), ..segment };
+        let note = self.notes.step(self.segments.is_empty() && first.blocks == segment.blocks);
         let copied = match self.reaches {
-            true => self.copy(&image, first).await,
-            false => self.read_and_write(&image, first).await,
+            true => self.copy(&image, first, note).await,
+            false => self.read_and_write(&image, first, note).await,
         };
         match copied {
             Err(Error::Unreachable(_)) if self.reaches => {
@@ -129,17 +133,28 @@ impl Transfer {
         Ok(true)
     }
 
-    async fn copy(&self, image: &Arc<dyn Disk>, segment: CopySegment) -> Result<(), Error> {
+    async fn copy(
+        &self,
+        image: &Arc<dyn Disk>,
+        segment: CopySegment,
+        note: Option<Note>,
+    ) -> Result<(), Error> {
         let volume = &self.path.unit.volume;
         let (sources, targets) = (std::slice::from_ref(image), std::slice::from_ref(volume));
         let _grants = export::grant_copy(&[segment], sources, targets).await?;
-        volume.disk().execute(Op::Copy(vec![segment])).await.map(drop)
+        volume.disk().execute_with(Op::Copy(vec![segment]), note).await.map(drop)
     }
 
-    async fn read_and_write(&self, image: &Arc<dyn Disk>, segment: CopySegment) -> Result<(), Error> {
+    async fn read_and_write(
+        &self,
+        image: &Arc<dyn Disk>,
+        segment: CopySegment,
+        note: Option<Note>,
+    ) -> Result<(), Error> {
         let read = image.execute(Op::Read(Extent::new(segment.source_lba, segment.blocks))).await?;
         let Reply::Data(data) = read else { return Err(Error::Malformed("a read returned no data")) };
-        self.path.unit.volume.perform(Op::Write { lba: segment.target_lba, data }).await.map(drop)
+        let write = Op::Write { lba: segment.target_lba, data };
+        self.path.unit.volume.perform_with(write, note).await.map(drop)
     }
 
     /// Whether most of a segment is shared.

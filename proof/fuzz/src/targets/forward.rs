@@ -3,12 +3,14 @@
 //! The first byte chooses the end. Then each message is a byte of its kind, a byte of its number, a byte of its length, and its
 //! payload; the home also gets commands and functions whose other fields are well-formed (kinds from 128 on).
 
-use crate::initiator::array;
+use crate::initiator::array_with_store;
+use block::{Ledger, Sequence};
 use bytes::Bytes;
 use forward::{Front, Service};
 use peer::message::{Command, Hello, Manage, Message};
-use peer::{Channel, Received, Sequence, frame};
+use peer::{Channel, Received, frame};
 use scsi::{Data, Direction, Lun, ManagementFunction, TaskAttribute};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 const ARRAY: u128 = 1;
@@ -49,8 +51,9 @@ fn bytes(kind: u16, number: u64, payload: &[Bytes]) -> Vec<u8> {
 }
 
 fn home(mut rest: &[u8]) {
-    let (target, _initiators) = array();
-    let mut service = Service::new(target, 0, FRONT, 1);
+    let (target, store, _initiators) = array_with_store();
+    let ledger: Arc<dyn Ledger> = Arc::new(store);
+    let mut service = Service::new((target, Some(ledger)), 0, FRONT, 1);
     let [_, (channel, hello)] = connection();
     service.connect(channel, &hello, NOW);
     let mut now = NOW;

@@ -1,11 +1,12 @@
 //! Arbitrary bytes on the link between controllers, as they come or as payloads of well-formed frames; and in what controllers
-//! read from the store: the cluster's map, and the commands that were done.
+//! read from the store: the cluster's map, and the commands that took effect.
 //!
 //! The first byte chooses: bit 0 skips hello, bit 1 makes frames, bits 2 to 7 the kind; the rest is the stream.
 
+use block::Done;
 use bytes::Bytes;
 use peer::message::Message;
-use peer::{Channel, Done, Received, frame};
+use peer::{Channel, Received, frame};
 
 const ARRAY: u128 = 1;
 

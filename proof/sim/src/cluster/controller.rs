@@ -90,6 +90,7 @@ impl Controller {
             link: Default::default(),
             service: Service::default(),
             release: String::new(),
+            reads: 0,
         };
         let config = Config { identity, array: ARRAY, witnesses: 3, timing, first_version: Some(1) };
         self.running = Some(Running { member: Member::new(config), serving: None });

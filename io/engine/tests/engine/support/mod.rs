@@ -526,6 +526,7 @@ pub fn options() -> Options {
         page_bytes: 1 << 20,
         map_pages: 1 << 20,
         recompress: true,
+        notes_commands: false,
         tunables: Tunables::default(),
     }
 }
@@ -615,9 +616,13 @@ impl World {
 
     /// A new world from what a power loss leaves.
     pub fn crash(self, dice: &mut Dice) -> Self {
+        self.crash_with(dice, options())
+    }
+
+    pub fn crash_with(self, dice: &mut Dice, options: Options) -> Self {
         let shelf = self.shelf.crash(dice);
         drop(self);
-        Self::open(shelf)
+        Self::open_with(shelf, options)
     }
 
     /// Makes the shelf slow: it answers one thing each time that the background is polled, in an order that depends

@@ -1,11 +1,11 @@
-//! Which commands of which front end were done, so that one that is sent again takes effect once.
+//! Which commands of which front end took effect, so that one that is sent again takes effect once.
 //!
 //! A front end numbers its commands and sends one again, to the same home or to the next, until it is answered. Each
-//! command says which is the lowest that is not answered yet, so that what has to be remembered is bounded. The home notes
-//! a command together with its effect, in one record of the journal.
+//! command has the lowest number that is not answered yet, so that what has to be remembered is bounded. A store notes
+//! a command together with its effect, in one record of its journal.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Most commands between the lowest that is not answered and the highest.
 pub const MAX_WINDOW: u64 = 1 << 16;
@@ -16,7 +16,7 @@ const MAX_FRONTS: usize = 256;
 /// The place of a command among those of its front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// The instance of the front end: random, of one process.
+    /// The instance of the front end: the number of one process.
     pub front: u64,
     /// Its number; numbers grow by one.
     pub number: u64,
@@ -24,12 +24,23 @@ pub struct Sequence {
     pub lowest: u64,
 }
 
+/// What a store notes of a command with the effect of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The command.
+    pub sequence: Sequence,
+    /// With this operation the command has taken effect as a whole, and ends with GOOD. Else it is a part of its effect.
+    pub whole: bool,
+}
+
 /// What is known of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// It was not done.
+    /// It did not take effect.
     New,
-    /// It was done: it is answered, and not done again.
+    /// A part of it took effect.
+    Part,
+    /// It took effect: it is answered with GOOD, and not performed again.
     Done,
     /// It was answered, and its front end knows: a copy that comes late. It is refused.
     Answered,
@@ -40,17 +51,18 @@ pub enum Known {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Window {
     lowest: u64,
-    done: BTreeSet<u64>,
+    /// Commands that took effect, and whether as a whole.
+    noted: BTreeMap<u64, bool>,
 }
 
-/// The commands that were done.
+/// The commands that took effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     fronts: BTreeMap<u64, Window>,
 }
 
 impl Done {
-    /// Looks a command up before it is done.
+    /// Looks a command up before it is performed.
     pub fn look_up(&self, Sequence { front, number, lowest }: Sequence) -> Known {
         if number < lowest || number - lowest >= MAX_WINDOW {
             return Known::Invalid;
@@ -58,24 +70,25 @@ impl Done {
         let Some(window) = self.fronts.get(&front) else {
             return if self.fronts.len() < MAX_FRONTS { Known::New } else { Known::Invalid };
         };
-        match number {
-            number if number < window.lowest => Known::Answered,
-            number if window.done.contains(&number) => Known::Done,
+        match window.noted.get(&number) {
+            _ if number < window.lowest => Known::Answered,
+            Some(true) => Known::Done,
+            Some(false) => Known::Part,
             // Not noted, as the window would have to grow beyond its bound.
-            number if number - window.lowest.max(lowest) >= MAX_WINDOW => Known::Invalid,
-            _ => Known::New,
+            None if number - window.lowest.max(lowest) >= MAX_WINDOW => Known::Invalid,
+            None => Known::New,
         }
     }
 
-    /// Notes that a command was done. It was [`Known::New`].
-    pub fn note(&mut self, Sequence { front, number, lowest }: Sequence) {
+    /// Notes an effect of a command that was [`Known::New`] when it began.
+    pub fn note(&mut self, Note { sequence: Sequence { front, number, lowest }, whole }: Note) {
         let window = self.fronts.entry(front).or_default();
         if lowest > window.lowest {
             window.lowest = lowest;
-            window.done = window.done.split_off(&lowest);
+            window.noted = window.noted.split_off(&lowest);
         }
         if number >= window.lowest {
-            window.done.insert(number);
+            *window.noted.entry(number).or_default() |= whole;
         }
     }
 
@@ -84,14 +97,19 @@ impl Done {
         self.fronts.remove(&front);
     }
 
-    /// Commands that are remembered.
-    pub fn len(&self) -> usize {
-        self.fronts.values().map(|window| window.done.len()).sum()
+    /// The front ends that have commands here.
+    pub fn fronts(&self) -> impl Iterator<Item = u64> {
+        self.fronts.keys().copied()
     }
 
-    /// True if no command is remembered.
+    /// Commands that are remembered.
+    pub fn len(&self) -> usize {
+        self.fronts.values().map(|window| window.noted.len()).sum()
+    }
+
+    /// True if no front end is remembered.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.fronts.is_empty()
     }
 
     /// For a checkpoint.
@@ -101,8 +119,10 @@ impl Done {
         for (front, window) in &self.fronts {
             out.put_u64_le(*front);
             out.put_u64_le(window.lowest);
-            out.put_u32_le(window.done.len() as u32);
-            window.done.iter().for_each(|number| out.put_u64_le(*number));
+            out.put_u32_le(window.noted.len() as u32);
+            for (number, whole) in &window.noted {
+                out.put_u32_le(((number - window.lowest) << 1) as u32 | u32::from(*whole));
+            }
         }
         out.freeze()
     }
@@ -110,20 +130,18 @@ impl Done {
     /// Reads what [`Done::encode`] wrote; `None` if it is malformed.
     pub fn decode(mut from: &[u8]) -> Option<Self> {
         let mut fronts = BTreeMap::new();
-        let count = from.try_get_u32_le().ok()? as usize;
-        if count > MAX_FRONTS {
-            return None;
-        }
-        for _ in 0..count {
+        for _ in 0..from.try_get_u32_le().ok()? {
             let (front, lowest) = (from.try_get_u64_le().ok()?, from.try_get_u64_le().ok()?);
-            let mut done = BTreeSet::new();
+            let mut noted = BTreeMap::new();
             for _ in 0..from.try_get_u32_le().ok()? {
-                let number = from.try_get_u64_le().ok()?;
-                if number < lowest || number - lowest >= MAX_WINDOW || !done.insert(number) {
+                let bits = from.try_get_u32_le().ok()?;
+                let (distance, whole) = (u64::from(bits >> 1), bits & 1 != 0);
+                let number = lowest.checked_add(distance)?;
+                if distance >= MAX_WINDOW || noted.insert(number, whole).is_some() {
                     return None;
                 }
             }
-            if fronts.insert(front, Window { lowest, done }).is_some() {
+            if fronts.insert(front, Window { lowest, noted }).is_some() {
                 return None;
             }
         }

@@ -5,19 +5,36 @@ fn sequence(number: u64, lowest: u64) -> Sequence {
     Sequence { front: 9, number, lowest }
 }
 
+fn whole(sequence: Sequence) -> Note {
+    Note { sequence, whole: true }
+}
+
 #[test]
 fn a_command_is_done_once() {
     let mut done = Done::default();
     assert_eq!(done.look_up(sequence(5, 3)), Known::New);
-    done.note(sequence(5, 3));
+    done.note(whole(sequence(5, 3)));
     assert_eq!(done.look_up(sequence(5, 3)), Known::Done);
     assert_eq!(done.look_up(sequence(4, 3)), Known::New, "commands are done in any order");
     assert_eq!(done.look_up(Sequence { front: 8, number: 5, lowest: 3 }), Known::New, "of another front end");
-    done.note(sequence(7, 6));
+    done.note(whole(sequence(7, 6)));
     assert_eq!(done.look_up(sequence(5, 3)), Known::Answered, "a late copy");
     assert_eq!(done.len(), 1);
     done.forget(9);
     assert!(done.is_empty());
+}
+
+#[test]
+fn a_command_in_parts_is_done_with_its_last() {
+    let mut done = Done::default();
+    let part = Note { sequence: sequence(5, 3), whole: false };
+    done.note(part);
+    done.note(part);
+    assert_eq!(done.look_up(sequence(5, 3)), Known::Part);
+    let mut done = Done::decode(&done.encode()).expect("what was encoded");
+    assert_eq!(done.look_up(sequence(5, 3)), Known::Part);
+    done.note(whole(sequence(5, 4)));
+    assert_eq!(done.look_up(sequence(5, 5)), Known::Done);
 }
 
 #[test]
@@ -27,7 +44,7 @@ fn numbers_that_contradict_each_other_are_refused() {
     assert_eq!(done.look_up(sequence(MAX_WINDOW, 0)), Known::Invalid);
     assert_eq!(done.look_up(sequence(u64::MAX, u64::MAX)), Known::New);
     for front in 0..MAX_FRONTS as u64 {
-        done.note(Sequence { front: 100 + front, number: 0, lowest: 0 });
+        done.note(whole(Sequence { front: 100 + front, number: 0, lowest: 0 }));
     }
     assert_eq!(done.look_up(sequence(1, 1)), Known::Invalid, "too many front ends");
 }
@@ -35,7 +52,7 @@ fn numbers_that_contradict_each_other_are_refused() {
 #[test]
 fn damaged_bytes_are_refused() {
     let mut done = Done::default();
-    (0..3).for_each(|number| done.note(sequence(number, 0)));
+    (0..3).for_each(|number| done.note(whole(sequence(number, 0))));
     let good = done.encode();
     assert_eq!(Done::decode(&good), Some(done));
     for len in 0..good.len() {
@@ -58,7 +75,7 @@ proptest! {
                 late.push(sent);
                 match done.look_up(sent) {
                     Known::New => {
-                        done.note(sent);
+                        done.note(whole(sent));
                         effects[number as usize] += 1;
                     }
                     known => prop_assert_eq!(known, Known::Done),
