@@ -40,6 +40,7 @@ mod notification;
 mod overwrite;
 mod parts;
 mod performance;
+mod points;
 mod policy;
 mod projection;
 mod reconcile;
@@ -125,6 +126,7 @@ pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
 pub use parts::Parts;
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance};
+pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use policy::PolicyInForce;
 pub use records::{
     ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Error, Grant, GroupId, HostGroupId, HostId,
@@ -212,6 +214,7 @@ pub const VERBS: &[&[Verb]] = &[
     directory::VERBS,
     remote::VERBS,
     replication::VERBS,
+    points::VERBS,
     reverse::VERBS,
     test_failover::VERBS,
     certificate::VERBS,

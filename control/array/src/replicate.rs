@@ -7,11 +7,15 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, Reply, Wish, shown};
+use crate::service::point_retention::{lock_of, received, surplus};
 use crate::service::replicas::{Active, Failure, ReplicationEnv};
+use crate::service::schedules::zone_of;
 use crate::transaction::Transaction;
 use crate::{Error, Result, check};
 use block::DiskId;
+use engine::Engine;
 use history::Severity;
+use jiff::tz::TimeZone;
 use records::{
     Edit, Identity, Named, Record, RemoteArrayEntry, ReplicationEntry, ReplicationId, ReplicationRole,
     SourceVolume,
@@ -27,8 +31,6 @@ use tokio::time::timeout;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which the other array has to respond.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Complete points that a new target keeps.
-pub(crate) const DEFAULT_KEEP_POINTS: u32 = 2;
 /// Volumes of a replicated group.
 const MAX_VOLUMES: usize = 1024;
 
@@ -312,7 +314,7 @@ impl Array {
         let wire_bytes = active.wire_bytes.clone();
         let outcome = match self.prepare_target(&mut link, &remote, &entry).await {
             Ok(target) => tokio::select! {
-                served = serve(target, LinkStream::new(link, wire_bytes), entry.clone()) => Some(served),
+                served = serve(target, LinkStream::new(link, wire_bytes), self.retention(&entry)) => Some(served),
                 () = active.stopped() => None,
             },
             Err(refusal) => Some(Err(refusal)),
@@ -334,9 +336,16 @@ impl Array {
         entry: &ReplicationEntry,
     ) -> std::result::Result<Arc<Target<ReplicationEnv>>, Refusal> {
         let target = self.replication_target(remote).map_err(|error| error.message)?;
-        target.accept(entry.number(), 0).await?;
+        let points = target.points(entry.number())?;
+        let points: Vec<_> = points.iter().map(|it| received(&self.parts.engine, it)).collect();
+        target.accept(entry.number(), lock_of(entry, &points, self.env.seconds())).await?;
         link.send(&Reply::Ready).await.map_err(|error| error.to_string())?;
         Ok(target)
+    }
+
+    fn retention(&self, entry: &ReplicationEntry) -> Retention {
+        let zone = zone_of(&self.config().settings);
+        Retention { engine: self.parts.engine.clone(), entry: entry.clone(), zone }
     }
 
     /// Decides whether a source may transfer a point now; notes its description.
@@ -400,29 +409,9 @@ impl Array {
         let about = Some((ReplicationEntry::NOUN, &*name));
         let message = format!("replication {name:?} was created by remote array {:?}", remote.name);
         self.log_event(Severity::Info, "replication.created", about, message);
-        Ok(ReplicationEntry {
-            id,
-            name,
-            created: self.env.seconds(),
-            remote: remote.id,
-            role: ReplicationRole::Target,
-            generation: description.generation,
-            subject: None,
-            group: None,
-            volumes: Vec::new(),
-            rpo_seconds: description.rpo_seconds,
-            blackouts: Vec::new(),
-            keep_points: DEFAULT_KEEP_POINTS,
-            paused: false,
-            accepted: true,
-            demoted: None,
-            split: false,
-            promotion: None,
-            replicas: Vec::new(),
-            replica_group: None,
-            test: Vec::new(),
-            test_peers: Vec::new(),
-        })
+        let (created, rpo) = (self.env.seconds(), description.rpo_seconds);
+        let entry = ReplicationEntry::new(id, name, created, remote.id, ReplicationRole::Target, rpo);
+        Ok(ReplicationEntry { generation: description.generation, accepted: true, ..entry })
     }
 }
 
@@ -439,13 +428,20 @@ pub(crate) async fn propose(
     said.map_err(|error| format!("the connection ended: {error}"))
 }
 
+/// What a target keeps, for the end of a transfer.
+struct Retention {
+    engine: Arc<Engine>,
+    entry: ReplicationEntry,
+    zone: TimeZone,
+}
+
 type Served<T> = Pin<Box<dyn Future<Output = std::result::Result<T, Refusal>> + Send>>;
 
 /// Serves one connection of a source, and deletes the points that are not kept any more. Returns whether a point was completed.
 fn serve(
     target: Arc<Target<ReplicationEnv>>,
     stream: LinkStream,
-    entry: ReplicationEntry,
+    retention: Retention,
 ) -> Served<Option<u64>> {
     Box::pin(async move {
         let served = match target.serve(stream).await {
@@ -453,10 +449,16 @@ fn serve(
             Err(replication::Error::Stream(_)) => return Ok(None),
             served => served?,
         };
+        let Retention { engine, entry, zone } = retention;
         let points = target.points(entry.number())?;
-        let over = points.len().saturating_sub(entry.keep_points.max(1) as usize);
-        for point in points.into_iter().take(over) {
-            target.delete_point(entry.number(), point.number).await?;
+        let points: Vec<_> = points.iter().map(|it| received(&engine, it)).collect();
+        for number in surplus(&entry, &points, &zone) {
+            match target.delete_point(entry.number(), number).await {
+                // It goes after a later point.
+                Err(replication::Error::Busy) => {}
+                Err(replication::Error::Disk(block::Error::RetentionLocked { .. })) => {}
+                deleted => deleted?,
+            }
         }
         Ok(served)
     })

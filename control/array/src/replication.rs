@@ -3,10 +3,10 @@
 //! The source is created here, the target by the first transfer. What runs is in [`mod@crate::replicate`].
 
 use crate::array::Array;
-use crate::replicate::DEFAULT_KEEP_POINTS;
 use crate::request::verbs;
 use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
-use crate::service::windows;
+use crate::service::schedules::MAX_IMMUTABLE;
+use crate::service::{point_retention, windows};
 use crate::transaction::{Contents, Transaction};
 use crate::view::{Connection, SubjectName};
 use crate::{Error, Result, check};
@@ -14,8 +14,8 @@ use block::{Disk, DiskId};
 use history::Severity;
 use records::{
     Config, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record, RemoteArrayEntry,
-    ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Stage, Subject, Topic, VolumeEntry,
-    Window,
+    ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Rule, Stage, Subject, Topic,
+    VolumeEntry, Window,
 };
 use replication::{Point, Source, Target};
 use serde::Serialize;
@@ -24,8 +24,6 @@ use std::sync::Arc;
 
 /// Shortest and longest RPO, in seconds.
 const RPO_SECONDS: std::ops::RangeInclusive<u64> = 5..=7 * 86_400;
-/// Most complete points that a target keeps.
-const MAX_KEEP_POINTS: u32 = 1000;
 /// Most replications.
 const MAX_REPLICATIONS: usize = 1000;
 
@@ -50,6 +48,10 @@ pub struct Replication {
     pub blackouts: Vec<Window>,
     /// Complete points that the target keeps; `None` on the source.
     pub keep_points: Option<u32>,
+    /// Which older points the target keeps; empty on the source.
+    pub keep_rules: Vec<Rule>,
+    /// For how long the target locks points that arrive from now on, in seconds; `None` on the source.
+    pub lock_seconds: Option<u64>,
     /// What runs.
     pub status: ReplicationStatus,
     /// Its volumes; on the target none until it is known which.
@@ -123,6 +125,12 @@ pub struct ReplicationChange {
     pub blackouts: Option<Vec<Window>>,
     /// Complete points to keep, on the target.
     pub keep_points: Option<u32>,
+    /// Rules that keep older points: all of them, on the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_rules: Option<Vec<Rule>>,
+    /// For how long nobody can delete a point that arrives from now on, in seconds, on the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_seconds: Option<u64>,
 }
 
 /// Delete a replication with its points on this array. Volumes stay. The other array has to delete it as well.
@@ -160,6 +168,9 @@ pub struct PromoteReplication {
     pub name: String,
     /// Although the source may still take writes, which are lost then.
     pub force: bool,
+    /// The point, by its number; the newest one if none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<u64>,
 }
 
 /// End the use of volumes on this array: they take no writes any more. A source transfers a last point.
@@ -195,7 +206,7 @@ verbs! {
     ResumeReplication -> Replication, Change "resume" "replication", Operator, about name
         => |tx, it| tx.pause_replication(&it.name, false).await;
     PromoteReplication -> Replication, Change "promote" "replication", Admin, about name
-        => |tx, it| tx.promote_replication(&it.name, it.force).await;
+        => |tx, it| tx.promote_replication(&it.name, it.force, it.point).await;
     DemoteReplication -> Replication, Change "demote" "replication", Admin, about name
         => |tx, it| tx.demote_replication(&it.name, it.force).await;
 }
@@ -236,29 +247,9 @@ impl Transaction<'_> {
                     remote.name
                 )));
             }
-            ReplicationEntry {
-                id,
-                name,
-                created,
-                remote: remote.id,
-                role: ReplicationRole::Source,
-                generation: 0,
-                subject: Some(subject),
-                group: None,
-                volumes: Vec::new(),
-                rpo_seconds,
-                blackouts,
-                keep_points: DEFAULT_KEEP_POINTS,
-                paused: false,
-                accepted: false,
-                demoted: None,
-                split: false,
-                promotion: None,
-                replicas: Vec::new(),
-                replica_group: None,
-                test: Vec::new(),
-                test_peers: Vec::new(),
-            }
+            let role = ReplicationRole::Source;
+            let entry = ReplicationEntry::new(id, name, created, remote.id, role, rpo_seconds);
+            ReplicationEntry { subject: Some(subject), blackouts, ..entry }
         };
         self.commit(vec![put(&entry)]).await?;
         self.done("replication.created", ReplicationEntry::NOUN, &entry.name, "was created");
@@ -284,13 +275,17 @@ impl Transaction<'_> {
             windows::check_blackouts(&blackouts)?;
             new.blackouts = blackouts;
         }
-        if let Some(keep) = change.keep_points {
-            require(&entry, ReplicationRole::Target, "the number of points to keep is set")?;
-            if !(1..=MAX_KEEP_POINTS).contains(&keep) {
-                let message = format!("a target keeps 1 to {MAX_KEEP_POINTS} points");
-                return Err(Error::invalid(message).about("keep_points"));
+        let keeps = change.keep_points.is_some() || change.keep_rules.is_some();
+        if keeps || change.lock_seconds.is_some() {
+            require(&entry, ReplicationRole::Target, "the retention of points is set")?;
+            new.keep_points = change.keep_points.unwrap_or(new.keep_points);
+            new.keep_rules = change.keep_rules.unwrap_or(new.keep_rules);
+            new.lock_seconds = change.lock_seconds.unwrap_or(new.lock_seconds);
+            point_retention::check(new.keep_points, &new.keep_rules)?;
+            if new.lock_seconds > MAX_IMMUTABLE {
+                let message = "points can be locked for ten years at most";
+                return Err(Error::invalid(message).about("lock_seconds"));
             }
-            new.keep_points = keep;
         }
         if new != entry {
             self.commit(vec![put(&new)]).await?;
@@ -305,7 +300,10 @@ impl Transaction<'_> {
         if !entry.test.is_empty() {
             return Err(Error::precondition("a failover is being tested: stop the test first"));
         }
+        self.refuse_locked_points(&entry)?;
         let _held = self.array.replicas.hold(entry.id).await;
+        // A point may have come between.
+        self.refuse_locked_points(&entry)?;
         let unneeded = vec![replication::unneeded_record(entry.number())];
         self.commit_with(vec![Edit::Remove(Record::Replication(entry.clone()))], unneeded).await?;
         self.array.replicas.forget(entry.id);
@@ -354,7 +352,12 @@ impl Transaction<'_> {
         self.replication_now(entry.id)
     }
 
-    pub async fn promote_replication(&mut self, name: &str, force: bool) -> Result<Replication> {
+    pub async fn promote_replication(
+        &mut self,
+        name: &str,
+        force: bool,
+        point: Option<u64>,
+    ) -> Result<Replication> {
         let entry = self.replication_named(name)?;
         if entry.role == ReplicationRole::Source && entry.demoted.is_some() {
             return self.promote_source(&entry, force).await;
@@ -365,7 +368,7 @@ impl Transaction<'_> {
             return self.replication_now(entry.id);
         }
         let _held = self.array.replicas.hold(entry.id).await;
-        let point = self.newest_point(&entry)?;
+        let point = self.point_of(&entry, point)?;
         let is_last = entry.demoted.is_some_and(|last| point.number >= last);
         if !is_last && !force {
             return Err(Error::precondition(format!(
@@ -604,12 +607,6 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    pub(crate) fn newest_point(&self, entry: &ReplicationEntry) -> Result<Point> {
-        let newest = self.array.replicas.points(entry).pop();
-        newest
-            .ok_or_else(|| Error::precondition("there is no complete point yet: wait for the first transfer"))
-    }
-
     pub(crate) fn replication_named(&self, name: &str) -> Result<ReplicationEntry> {
         self.array.config().replications.named(name).cloned()
     }
@@ -686,6 +683,7 @@ impl Array {
             },
         };
         let remote = config.remote_arrays.get(entry.remote);
+        let is_target = entry.role == ReplicationRole::Target;
         let names = |volumes: &[ReplicaVolume]| {
             volumes.iter().filter_map(|it| Some(config.volumes.get(it.volume)?.name.clone())).collect()
         };
@@ -698,7 +696,9 @@ impl Array {
             subject,
             rpo_seconds: entry.rpo_seconds,
             blackouts: entry.blackouts.clone(),
-            keep_points: (entry.role == ReplicationRole::Target).then_some(entry.keep_points),
+            keep_points: is_target.then_some(entry.keep_points),
+            keep_rules: if is_target { entry.keep_rules.clone() } else { Vec::new() },
+            lock_seconds: is_target.then_some(entry.lock_seconds),
             status: self.replicas.status(config, entry),
             volumes: replicated_volumes(config, entry),
             promoted_volumes: entry.promotion.as_ref().map(|it| names(&it.volumes)).unwrap_or_default(),

@@ -59,7 +59,10 @@ impl Transaction<'_> {
         let _held = self.array.replicas.hold(entry.id).await;
         let (step, point) = self.become_source(&entry, &promotion)?;
         self.ask_to_reverse(&remote, &step.entry, &point, &promotion.volumes).await?;
-        self.commit_with(vec![put(&step.entry)], step.written).await?;
+        let (kept, detached) = self.keep_locked_points(&entry, point.number);
+        self.note_kept_points(&entry, &kept);
+        let edits = std::iter::once(put(&step.entry)).chain(kept).collect();
+        self.commit_with(edits, step.written.into_iter().chain(detached).collect()).await?;
         self.array.replicas.note_reversed(entry.id);
         let message = format!(
             "replication {name:?} was reversed by {}: this array is the source, {:?} the target",
@@ -187,7 +190,11 @@ impl Transaction<'_> {
         self.lock_volumes(kept, true).await?;
         let carried = Reversal { old: entry.number(), new: new.number(), volumes };
         let written = carried.to_target(&self.array.parts.engine, reversal.point, Digest(digest));
-        self.commit_with(vec![put(&new)], written.map_err(unable)?).await?;
+        let mut written = written.map_err(unable)?;
+        let (kept, detached) = self.keep_locked_points(entry, reversal.point);
+        self.note_kept_points(entry, &kept);
+        written.extend(detached);
+        self.commit_with(std::iter::once(put(&new)).chain(kept).collect(), written).await?;
         self.array.replicas.note_reversed(entry.id);
         let message =
             format!("replication {:?} was reversed by the other array, which is the source now", new.name);

@@ -13,6 +13,7 @@ pub(crate) mod links;
 pub(crate) mod logins;
 pub(crate) mod metering;
 pub(crate) mod notifier;
+pub(crate) mod point_retention;
 pub(crate) mod quotas;
 pub(crate) mod replicas;
 pub(crate) mod schedules;

@@ -19,6 +19,9 @@ pub struct StartTestFailover {
     pub name: String,
     /// The hosts and host groups that see the clones.
     pub peers: Vec<PeerName>,
+    /// The point, by its number; the newest one if none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<u64>,
 }
 
 /// Delete the clones of a test of a failover.
@@ -30,19 +33,24 @@ pub struct StopTestFailover {
 
 verbs! {
     StartTestFailover -> Replication, Change "start" "test failover", Operator, about name
-        => |tx, it| tx.start_test_failover(&it.name, &it.peers).await;
+        => |tx, it| tx.start_test_failover(&it.name, &it.peers, it.point).await;
     StopTestFailover -> Replication, Change "stop" "test failover", Operator, about name
         => |tx, it| tx.stop_test_failover(&it.name).await;
 }
 
 impl Transaction<'_> {
-    pub async fn start_test_failover(&mut self, name: &str, peers: &[PeerName]) -> Result<Replication> {
+    pub async fn start_test_failover(
+        &mut self,
+        name: &str,
+        peers: &[PeerName],
+        point: Option<u64>,
+    ) -> Result<Replication> {
         let entry = self.replication_named(name)?;
         require(&entry, ReplicationRole::Target, "a failover is tested")?;
         if !entry.test.is_empty() {
             return Err(Error::precondition("a failover is being tested already: stop that test first"));
         }
-        let point = self.newest_point(&entry)?;
+        let point = self.point_of(&entry, point)?;
         let mut test_peers = {
             let config = self.array.config();
             peers.iter().map(|peer| peer_named(&config, peer)).collect::<Result<Vec<_>>>()?

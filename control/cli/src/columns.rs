@@ -109,6 +109,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "Last contact={link.last}",
         ],
     ),
+    ("ReplicationPoints", &["number", "taken", "received", "retain_until", "complete"]),
     (
         "Replications",
         &[

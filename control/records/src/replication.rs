@@ -4,7 +4,7 @@ use crate::connection::Peer;
 use crate::disk::GroupId;
 use crate::id::identities;
 use crate::remote::RemoteArrayId;
-use crate::schedule::Subject;
+use crate::schedule::{Rule, Subject};
 use crate::table::Named;
 use crate::window::Window;
 use block::DiskId;
@@ -91,6 +91,12 @@ pub struct ReplicationEntry {
     pub blackouts: Vec<Window>,
     /// On the target: complete points that are kept.
     pub keep_points: u32,
+    /// On the target: of older points, those that these rules keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep_rules: Vec<Rule>,
+    /// On the target: for how long nobody can delete a point that arrives from now on, in seconds.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub lock_seconds: u64,
     /// Nothing is transferred.
     #[serde(default, skip_serializing_if = "is_no")]
     pub paused: bool,
@@ -125,11 +131,54 @@ fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
+fn is_none(value: &u64) -> bool {
+    *value == 0
+}
+
 fn is_no(value: &bool) -> bool {
     !*value
 }
 
+/// Complete points that a new target keeps.
+const DEFAULT_KEEP_POINTS: u32 = 2;
+
 impl ReplicationEntry {
+    /// One that has not begun.
+    pub fn new(
+        id: ReplicationId,
+        name: String,
+        created: u64,
+        remote: RemoteArrayId,
+        role: ReplicationRole,
+        rpo_seconds: u64,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            created,
+            remote,
+            role,
+            generation: 0,
+            subject: None,
+            group: None,
+            volumes: Vec::new(),
+            rpo_seconds,
+            blackouts: Vec::new(),
+            keep_points: DEFAULT_KEEP_POINTS,
+            keep_rules: Vec::new(),
+            lock_seconds: 0,
+            paused: false,
+            accepted: false,
+            demoted: None,
+            split: false,
+            promotion: None,
+            replicas: Vec::new(),
+            replica_group: None,
+            test: Vec::new(),
+            test_peers: Vec::new(),
+        }
+    }
+
     /// The number by which the engines of both arrays know it.
     pub fn number(&self) -> u128 {
         u128::from(self.id.0) << 64 | u128::from(self.generation)

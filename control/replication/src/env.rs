@@ -25,6 +25,16 @@ pub trait Env: Send + Sync {
     /// The time that snapshots and retention locks are given, in the unit of the engine's caller.
     fn timestamp(&self) -> u64;
 
+    /// The time by which retention locks end, which nobody can set forward.
+    fn retention_now(&self) -> u64 {
+        self.timestamp()
+    }
+
+    /// The time from which a retention lock counts that begins now.
+    fn retention_begin(&self) -> u64 {
+        self.timestamp()
+    }
+
     /// Waits.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()> + Send;
 

@@ -55,6 +55,12 @@ pub fn target_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
     Records::of_target(replication).points(engine)
 }
 
+/// The deletion of the record of a target's point alone, to be written with the change by which its snapshots belong to
+/// something else.
+pub fn detach_target_point(replication: u128, number: u64) -> (String, Option<Bytes>) {
+    (Records::of_target(replication).point(number), None)
+}
+
 /// The snapshots of all points and the staging volumes of these replications: disks that no configuration names.
 ///
 /// # Errors

@@ -33,7 +33,8 @@ pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};
 pub use fingerprint::{Digest, Key};
 pub use inventory::{
-    RECORD_PREFIXES, disks, release, source_points, target_points, unneeded, unneeded_record,
+    RECORD_PREFIXES, detach_target_point, disks, release, source_points, target_points, unneeded,
+    unneeded_record,
 };
 pub use limits::Limits;
 pub use points::{Point, Volume};

@@ -106,7 +106,7 @@ impl<E: Env> Source<E> {
     pub async fn sync<S: Stream>(&self, replication: u128, stream: S) -> Result<Synced> {
         let _turn = self.turns.connect(replication)?;
         let records = Records::of_source(replication);
-        records.finish_deletions(&self.engine, self.env.timestamp()).await?;
+        records.finish_deletions(&self.engine, self.env.retention_now()).await?;
         let mut connection = Connection::open(stream, self.array).await?;
         connection.send(&Message::Open { replication }).await?;
         let Message::State { points: theirs, position } = connection.receive().await? else {
@@ -159,7 +159,7 @@ impl<E: Env> Source<E> {
     async fn delete_older(&self, records: &Records, number: u64) -> Result<()> {
         let older = records.points(&self.engine)?.into_iter().filter(|point| point.number < number);
         for point in older {
-            match records.delete(&self.engine, point, self.env.timestamp()).await {
+            match records.delete(&self.engine, point, self.env.retention_now()).await {
                 // Somebody put a retention lock on a snapshot: it goes with a later transfer.
                 Err(Error::Disk(block::Error::RetentionLocked { .. })) => {}
                 result => result?,

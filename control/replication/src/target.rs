@@ -138,7 +138,7 @@ impl<E: Env> Target<E> {
             return Err(Error::Busy);
         }
         match points.into_iter().find(|point| point.number == number) {
-            Some(point) => records.delete(&self.engine, point, self.env.timestamp()).await,
+            Some(point) => records.delete(&self.engine, point, self.env.retention_now()).await,
             None => Ok(()),
         }
     }
@@ -203,7 +203,7 @@ impl<E: Env> Target<E> {
         let mut points = records.all_points(&self.engine)?;
         points.retain(|point| point.deleting && !turn.is_deleted(point.number));
         for point in points {
-            records.delete(&self.engine, point, self.env.timestamp()).await?;
+            records.delete(&self.engine, point, self.env.retention_now()).await?;
         }
         Ok(())
     }
@@ -374,7 +374,8 @@ impl<S: Stream, E: Env> Session<'_, S, E> {
             (self.records.key(TRANSFER), None),
             (self.records.key(POSITION), None),
         ];
-        let keep_until = if group.lock > 0 { now.saturating_add(group.lock) } else { 0 };
+        let begin = target.env.retention_begin();
+        let keep_until = if group.lock > 0 { begin.saturating_add(group.lock) } else { 0 };
         target.engine.snapshot(&pairs, &records, now, keep_until).await?;
         self.connection.send(&Message::Published).await?;
         self.delete_unused_staging(now).await?;

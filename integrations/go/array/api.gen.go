@@ -1196,6 +1196,9 @@ type NewTestFailover struct {
 
 	// Hosts Hosts to which the clones are connected.
 	Hosts *[]string `json:"hosts,omitempty"`
+
+	// Point Number of the point; default: the newest one.
+	Point nullable.Nullable[int64] `json:"point,omitempty"`
 }
 
 // NewToken A new API token.
@@ -1520,6 +1523,12 @@ type Replication struct {
 	// KeepPoints Complete points that the target retains; `null` on the source.
 	KeepPoints nullable.Nullable[int32] `json:"keep_points,omitempty"`
 
+	// KeepRules Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
+	KeepRules []Rule `json:"keep_rules"`
+
+	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
+	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
+
 	// Mode How points are transferred.
 	Mode ReplicationMode `json:"mode"`
 
@@ -1562,6 +1571,12 @@ type ReplicationChange struct {
 
 	// KeepPoints Complete points to retain. On the target only.
 	KeepPoints nullable.Nullable[int32] `json:"keep_points,omitempty"`
+
+	// KeepRules Complete list of the rules that keep older points. On the target only.
+	KeepRules nullable.Nullable[[]Rule] `json:"keep_rules,omitempty"`
+
+	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
+	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
 
 	// Name New name on this array.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
@@ -1613,6 +1628,9 @@ type ReplicationProgress struct {
 type ReplicationPromotion struct {
 	// Force Promote although the source may still take writes, which the target does not have; default false.
 	Force *bool `json:"force,omitempty"`
+
+	// Point Number of the point; default: the newest one.
+	Point nullable.Nullable[int64] `json:"point,omitempty"`
 }
 
 // ReplicationRole Which end of a replication this array is.
@@ -3015,7 +3033,7 @@ type ClientInterface interface {
 
 	// PromoteReplicationWithBody Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 	// the time before a reversal, get that content and take changes again. The source gets through no more.
 	//
 	// Takes any type of body and a specified content type.
@@ -3025,7 +3043,7 @@ type ClientInterface interface {
 
 	// PromoteReplication Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 	// the time before a reversal, get that content and take changes again. The source gets through no more.
 	//
 	// Takes a body of the `application/json` content type.
@@ -3063,7 +3081,7 @@ type ClientInterface interface {
 
 	// StartTestFailoverWithBody Start a test failover
 	//
-	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 	// the clones at its lowest free LUNs.
 	//
 	// Takes any type of body and a specified content type.
@@ -3073,7 +3091,7 @@ type ClientInterface interface {
 
 	// StartTestFailover Start a test failover
 	//
-	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 	// the clones at its lowest free LUNs.
 	//
 	// Takes a body of the `application/json` content type.
@@ -4155,7 +4173,7 @@ func (c *Client) PauseReplication(ctx context.Context, name string, reqEditors .
 
 // PromoteReplicationWithBody Promote the target of a replication
 //
-// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 // the time before a reversal, get that content and take changes again. The source gets through no more.
 //
 // Takes any type of body and a specified content type.
@@ -4175,7 +4193,7 @@ func (c *Client) PromoteReplicationWithBody(ctx context.Context, name string, co
 
 // PromoteReplication Promote the target of a replication
 //
-// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 // the time before a reversal, get that content and take changes again. The source gets through no more.
 //
 // Takes a body of the `application/json` content type.
@@ -4263,7 +4281,7 @@ func (c *Client) StopTestFailover(ctx context.Context, name string, reqEditors .
 
 // StartTestFailoverWithBody Start a test failover
 //
-// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 // the clones at its lowest free LUNs.
 //
 // Takes any type of body and a specified content type.
@@ -4283,7 +4301,7 @@ func (c *Client) StartTestFailoverWithBody(ctx context.Context, name string, con
 
 // StartTestFailover Start a test failover
 //
-// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 // the clones at its lowest free LUNs.
 //
 // Takes a body of the `application/json` content type.
@@ -8610,7 +8628,7 @@ type ClientWithResponsesInterface interface {
 
 	// PromoteReplicationWithBodyWithResponse Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 	// the time before a reversal, get that content and take changes again. The source gets through no more.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8620,7 +8638,7 @@ type ClientWithResponsesInterface interface {
 
 	// PromoteReplicationWithResponse Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 	// the time before a reversal, get that content and take changes again. The source gets through no more.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -8666,7 +8684,7 @@ type ClientWithResponsesInterface interface {
 
 	// StartTestFailoverWithBodyWithResponse Start a test failover
 	//
-	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 	// the clones at its lowest free LUNs.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8676,7 +8694,7 @@ type ClientWithResponsesInterface interface {
 
 	// StartTestFailoverWithResponse Start a test failover
 	//
-	// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 	// the clones at its lowest free LUNs.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -13241,7 +13259,7 @@ func (c *ClientWithResponses) PauseReplicationWithResponse(ctx context.Context, 
 
 // PromoteReplicationWithBodyWithResponse Promote the target of a replication
 //
-// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 // the time before a reversal, get that content and take changes again. The source gets through no more.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -13257,7 +13275,7 @@ func (c *ClientWithResponses) PromoteReplicationWithBodyWithResponse(ctx context
 
 // PromoteReplicationWithResponse Promote the target of a replication
 //
-// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 // the time before a reversal, get that content and take changes again. The source gets through no more.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -13333,7 +13351,7 @@ func (c *ClientWithResponses) StopTestFailoverWithResponse(ctx context.Context, 
 
 // StartTestFailoverWithBodyWithResponse Start a test failover
 //
-// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 // the clones at its lowest free LUNs.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -13349,7 +13367,7 @@ func (c *ClientWithResponses) StartTestFailoverWithBodyWithResponse(ctx context.
 
 // StartTestFailoverWithResponse Start a test failover
 //
-// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 // the clones at its lowest free LUNs.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

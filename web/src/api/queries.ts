@@ -124,6 +124,12 @@ export const replications = () =>
     ...LIST,
   });
 
+export const replicationPoints = (name: string) =>
+  queryOptions({
+    queryKey: key("replications", name, "points"),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/replications/{name}/points", { params: { path: { name } }, signal }))).items,
+  });
+
 export const replication = (name: string) =>
   queryOptions({
     queryKey: key("replications", name),

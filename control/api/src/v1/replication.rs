@@ -1,6 +1,7 @@
 //! Replications: volumes and volume groups of which another array gets points.
 
 use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, utc};
+use super::schedule::Rule;
 use super::snapshot::subject;
 use super::window::{WeeklyWindow, windows};
 use crate::Context;
@@ -27,6 +28,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(promote_replication: PromoteReplication))
         .routes(operations!(demote_replication: DemoteReplication))
         .routes(operations!(reverse_replication: ReverseReplication))
+        .routes(operations!(list_replication_points: ListReplicationPoints))
         .routes(operations!(start_test_failover: StartTestFailover, stop_test_failover: StopTestFailover))
 }
 
@@ -140,6 +142,10 @@ pub struct Replication {
     blackouts: Vec<WeeklyWindow>,
     /// Complete points that the target retains; `null` on the source.
     keep_points: Option<u32>,
+    /// Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
+    keep_rules: Vec<Rule>,
+    /// Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
+    lock_seconds: Option<u64>,
     /// Progress.
     progress: ReplicationProgress,
     /// Volumes; on the target empty until the first transfer.
@@ -206,7 +212,12 @@ struct ReplicationChange {
     /// source only.
     blackouts: Option<Vec<WeeklyWindow>>,
     /// Complete points to retain. On the target only.
+    #[schema(minimum = 1, maximum = 1000)]
     keep_points: Option<u32>,
+    /// Complete list of the rules that keep older points. On the target only.
+    keep_rules: Option<Vec<Rule>>,
+    /// Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
+    lock_seconds: Option<u64>,
 }
 
 /// How to promote a target.
@@ -216,6 +227,8 @@ struct ReplicationPromotion {
     /// Promote although the source may still take writes, which the target does not have; default false.
     #[serde(default)]
     force: bool,
+    /// Number of the point; default: the newest one.
+    point: Option<u64>,
 }
 
 /// How to demote a replication.
@@ -237,6 +250,35 @@ struct NewTestFailover {
     /// Host groups to which the clones are connected.
     #[serde(default)]
     host_groups: Vec<String>,
+    /// Number of the point; default: the newest one.
+    point: Option<u64>,
+}
+
+/// A point of a replication.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReplicationPoint {
+    /// Number, the same on both arrays.
+    number: u64,
+    /// Time at which it was taken, by the clock of the source.
+    #[schema(format = DateTime)]
+    taken: String,
+    /// Time since which this array has it.
+    #[schema(format = DateTime)]
+    received: String,
+    /// Time until which nobody can delete it; `null`: no retention lock.
+    #[schema(format = DateTime)]
+    retain_until: Option<String>,
+    /// Whether both arrays have it.
+    complete: bool,
+}
+
+/// Points of a replication.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReplicationPoints {
+    /// Sorted by number unless `sort` is given.
+    items: Vec<ReplicationPoint>,
+    /// Total count, regardless of `limit` and `offset`.
+    total: usize,
 }
 
 /// List replications
@@ -300,9 +342,12 @@ async fn change_replication(
     Named(name): Named<String>,
     Body(change): Body<ReplicationChange>,
 ) -> Answer<Replication> {
-    let ReplicationChange { name: new, rpo_seconds, blackouts, keep_points } = change;
+    let ReplicationChange { name: new, rpo_seconds, blackouts, keep_points, keep_rules, lock_seconds } =
+        change;
     let blackouts = blackouts.map(windows).transpose()?;
-    let change = array::ReplicationChange { name: new, rpo_seconds, blackouts, keep_points };
+    let keep_rules = keep_rules.map(|rules| rules.into_iter().map(Into::into).collect());
+    let change =
+        array::ReplicationChange { name: new, rpo_seconds, blackouts, keep_points, keep_rules, lock_seconds };
     let done = perform(operator, &context, array::ChangeReplication { name, change }).await?;
     Ok(Json(done.into()))
 }
@@ -370,7 +415,7 @@ async fn resume_replication(
 
 /// Promote the target of a replication
 ///
-/// Volumes with the content of the last complete point are created, for hosts to use; those of an earlier promotion, or of
+/// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
 /// the time before a reversal, get that content and take changes again. The source gets through no more.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/promote", tag = "replications", params(("name" = String, Path)),
     request_body = ReplicationPromotion, responses(
@@ -381,9 +426,9 @@ async fn promote_replication(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-    Body(ReplicationPromotion { force }): Body<ReplicationPromotion>,
+    Body(ReplicationPromotion { force, point }): Body<ReplicationPromotion>,
 ) -> Answer<Replication> {
-    let done = perform(operator, &context, array::PromoteReplication { name, force }).await?;
+    let done = perform(operator, &context, array::PromoteReplication { name, force, point }).await?;
     Ok(Json(done.into()))
 }
 
@@ -423,9 +468,28 @@ async fn reverse_replication(
     Ok(Json(done.into()))
 }
 
+/// List points of a replication
+///
+/// Those on this array. Any complete one of a target can be tested or promoted.
+#[utoipa::path(get, path = "/api/v1/replications/{name}/points", tag = "replications", params(("name" = String, Path), List),
+    responses(
+    (status = 200, description = "The points",
+        content((ReplicationPoints = "application/json"), (PartialList = PARTIAL))),
+    Problems,
+))]
+async fn list_replication_points(
+    operator: Operator,
+    State(context): State<Context>,
+    Named(name): Named<String>,
+    Asked(part): Asked<List>,
+) -> Result<Response, Problem> {
+    let found = perform(operator, &context, array::ListReplicationPoints { name }).await?;
+    list(found.into_iter().map(ReplicationPoint::from).collect::<Vec<_>>(), part)
+}
+
 /// Start a test failover
 ///
-/// On the target. The last complete point is cloned to volumes that hosts can use, while replication goes on. Each host gets
+/// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
 /// the clones at its lowest free LUNs.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
     request_body = Option<NewTestFailover>, responses(
@@ -436,11 +500,11 @@ async fn start_test_failover(
     operator: Operator,
     State(context): State<Context>,
     Named(name): Named<String>,
-    Optional(NewTestFailover { hosts, host_groups }): Optional<NewTestFailover>,
+    Optional(NewTestFailover { hosts, host_groups, point }): Optional<NewTestFailover>,
 ) -> Answer<Replication> {
     let hosts = hosts.into_iter().map(PeerName::Host);
     let peers = hosts.chain(host_groups.into_iter().map(PeerName::HostGroup)).collect();
-    let done = perform(operator, &context, array::StartTestFailover { name, peers }).await?;
+    let done = perform(operator, &context, array::StartTestFailover { name, peers, point }).await?;
     Ok(Json(done.into()))
 }
 
@@ -493,6 +557,18 @@ impl From<array::ReplicatedVolume> for ReplicatedVolume {
     }
 }
 
+impl From<array::ReplicationPoint> for ReplicationPoint {
+    fn from(it: array::ReplicationPoint) -> Self {
+        Self {
+            number: it.number,
+            taken: utc(it.taken),
+            received: utc(it.received),
+            retain_until: it.kept_until.map(utc),
+            complete: it.complete,
+        }
+    }
+}
+
 impl From<array::Replication> for Replication {
     fn from(it: array::Replication) -> Self {
         let (volume, group) = match it.subject {
@@ -525,6 +601,8 @@ impl From<array::Replication> for Replication {
             rpo_seconds: it.rpo_seconds,
             blackouts: it.blackouts.into_iter().map(WeeklyWindow::from).collect(),
             keep_points: it.keep_points,
+            keep_rules: it.keep_rules.into_iter().map(Rule::from).collect(),
+            lock_seconds: it.lock_seconds,
             progress: ReplicationProgress {
                 state: state.into(),
                 problem,

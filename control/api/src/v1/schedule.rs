@@ -208,6 +208,12 @@ async fn run_schedule(
     Ok(Json(Snapshots { total: items.len(), items }))
 }
 
+impl From<array::Rule> for Rule {
+    fn from(array::Rule { when, keep }: array::Rule) -> Self {
+        Self { when, keep }
+    }
+}
+
 impl From<Rule> for array::Rule {
     fn from(Rule { when, keep }: Rule) -> Self {
         Self { when, keep }

@@ -119,15 +119,26 @@ pub(crate) struct Failure {
 }
 
 /// Time and identities for the library.
-pub(crate) struct ReplicationEnv(pub Arc<Env>);
+pub(crate) struct ReplicationEnv {
+    env: Arc<Env>,
+    clock: Arc<RetentionClock>,
+}
 
 impl replication::Env for ReplicationEnv {
     fn now_ns(&self) -> u64 {
-        u64::try_from((self.0.uptime)().since.as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from((self.env.uptime)().since.as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn timestamp(&self) -> u64 {
-        self.0.seconds()
+        self.env.seconds()
+    }
+
+    fn retention_now(&self) -> u64 {
+        self.clock.retention_now()
+    }
+
+    fn retention_begin(&self) -> u64 {
+        self.clock.retention_begin()
     }
 
     async fn sleep(&self, ns: u64) {
@@ -135,7 +146,7 @@ impl replication::Env for ReplicationEnv {
     }
 
     fn fresh_id(&self) -> block::DiskId {
-        block::DiskId((self.0.random)())
+        block::DiskId((self.env.random)())
     }
 }
 
@@ -230,6 +241,10 @@ impl Replicas {
         Self { env, bus, engine, clock, ends, states, wake: Notify::new() }
     }
 
+    fn library_env(&self) -> Arc<ReplicationEnv> {
+        Arc::new(ReplicationEnv { env: self.env.clone(), clock: self.clock.clone() })
+    }
+
     /// The sending end to a remote array. `key` is the secret of the pairing, `array` the number of this array.
     pub fn source(
         &self,
@@ -240,8 +255,7 @@ impl Replicas {
     ) -> Arc<Source<ReplicationEnv>> {
         let mut ends = self.ends.lock();
         let made = || {
-            let (env, key) =
-                (Arc::new(ReplicationEnv(self.env.clone())), replication::Key::new(key.as_bytes()));
+            let (env, key) = (self.library_env(), replication::Key::new(key.as_bytes()));
             let limits = replication::Limits::default();
             let source = Source::new(self.engine.clone(), env, key, array, limits);
             source.throttle().set(self.limit_now(config, remote).unwrap_or_default());
@@ -294,8 +308,7 @@ impl Replicas {
     pub fn target(&self, remote: RemoteArrayId, key: &str, array: u128) -> Arc<Target<ReplicationEnv>> {
         let mut ends = self.ends.lock();
         let made = || {
-            let (env, key) =
-                (Arc::new(ReplicationEnv(self.env.clone())), replication::Key::new(key.as_bytes()));
+            let (env, key) = (self.library_env(), replication::Key::new(key.as_bytes()));
             let limits = replication::Limits { index_entries: INDEX_ENTRIES, ..Default::default() };
             Arc::new(Target::new(self.engine.clone(), env, key, array, limits))
         };
@@ -556,7 +569,8 @@ impl Replicas {
     /// Deletes what the engine holds of replications that were deleted.
     pub async fn release_deleted(&self, known: &BTreeSet<u128>) {
         for number in replication::unneeded(&self.engine).difference(known) {
-            if let Err(error) = replication::release(&self.engine, *number, self.env.seconds()).await {
+            if let Err(error) = replication::release(&self.engine, *number, self.clock.retention_now()).await
+            {
                 tracing::warn!(%error, "points of a replication that was deleted are still there");
             }
         }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 const MAX_RULES: usize = 16;
 const MAX_KEPT: u32 = 10_000;
 /// Ten years, in seconds.
-const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
+pub(crate) const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
 /// A schedule that was looked after until later than this many seconds from now was so by a clock that was wrong.
 const MAX_AHEAD_SECONDS: u64 = 300;
 /// Delay after a failure before a schedule is tried again, in seconds.
@@ -69,7 +69,7 @@ pub(crate) fn zone_of(settings: &Settings) -> TimeZone {
 /// The first time after a moment at which a rule is due in a time zone, in seconds since 1970; `None` if there is none, as
 /// for February 30. A rule with one time of day is due once a day: at the end of the gap if the clock skips that time, and at
 /// the first of both if the clock shows it twice.
-fn next_of(rule: &Rule, after: u64, zone: &TimeZone) -> Option<u64> {
+pub(crate) fn next_of(rule: &Rule, after: u64, zone: &TimeZone) -> Option<u64> {
     let after = Timestamp::from_second(i64::try_from(after).ok()?).ok()?.to_zoned(zone.clone());
     let next = cron(rule).ok()?.find_next_occurrence(&after, false).ok()?;
     u64::try_from(next.timestamp().as_second()).ok()
@@ -116,6 +116,21 @@ pub(crate) fn expired<'a>(
     own.into_iter().filter(|it| !kept.contains(&it.set)).filter(known).collect()
 }
 
+/// Refuses rules that no schedule has.
+pub(crate) fn check_rules(rules: &[Rule], min: usize) -> Result<()> {
+    let whens: BTreeSet<_> = rules.iter().map(|rule| &rule.when).collect();
+    if !(min..=MAX_RULES).contains(&rules.len()) || whens.len() < rules.len() {
+        return Err(Error::invalid(format!("there are {min} to {MAX_RULES} rules, each time once")));
+    }
+    for rule in rules {
+        cron(rule)?;
+        if !(1..=MAX_KEPT).contains(&rule.keep) {
+            return Err(Error::invalid(format!("a rule keeps 1 to {MAX_KEPT} snapshots")));
+        }
+    }
+    Ok(())
+}
+
 /// What to set of a schedule; what is none stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScheduleChange {
@@ -133,16 +148,7 @@ pub struct ScheduleChange {
 pub(crate) fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -> Result<()> {
     let ScheduleChange { name: _, rules, immutable, enabled } = change;
     if let Some(rules) = rules {
-        let whens: BTreeSet<_> = rules.iter().map(|rule| &rule.when).collect();
-        if !(1..=MAX_RULES).contains(&rules.len()) || whens.len() < rules.len() {
-            return Err(Error::invalid(format!("a schedule has 1 to {MAX_RULES} rules, each time once")));
-        }
-        for rule in &rules {
-            cron(rule)?;
-            if !(1..=MAX_KEPT).contains(&rule.keep) {
-                return Err(Error::invalid(format!("a rule keeps 1 to {MAX_KEPT} snapshots")));
-            }
-        }
+        check_rules(&rules, 1)?;
         entry.rules = rules;
         entry.seen = now;
     }

@@ -14,6 +14,7 @@ mod logins;
 mod measured;
 mod notices;
 mod nvme;
+mod points;
 mod policies;
 mod remote;
 mod replication;

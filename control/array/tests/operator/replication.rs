@@ -86,7 +86,7 @@ pub fn show() -> ShowReplication {
 }
 
 pub fn promote(force: bool) -> PromoteReplication {
-    PromoteReplication { name: "prod".into(), force }
+    PromoteReplication { name: "prod".into(), force, point: None }
 }
 
 pub fn demote(force: bool) -> DemoteReplication {
@@ -142,7 +142,7 @@ async fn a_group_is_replicated_and_both_arrays_list_it() {
         refused(&first, DeleteGroup { name: "app".into() }).await,
         refused(&first, DeleteRemoteArray { name: "dr".into() }).await,
         refused(&second, SyncReplication { name: "prod".into() }).await,
-        refused(&first, PromoteReplication { name: "prod".into(), force: true }).await,
+        refused(&first, PromoteReplication { name: "prod".into(), force: true, point: None }).await,
     ] {
         assert_eq!(error.kind, Kind::Precondition, "{error}");
     }
@@ -156,7 +156,7 @@ async fn a_target_is_promoted_with_the_last_complete_point_of_the_group() {
     assert!(refused(&second, promote(false)).await.message.contains("may still take writes"));
 
     // Clones to test with, which go without a trace.
-    let tested = ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new() }).await;
+    let tested = ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new(), point: None }).await;
     assert_eq!(tested.test_volumes, ["data-test", "log-test"]);
     let clone = ok(&second, ListVolumes).await.remove(0).id;
     let shown = |it: &array::ReplicatedVolume| (it.id, it.name.clone(), it.promoted, it.test.is_some());
@@ -224,6 +224,7 @@ async fn hosts_see_the_clones_of_a_test_until_it_stops() {
     let start = |host: &str| StartTestFailover {
         name: "prod".into(),
         peers: vec![PeerName::Host(host.into()), PeerName::Host(host.into())],
+        point: None,
     };
     assert_eq!(refused(&second, start("nobody")).await.kind, Kind::NotFound);
     assert!(ok(&second, ListVolumes).await.is_empty());
@@ -301,7 +302,7 @@ async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     one.clock.fetch_add(60, Ordering::SeqCst);
     first.array.replicate_once().await;
     assert_eq!(states().await, [ReplicationState::Idle; 2]);
-    ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new() }).await;
+    ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new(), point: None }).await;
     let clone = ok(&second, ListVolumes).await.into_iter().find(|it| it.name.contains("data-test")).unwrap();
     assert_eq!(first_byte(&second, clone.id, 0).await, 51);
 }

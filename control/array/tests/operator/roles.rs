@@ -353,10 +353,10 @@ fn of_elsewhere() -> Vec<Step> {
         SyncReplication { name: name() },
         PauseReplication { name: name() },
         ResumeReplication { name: name() },
-        PromoteReplication { name: name(), force: false },
+        PromoteReplication { name: name(), force: false, point: None },
         DemoteReplication { name: name(), force: false },
         ReverseReplication { name: name() },
-        StartTestFailover { name: name(), peers: Vec::new() },
+        StartTestFailover { name: name(), peers: Vec::new(), point: None },
         StopTestFailover { name: name() },
     ]
 }

@@ -1,5 +1,6 @@
 //! Replications.
 
+use super::schedule::rule;
 use super::{Shown, seconds};
 use crate::client::Client;
 use crate::show;
@@ -8,7 +9,7 @@ use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 use client::api;
 use client::schemas::{
-    NewReplication, NewTestFailover, ReplicationChange, ReplicationDemotion, ReplicationPromotion,
+    NewReplication, NewTestFailover, ReplicationChange, ReplicationDemotion, ReplicationPromotion, Rule,
     WeeklyWindow,
 };
 
@@ -45,6 +46,7 @@ pub enum ReplicationVerb {
     },
     /// Change a replication; omitted settings keep their values
     #[command(group(ArgGroup::new("windows").args(["blackouts", "no_blackout"])))]
+    #[command(group(ArgGroup::new("rules").args(["keep_rules", "no_keep_rule"])))]
     Set {
         /// Replication
         name: String,
@@ -64,6 +66,21 @@ pub enum ReplicationVerb {
         /// Complete points to retain; on the target
         #[arg(long, value_name = "COUNT")]
         keep_points: Option<u32>,
+        /// Complete list of the rules that keep older points, such as hourly=24 or daily=7: of each period the first point;
+        /// repeatable; on the target
+        #[arg(long = "keep-rule", value_name = "WHEN=KEEP", value_parser = rule)]
+        keep_rules: Vec<Rule>,
+        /// No such rule
+        #[arg(long)]
+        no_keep_rule: bool,
+        /// Retention lock of points that arrive from now on, such as 12h or 7d; 0s: none; on the target
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        lock: Option<u64>,
+    },
+    /// List points of a replication on this array
+    Points {
+        /// Replication
+        name: String,
     },
     /// Delete a replication with its points on this array; delete it on the other array as well
     Delete {
@@ -100,6 +117,9 @@ pub enum ReplicationVerb {
         /// Promote although the source may still take writes, which are lost
         #[arg(long)]
         force: bool,
+        /// Number of the point [default: the newest one]
+        #[arg(long, value_name = "NUMBER")]
+        point: Option<u64>,
     },
     /// Make the promoted array the source, and the demoted one its target; only differences are transferred
     Reverse {
@@ -123,6 +143,9 @@ pub enum TestFailoverVerb {
         /// Host group to connect the clones to; may be repeated
         #[arg(long = "host-group", value_name = "NAME")]
         host_groups: Vec<String>,
+        /// Number of the point [default: the newest one]
+        #[arg(long, value_name = "NUMBER")]
+        point: Option<u64>,
     },
     /// Delete the clones with what was written to them
     Stop {
@@ -142,14 +165,30 @@ impl ReplicationVerb {
             }
             List => client.call(api::list_replications(&api::ListReplications::default()))?.into(),
             Show { name } => client.call(api::show_replication(&name))?.into(),
-            Set { name, new_name, rpo, blackouts, no_blackout, keep_points } => {
+            Set {
+                name,
+                new_name,
+                rpo,
+                blackouts,
+                no_blackout,
+                keep_points,
+                keep_rules,
+                no_keep_rule,
+                lock,
+            } => {
                 let change = ReplicationChange {
                     name: new_name.map(Some),
                     rpo_seconds: rpo.map(Some),
                     blackouts: (no_blackout || !blackouts.is_empty()).then_some(Some(blackouts)),
                     keep_points: keep_points.map(Some),
+                    keep_rules: (no_keep_rule || !keep_rules.is_empty()).then_some(Some(keep_rules)),
+                    lock_seconds: lock.map(Some),
                 };
                 client.call(api::change_replication(&name, &change))?.into()
+            }
+            Points { name } => {
+                let all = api::ListReplicationPoints::default();
+                client.call(api::list_replication_points(&name, &all))?.into()
             }
             Delete { name } => {
                 client.call(api::delete_replication(&name))?;
@@ -158,8 +197,8 @@ impl ReplicationVerb {
             Sync { name } => client.call(api::sync_replication(&name))?.into(),
             Pause { name } => client.call(api::pause_replication(&name))?.into(),
             Resume { name } => client.call(api::resume_replication(&name))?.into(),
-            Promote { name, force } => {
-                let how = ReplicationPromotion { force: Some(force) };
+            Promote { name, force, point } => {
+                let how = ReplicationPromotion { force: Some(force), point };
                 client.call(api::promote_replication(&name, &how))?.into()
             }
             Demote { name, force } => {
@@ -167,8 +206,8 @@ impl ReplicationVerb {
                 client.call(api::demote_replication(&name, &how))?.into()
             }
             Reverse { name } => client.call(api::reverse_replication(&name))?.into(),
-            TestFailover(TestFailoverVerb::Start { name, hosts, host_groups }) => {
-                let test = NewTestFailover { hosts, host_groups };
+            TestFailover(TestFailoverVerb::Start { name, hosts, host_groups, point }) => {
+                let test = NewTestFailover { hosts, host_groups, point };
                 client.call(api::start_test_failover(&name, &test))?.into()
             }
             TestFailover(TestFailoverVerb::Stop { name }) => {

@@ -67,7 +67,8 @@ pub enum ScheduleVerb {
     },
 }
 
-fn rule(text: &str) -> Result<Rule, String> {
+/// When, and how many to retain, such as `hourly=24`.
+pub fn rule(text: &str) -> Result<Rule, String> {
     let parts = text
         .rsplit_once('=')
         .and_then(|(when, keep)| Some(Rule { when: when.trim().into(), keep: keep.parse().ok()? }));

@@ -811,6 +811,32 @@ pub fn pause_replication(name: &str) -> Request<schemas::Replication> {
         "Replication",
     )
 }
+/// Query of: List points of a replication
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ListReplicationPoints {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<String>,
+}
+/// List points of a replication
+pub fn list_replication_points(
+    name: &str,
+    query: &ListReplicationPoints,
+) -> Request<schemas::ReplicationPoints> {
+    Request::new(
+            "GET",
+            format!("/api/v1/replications/{}/points", quoted(name)),
+            "ReplicationPoints",
+        )
+        .query(query)
+}
 /// Promote the target of a replication
 pub fn promote_replication(
     name: &str,

@@ -2481,12 +2481,16 @@ pub struct NewTestFailover {
     ///Hosts to which the clones are connected.
     #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
     pub hosts: ::std::vec::Vec<::std::string::String>,
+    ///Number of the point; default: the newest one.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub point: ::std::option::Option<u64>,
 }
 impl ::std::default::Default for NewTestFailover {
     fn default() -> Self {
         Self {
             host_groups: Default::default(),
             hosts: Default::default(),
+            point: Default::default(),
         }
     }
 }
@@ -3016,6 +3020,11 @@ pub struct Replication {
     ///Complete points that the target retains; `null` on the source.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub keep_points: ::std::option::Option<u32>,
+    ///Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
+    pub keep_rules: ::std::vec::Vec<Rule>,
+    ///Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub lock_seconds: ::std::option::Option<u64>,
     ///Mode.
     pub mode: ReplicationMode,
     ///Name on this array.
@@ -3054,6 +3063,12 @@ source only.*/
     ///Complete points to retain. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub keep_points: ::std::option::Option<::std::option::Option<u32>>,
+    ///Complete list of the rules that keep older points. On the target only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub keep_rules: ::std::option::Option<::std::option::Option<::std::vec::Vec<Rule>>>,
+    ///Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub lock_seconds: ::std::option::Option<::std::option::Option<u64>>,
     ///New name on this array.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -3066,6 +3081,8 @@ impl ::std::default::Default for ReplicationChange {
         Self {
             blackouts: Default::default(),
             keep_points: Default::default(),
+            keep_rules: Default::default(),
+            lock_seconds: Default::default(),
             name: Default::default(),
             rpo_seconds: Default::default(),
         }
@@ -3145,6 +3162,31 @@ impl ::std::convert::TryFrom<::std::string::String> for ReplicationMode {
         value.parse()
     }
 }
+///A point of a replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ReplicationPoint {
+    ///Whether both arrays have it.
+    pub complete: bool,
+    ///Number, the same on both arrays.
+    pub number: u64,
+    ///Time since which this array has it.
+    pub received: ::std::string::String,
+    ///Time until which nobody can delete it; `null`: no retention lock.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub retain_until: ::std::option::Option<::std::string::String>,
+    ///Time at which it was taken, by the clock of the source.
+    pub taken: ::std::string::String,
+}
+///Points of a replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ReplicationPoints {
+    ///Sorted by number unless `sort` is given.
+    pub items: ::std::vec::Vec<ReplicationPoint>,
+    ///Total count, regardless of `limit` and `offset`.
+    pub total: u64,
+}
 ///Progress of a replication.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -3181,10 +3223,16 @@ pub struct ReplicationPromotion {
     ///Promote although the source may still take writes, which the target does not have; default false.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub force: ::std::option::Option<bool>,
+    ///Number of the point; default: the newest one.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub point: ::std::option::Option<u64>,
 }
 impl ::std::default::Default for ReplicationPromotion {
     fn default() -> Self {
-        Self { force: Default::default() }
+        Self {
+            force: Default::default(),
+            point: Default::default(),
+        }
     }
 }
 ///Which end of a replication this array is.

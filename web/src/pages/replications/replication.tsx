@@ -13,6 +13,8 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
 import { ChangeReplication } from "./forms";
+import { PointsPanel } from "./points";
+import { ruleText } from "./rules";
 import { Lag, StateDot, subject } from "./state";
 import { windowText } from "./windows";
 import { ROLES, TaskDialog, verbs, type Verb } from "./tasks";
@@ -71,7 +73,8 @@ export function ReplicationPage({ name }: { name: string }) {
             <ProgressPanel of={data} />
             <FactsPanel of={data} />
           </SimpleGrid>
-          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
+          {data.role === "target" && <PointsPanel of={data} />}
+          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
           {task && <TaskDialog verb={task} replication={data} onClose={() => setTask(undefined)} />}
         </>
       )}
@@ -147,6 +150,8 @@ function FactsPanel({ of: data }: { of: Replication }) {
           </Fact>
         )}
         {typeof data.keep_points === "number" && <Fact name="Points to retain">{count(data.keep_points)}</Fact>}
+        {data.keep_rules.length > 0 && <Fact name="And of older ones">{data.keep_rules.map(ruleText).join(", ")}</Fact>}
+        {Boolean(data.lock_seconds) && <Fact name="Retention lock">{duration(data.lock_seconds ?? 0)}</Fact>}
         <Fact name="Created">{moment(data.created)}</Fact>
         <Fact name="Identity">{data.id}</Fact>
         {data.promoted_volumes.length > 0 && (

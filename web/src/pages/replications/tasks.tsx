@@ -1,9 +1,12 @@
 /** What an administrator does with a replication: each asks first, and says what happens on both arrays. */
-import type { ReactNode } from "react";
+import { Select, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { answer, api } from "../../api/client";
-import { useChange } from "../../api/queries";
+import { replicationPoints, useChange } from "../../api/queries";
 import type { SchemaReplication as Replication, SchemaRole as Role } from "../../api/schema";
+import { count, moment } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { subject } from "./state";
 
@@ -26,13 +29,18 @@ export function verbs({ role, progress: { state, last_point: point }, test_volum
 export function TaskDialog({ verb, replication, onClose }: { verb: Verb; replication: Replication; onClose: () => void }) {
   const [, go] = useLocation();
   const params = { path: { name: replication.name } };
-  const force = isForced(replication);
+  const [chosen, setChosen] = useState<string | null>(null);
+  const chooses = replication.role === "target" && (verb === "Test failover" || verb === "Promote");
+  const points = useQuery({ ...replicationPoints(replication.name), enabled: chooses });
+  const point = chosen === null ? null : Number(chosen);
+  // An older point loses what came after it.
+  const force = isForced(replication) || (point !== null && point !== replication.progress.last_point);
   const loses = replication.role === "target" || replication.progress.state === "split";
   const change = useChange({
     run: async () => {
-      if (verb === "Test failover") await answer(api.POST("/api/v1/replications/{name}/test-failover", { params }));
+      if (verb === "Test failover") await answer(api.POST("/api/v1/replications/{name}/test-failover", { params, body: { hosts: [], host_groups: [], point } }));
       else if (verb === "Stop test") await answer(api.DELETE("/api/v1/replications/{name}/test-failover", { params }));
-      else if (verb === "Promote") await answer(api.POST("/api/v1/replications/{name}/promote", { params, body: { force } }));
+      else if (verb === "Promote") await answer(api.POST("/api/v1/replications/{name}/promote", { params, body: { force, point } }));
       else if (verb === "Demote") await answer(api.POST("/api/v1/replications/{name}/demote", { params, body: { force: loses } }));
       else if (verb === "Reverse") await answer(api.POST("/api/v1/replications/{name}/reverse", { params }));
       else await answer(api.DELETE("/api/v1/replications/{name}", { params }));
@@ -47,7 +55,21 @@ export function TaskDialog({ verb, replication, onClose }: { verb: Verb; replica
   const asks = verb === "Delete" || (verb === "Promote" && force) || (verb === "Demote" && loses);
   return (
     <Confirm opened onClose={onClose} title={`${verb}: ${replication.name}?`} {...(asks && { name: replication.name })} verb={verb} busy={change.isPending} error={change.error} onConfirm={() => change.mutate(undefined)}>
-      {text(verb, replication)}
+      <Stack gap="sm">
+        <span>{text(verb, replication)}</span>
+        {chooses && (
+          <Select
+            label="Point"
+            placeholder="The newest one"
+            data={(points.data ?? []).filter((it) => it.complete).map((it) => ({ value: String(it.number), label: `${count(it.number)}, taken ${moment(it.taken, true)}` })).reverse()}
+            value={chosen}
+            onChange={setChosen}
+            limit={100}
+            searchable
+            clearable
+          />
+        )}
+      </Stack>
     </Confirm>
   );
 }
