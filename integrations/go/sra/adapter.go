@@ -70,6 +70,7 @@ func verbs() []verb {
 		{"prepareReverseReplication", "", true, prepareReverseReplication},
 		{"reverseReplication", "source", true, reverseReplication},
 		{"restoreReplication", "source", true, restoreReplication},
+		{settingsCommand, "", true, queryReplicationSettings},
 	}
 }
 

@@ -210,6 +210,36 @@ func TestATestLeavesTheProtectionAsItIs(t *testing.T) {
 	p.two.done(t, "testFailoverStart", it.targetGroups(p.two))
 }
 
+func TestTheSettingsOfTargetsAreAskedFor(t *testing.T) {
+	p := newPair(t)
+	synchronize(t, p.one, p.two, p.id(t))
+	it := discover(t, p.one, p.two)
+	keys := func(answer node) []string {
+		var found []string
+		for _, device := range answer.all("TargetGroups", "TargetGroup", "TargetDevices", "TargetDevice") {
+			found = append(found, device.attr("key"))
+		}
+		return found
+	}
+	all := p.two.done(t, "queryReplicationSettings", arrays(p.two, p.one))
+	if got := all.one(t, "TargetGroups", "TargetGroup").attr("key"); got != it.key || !slices.Equal(keys(all), it.keys) {
+		t.Errorf("%+v", all)
+	}
+	asked := func(key string) string {
+		return arrays(p.two, p.one) + fmt.Sprintf("<TargetGroups><TargetGroup key=%q/></TargetGroups>", key)
+	}
+	if one := p.two.done(t, "queryReplicationSettings", asked(it.key)); !slices.Equal(keys(one), it.keys) {
+		t.Errorf("%+v", one)
+	}
+	// The source has no targets, and no device is replicated without its group.
+	if none := p.one.done(t, "queryReplicationSettings", arrays(p.one, p.two)); len(none.Nodes) != 0 {
+		t.Errorf("%+v", none)
+	}
+	p.two.refused(t, 401, "queryReplicationSettings", asked("nothing"))
+	single := arrays(p.two, p.one) + fmt.Sprintf("<TargetDevices><TargetDevice key=%q/></TargetDevices>", it.keys[0])
+	p.two.refused(t, 411, "queryReplicationSettings", single)
+}
+
 func TestAPlannedMigrationLosesNothingAndComesBack(t *testing.T) {
 	p := newPair(t)
 	home := p.naa[p.one]

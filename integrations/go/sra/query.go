@@ -138,6 +138,9 @@ type features struct {
 func queryCapabilities(context.Context, *call) (any, error) {
 	var commands []supported
 	for _, known := range verbs() {
+		if known.name == settingsCommand {
+			continue
+		}
 		it := supported{Name: known.name, Where: known.where}
 		if known.name == "queryStrings" {
 			it.Locales = &locales{Locale: []localeID{{english}}}
