@@ -7,12 +7,16 @@
 mod reasons;
 mod report;
 
+use crate::ceph::with_cluster;
 use crate::shell::{release_binary, root, target_dir, test_binaries};
 use crate::test::Tally;
 use crate::{setup, shell};
 use anyhow::{Context, Result, bail};
 use lab::array::{Array, Drives, Programs};
+use lab::ceph::Pools;
+use lab::crash;
 use lab::front::Front;
+use lab::pair::Pair;
 use lab::scratch::Scratch;
 use lab::target::{Login, Shape, Target};
 use lab::tgt::{Backing, Tgt};
@@ -47,7 +51,27 @@ enum Kind {
     Front,
     /// The Linux user-space target, to check this harness against known figures
     Tgt,
+    /// Two controllers of an array in a Ceph cluster that is made for the run: one path by the home, the other one by the
+    /// controller that forwards. Families that use two paths, unless others are named
+    Controllers,
 }
+
+/// Families of tests that use two paths, or state that all paths share.
+const OF_TWO_PATHS: [&str; 10] = [
+    "MultipathIO",
+    "CompareAndWrite",
+    "Reserve6",
+    "PrinReadKeys",
+    "PrinServiceactionRange",
+    "PrinReportCapabilities",
+    "ProutRegister",
+    "ProutReserve",
+    "ProutClear",
+    "ProutPreempt",
+];
+
+/// Which portals are the first and the second path.
+type Paths = [usize; 2];
 
 /// The two initiators that the test program plays by default.
 const INITIATORS: [&str; 2] = [
@@ -70,7 +94,20 @@ const VOLUME_BYTES: u64 = 1 << 30;
 
 /// Runs the families, prints a table and fails when a test failed or was skipped without a stated reason.
 pub fn run(args: &Args) -> Result<()> {
-    let tally = tally(args)?;
+    match args.target {
+        Kind::Controllers => with_cluster("conformance", |ceph| {
+            let namespace = format!("conformance-{:x}", crash::new_seed());
+            let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
+            let pair = |folder: &Path| -> Result<Box<dyn Target>> {
+                Ok(Box::new(Pair::start(&programs()?, folder, &place)?))
+            };
+            judge(&tally_of(args, &pair, &[[0, 1], [1, 0]])?)
+        }),
+        _ => judge(&tally(args)?),
+    }
+}
+
+fn judge(tally: &Tally) -> Result<()> {
     match tally.failed {
         0 => Ok(()),
         failed => bail!("{failed} failed"),
@@ -84,12 +121,21 @@ pub fn whole() -> Result<Tally> {
 }
 
 fn tally(args: &Args) -> Result<Tally> {
+    tally_of(args, &|folder| start(args.target, folder), &[[0, 1]])
+}
+
+/// Runs the families against what `start` starts, with each of these pairs of paths.
+fn tally_of(args: &Args, start: &dyn Fn(&Path) -> Result<Box<dyn Target>>, paths: &[Paths]) -> Result<Tally> {
     setup::need(&["libiscsi-bin"])?;
-    let families = if args.family.is_empty() { families(&args.program)? } else { args.family.clone() };
+    let families = match args.target {
+        _ if !args.family.is_empty() => args.family.clone(),
+        Kind::Controllers => OF_TWO_PATHS.map(str::to_owned).into(),
+        _ => families(&args.program)?,
+    };
     let logs = target_dir().join("conformance");
     std::fs::create_dir_all(&logs)?;
     let mut scratch = Scratch::new(&logs, "target")?;
-    let mut target = start(args.target, scratch.path())?;
+    let mut target = start(scratch.path())?;
     let shape = Shape { bytes: VOLUME_BYTES, block_bytes: args.block_size };
     let expected = reasons::read(&root().join("xtask/conformance-reasons.txt"))?;
     let mut all = Vec::new();
@@ -97,14 +143,15 @@ fn tally(args: &Args) -> Result<Tally> {
     for family in &families {
         let start = Instant::now();
         let mut outcomes = Vec::new();
-        for login in logins(family) {
+        let runs = logins(family).iter().flat_map(|login| paths.iter().map(move |paths| (login, *paths)));
+        for (login, [first, second]) in runs {
             target.set_login(*login);
             let luns = target.fresh(&[shape], &INITIATORS)?;
             let url = |portal| match login {
                 Some(login) => target.url_with(*login, portal, luns[0]),
                 None => target.url(portal, luns[0]),
             };
-            let urls = [url(0)?, url(1)?];
+            let urls = [url(first)?, url(second)?];
             let logs = logs.join(format!("{family}.log"));
             outcomes = report::merge(outcomes, run_family(&args.program, family, &urls, &logs)?);
         }
@@ -130,6 +177,7 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
             Box::new(Tgt::new(folder, Backing::Buffered, None)?)
         }
         Kind::Front => Box::new(Front::new(&test_binaries()?.join("examples/mem_target"), None)?),
+        Kind::Controllers => bail!("they need a cluster"),
         Kind::Ashlar => {
             let drives = Drives { count: 4, bytes: 4 << 30 };
             Box::new(Array::start(&programs()?, folder, drives, None)?)

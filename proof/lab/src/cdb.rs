@@ -71,6 +71,26 @@ pub fn read_capacity(lun: u16) -> Command {
     command(lun, cdb16(0x9e, 0x10, 0, 32), Transfer::In(32))
 }
 
+/// REPORT TARGET PORT GROUPS, SPC-5 6.36.
+pub fn target_port_groups(lun: u16) -> Command {
+    let cdb = vec![0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0];
+    command(lun, cdb, Transfer::In(1024))
+}
+
+/// The asymmetric access states of the groups in its answer: zero is active/optimized.
+pub fn access_states(answer: &[u8]) -> Vec<u8> {
+    let mut rest = answer.get(4..).unwrap_or_default();
+    if let Some(length) = answer.first_chunk() {
+        rest = &rest[..rest.len().min(u32::from_be_bytes(*length) as usize)];
+    }
+    let mut states = Vec::new();
+    while let [state, _, _, _, _, _, _, ports, more @ ..] = rest {
+        states.push(state & 0x0f);
+        rest = more.get(4 * usize::from(*ports)..).unwrap_or_default();
+    }
+    states
+}
+
 /// Blocks, and bytes of a block, out of its answer.
 pub fn capacity(answer: &[u8]) -> Option<(u64, u32)> {
     let last = u64::from_be_bytes(*answer.first_chunk()?);

@@ -9,6 +9,7 @@ use crate::array::{Array, Programs};
 use crate::cdb;
 use crate::ceph::Pools;
 use crate::libiscsi::{Command, Ending, Libiscsi, Login, Session};
+use crate::pair;
 use crate::real::make_ready;
 use crate::scratch::Scratch;
 use crate::seed::{expand, stamp_of};
@@ -94,23 +95,10 @@ pub fn run(
 
 impl World {
     fn new(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
-        let folders = [folder.join("a"), folder.join("b")];
-        folders.iter().try_for_each(std::fs::create_dir)?;
-        let link = ["--link".to_owned(), "127.0.0.1:0".to_owned()];
-        let number = ["--controller".to_owned(), "1".to_owned()];
-        let store = place.arguments().into_iter().chain(number).chain(link.clone()).collect();
-        let mut first = Array::start_on(programs, &folders[0], store, None)?;
-        first.fresh(&[VOLUME], &[INITIATOR])?;
-        // The other one joins by a token, and needs nothing else but the cluster's configuration.
-        let made = first.cli(&["controller", "add"])?;
-        let token = made["token"].as_str().context("controller add without a token")?;
-        let conf = place.conf.display().to_string();
-        let join = ["--join", token, "--ceph-conf", &conf].map(str::to_owned);
-        let store = join.into_iter().chain(link).collect();
-        let second = Array::prepare(programs, &folders[1], store, first.iqn())?;
+        let controllers = pair::start(programs, folder, place, (&[VOLUME], &[INITIATOR]))?;
         let mut world = Self {
             library: Libiscsi::load()?,
-            controllers: [first, second],
+            controllers,
             sessions: [None, None],
             home: 0,
             turn: 0,
@@ -120,7 +108,6 @@ impl World {
             stamp: 0,
             report: Report::default(),
         };
-        world.controllers[1].restart_unattended()?;
         world.load(BLOCKS)?;
         Ok(world)
     }

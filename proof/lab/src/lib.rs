@@ -19,6 +19,7 @@ pub mod initiator;
 pub mod libiscsi;
 pub mod load;
 pub mod management;
+pub mod pair;
 mod perf;
 pub mod real;
 pub mod replication;

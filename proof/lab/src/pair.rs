@@ -1,0 +1,125 @@
+//! Two controllers that share an array in Ceph and both serve hosts: the first is the home, the second one joined by a token and
+//! forwards to it.
+
+use crate::array::{Array, Programs};
+use crate::cdb;
+use crate::ceph::Pools;
+use crate::libiscsi::{self, Ending, Libiscsi, Session};
+use crate::real::make_ready;
+use crate::target::{Login, Shape, Target};
+use anyhow::{Context, Result, bail, ensure};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long it may take until the second controller serves a host.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Between two attempts.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Starts both, in folders below `folder`, with these volumes and hosts. The second may not serve hosts yet.
+///
+/// # Errors
+/// When one does not start.
+pub fn start(
+    programs: &Programs,
+    folder: &Path,
+    place: &Pools,
+    (volumes, hosts): (&[Shape], &[&str]),
+) -> Result<[Array; 2]> {
+    let folders = [folder.join("a"), folder.join("b")];
+    folders.iter().try_for_each(std::fs::create_dir)?;
+    let link = ["--link".to_owned(), "127.0.0.1:0".to_owned()];
+    let number = ["--controller".to_owned(), "1".to_owned()];
+    let store = place.arguments().into_iter().chain(number).chain(link.clone()).collect();
+    let mut first = Array::start_on(programs, &folders[0], store, None)?;
+    first.fresh(volumes, hosts)?;
+    // The other one joins by a token, and needs nothing else but the cluster's configuration.
+    let made = first.cli(&["controller", "add"])?;
+    let token = made["token"].as_str().context("controller add without a token")?;
+    let conf = place.conf.display().to_string();
+    let join = ["--join", token, "--ceph-conf", &conf].map(str::to_owned);
+    let store = join.into_iter().chain(link).collect();
+    let mut second = Array::prepare(programs, &folders[1], store, first.iqn())?;
+    second.restart_unattended()?;
+    Ok([first, second])
+}
+
+/// Both as one target: its first portal is the home's, its second one that of the controller that forwards.
+pub struct Pair {
+    controllers: [Array; 2],
+    portals: [SocketAddr; 2],
+}
+
+impl Pair {
+    /// Starts both.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub fn start(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
+        let controllers = start(programs, folder, place, (&[], &[]))?;
+        let portals = [controllers[0].portals()[0], controllers[1].portals()[0]];
+        Ok(Self { controllers, portals })
+    }
+
+    /// Waits until the second controller serves a LUN to a host, and hosts have learned that both paths are active: that is a unit
+    /// attention.
+    fn reach(&self, initiator: &str, lun: u16) -> Result<()> {
+        let (library, portal, start) = (Libiscsi::load()?, self.portals[1].to_string(), Instant::now());
+        loop {
+            let login = libiscsi::Login {
+                initiator,
+                portal: &portal,
+                target: self.iqn(),
+                lun,
+                session: 0,
+                header_digest: false,
+            };
+            let ready = Session::login(&library, login).and_then(|mut session| {
+                make_ready(&mut session, lun)?;
+                let ending = session.perform(cdb::target_port_groups(lun))?;
+                let Ending::Good(answer) = ending else { bail!("the port groups can't be read: {ending:?}") };
+                let states = cdb::access_states(&answer);
+                ensure!(states == [0, 0], "the port groups have the states {states:?}");
+                Ok(())
+            });
+            match ready {
+                Err(error) if start.elapsed() > LIMIT => return Err(error),
+                Err(_) => std::thread::sleep(RETRY),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Target for Pair {
+    fn name(&self) -> &'static str {
+        "two controllers"
+    }
+
+    fn iqn(&self) -> &str {
+        self.controllers[0].iqn()
+    }
+
+    fn portals(&self) -> &[SocketAddr] {
+        &self.portals
+    }
+
+    fn pid(&self) -> Result<u32> {
+        self.controllers[0].pid()
+    }
+
+    fn fresh(&mut self, volumes: &[Shape], initiators: &[&str]) -> Result<Vec<u16>> {
+        let luns = self.controllers[0].fresh(volumes, initiators)?;
+        for (initiator, lun) in
+            initiators.iter().flat_map(|initiator| luns.iter().map(move |lun| (initiator, lun)))
+        {
+            self.reach(initiator, *lun).context("the controller that forwards")?;
+        }
+        Ok(luns)
+    }
+
+    fn set_login(&mut self, login: Option<Login>) {
+        self.controllers[0].set_login(login);
+    }
+}
