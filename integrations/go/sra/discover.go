@@ -45,26 +45,16 @@ func discoverArrays(ctx context.Context, c *call) (any, error) {
 }
 
 func discoverDevices(ctx context.Context, c *call) (any, error) {
-	peer, err := c.peer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	volumes, err := c.volumes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := c.replications(ctx)
+	replicated, volumes, err := c.replicated(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var sources []consistencyGroup
 	var targets []targetGroup
-	for _, it := range all {
-		switch {
-		case it.RemoteArray != peer || len(it.Volumes) == 0:
-		case it.Role == source:
+	for _, it := range replicated {
+		if it.Role == source {
 			sources = append(sources, sourceGroup(it, volumes, c.in.PeerArrayID))
-		default:
+		} else {
 			targets = append(targets, c.targetGroup(it, volumes))
 		}
 	}
@@ -76,6 +66,29 @@ func discoverDevices(ctx context.Context, c *call) (any, error) {
 		found.TargetGroups = &targetsDone{targets}
 	}
 	return found, nil
+}
+
+// replicated returns the replications with the array that the command names, and the volumes of this array by id.
+func (c *call) replicated(ctx context.Context) ([]array.Replication, map[string]array.Volume, error) {
+	peer, err := c.peer(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	volumes, err := c.volumes(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := c.replications(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []array.Replication
+	for _, it := range all {
+		if it.RemoteArray == peer && len(it.Volumes) > 0 {
+			found = append(found, it)
+		}
+	}
+	return found, volumes, nil
 }
 
 // sourceGroup describes the volumes of a source. Those that take no writes have no identity: hosts do not use them.

@@ -19,22 +19,14 @@ type replicationSettings struct {
 // queryReplicationSettings describes the target groups that the command names, or all of them, as discovery does: no site is
 // preferred for any, and no storage is stretched over both.
 func queryReplicationSettings(ctx context.Context, c *call) (any, error) {
-	peer, err := c.peer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	volumes, err := c.volumes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := c.replications(ctx)
+	replicated, volumes, err := c.replicated(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]targetGroup{}
 	asked := c.in.TargetGroups
-	for _, it := range all {
-		if it.RemoteArray != peer || it.Role != target || len(it.Volumes) == 0 {
+	for _, it := range replicated {
+		if it.Role != target {
 			continue
 		}
 		made := c.targetGroup(it, volumes)
