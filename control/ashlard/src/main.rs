@@ -52,6 +52,7 @@ use log::Log;
 use machine::Machine;
 use mimalloc::MiMalloc;
 use raid::device::Ring;
+use scsi::Power;
 use shelf::pool::Pool;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -238,11 +239,11 @@ struct Membership<'a> {
     listener: TcpListener,
     board: Arc<Board>,
     /// Its link to other controllers, and what it served hosts by before, if it has one.
-    link: Option<(forwarding::Link, Before)>,
+    link: Option<(forwarding::Link, Former)>,
 }
 
 /// What was a front end: the threads, and the sessions if hosts could log in.
-type Before = (threads::Shards, Option<Kept>);
+type Former = (threads::Shards, Option<Kept>);
 
 /// A front end, with the threads that serve its hosts.
 struct FrontEnd {
@@ -270,7 +271,7 @@ impl FrontEnd {
     }
 
     /// Ends it as a front end: its sessions wait for the home in this process.
-    async fn keep(self) -> Before {
+    async fn keep(self) -> Former {
         (self.shards, self.standby.keep().await)
     }
 }
@@ -301,7 +302,7 @@ async fn serve(
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
     let network = Arc::new(link::Tcp::listen(args.replication)?);
     let outside = (machine, board.clone(), network.clone());
-    let before = (link.as_ref(), kept.as_ref());
+    let before = before(member.as_ref(), &link, &kept);
     let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
     let portals = serve_iscsi(&array, args, (&shards, kept.as_ref())).await?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
@@ -360,6 +361,32 @@ fn engine_options(args: &Args, shelf: &dyn Pool, member: Option<&Membership<'_>>
     let mut options = args.engine_options(random()?, capacity(shelf));
     options.notes_commands = member.is_some_and(Membership::may_note_commands);
     Ok(options)
+}
+
+/// What a home has of other controllers, and of its own time as a front end, and what it knows of the target's power: hosts see
+/// one target over all controllers that forward.
+type Before<'a> = (Option<&'a forwarding::Link>, Option<&'a Kept>, Power);
+
+fn before<'a>(
+    member: Option<&Membership<'_>>,
+    link: &'a Option<forwarding::Link>,
+    kept: &'a Option<Kept>,
+) -> Before<'a> {
+    let (link, kept) = (link.as_ref(), kept.as_ref());
+    let power = match member.filter(|_| link.is_some()) {
+        None => Power::EndsWithProcess,
+        // No other home had this epoch.
+        Some(Membership { home: Home { epoch: fresh, .. }, .. }) => {
+            kept.and_then(Kept::power_on).map_or(Power::Unknown { fresh: *fresh }, Power::On)
+        }
+    };
+    (link, kept, power)
+}
+
+fn exports(power: Power) -> Arc<export::Exports> {
+    let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
+    exports.set_power(power);
+    exports
 }
 
 /// Makes the first user of a new array, and shows its password.
@@ -514,7 +541,7 @@ async fn assemble(
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
     (machine, controllers, network): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>),
     (log, permit): (Log, Permit),
-    (link, kept): (Option<&forwarding::Link>, Option<&Kept>),
+    (link, kept, power): Before<'_>,
 ) -> Result<Assembled> {
     let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
@@ -526,7 +553,7 @@ async fn assemble(
         ports: scsi::PortGroups::new(vec![own_ports(args, link)]),
     };
     let first_port = *own_ports(args, link).ports.start();
-    let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
+    let exports = exports(power);
     let target = scsi::Target::new(names, exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let (of_iscsi, of_nvme, of_api) = host_connections(args)?;

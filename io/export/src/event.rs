@@ -17,6 +17,8 @@ pub enum Event {
     ThresholdCrossed,
     /// The saved state that could not be decoded was cleared: registrations and reservations are gone.
     StateCleared,
+    /// The target had lost power since the state was saved that was in force: what is volatile is gone.
+    PowerLost,
 }
 
 /// A protocol front end. It is called on the thread that makes the change and must not block.

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::event::{Event, FrontEnd};
 use crate::initiator::NexusName;
 use crate::mapping::{Mapping, Mappings};
+use crate::power::Power;
 use crate::qos::{QosLimits, RateLimiter, unmap_limits};
 use crate::quota::{Quota, QuotaRefusals, Usage};
 use crate::reservation::Change;
@@ -27,6 +28,7 @@ pub struct Exports {
 /// Volumes, mappings and limits.
 #[derive(Default)]
 pub struct Registry {
+    power: Power,
     volumes: BTreeMap<DiskId, Arc<Volume>>,
     mappings: Mappings,
     policies: Policies,
@@ -116,6 +118,37 @@ impl Exports {
         &self.clock
     }
 
+    /// Sets what is known of the target's power. No volume was added yet.
+    ///
+    /// # Panics
+    /// If one was.
+    pub fn set_power(&self, power: Power) {
+        let mut registry = self.registry.lock();
+        assert!(registry.volumes.is_empty(), "the state of volumes depends on it");
+        registry.power = power;
+    }
+
+    /// What is known of the target's power.
+    pub fn power(&self) -> Power {
+        self.registry.lock().power
+    }
+
+    /// Another controller has the target under power-on `known`; or nobody has, and its power was lost. Does nothing if that was
+    /// known already.
+    pub fn resolve_power(&self, known: Option<u64>) {
+        let (ended, front_ends) = {
+            let mut registry = self.registry.lock();
+            let Power::Unknown { fresh } = registry.power else { return };
+            registry.power = Power::On(known.unwrap_or(fresh));
+            let volumes = registry.volumes.values();
+            let ended = volumes.filter(|volume| volume.resolve_power(known, fresh)).map(|volume| volume.id());
+            (ended.collect::<Vec<_>>(), registry.front_ends())
+        };
+        for volume in ended {
+            front_ends.iter().for_each(|front_end| front_end.notify(volume, Event::PowerLost));
+        }
+    }
+
     /// Adds a front end; it is called with the current mappings.
     pub fn add_front_end(&self, front_end: Weak<dyn FrontEnd>) {
         let mut registry = self.registry.lock();
@@ -146,8 +179,8 @@ impl Exports {
 
     /// Exports a volume; hosts that are mapped to it see it from now on. Replaces a volume of the same identity.
     pub fn add_volume(&self, disk: Arc<dyn Disk>) {
-        let volume = Volume::new(disk);
         self.change_mappings(|registry| {
+            let volume = Volume::new(disk, registry.power);
             registry.policies.apply_to(&volume);
             registry.volumes.insert(volume.id(), volume);
         });

@@ -1,4 +1,5 @@
-//! The saved state of a volume: persistent registrations (APTPL) and SCSI mode pages, as they are stored with its disk.
+//! The saved state of a volume: persistent registrations (APTPL) and SCSI mode pages, as they are stored with its disk; and
+//! what is volatile, which goes on over a takeover.
 //!
 //! The format is specified in `docs/format/unit-state.md`; numbers are little-endian. The state has a range of
 //! versions: every version from the oldest to the current one is read, and a state is written in the oldest version
@@ -20,6 +21,7 @@ const NO_HOLDER: u16 = u16::MAX;
 /// Record types of version 2.
 const MODE_PAGES: u16 = 1;
 const REGISTRATIONS: u16 = 2;
+const VOLATILE: u16 = 3;
 
 /// Transports of initiator ports in version 2.
 const ISCSI: u8 = 1;
@@ -49,11 +51,36 @@ pub(crate) struct SavedState {
     pub(crate) registrations: Registrations,
     /// SCSI mode page images one after the other, opaque here.
     pub(crate) mode_pages: Bytes,
+    /// What ends when the target loses power.
+    pub(crate) volatile: Option<Volatile>,
     pub(crate) unknown: Vec<Record>,
 }
 
+/// State that ends when the target loses power, saved for a takeover.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Volatile {
+    /// The power-on.
+    pub(crate) power_on: u64,
+    /// Registrations that do not persist.
+    pub(crate) registrations: Option<Registrations>,
+    /// That of the SCSI front end, opaque here.
+    pub(crate) scsi: Bytes,
+}
+
+impl Volatile {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = self.power_on.to_le_bytes().to_vec();
+        out.extend_from_slice(&(self.scsi.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.scsi);
+        if let Some(registrations) = &self.registrations {
+            encode_registrations(&mut out, registrations, encode_initiator);
+        }
+        out
+    }
+}
+
 impl SavedState {
-    /// The bytes to save. Registrations that do not persist are left out.
+    /// The bytes to save. Registrations that do not persist are left out, except those of the volatile state.
     pub(crate) fn encode(&self) -> Result<Bytes, StateError> {
         let mut wanted = self.clone();
         if !wanted.registrations.persists {
@@ -83,7 +110,9 @@ impl SavedState {
     fn fits_version_1(&self) -> bool {
         let is_iscsi =
             |registrant: &Registrant| matches!(registrant.nexus.initiator, InitiatorPort::Iscsi { .. });
-        self.unknown.is_empty() && self.registrations.registrants().iter().all(is_iscsi)
+        self.unknown.is_empty()
+            && self.volatile.is_none()
+            && self.registrations.registrants().iter().all(is_iscsi)
     }
 
     fn encode_version_1(&self) -> Vec<u8> {
@@ -111,6 +140,9 @@ impl SavedState {
             let mut body = Vec::new();
             encode_registrations(&mut body, &self.registrations, encode_initiator);
             encode_record(&mut out, REGISTRATIONS, &body);
+        }
+        if let Some(volatile) = &self.volatile {
+            encode_record(&mut out, VOLATILE, &volatile.encode());
         }
         for record in &self.unknown {
             encode_record(&mut out, record.kind, &record.body);
@@ -197,7 +229,8 @@ impl<'a> Reader<'a> {
             })?,
             _ => return None,
         };
-        self.0.is_empty().then(|| SavedState { registrations, mode_pages, unknown: Vec::new() })
+        let state = SavedState { registrations, mode_pages, ..SavedState::default() };
+        self.0.is_empty().then_some(state)
     }
 
     fn version_2(mut self) -> Option<SavedState> {
@@ -207,7 +240,7 @@ impl<'a> Reader<'a> {
             let kind = self.u16()?;
             let length = self.array().map(u32::from_le_bytes)?;
             let body = self.take(usize::try_from(length).ok()?)?;
-            if matches!(kind, MODE_PAGES | REGISTRATIONS) && seen.contains(&kind) {
+            if matches!(kind, MODE_PAGES | REGISTRATIONS | VOLATILE) && seen.contains(&kind) {
                 return None;
             }
             seen.push(kind);
@@ -218,10 +251,26 @@ impl<'a> Reader<'a> {
                     state.registrations = body.registrations(Reader::initiator)?;
                     body.0.is_empty().then_some(())?;
                 }
+                VOLATILE => state.volatile = Some(Reader(body).volatile()?),
                 _ => state.unknown.push(Record { kind, body: Bytes::copy_from_slice(body) }),
             }
         }
         Some(state)
+    }
+
+    fn volatile(mut self) -> Option<Volatile> {
+        let power_on = self.array().map(u64::from_le_bytes)?;
+        let length = self.array().map(u32::from_le_bytes)?;
+        let scsi = Bytes::copy_from_slice(self.take(usize::try_from(length).ok()?)?);
+        let registrations = match self.0.is_empty() {
+            true => None,
+            false => {
+                let mut registrations = self.registrations(Reader::initiator)?;
+                registrations.persists = false;
+                Some(registrations)
+            }
+        };
+        self.0.is_empty().then_some(Volatile { power_on, registrations, scsi })
     }
 
     fn registrations(

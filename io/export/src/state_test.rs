@@ -9,7 +9,8 @@ fn registrant(name: &str, key: u64) -> Registrant {
 }
 
 fn with(registrations: Registrations) -> SavedState {
-    SavedState { registrations, mode_pages: Bytes::from_static(&[0x0A, 2, 0, 0]), unknown: Vec::new() }
+    let mode_pages = Bytes::from_static(&[0x0A, 2, 0, 0]);
+    SavedState { registrations, mode_pages, ..SavedState::default() }
 }
 
 #[test]
@@ -87,6 +88,32 @@ fn version_2() -> Vec<u8> {
         &[0x34, 0x12, 3, 0, 0, 0, 7, 8, 9],
     ]
     .concat()
+}
+
+/// Version 2 with volatile state: of power-on 7, two bytes of the SCSI front end, one registrant that holds Write Exclusive.
+fn volatile() -> Vec<u8> {
+    [
+        &[2, 1, 0, 0, 0, 0, 0, 3, 0, 50, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0xAA, 0xBB][..],
+        &[5, 0, 0, 0, 1, 0, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0],
+        &[1, 1, 2, 3, 4, 5, 6, 8],
+        b"iqn.test",
+    ]
+    .concat()
+}
+
+#[test]
+fn volatile_state_is_a_record_of_version_2() {
+    let state = SavedState::decode(&volatile()).unwrap();
+    assert_eq!(state.registrations, Registrations::default());
+    let volatile_state = state.volatile.clone().unwrap();
+    assert_eq!((volatile_state.power_on, &volatile_state.scsi[..]), (7, &[0xAA, 0xBB][..]));
+    let registrations = volatile_state.registrations.unwrap();
+    assert_eq!((registrations.persists, registrations.generation), (false, 5));
+    assert!(registrations.holds(&nexus("iqn.test", 1)));
+    assert_eq!(state.encode().unwrap(), volatile());
+    for length in 8..volatile().len() {
+        assert_eq!(SavedState::decode(&volatile()[..length]), None, "{length}");
+    }
 }
 
 #[test]

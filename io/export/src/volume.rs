@@ -3,10 +3,11 @@
 //! Everything here is shared by all front ends. A front end adds what its protocol needs for its hosts.
 
 use crate::initiator::NexusName;
+use crate::power::Power;
 use crate::qos::{Charges, Cost, RateLimiter};
 use crate::quota::{self, Quota};
 use crate::reservation::Registrations;
-use crate::state::{Record, SavedState, StateError};
+use crate::state::{Record, SavedState, StateError, Volatile};
 use crate::state_lock::{StateGuard, StateLock};
 use crate::statistics::{IoCounters, PathId, Recorder};
 use block::{Disk, DiskId, Geometry, Note, Op, Pending};
@@ -68,6 +69,10 @@ pub struct VolumeState {
     /// Registrations and the reservation.
     pub registrations: Registrations,
     mode_pages: Bytes,
+    /// The power-on under which volatile state is saved; zero if it is not.
+    power_on: u64,
+    /// The SCSI front end's, as it was saved last.
+    scsi_volatile: Bytes,
     unknown: Vec<Record>,
     fenced: bool,
 }
@@ -84,10 +89,49 @@ impl VolumeState {
         &self.mode_pages
     }
 
-    /// SCSI mode pages were saved: they are part of every state that is saved later.
-    pub fn set_scsi_mode_pages(&mut self, mode_pages: Vec<u8>) {
-        self.mode_pages = mode_pages.into();
+    /// The volatile state of the SCSI front end that is in force since a takeover; empty if there is none.
+    pub fn scsi_volatile(&self) -> &Bytes {
+        &self.scsi_volatile
     }
+
+    /// State of the SCSI front end was saved: it is part of every state that is saved later.
+    pub fn set_scsi(&mut self, scsi: ScsiState) {
+        (self.mode_pages, self.scsi_volatile) = (scsi.mode_pages, scsi.volatile);
+    }
+
+    /// The state of the SCSI front end that was saved last.
+    pub fn scsi(&self) -> ScsiState {
+        ScsiState { mode_pages: self.mode_pages.clone(), volatile: self.scsi_volatile.clone() }
+    }
+
+    /// True if volatile state is saved, too.
+    pub fn saves_volatile(&self) -> bool {
+        self.power_on != 0
+    }
+
+    /// Whether the change to `next` has to be saved.
+    pub fn must_save(&self, next: &Registrations) -> bool {
+        self.registrations.must_save(next) || self.saves_volatile() && self.registrations != *next
+    }
+
+    /// Takes a decoded state: of what is volatile that which has not ended.
+    fn restore(saved: SavedState, power: Power) -> VolumeState {
+        let SavedState { mut registrations, mode_pages, volatile, unknown } = saved;
+        let (power_on, in_force) = power.of_volume(volatile.as_ref().map(|volatile| volatile.power_on));
+        let Volatile { registrations: other, scsi, .. } = volatile.filter(|_| in_force).unwrap_or_default();
+        // Those that persist are saved apart, so there is one of them at most.
+        registrations = other.unwrap_or(registrations);
+        VolumeState { registrations, mode_pages, power_on, scsi_volatile: scsi, unknown, fenced: false }
+    }
+}
+
+/// What the SCSI front end saves, in its own encoding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScsiState {
+    /// Mode pages.
+    pub mode_pages: Bytes,
+    /// What ends when the target loses power.
+    pub volatile: Bytes,
 }
 
 #[derive(Default)]
@@ -98,13 +142,11 @@ struct Statistics {
 }
 
 impl Volume {
-    pub(crate) fn new(disk: Arc<dyn Disk>) -> Arc<Volume> {
+    pub(crate) fn new(disk: Arc<dyn Disk>, power: Power) -> Arc<Volume> {
         let saved = disk.state();
         let state = match SavedState::decode(&saved) {
-            Some(SavedState { registrations, mode_pages, unknown }) => {
-                VolumeState { registrations, mode_pages, unknown, fenced: false }
-            }
-            None => VolumeState { fenced: true, ..VolumeState::default() },
+            Some(saved) => VolumeState::restore(saved, power),
+            None => VolumeState { fenced: true, ..VolumeState::restore(SavedState::default(), power) },
         };
         let volume = Volume {
             id: disk.id(),
@@ -193,25 +235,53 @@ impl Volume {
 
     /// Fences the volume: a front end could not decode its part of the saved state.
     pub fn fence(&self) {
-        *self.state() = VolumeState { fenced: true, ..VolumeState::default() };
+        self.set_empty_state(true);
         self.log_fence();
     }
 
     pub(crate) fn clear_state(&self) {
-        *self.state() = VolumeState::default();
+        self.set_empty_state(false);
     }
 
-    /// The bytes to save (`Op::SaveState`) for registrations that are not in force yet, and SCSI mode pages.
+    fn set_empty_state(&self, fenced: bool) {
+        let mut state = self.state();
+        *state = VolumeState { fenced, power_on: state.power_on, ..VolumeState::default() };
+    }
+
+    /// The number of the power-on is `known`, or `fresh` if nobody knows one. Returns true if state was in force that had ended.
+    pub(crate) fn resolve_power(&self, known: Option<u64>, fresh: u64) -> bool {
+        let mut state = self.state();
+        let saved = std::mem::replace(&mut state.power_on, known.unwrap_or(fresh));
+        // What was saved under `fresh` is this process's own.
+        let is_over = saved != state.power_on && saved != fresh;
+        if is_over {
+            state.scsi_volatile = Bytes::new();
+            if !state.registrations.persists {
+                state.registrations = Registrations::default();
+            }
+        }
+        is_over
+    }
+
+    /// The bytes to save (`Op::SaveState`) for registrations that are not in force yet, and the state of the SCSI front end.
     ///
     /// # Errors
     /// If the state would not be decoded as it is after a restart: nothing may be saved then.
-    pub fn encode_state(
-        &self,
-        registrations: &Registrations,
-        mode_pages: Vec<u8>,
-    ) -> Result<Bytes, StateError> {
-        let unknown = self.state().unknown.clone();
-        SavedState { registrations: registrations.clone(), mode_pages: mode_pages.into(), unknown }.encode()
+    pub fn encode_state(&self, registrations: &Registrations, scsi: ScsiState) -> Result<Bytes, StateError> {
+        let (unknown, power_on) = {
+            let state = self.state();
+            (state.unknown.clone(), state.power_on)
+        };
+        let is_volatile = !registrations.persists && *registrations != Registrations::default();
+        let volatile = Volatile {
+            power_on,
+            registrations: is_volatile.then(|| registrations.clone()),
+            scsi: scsi.volatile,
+        };
+        let is_empty = volatile.registrations.is_none() && volatile.scsi.is_empty();
+        let volatile = (power_on != 0 && !is_empty).then_some(volatile);
+        let (registrations, mode_pages) = (registrations.clone(), scsi.mode_pages);
+        SavedState { registrations, mode_pages, volatile, unknown }.encode()
     }
 
     /// Whether a nexus has full access under the reservation.

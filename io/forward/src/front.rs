@@ -5,7 +5,7 @@ use crate::wire;
 use crate::{ABORTED_NS, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, Result, malformed};
 use block::{MAX_WINDOW, Sequence};
 use bytes::Bytes;
-use peer::message::{Attach, Command, Hello, Manage, Message};
+use peer::message::{Attach, Command, Hello, Manage, Message, POWER_ON_UNKNOWN};
 use peer::{Channel, Received};
 use scsi::{Lun, ManagementFunction, ManagementResponse, Response};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +25,8 @@ pub enum Event {
 pub struct Front {
     instance: u64,
     domain: u16,
+    /// The power-on of the target that the last home had; zero if none said so.
+    power_on: u64,
     link: Option<Link>,
     /// When the last link broke.
     broken: u64,
@@ -52,6 +54,8 @@ struct Attachment {
     attach: Attach,
     /// The home of this link has it.
     attached: bool,
+    /// A home may have performed something for it, so that it is not new to its host.
+    used: bool,
     /// That home notes which commands took effect, and looks them up.
     notes: bool,
     /// Which one it is at which home: that of the requests that were begun.
@@ -102,6 +106,7 @@ impl Front {
         Self {
             instance,
             domain,
+            power_on: 0,
             link: None,
             broken: 0,
             nexuses: BTreeMap::new(),
@@ -122,7 +127,7 @@ impl Front {
         let nexuses: Vec<u32> = self.nexuses.keys().copied().collect();
         nexuses.into_iter().for_each(|nexus| self.send_attach(nexus));
         // It says as well that all nexuses are named.
-        self.send(0, &Message::Pulse { clock_ns: now });
+        self.send(0, &Message::Pulse { clock_ns: now, power_on: self.power_on });
     }
 
     /// The connection has ended.
@@ -138,6 +143,11 @@ impl Front {
         }
     }
 
+    /// The power-on of the target that its last home had; `None` if that did not say so.
+    pub fn power_on(&self) -> Option<u64> {
+        (self.power_on != 0).then_some(self.power_on)
+    }
+
     /// Begins a nexus.
     pub fn attach(&mut self, port: u16, isid: [u8; 6], initiator: &str) -> u32 {
         let nexus = self.next_nexus;
@@ -148,15 +158,18 @@ impl Front {
             isid,
             resume: false,
             initiator: Bytes::copy_from_slice(initiator.as_bytes()),
+            power_on: 0,
         };
-        self.nexuses.insert(nexus, Attachment { attach, attached: false, notes: false, identity: None });
+        let (attached, used, notes, identity) = (false, false, false, None);
+        self.nexuses.insert(nexus, Attachment { attach, attached, used, notes, identity });
         self.send_attach(nexus);
         nexus
     }
 
     fn send_attach(&mut self, nexus: u32) {
         let Some(attachment) = self.nexuses.get_mut(&nexus) else { return };
-        attachment.attach.resume = attachment.identity.is_some();
+        attachment.attach.resume = attachment.used;
+        attachment.attach.power_on = self.power_on;
         let message = Message::Attach(attachment.attach.clone());
         self.send(u64::from(nexus), &message);
     }
@@ -245,7 +258,7 @@ impl Front {
     pub fn tick(&mut self, now: u64) -> Result<()> {
         self.give_up(now);
         let Some(link) = &mut self.link else { return Ok(()) };
-        link.pulse.beat(&mut link.channel, self.domain, now)
+        link.pulse.beat(&mut link.channel, (self.domain, self.power_on), now)
     }
 
     /// Ends requests that no home has taken for too long. One that a home may have begun ends only after that home has aborted
@@ -287,7 +300,10 @@ impl Front {
 
     fn take(&mut self, number: u64, message: Message, now: u64) -> Result<()> {
         match message {
-            Message::Pulse { clock_ns } => {
+            Message::Pulse { clock_ns, power_on } => {
+                if power_on != POWER_ON_UNKNOWN {
+                    self.power_on = power_on;
+                }
                 if let Some(link) = &mut self.link {
                     link.home_clock = Some((clock_ns, now));
                 }
@@ -376,7 +392,7 @@ impl Front {
         let candidates: Vec<u64> = self.unsent.iter().copied().collect();
         for number in candidates {
             let Some(request) = self.requests.get_mut(&number) else { continue };
-            let Some(nexus) = self.nexuses.get(&request.nexus).filter(|nexus| nexus.attached) else {
+            let Some(nexus) = self.nexuses.get_mut(&request.nexus).filter(|nexus| nexus.attached) else {
                 continue;
             };
             let bytes = request.bytes();
@@ -387,6 +403,7 @@ impl Front {
             }
             (request.sent, request.begun) = (true, true);
             request.noted &= nexus.notes;
+            nexus.used = true;
             // Not more than the home's clock showed when the command came, if both run equally fast within 10 %. What changes
             // nothing is never too late.
             let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since) };

@@ -56,6 +56,11 @@ impl FrontEnd {
         self.configuration.subscribe()
     }
 
+    /// The power-on of the target that its last home had; `None` if that did not say so.
+    pub fn power_on(&self) -> Option<u64> {
+        self.state.lock().front.power_on()
+    }
+
     /// The state, and the time. After a pause of the process its nexuses are lost before anything else happens.
     fn lock(&self) -> (MutexGuard<'_, State>, u64) {
         let mut state = self.state.lock();

@@ -22,14 +22,14 @@ impl Pulse {
         self.heard = now;
     }
 
-    /// Sends one if it is time.
+    /// Sends one if it is time, with what this end knows of the power-on.
     ///
     /// # Errors
     /// [`Error::Silent`]: nothing has come for too long.
-    pub fn beat(&mut self, channel: &mut Channel, domain: u16, now: u64) -> Result<()> {
+    pub fn beat(&mut self, channel: &mut Channel, (domain, power_on): (u16, u64), now: u64) -> Result<()> {
         if self.next <= now {
             self.next = now + PULSE_NS;
-            channel.send(domain, 0, &Message::Pulse { clock_ns: now });
+            channel.send(domain, 0, &Message::Pulse { clock_ns: now, power_on });
         }
         if self.heard + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
     }

@@ -5,11 +5,11 @@ use crate::wire;
 use crate::{LINGER_NS, MAX_AGE_NS, MAX_HELD_BYTES, MAX_NEXUSES, Result, malformed};
 use block::{Known, Ledger, MAX_WINDOW, Sequence};
 use bytes::Bytes;
-use peer::message::{Attach, Command, Hello, Manage, Message};
+use peer::message::{Attach, Command, Hello, Manage, Message, POWER_ON_UNKNOWN};
 use peer::{Channel, Received};
 use scsi::{
-    Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Response, Target,
-    iscsi_name,
+    Begin, Execution, InitiatorPort, Lun, ManagementFunction, ManagementResponse, Nexus, Origin, Power,
+    Response, Target, iscsi_name,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,10 +32,16 @@ pub struct Service {
     broken: Option<u64>,
     nexuses: BTreeMap<u32, Attached>,
     tasks: Tasks<Running, Option<Response>>,
+    /// Saves of what task management functions have changed, by the number of their request.
+    saves: Tasks<u64, ManagementResponse>,
     /// Requests from here on are remembered.
     lowest: u64,
     /// Of the next nexus: no other one of this home has it.
     next_incarnation: u64,
+    /// The highest number of a nexus that this process has had.
+    begun: Option<u32>,
+    /// The front end has named all its nexuses once.
+    has_settled: bool,
     requests: BTreeMap<u64, Request>,
     /// Bytes of the answers in there.
     answer_bytes: u64,
@@ -95,6 +101,9 @@ impl Service {
             broken: None,
             nexuses: BTreeMap::new(),
             tasks: Tasks::default(),
+            saves: Tasks::default(),
+            begun: None,
+            has_settled: false,
             lowest: 0,
             next_incarnation: u64::from(id) << 32,
             requests: BTreeMap::new(),
@@ -110,7 +119,7 @@ impl Service {
         assert_eq!(hello.joined, self.front, "each front end has a service of its own");
         self.nexuses.values_mut().for_each(|attached| attached.claimed = false);
         channel.send(self.domain, 0, &Message::Configuration(self.configuration.clone()));
-        channel.send(self.domain, 0, &Message::Pulse { clock_ns: now });
+        channel.send(self.domain, 0, &Message::Pulse { clock_ns: now, power_on: self.power_on() });
         self.link = Some(Link { channel, pulse: Pulse::new(now), settled: false });
     }
 
@@ -155,6 +164,27 @@ impl Service {
         self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
     }
 
+    /// True if the front end has named all its nexuses: it resumes no other one.
+    pub fn has_settled(&self) -> bool {
+        self.has_settled
+    }
+
+    /// What pulses say of the power-on.
+    fn power_on(&self) -> u64 {
+        match self.target.power() {
+            Power::EndsWithProcess => 0,
+            Power::On(number) => number,
+            Power::Unknown { .. } => POWER_ON_UNKNOWN,
+        }
+    }
+
+    /// The front end has had a home in this power-on, if it is not zero.
+    fn claim(&self, power_on: u64) {
+        if power_on != 0 && matches!(self.target.power(), Power::Unknown { .. }) {
+            self.target.resolve_power(Some(power_on));
+        }
+    }
+
     /// True if nothing is kept for the front end: it may be dropped.
     pub fn is_idle(&self) -> bool {
         self.link.is_none() && self.nexuses.is_empty()
@@ -168,13 +198,15 @@ impl Service {
         if self.broken.is_some_and(|broken| broken + LINGER_NS <= now) {
             self.forget();
         }
+        let about = (self.domain, self.power_on());
         let Some(link) = &mut self.link else { return Ok(()) };
-        link.pulse.beat(&mut link.channel, self.domain, now)
+        link.pulse.beat(&mut link.channel, about, now)
     }
 
     /// Aborts everything. Whether aborted commands took effect is not known afterwards, so no answer is kept either.
     fn forget(&mut self) {
         self.tasks.remove_where(|_| true);
+        self.saves.remove_where(|_| true);
         self.nexuses.clear();
         self.requests.clear();
         self.answer_bytes = 0;
@@ -183,12 +215,22 @@ impl Service {
 
     /// Sends the answers of tasks that have ended. Pending if none has.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.tasks.poll(context).map(|ended| {
+        let (ended, saved) = (self.tasks.poll(context), self.saves.poll(context));
+        if let (Poll::Pending, Poll::Pending) = (&ended, &saved) {
+            return Poll::Pending;
+        }
+        if let Poll::Ready(ended) = ended {
             for (running, response) in ended {
                 let response = response.map(|response| Message::Response(wire::response_message(response)));
                 self.answer(running.number, response.unwrap_or(Message::Ended));
             }
-        })
+        }
+        if let Poll::Ready(saved) = saved {
+            for (number, response) in saved {
+                self.answer(number, Message::Managed { response: wire::management_code(response) });
+            }
+        }
+        Poll::Ready(())
     }
 
     fn take(&mut self, domain: u16, number: u64, message: Message, now: u64) -> Result<()> {
@@ -197,7 +239,10 @@ impl Service {
             return Ok(());
         }
         match message {
-            Message::Pulse { .. } => self.settle(),
+            Message::Pulse { power_on, .. } => {
+                self.claim(power_on);
+                self.settle();
+            }
             Message::Attach(attach) => return self.attach(number, attach),
             Message::Detach { nexus } => self.detach(nexus),
             Message::Command(command) => return self.command(number, command, now),
@@ -218,6 +263,8 @@ impl Service {
         self.broken = None;
         let gone = self.nexuses.iter().filter(|(_, attached)| !attached.claimed).map(|(nexus, _)| *nexus);
         gone.collect::<Vec<_>>().into_iter().for_each(|nexus| self.detach(nexus));
+        self.has_settled = true;
+        self.target.release_unclaimed(self.front);
     }
 
     fn attach(&mut self, number: u64, attach: Attach) -> Result<()> {
@@ -232,12 +279,27 @@ impl Service {
         if self.nexuses.len() >= MAX_NEXUSES {
             return malformed("too many nexuses");
         }
-        let nexus = self.target.attach(InitiatorPort::iscsi(name, attach.isid), attach.port);
+        self.claim(attach.power_on);
+        let begin = self.begin(&attach);
+        let (initiator, origin) =
+            (InitiatorPort::iscsi(name, attach.isid), Origin { front: self.front, nexus: attach.nexus });
+        let nexus = self.target.attach_forwarded((initiator, attach.port), origin, begin);
+        self.begun = self.begun.max(Some(attach.nexus));
         let incarnation = self.next_incarnation;
         self.next_incarnation += 1;
         self.nexuses.insert(attach.nexus, Attached { nexus, incarnation, claimed: true });
         self.send_attached(number, incarnation);
         Ok(())
+    }
+
+    /// How a nexus begins that this process does not have. Front ends number nexuses, and name them in that order.
+    fn begin(&self, attach: &Attach) -> Begin {
+        let is_same_power_on = self.target.power().number() == Some(attach.power_on);
+        match attach.resume {
+            true if self.begun >= Some(attach.nexus) => Begin::Lost,
+            true if is_same_power_on && !self.has_settled => Begin::Resumed,
+            _ => Begin::New,
+        }
     }
 
     fn send_attached(&mut self, number: u64, incarnation: u64) {
@@ -391,7 +453,15 @@ impl Service {
                     }
             });
         }
-        self.answer(number, Message::Managed { response: wire::management_code(response) });
+        let saved = self.nexuses.get(&nexus).and_then(|attached| attached.nexus.saved(lun, function));
+        match saved.filter(|_| response == ManagementResponse::Complete) {
+            None => self.answer(number, Message::Managed { response: wire::management_code(response) }),
+            // Another home would have in force what was reset.
+            Some(saved) => {
+                let saved = async move { if saved.await { response } else { ManagementResponse::Rejected } };
+                self.saves.insert(number as u32, number, 0, Box::pin(saved));
+            }
+        }
         Ok(())
     }
 

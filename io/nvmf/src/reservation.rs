@@ -155,17 +155,15 @@ fn carry_out(
     }))
 }
 
-/// Saves the registrations if they must survive a loss of power, and puts them in force on all paths.
+/// Saves the registrations if they must survive a loss of power or a takeover, and puts them in force on all paths.
 async fn commit(exports: &Arc<Exports>, path: &Path, change: Change) -> Result<(), Status> {
     let volume = &path.volume;
     let saved = {
         let state = volume.state();
-        let must_save = state.registrations.must_save(&change.next);
-        must_save.then(|| state.scsi_mode_pages().to_vec())
+        state.must_save(&change.next).then(|| state.scsi())
     };
-    if let Some(mode_pages) = saved {
-        let state =
-            volume.encode_state(&change.next, mode_pages).map_err(|_too_large| Status::INTERNAL_ERROR)?;
+    if let Some(scsi) = saved {
+        let state = volume.encode_state(&change.next, scsi).map_err(|_too_large| Status::INTERNAL_ERROR)?;
         volume.disk().execute(Op::SaveState(state)).await?;
     }
     volume.state().registrations = change.next.clone();

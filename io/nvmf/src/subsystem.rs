@@ -338,7 +338,7 @@ impl FrontEnd for Subsystem {
                 }
                 // Hosts see how full the pool is in the health log page.
                 Event::ThresholdCrossed => {}
-                Event::StateCleared => {
+                Event::StateCleared | Event::PowerLost => {
                     path.refresh();
                     controller.events.reservation_changed(path.nsid, ReservationNotice::ReservationPreempted);
                 }

@@ -25,13 +25,14 @@ fn messages() -> Vec<Message> {
     let (cdb, data) = (Bytes::from_static(&[0x2a; 10]), Bytes::from(vec![5; 8192]));
     vec![
         Message::Refused,
-        Message::Pulse { clock_ns: 12 },
+        Message::Pulse { clock_ns: 12, power_on: 5 },
         Message::Attach(Attach {
             nexus: 3,
             port: 2,
             isid: [1, 2, 3, 4, 5, 6],
             resume: true,
             initiator: Bytes::from_static(b"iqn.2026-01.test:host"),
+            power_on: 9,
         }),
         Message::Attached { incarnation: 7, notes: true },
         Message::Detach { nexus: 3 },

@@ -51,6 +51,11 @@ impl Fields {
         if self.0.is_empty() { Ok(0) } else { self.u8() }
     }
 
+    /// A field that older releases do not send: zero without it.
+    pub fn added_u64(&mut self) -> Result<u64> {
+        if self.0.is_empty() { Ok(0) } else { self.u64() }
+    }
+
     /// A fixed number of bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut out = [0; N];

@@ -36,6 +36,9 @@ pub struct Hello {
     pub joined: u64,
 }
 
+/// The power-on in a pulse of a home that does not know it yet.
+pub const POWER_ON_UNKNOWN: u64 = u64::MAX;
+
 /// An I_T nexus of a front end, as the home is to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attach {
@@ -45,10 +48,12 @@ pub struct Attach {
     pub port: u16,
     /// ISID of the initiator port.
     pub isid: [u8; 6],
-    /// True if the home is a new one, and the host is not to see that: no POWER ON.
+    /// True if a home has had it, and the host is not to see that this one is new: no POWER ON.
     pub resume: bool,
     /// The initiator's name.
     pub initiator: Bytes,
+    /// The power-on of the target in which that home had it; zero from a release that does not know it.
+    pub power_on: u64,
 }
 
 /// A SCSI command.
@@ -116,6 +121,9 @@ pub enum Message {
     Pulse {
         /// Nanoseconds.
         clock_ns: u64,
+        /// The number of the target's power-on, as far as the sender knows. Zero: it does not know one, or is of a release that
+        /// does not save volatile state. [`POWER_ON_UNKNOWN`]: the home does not know it yet.
+        power_on: u64,
     },
     /// Kind 4: begin a nexus; the reply is [`Message::Attached`].
     Attach(Attach),
@@ -191,13 +199,17 @@ impl Message {
                 out.put_u64_le(*incarnation);
                 out.put_u8((*notes).into());
             }
-            Self::Pulse { clock_ns } => out.put_u64_le(*clock_ns),
+            Self::Pulse { clock_ns, power_on } => {
+                out.put_u64_le(*clock_ns);
+                out.put_u64_le(*power_on);
+            }
             Self::Attach(attach) => {
                 out.put_u32_le(attach.nexus);
                 out.put_u16_le(attach.port);
                 out.put_slice(&attach.isid);
                 out.put_u8(attach.resume.into());
                 put_bytes(&mut out, &attach.initiator);
+                out.put_u64_le(attach.power_on);
             }
             Self::Detach { nexus } => out.put_u32_le(*nexus),
             Self::Command(command) => {
@@ -255,13 +267,14 @@ impl Message {
                 joined: from.u64()?,
             }),
             2 => Self::Refused,
-            3 => Self::Pulse { clock_ns: from.u64()? },
+            3 => Self::Pulse { clock_ns: from.u64()?, power_on: from.added_u64()? },
             4 => Self::Attach(Attach {
                 nexus: from.u32()?,
                 port: from.u16()?,
                 isid: [from.u8()?, from.u8()?, from.u8()?, from.u8()?, from.u8()?, from.u8()?],
                 resume: from.u8()? & 1 != 0,
                 initiator: from.bytes(MAX_NAME_BYTES)?,
+                power_on: from.added_u64()?,
             }),
             5 => Self::Attached { incarnation: from.u64()?, notes: from.added_u8()? & 1 != 0 },
             6 => Self::Detach { nexus: from.u32()? },

@@ -1,6 +1,8 @@
 //! The device server as the sessions of a transport see it, wherever the logical units are.
 
-use crate::{Command, Execution, Lun, Management, ManagementFunction, Nexus, TransferBound};
+use crate::{
+    Command, Execution, Lun, Management, ManagementFunction, ManagementResponse, Nexus, TransferBound,
+};
 use bytes::Bytes;
 
 /// The device server as the session of a transport sees it: an I_T nexus, here or at another controller. Dropping it is the
@@ -24,6 +26,12 @@ impl DeviceServer for Nexus {
     }
 
     fn manage(&mut self, lun: Lun, function: ManagementFunction) -> Management {
-        Nexus::manage(self, lun, function).into()
+        let response = Nexus::manage(self, lun, function);
+        match self.saved(lun, function).filter(|_| response == ManagementResponse::Complete) {
+            None => response.into(),
+            Some(saved) => Management::Later(Box::pin(async move {
+                Some(if saved.await { response } else { ManagementResponse::Rejected })
+            })),
+        }
     }
 }

@@ -38,13 +38,14 @@ mod transport_id;
 mod unit;
 mod unmap;
 mod verify;
+mod volatile;
 mod write_same;
 
 pub use block::Data;
 pub use device_server::DeviceServer;
-pub use export::{Clock, InitiatorPort, MAX_ISCSI_NAME_BYTES, Sleep, iscsi_name};
+pub use export::{Clock, InitiatorPort, MAX_ISCSI_NAME_BYTES, Power, Sleep, iscsi_name};
 pub use inquiry::{naa, serial_number};
-pub use nexus::Nexus;
+pub use nexus::{Begin, Nexus};
 pub use ports::{PortGroup, PortGroups};
 pub use target::{Target, TargetIdentity};
 pub use transfer_bound::TransferBound;
@@ -52,3 +53,4 @@ pub use transport::{
     Command, Direction, Execution, Lun, Management, ManagementFunction, ManagementResponse, Response, Status,
     TaskAttribute,
 };
+pub use volatile::Origin;

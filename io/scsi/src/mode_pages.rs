@@ -6,7 +6,7 @@ use crate::command::{Completion, Flow, Request};
 use crate::path::Path;
 use crate::provisioning;
 use crate::sense::{Code, Fault};
-use crate::unit::Unit;
+use crate::unit::{Next, Unit};
 use block::{Geometry, Note, Op};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -136,6 +136,16 @@ impl Pages {
     /// The saved images one after the other.
     pub(crate) fn saved_bytes(&self) -> Vec<u8> {
         self.saved.concat()
+    }
+
+    /// The current images one after the other.
+    pub(crate) fn current_bytes(&self) -> Vec<u8> {
+        self.current.concat()
+    }
+
+    /// These pages with other current images; `None` if an image does not fit its page.
+    pub(crate) fn with_current(&self, bytes: &[u8]) -> Option<Pages> {
+        self.select(List(bytes), false).ok()
     }
 
     /// Pages from saved images; `None` if an image does not fit its page by the rules of MODE SELECT.
@@ -301,15 +311,23 @@ fn check_descriptor(list: List<'_>, header: usize, geometry: Geometry) -> Result
     Ok(length)
 }
 
-/// Saves the pages if requested, makes them current and raises MODE PARAMETERS CHANGED for the other initiators.
+/// Saves the pages if requested, or for a takeover, makes them current and raises MODE PARAMETERS CHANGED for the other initiators.
 async fn adopt(path: Arc<Path>, next: Pages, save: bool, note: Option<Note>) -> Result<Completion, Fault> {
     let unit: &Unit = &path.unit;
-    if save {
-        let _lock = unit.volume.lock_state().await;
-        let registrations = unit.volume.state().registrations.clone();
-        let state = unit.volume.encode_state(&registrations, next.saved_bytes())?;
+    let saves_volatile = unit.volume.state().saves_volatile();
+    let _lock = if save || saves_volatile { Some(unit.volume.lock_state().await) } else { None };
+    if save || saves_volatile {
+        let (state, scsi) = {
+            let core = unit.lock();
+            let others = core.paths.iter().filter(|other| !Arc::ptr_eq(other, &path));
+            let changed = others.filter(|_| core.pages.current != next.current);
+            let raised = changed.filter_map(|other| Some((other.origin?, Code::MODE_CHANGED))).collect();
+            let pages = Some((next.saved_bytes(), next.current_bytes()));
+            unit.encode_state(&core, Next { pages, raised, ..Next::default() })?
+        };
+        unit.set_changed(true);
         unit.volume.disk().execute_with(Op::SaveState(state), note).await?;
-        unit.volume.state().set_scsi_mode_pages(next.saved_bytes());
+        unit.volume.state().set_scsi(scsi);
     }
     let mut core = unit.lock();
     let changed = core.pages.current != next.current;

@@ -4,6 +4,7 @@
 use crate::command::Notes;
 use crate::path::Path;
 use crate::target::Target;
+use crate::volatile::Origin;
 use crate::{
     Command, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, execute,
     incorrect_lun, task_management,
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use export::NexusName;
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// The paths of a nexus by logical unit number.
@@ -22,14 +24,30 @@ pub(crate) type View = BTreeMap<u16, Arc<Path>>;
 pub(crate) struct Shared {
     pub(crate) nexus: Arc<NexusName>,
     pub(crate) host: Arc<str>,
+    /// The nexus at its front end, if it comes by one.
+    pub(crate) origin: Option<Origin>,
     pub(crate) view: RwLock<Arc<View>>,
 }
 
 impl Shared {
-    pub(crate) fn new(nexus: NexusName, host: Arc<str>) -> Shared {
-        Shared { nexus: Arc::new(nexus), host, view: RwLock::new(Arc::new(View::new())) }
+    pub(crate) fn new(nexus: NexusName, host: Arc<str>, origin: Option<Origin>) -> Shared {
+        Shared { nexus: Arc::new(nexus), host, origin, view: RwLock::new(Arc::new(View::new())) }
     }
 }
+
+/// How a nexus begins at this target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// It is new to its host: POWER ON.
+    New,
+    /// It goes on from another home, with its reservations and unit attention conditions.
+    Resumed,
+    /// This target had it before, and has ended it: I_T NEXUS LOSS OCCURRED.
+    Lost,
+}
+
+/// A save of state.
+pub type Saved = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// An I_T nexus: one initiator port at one target port. Dropping it is the loss of the nexus.
 pub struct Nexus {
@@ -100,6 +118,30 @@ impl Nexus {
             }
         }
         ManagementResponse::Complete
+    }
+
+    /// Completes when the state that a function has changed is saved for a takeover, with true if it could be. `None` if nothing
+    /// is to be saved.
+    pub fn saved(&self, lun: Lun, function: ManagementFunction) -> Option<Saved> {
+        let view = self.view();
+        let changed: Vec<_> = match function {
+            ManagementFunction::AbortTask { .. } | ManagementFunction::AbortTaskSet => Vec::new(),
+            ManagementFunction::TargetReset => view.values().collect(),
+            ManagementFunction::ClearTaskSet | ManagementFunction::LogicalUnitReset => {
+                lun.number().and_then(|number| view.get(&number)).into_iter().collect()
+            }
+        };
+        let is_saved = |path: &&&Arc<Path>| path.unit.volume.state().saves_volatile();
+        let units: Vec<_> = changed.iter().filter(is_saved).map(|path| path.unit.clone()).collect();
+        let save = async move {
+            for unit in units.iter() {
+                if unit.save_volatile().await.is_err() {
+                    return false;
+                }
+            }
+            true
+        };
+        changed.iter().any(|path| is_saved(&path)).then(|| -> Saved { Box::pin(save) })
     }
 
     /// The logical unit numbers that this nexus sees, in order.

@@ -2,11 +2,13 @@
 
 use crate::copy::Operations;
 use crate::gate::{self, Gate};
+use crate::nexus::{Begin, Shared};
 use crate::opcode::{Effect, Row};
 use crate::sense::{Code, Sense};
 use crate::task::Task;
 use crate::task_set::Class;
-use crate::unit::Unit;
+use crate::unit::{Core, Unit};
+use crate::volatile::{self, Origin};
 use crate::{Status, TaskAttribute, block_limits::BlockLimits, cdb::Cdb};
 use block::Data;
 use export::{Admission, Cost, NexusName, Operation, PathId, Recorder};
@@ -19,6 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Path {
     pub(crate) unit: Arc<Unit>,
     pub(crate) nexus: Arc<NexusName>,
+    /// The nexus at its front end, if it comes by one.
+    pub(crate) origin: Option<Origin>,
     /// The name of the initiator's host, by which QoS is shared.
     host: Arc<str>,
     /// The number under which the nexus sees the unit.
@@ -36,19 +40,20 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Opens a path and enters it with its unit. Its first command reports POWER ON.
+    /// Opens a path and enters it with its unit. Its first command reports how its nexus has begun, if that is new to the host.
     pub(crate) fn open(
         unit: Arc<Unit>,
-        nexus: Arc<NexusName>,
-        host: Arc<str>,
-        lun: u16,
-        read_only: bool,
+        shared: &Shared,
+        (lun, read_only): (u16, bool),
+        begin: Begin,
     ) -> Arc<Path> {
+        let (nexus, host, origin) = (shared.nexus.clone(), shared.host.clone(), shared.origin);
         let recorder =
             unit.volume.open_path(PathId { initiator: (*host).to_owned(), port: nexus.target_port });
         let path = Arc::new(Path {
             unit,
             nexus,
+            origin,
             host,
             lun,
             gate: Gate::default(),
@@ -59,13 +64,29 @@ impl Path {
             read_only: AtomicBool::new(read_only),
             copies: Operations::default(),
         });
-        path.raise_unit_attention(Code::POWER_ON.into());
         let mut core = path.unit.lock();
+        match begin {
+            Begin::New => path.raise_unit_attention(Code::POWER_ON.into()),
+            Begin::Lost => path.raise_unit_attention(Code::NEXUS_LOSS.into()),
+            Begin::Resumed => path.resume(&mut core),
+        }
         core.paths.push(path.clone());
         core.refresh();
         core.refresh_barrier();
         drop(core);
         path
+    }
+
+    /// Takes what a former home had for the nexus.
+    fn resume(self: &Arc<Path>, core: &mut Core) {
+        let own = |attention: &mut (Origin, Code)| Some(attention.0) == self.origin;
+        for (_, code) in core.unclaimed.attentions.extract_if(.., own) {
+            self.raise_unit_attention(code.into());
+        }
+        if core.unclaimed.overflowed {
+            self.raise_unit_attention(Code::POWER_ON.into());
+        }
+        core.reservations.resume(self);
     }
 
     /// Closes the path: aborts its tasks, releases its SCSI-2 reservation and removes it from its unit.
@@ -170,6 +191,7 @@ impl Path {
 
     /// Establishes a unit attention condition, unless the same one is pending.
     pub(crate) fn raise_unit_attention(&self, sense: Sense) {
+        self.note_attention(sense.code);
         let mut pending = self.unit_attentions.lock();
         if !pending.iter().any(|other| other.code == sense.code) {
             pending.push(sense);
@@ -182,7 +204,21 @@ impl Path {
         let mut pending = self.unit_attentions.lock();
         let first = (!pending.is_empty()).then(|| pending.remove(0));
         self.gate.set(gate::UNIT_ATTENTION, !pending.is_empty());
+        first.iter().for_each(|sense| self.note_attention(sense.code));
         first
+    }
+
+    /// A unit attention condition comes or goes.
+    fn note_attention(&self, code: Code) {
+        if self.origin.is_some() && volatile::is_saved(code) {
+            self.unit.set_changed(true);
+        }
+    }
+
+    /// The pending unit attention conditions that are saved.
+    pub(crate) fn saved_attentions(&self) -> Vec<Code> {
+        let pending = self.unit_attentions.lock();
+        pending.iter().map(|sense| sense.code).filter(|code| volatile::is_saved(*code)).collect()
     }
 
     /// Clears a unit attention condition whose cause the initiator has learnt in another way.

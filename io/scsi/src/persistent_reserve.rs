@@ -5,7 +5,8 @@ use crate::command::{Completion, Flow, Notes, Request};
 use crate::path::Path;
 use crate::sense::{Code, Fault};
 use crate::task_set::Class;
-use crate::unit::Core;
+use crate::unit::{Core, Next};
+use crate::volatile::Attention;
 use crate::{InitiatorPort, transport_id};
 use block::Op;
 use export::NexusName;
@@ -192,7 +193,7 @@ impl ServiceAction {
         state.registrations.evaluate(&self.path.nexus, self.key, &self.request).map_err(fault)
     }
 
-    /// Evaluates the request, saves the new registrations if they must survive a loss of power, and applies them.
+    /// Evaluates the request, saves the new registrations if they must survive a loss of power or a takeover, and applies them.
     /// No other task of the unit runs meanwhile, so nothing changes between these steps.
     async fn commit(self) -> Result<Completion, Fault> {
         let unit = &self.path.unit;
@@ -200,14 +201,16 @@ impl ServiceAction {
         let (change, state) = {
             let core = unit.lock();
             let change = self.evaluate()?;
-            let must_save = unit.volume.state().registrations.must_save(&change.next);
-            let mode_pages = || core.pages.saved_bytes();
-            let state =
-                must_save.then(|| unit.volume.encode_state(&change.next, mode_pages())).transpose()?;
+            let must_save = unit.volume.state().must_save(&change.next);
+            let raised = attentions(&core, &change);
+            let next = Next { registrations: Some(&change.next), raised, ..Next::default() };
+            let state = must_save.then(|| unit.encode_state(&core, next)).transpose()?;
             (change, state)
         };
-        if let Some(state) = state {
+        if let Some((state, scsi)) = state {
+            unit.set_changed(true);
             unit.volume.disk().execute_with(Op::SaveState(state), self.notes.whole()).await?;
+            unit.volume.state().set_scsi(scsi);
         }
         unit.volume.state().registrations = change.next.clone();
         unit.exports.reservations_changed(unit.id, &self.path.nexus, &change).await;
@@ -253,6 +256,15 @@ pub(crate) fn apply(core: &Core, change: &Change) {
     for (nexus, notice) in &change.notices {
         core.raise_unit_attention(code(*notice), |path| *path.nexus == *nexus);
     }
+}
+
+/// The unit attention conditions that a change raises for nexuses of front ends.
+fn attentions(core: &Core, change: &Change) -> Vec<Attention> {
+    let of = |nexus: &NexusName, code: Code| {
+        let paths = core.paths.iter().filter(move |path| *path.nexus == *nexus);
+        paths.filter_map(move |path| Some((path.origin?, code))).collect::<Vec<_>>()
+    };
+    change.notices.iter().flat_map(|(nexus, notice)| of(nexus, code(*notice))).collect()
 }
 
 /// The unit attention condition of a notice.

@@ -1,11 +1,13 @@
 //! Reservation conflicts: SCSI-2 RESERVE and RELEASE, and which commands a persistent reservation refuses.
 
 use crate::cdb::Cdb;
-use crate::command::{Flow, Request};
+use crate::command::{CommandResult, Completion, Flow, Request};
 use crate::opcode::{ConflictRule, Effect, Row};
 use crate::path::Path;
 use crate::sense::{Code, Fault};
-use crate::unit::Unit;
+use crate::unit::{Next, Unit};
+use crate::volatile::Origin;
+use block::{Note, Op};
 use export::reservation::Reservation;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,11 +15,53 @@ use std::sync::atomic::Ordering;
 /// The reservations of a unit. Persistent reservations are part of the volume's state, which all front ends share.
 #[derive(Default)]
 pub(crate) struct Reservations {
-    /// The path that holds a SCSI-2 reservation.
-    simple: Option<Arc<Path>>,
+    /// Who holds a SCSI-2 reservation.
+    simple: Option<Holder>,
+}
+
+/// The holder of a SCSI-2 reservation.
+enum Holder {
+    Path(Arc<Path>),
+    /// A nexus that had it at a former home, and that its front end has not resumed.
+    Unclaimed(Origin),
 }
 
 impl Reservations {
+    /// Those of a former home.
+    pub(crate) fn held_by(holder: Option<Origin>) -> Reservations {
+        Reservations { simple: holder.map(Holder::Unclaimed) }
+    }
+
+    /// The nexus of a front end that holds a SCSI-2 reservation. Those of other nexuses end with this process.
+    pub(crate) fn holder(&self) -> Option<Origin> {
+        match self.simple.as_ref()? {
+            Holder::Path(path) => path.origin,
+            Holder::Unclaimed(origin) => Some(*origin),
+        }
+    }
+
+    /// The holder, if its front end has not resumed it.
+    pub(crate) fn unclaimed(&self) -> Option<Origin> {
+        match self.simple.as_ref()? {
+            Holder::Path(_) => None,
+            Holder::Unclaimed(origin) => Some(*origin),
+        }
+    }
+
+    /// A nexus is resumed by this path, with the reservation that it holds.
+    pub(crate) fn resume(&mut self, path: &Arc<Path>) {
+        if self.unclaimed().is_some_and(|origin| path.origin == Some(origin)) {
+            self.simple = (!path.is_mapped_read_only()).then(|| Holder::Path(path.clone()));
+        }
+    }
+
+    /// Releases a SCSI-2 reservation of a nexus of this front end that was not resumed.
+    pub(crate) fn release_unclaimed(&mut self, front: u64) {
+        if self.unclaimed().is_some_and(|origin| origin.front == front) {
+            self.simple = None;
+        }
+    }
+
     /// True if any command of the path may be refused.
     pub(crate) fn may_conflict(&self, path: &Path) -> bool {
         let state = path.unit.volume.state();
@@ -60,8 +104,9 @@ impl Reservations {
 
     /// Releases a SCSI-2 reservation that the path holds.
     pub(crate) fn release_of(&mut self, path: &Path) {
-        if !self.is_reserved_by_other(path) {
+        if self.is_reserved_by(path) {
             self.simple = None;
+            path.unit.set_changed(true);
         }
     }
 
@@ -71,7 +116,11 @@ impl Reservations {
     }
 
     fn is_reserved_by_other(&self, path: &Path) -> bool {
-        self.simple.as_ref().is_some_and(|holder| !std::ptr::eq(&**holder, path))
+        self.simple.is_some() && !self.is_reserved_by(path)
+    }
+
+    fn is_reserved_by(&self, path: &Path) -> bool {
+        matches!(&self.simple, Some(Holder::Path(holder)) if std::ptr::eq(&**holder, path))
     }
 }
 
@@ -100,29 +149,64 @@ fn check_supported(request: &Request<'_>) -> Result<(), Fault> {
 
 /// RESERVE (6) and (10) (SPC-2 7.21, 7.22)
 pub(crate) fn reserve(request: Request<'_>) -> Result<Flow, Fault> {
-    check_supported(&request)?;
-    let unit = &request.path.unit;
-    let mut core = unit.lock();
-    // While any nexus is registered, the SCSI-2 commands are refused (SPC-5 5.14.3).
-    let is_used = unit.volume.state().registrations.is_used();
-    if is_used || core.reservations.is_reserved_by_other(request.path) {
-        return Err(Fault::CONFLICT);
-    }
-    core.reservations.simple = Some(request.path.clone());
-    core.refresh();
-    Ok(Flow::good())
+    change(request, true)
 }
 
 /// RELEASE (6) and (10) (SPC-2 7.16, 7.17)
 pub(crate) fn release(request: Request<'_>) -> Result<Flow, Fault> {
+    change(request, false)
+}
+
+/// Reserves the unit for a path, or releases it. Where a takeover may come, that is saved first.
+fn change(request: Request<'_>, reserve: bool) -> Result<Flow, Fault> {
     check_supported(&request)?;
-    let unit = &request.path.unit;
-    let mut core = unit.lock();
-    let is_used = unit.volume.state().registrations.is_used();
-    if is_used {
-        return Err(Fault::CONFLICT);
+    let (path, note) = (request.path.clone(), request.notes.whole());
+    if path.unit.volume.state().saves_volatile() {
+        return Ok(Flow::later(save_and_apply(path, reserve, note)));
     }
-    core.reservations.release_of(request.path);
+    let mut core = path.unit.lock();
+    evaluate(&core.reservations, &path, reserve)?;
+    core.reservations.apply(&path, reserve);
     core.refresh();
     Ok(Flow::good())
+}
+
+/// Whether the reservation changes.
+fn evaluate(reservations: &Reservations, path: &Path, reserve: bool) -> Result<bool, Fault> {
+    // While any nexus is registered, the SCSI-2 commands are refused (SPC-5 5.14.3).
+    let is_used = path.unit.volume.state().registrations.is_used();
+    if is_used || reserve && reservations.is_reserved_by_other(path) {
+        return Err(Fault::CONFLICT);
+    }
+    Ok(reservations.is_reserved_by(path) != reserve && !reservations.is_reserved_by_other(path))
+}
+
+impl Reservations {
+    fn apply(&mut self, path: &Arc<Path>, reserve: bool) {
+        match reserve {
+            true => self.simple = Some(Holder::Path(path.clone())),
+            false => self.release_of(path),
+        }
+    }
+}
+
+async fn save_and_apply(path: Arc<Path>, reserve: bool, note: Option<Note>) -> CommandResult {
+    let unit = &path.unit;
+    let _lock = unit.volume.lock_state().await;
+    let state = {
+        let core = unit.lock();
+        let changes = evaluate(&core.reservations, &path, reserve)?;
+        let holder = Some(reserve.then_some(&*path));
+        let next = Next { holder, ..Next::default() };
+        changes.then(|| unit.encode_state(&core, next)).transpose()?
+    };
+    if let Some((state, scsi)) = state.filter(|(state, _)| *state != unit.volume.disk().state()) {
+        unit.set_changed(true);
+        unit.volume.disk().execute_with(Op::SaveState(state), note).await?;
+        unit.volume.state().set_scsi(scsi);
+    }
+    let mut core = unit.lock();
+    core.reservations.apply(&path, reserve);
+    core.refresh();
+    Ok(Completion::default())
 }

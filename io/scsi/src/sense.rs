@@ -55,6 +55,7 @@ impl Code {
     pub(crate) const THIN_THRESHOLD: Code = code(0x6, 0x38, 0x07);
     pub(crate) const POWER_ON: Code = code(0x6, 0x29, 0x00);
     pub(crate) const BUS_DEVICE_RESET: Code = code(0x6, 0x29, 0x03);
+    pub(crate) const NEXUS_LOSS: Code = code(0x6, 0x29, 0x07);
     pub(crate) const MODE_CHANGED: Code = code(0x6, 0x2A, 0x01);
     pub(crate) const RESERVATIONS_PREEMPTED: Code = code(0x6, 0x2A, 0x03);
     pub(crate) const RESERVATIONS_RELEASED: Code = code(0x6, 0x2A, 0x04);

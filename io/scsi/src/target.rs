@@ -1,20 +1,22 @@
 //! The SCSI target device: a front end of the exported volumes, with a logical unit for each of them and the paths of
 //! each I_T nexus.
 
-use crate::nexus::{Shared, View};
+use crate::nexus::{Begin, Shared, View};
 use crate::path::Path;
 use crate::reservation::Reservations;
 use crate::rod::Rods;
 use crate::sense::Code;
 use crate::task_set::Class;
-use crate::unit::Unit;
+use crate::unit::{Unclaimed, Unit};
+use crate::volatile::Origin;
 use crate::{InitiatorPort, Nexus, PortGroup, PortGroups, Status};
 use crate::{persistent_reserve, provisioning};
 use block::DiskId;
 use export::reservation::Change;
-use export::{Clock, Event, Exports, FrontEnd, Mapping, NexusName, Registry, Sleep};
+use export::{Clock, Event, Exports, FrontEnd, Mapping, NexusName, Power, Registry, Sleep};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 /// Names by which the target identifies itself.
@@ -65,8 +67,9 @@ impl Target {
     /// Replaces the target port groups. Hosts learn of a change by a unit attention.
     pub fn set_port_groups(&self, groups: Vec<PortGroup>) {
         if self.identity.ports.set(groups) {
-            let units: Vec<_> = self.state.lock().units.values().cloned().collect();
-            units.iter().for_each(|unit| unit.raise_unit_attention(Code::ACCESS_STATE_CHANGED, |_| true));
+            self.units()
+                .iter()
+                .for_each(|unit| unit.raise_unit_attention(Code::ACCESS_STATE_CHANGED, |_| true));
         }
     }
 
@@ -97,14 +100,69 @@ impl Target {
 
     /// Begins an I_T nexus. `port` is the relative identifier of the target port that the initiator came in by.
     pub fn attach(self: &Arc<Target>, initiator: InitiatorPort, port: u16) -> Nexus {
-        let host: Arc<str> = initiator.host_name().into();
-        let shared = Arc::new(Shared::new(NexusName { initiator, target_port: port }, host));
+        self.begin(NexusName { initiator, target_port: port }, None, Begin::New)
+    }
+
+    /// Begins an I_T nexus that comes by another controller. It may be resumed only if another home had it in the power-on whose
+    /// number is known here ([`Target::power`]): what that home saved of it is in force then.
+    pub fn attach_forwarded(
+        self: &Arc<Target>,
+        (initiator, port): (InitiatorPort, u16),
+        origin: Origin,
+        begin: Begin,
+    ) -> Nexus {
+        self.begin(NexusName { initiator, target_port: port }, Some(origin), begin)
+    }
+
+    fn begin(self: &Arc<Target>, name: NexusName, origin: Option<Origin>, begin: Begin) -> Nexus {
+        let host: Arc<str> = name.initiator.host_name().into();
+        let shared = Arc::new(Shared::new(name, host, origin));
         self.exports.read(|registry| {
             let mut state = self.state.lock();
             state.nexuses.push(Arc::downgrade(&shared));
-            state.rebuild(&shared, registry, false);
+            state.rebuild(&shared, registry, Rebuild::Begin(begin));
         });
         Nexus::new(self.clone(), shared)
+    }
+
+    /// What is known of the target's power.
+    pub fn power(&self) -> Power {
+        self.exports.power()
+    }
+
+    /// Another controller knows the number of the power-on; or nobody does, and power was lost.
+    pub fn resolve_power(&self, known: Option<u64>) {
+        self.exports.resolve_power(known);
+        // What this process has saved bears another number.
+        self.units().iter().for_each(|unit| unit.set_changed(true));
+    }
+
+    /// The front ends that may resume nexuses of which a former home saved something.
+    pub fn unclaimed_fronts(&self) -> BTreeSet<u64> {
+        self.units().iter().flat_map(|unit| unit.unclaimed_fronts()).collect()
+    }
+
+    /// A front end resumes no nexus any more: those that it has not resumed are lost.
+    pub fn release_unclaimed(&self, front: u64) {
+        let units = self.units();
+        let units = units.iter().filter(|unit| unit.unclaimed_fronts().contains(&front));
+        units.for_each(|unit| unit.release_unclaimed(front));
+    }
+
+    /// Saves what has changed without a command that waits for it. Has to be called several times a second where a takeover may
+    /// come.
+    ///
+    /// # Errors
+    /// That of a disk; it is tried again by the next call.
+    pub async fn save_volatile(&self) -> block::Result<()> {
+        for unit in self.units() {
+            unit.save_volatile().await?;
+        }
+        Ok(())
+    }
+
+    fn units(&self) -> Vec<Arc<Unit>> {
+        self.state.lock().units.values().cloned().collect()
     }
 
     /// Ends an I_T nexus.
@@ -119,6 +177,14 @@ impl Target {
     fn unit(&self, id: DiskId) -> Option<Arc<Unit>> {
         self.state.lock().units.get(&id).cloned()
     }
+}
+
+/// Why the view of a nexus is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rebuild {
+    Begin(Begin),
+    /// Volumes or mappings have changed.
+    Changed,
 }
 
 impl State {
@@ -149,7 +215,7 @@ impl State {
     }
 
     /// Makes the view of a nexus that of its host's mappings: paths that stay are kept, the others closed.
-    fn rebuild(&self, shared: &Shared, registry: &Registry, announce: bool) {
+    fn rebuild(&self, shared: &Shared, registry: &Registry, why: Rebuild) {
         let old = shared.view.read().clone();
         let mut new = View::new();
         for (lun, Mapping { disk, read_only }) in registry.mappings(&shared.host) {
@@ -158,7 +224,8 @@ impl State {
             if let Some(path) = &kept {
                 path.set_read_only(read_only);
             }
-            let open = || Path::open(unit.clone(), shared.nexus.clone(), shared.host.clone(), lun, read_only);
+            let begin = if let Rebuild::Begin(begin) = why { begin } else { Begin::New };
+            let open = || Path::open(unit.clone(), shared, (lun, read_only), begin);
             new.insert(lun, kept.unwrap_or_else(open));
         }
         let new = Arc::new(new);
@@ -167,7 +234,7 @@ impl State {
         let gone: Vec<_> = old.values().filter(|path| !stays(path)).collect();
         gone.iter().for_each(|path| path.close(Some(Status::TaskAborted)));
         let changed = !gone.is_empty() || new.len() != old.len();
-        if announce && changed {
+        if why == Rebuild::Changed && changed {
             new.values().for_each(|path| path.raise_unit_attention(Code::LUNS_CHANGED.into()));
         }
     }
@@ -180,7 +247,7 @@ impl FrontEnd for Target {
         state.rebuild_units(registry, self);
         state.nexuses.retain(|nexus| nexus.strong_count() > 0);
         let nexuses: Vec<_> = state.nexuses.iter().filter_map(Weak::upgrade).collect();
-        nexuses.iter().for_each(|nexus| state.rebuild(nexus, registry, true));
+        nexuses.iter().for_each(|nexus| state.rebuild(nexus, registry, Rebuild::Changed));
         self.rods.revoke(|host, disk| {
             registry.volume(disk).is_some()
                 && registry.mappings(host).any(|(_, mapping)| mapping.disk == disk)
@@ -224,6 +291,16 @@ impl FrontEnd for Target {
                 core.reservations = Reservations::default();
                 core.refresh();
                 core.raise_unit_attention(Code::RESERVATIONS_PREEMPTED, |_| true);
+            }
+            Event::PowerLost => {
+                let mut core = unit.lock();
+                (core.reservations, core.unclaimed) = (Reservations::default(), Unclaimed::default());
+                core.pages.reset();
+                unit.descriptor_sense.store(core.pages.current().descriptor_sense, Ordering::Relaxed);
+                core.refresh();
+                core.raise_unit_attention(Code::POWER_ON, |_| true);
+                drop(core);
+                unit.wake_queued();
             }
         }
     }

@@ -34,6 +34,7 @@ pub(crate) fn reset_unit(path: &Arc<Path>) {
     }
     let mut core = unit.lock();
     core.reservations.reset();
+    unit.set_changed(true);
     core.pages.reset();
     unit.descriptor_sense.store(core.pages.current().descriptor_sense, Ordering::Relaxed);
     core.refresh();

@@ -9,13 +9,14 @@ use crate::mutual_tls;
 use anyhow::{Context, Result, ensure};
 use block::Ledger;
 use bytes::Bytes;
+use cluster::MapMember;
 use forward::{FrontEnd, Service};
 use iscsi::AccessTable;
 use peer::message::Hello;
 use peer::{Channel, Received};
-use scsi::Target;
+use scsi::{Power, Target};
 use shelf::arbiter::MemberId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -53,6 +54,8 @@ pub struct Home {
     /// Threads on which commands are performed.
     shards: Vec<Handle>,
     fronts: Mutex<BTreeMap<u64, Front>>,
+    /// Processes of front ends that have named all their nexuses.
+    settled: Mutex<BTreeSet<u64>>,
     services: AtomicU32,
 }
 
@@ -80,10 +83,22 @@ impl Home {
         (target_name, access): (&str, AccessTable),
         shards: Vec<Handle>,
     ) -> Arc<Self> {
-        let (fronts, services) = (Mutex::default(), AtomicU32::new(1));
+        let (fronts, settled, services) = Default::default();
         let configuration = watch::Sender::new(portals::configuration(target_name, access));
         let data = data.to_owned();
-        Arc::new(Self { link, map, data, target, ledger, permit, configuration, shards, fronts, services })
+        Arc::new(Self {
+            link,
+            map,
+            data,
+            target,
+            ledger,
+            permit,
+            configuration,
+            shards,
+            fronts,
+            settled,
+            services,
+        })
     }
 
     /// What this process does for one front end.
@@ -103,6 +118,41 @@ impl Home {
         }
     }
 
+    /// Follows what the map says of the target's power and of front ends that may resume nexuses, and saves what hosts do not
+    /// wait for.
+    pub async fn keep_state(&self, map: &cluster::Map) {
+        let is_active = |front: u64| map.active_members().any(|(_, joined)| joined == front);
+        let settled = {
+            let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+            settled.retain(|front| is_active(*front));
+            settled.clone()
+        };
+        let may_resume = |front: u64| is_active(front) && !settled.contains(&front);
+        if let Power::Unknown { fresh } = self.target.power() {
+            // A process that joined later knows no former home, and this one does not know it.
+            let before = |member: &&MapMember| member.joined < fresh && member.id != self.link.own.id;
+            let is_linked = |member: &MapMember| !member.link.address.is_empty();
+            let mut others = map.members.iter().filter(before);
+            if !others.any(|member| is_linked(member) && may_resume(member.joined)) {
+                self.target.resolve_power(None);
+            }
+        }
+        let fronts = self.target.unclaimed_fronts();
+        fronts
+            .into_iter()
+            .filter(|front| !may_resume(*front))
+            .for_each(|it| self.target.release_unclaimed(it));
+        if let Err(error) = self.target.save_volatile().await {
+            tracing::warn!(%error, "the state of units can't be saved for a takeover");
+        }
+    }
+
+    fn note_settled(&self, service: &Service, front: u64) {
+        if service.has_settled() {
+            self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(front);
+        }
+    }
+
     /// Keeps front ends informed of who may log in, and hosts of which controllers forward, for ever.
     pub async fn follow(self: Arc<Self>, server: Arc<iscsi::Server>, target_name: String) {
         let (mut access, mut ticks) = (server.access_changes(), interval(FOLLOW));
@@ -119,6 +169,7 @@ impl Home {
                 self.target.set_port_groups(ports::groups(&map, own, &self.connected()));
                 server.set_other_portals(ports::others(&map, own));
                 self.forget(&map).await;
+                self.keep_state(&map).await;
             }
             tokio::select! {
                 // Fails when the server has ended, and this task with it.
@@ -180,6 +231,7 @@ impl Home {
                 _ = ticks.tick() => {
                     front_end.tick()?;
                     service.tick(now())?;
+                    self.note_settled(service, joined);
                 }
                 // Others on this thread get their turn.
                 () = tokio::task::yield_now(), if !is_idle => {}
@@ -311,6 +363,7 @@ impl Home {
                 wire = None;
                 self.note(joined, false);
             }
+            self.note_settled(&service, joined);
             // Without permission answers wait, and signs of life too.
             if let Some(wire) = wire.as_mut().filter(|_| self.permit.holds()) {
                 wire.push(service.take_output());

@@ -69,6 +69,11 @@ impl Kept {
         Self { served, running }
     }
 
+    /// The power-on of the target that the former home had, if it said so.
+    pub fn power_on(&self) -> Option<u64> {
+        self.running.front_end.power_on()
+    }
+
     /// This controller is the home: sessions attach to its target from now on. Returns what those from before use.
     pub fn attach_to(self, target: Arc<Target>) -> Arc<FrontEnd> {
         assert!(self.served.target.here.set(target).is_ok(), "a controller becomes the home once");

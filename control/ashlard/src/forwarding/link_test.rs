@@ -21,7 +21,7 @@ use rados::memory::Cluster;
 use rados::{FormatOptions, OpenOptions, Store};
 use scsi::{
     Command, Data, DeviceServer, Direction, Execution, InitiatorPort, Lun, Management, ManagementFunction,
-    ManagementResponse, Response, Status, Target, TargetIdentity, TaskAttribute,
+    ManagementResponse, Power, Response, Status, Target, TargetIdentity, TaskAttribute,
 };
 use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
@@ -89,8 +89,9 @@ fn volumes() -> MemArray {
 }
 
 /// A target with that disk, which the host sees as LUN 0.
-fn target(volumes: &MemArray) -> Arc<Target> {
+fn target(volumes: &MemArray, power: Power) -> Arc<Target> {
     let exports = Exports::new(Arc::new(SystemClock::default()));
+    exports.set_power(power);
     let identity = TargetIdentity {
         name: TARGET.into(),
         vendor: "ASHLAR".into(),
@@ -108,9 +109,10 @@ fn access() -> AccessTable {
     [(HOST.to_owned(), Access::default())].into()
 }
 
-/// The home, which answers while it is permitted. Its store notes commands.
-async fn serve(member: &Member, volumes: &MemArray) -> (Arc<Home>, Arc<AtomicBool>) {
-    member.controller.home().await.unwrap();
+/// The home, which answers while it is permitted. Its store notes commands. It may have been a front end before.
+async fn serve(member: &Member, volumes: &MemArray, kept: Option<&Kept>) -> (Arc<Home>, Arc<AtomicBool>) {
+    let fresh = member.controller.home().await.unwrap().epoch;
+    let power = kept.and_then(Kept::power_on).map_or(Power::Unknown { fresh }, Power::On);
     let permitted = Arc::new(AtomicBool::new(true));
     let permit = permitted.clone();
     let permit = Permit::new(move || permit.load(SeqCst));
@@ -118,10 +120,12 @@ async fn serve(member: &Member, volumes: &MemArray) -> (Arc<Home>, Arc<AtomicBoo
     let home = Home::new(
         (member.link.clone(), Path::new("/nonexistent")),
         map,
-        (target(volumes), Some(Arc::new(volumes.clone())), permit),
+        (target(volumes, power), Some(Arc::new(volumes.clone())), permit),
         (TARGET, access()),
         shards,
     );
+    let map = member.controller.map().borrow().clone().unwrap();
+    home.keep_state(&map).await;
     tokio::spawn(home.clone().serve());
     (home, permitted)
 }
@@ -184,7 +188,7 @@ async fn host(running: &front::Running, lost: &Arc<AtomicUsize>) -> Device {
 async fn a_standby_serves_the_volumes_of_the_home_while_that_may_answer() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (home, permitted) = serve(&one, &volumes()).await;
+    let (home, permitted) = serve(&one, &volumes(), None).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
     let lost = Arc::new(AtomicUsize::new(0));
@@ -217,7 +221,7 @@ async fn sessions_outlive_a_home_that_ends() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
     let volumes = volumes();
-    let (_, permitted) = serve(&one, &volumes).await;
+    let (_, permitted) = serve(&one, &volumes, None).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let three = Member::join(&cluster, link(3, b"shared")).await;
     let running = front::start(three.link.clone(), three.controller.map(), three.joined().await).unwrap();
@@ -228,7 +232,7 @@ async fn sessions_outlive_a_home_that_ends() {
     let task = begin(&mut open, &SWAP, &swap(0, 6));
     until(|| volumes.peek(DiskId(1), BLOCK_3).to_bytes()[0] == 6).await;
     one.controller.leave().await;
-    let (home, _) = serve(&two, &volumes).await;
+    let (home, _) = serve(&two, &volumes, None).await;
     let response = task.await.expect("a response");
     assert_eq!(
         (response.status, &response.sense[..]),
@@ -236,10 +240,8 @@ async fn sessions_outlive_a_home_that_ends() {
         "the next home answers for it"
     );
     let after = perform(&mut idle, &[0; 6], &[]).await;
-    assert_eq!(after.status, Status::CheckCondition, "a unit attention of the new nexus");
+    assert_eq!(after.status, Status::Good, "the nexus goes on");
     assert_eq!(perform(&mut idle, &WRITE, &[7; BLOCK]).await.status, Status::Good);
-    let again = perform(&mut open, &[0; 6], &[]).await;
-    assert_eq!(again.status, Status::CheckCondition, "a unit attention of the new nexus");
     assert_eq!(perform(&mut open, &SWAP, &swap(7, 8)).await.status, Status::Good);
     let lost = [&idle_lost, &open_lost].map(|lost| lost.load(SeqCst));
     assert_eq!((lost, home.connected()), ([0, 0], vec![3]));
@@ -263,7 +265,7 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
     let volumes = volumes();
-    let (_, permitted) = serve(&one, &volumes).await;
+    let (_, permitted) = serve(&one, &volumes, None).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
     let lost = Arc::new(AtomicUsize::new(0));
@@ -279,13 +281,13 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let (open, found) = (begin(&mut device, &SWAP, &swap(0, 6)), begin(&mut device, &READ, &[]));
     until(|| volumes.peek(DiskId(1), BLOCK_3).to_bytes()[0] == 6).await;
     one.controller.leave().await;
-    let (home, _) = serve(&two, &volumes).await;
-    let front_end = kept.attach_to(target(&volumes));
+    let (home, _) = serve(&two, &volumes, Some(&kept)).await;
+    let front_end = kept.attach_to(target(&volumes, Power::default()));
     tokio::spawn(home.serve_own(front_end));
     let response = open.await.expect("a response");
     assert_eq!((response.status, &response.sense[..]), (Status::Good, &[][..]), "this home answers for it");
     let response = found.await.expect("a response");
-    assert_eq!((response.status, response.sense[2]), (Status::CheckCondition, 6), "it was sent again");
+    assert_eq!((response.status, response.data_in.to_bytes()[0]), (Status::Good, 6), "it was sent again");
     assert_eq!(perform(&mut device, &WRITE, &[7; BLOCK]).await.status, Status::Good);
     assert_eq!(perform(&mut device, &READ, &[]).await.data_in.to_bytes()[..], [7; BLOCK]);
     assert_eq!(lost.load(SeqCst), 0);
@@ -313,7 +315,7 @@ async fn refused(home: &Member, link: &Link, member: u16, joined: u64) -> String
 async fn strangers_and_former_processes_are_refused() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (home, _) = serve(&one, &volumes()).await;
+    let (home, _) = serve(&one, &volumes(), None).await;
     // Not in the map at all.
     refused(&one, &link(2, b"shared"), 2, 9).await;
     // In the map, by somebody who has only the store.
@@ -334,7 +336,7 @@ async fn strangers_and_former_processes_are_refused() {
 async fn a_front_end_connects_to_the_home_of_the_map_alone() {
     let cluster = store().await;
     let one = Member::join(&cluster, link(1, b"shared")).await;
-    let (_home, _) = serve(&one, &volumes()).await;
+    let (_home, _) = serve(&one, &volumes(), None).await;
     let two = Member::join(&cluster, link(2, b"shared")).await;
     let joined = two.joined().await;
     one.sees(2).await;
@@ -372,7 +374,7 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     crate::ceph::remember(folder, (ARRAY, 1), &place).unwrap();
     let one = Member::join(cluster, link(1, &[9; 32])).await;
     one.controller.home().await.unwrap();
-    let of_target = (target(&volumes()), None, Permit::default());
+    let of_target = (target(&volumes(), Power::default()), None, Permit::default());
     let (map, shards) = (one.controller.map(), vec![Handle::current()]);
     let home = Home::new((one.link.clone(), folder), map, of_target, (TARGET, access()), shards);
     tokio::spawn(home.serve());

@@ -3,6 +3,7 @@
 mod rig;
 mod seeds;
 mod sessions;
+mod takeover;
 
 use forward::{ABORTED_NS, HOLD_NS, LINGER_NS, MAX_AGE_NS};
 use rig::{BLOCK, Home, MS, Notes, Side, is_cleared, long, read, swap, write};
@@ -233,7 +234,7 @@ fn a_new_home_answers_for_what_took_effect_and_performs_the_rest() {
         let wanted = if number == done[0] { 2 * BLOCK } else { BLOCK };
         assert_eq!((response.status, response.data_out_wanted), (Status::Good, wanted as u64), "{number}");
     }
-    assert_eq!(sense(ended(refused)).0, 6, "it had no effect: the unit attention of the new nexus");
+    assert_eq!(sense(ended(refused)).0, 0x0E, "it had no effect, and is evaluated again");
     let held = held.map(ended);
     assert!(held.iter().all(|response| response.status == Status::Good), "{held:?}");
     assert_eq!([5, 6, 8, 9].map(|lba| home.disk.effects(lba)), [1; 4]);
@@ -289,7 +290,7 @@ fn of_a_command_that_took_effect_in_part_the_fate_is_open() {
 }
 
 #[test]
-fn state_that_is_not_saved_ends_with_its_home_and_is_open_at_a_home_that_forgot_the_nexus() {
+fn a_reservation_is_answered_for_by_a_new_home_and_is_open_at_a_home_that_forgot_the_nexus() {
     let (home, mut side, nexus) = connected();
     let begin = |side: &mut Side| {
         let number = side.start(nexus, &[0x16, 0, 0, 0, 0, 0], &[], MS);
@@ -303,11 +304,7 @@ fn state_that_is_not_saved_ends_with_its_home_and_is_open_at_a_home_that_forgot_
     side.move_to(&successor, 2 * MS);
     side.connect(&successor, 3 * MS);
     side.settle(3 * MS);
-    assert_eq!(
-        status(&side, reserved),
-        Some(Status::CheckCondition),
-        "the unit attention: it was not reserved"
-    );
+    assert_eq!(status(&side, reserved), Some(Status::Good), "it was saved with its note");
     let reserved = begin(&mut side);
     side.cut(4 * MS);
     side.tick_home(4 * MS + LINGER_NS).expect("no link");

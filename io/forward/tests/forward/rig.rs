@@ -3,7 +3,7 @@
 use block::mem::{MemArray, MemDisk};
 use block::{Disk, DiskId, Geometry, Known, Ledger, Note, Op, Pending, Sequence, Space};
 use bytes::Bytes;
-use export::{Clock, Exports, Sleep};
+use export::{Clock, Exports, Power, Sleep};
 use forward::{Event, Front, Service};
 use peer::{Channel, Received, message::Hello};
 use scsi::{
@@ -21,6 +21,8 @@ pub const MS: u64 = 1_000_000;
 /// What the clocks of both ends show when a test begins, which is time zero for the tests.
 const START: u64 = 1_000_000 * MS;
 pub const ARRAY: u128 = 7;
+/// The power-on of the target.
+pub const POWER_ON: u64 = 5;
 const DISK: DiskId = DiskId(1);
 
 /// A clock that stands: limits are not used here.
@@ -171,6 +173,8 @@ pub struct Home {
     pub disk: Slow,
     pub target: Arc<Target>,
     notes: Notes,
+    power: Power,
+    hosts: Vec<String>,
     pub id: u64,
 }
 
@@ -180,11 +184,17 @@ impl Home {
         let store = MemArray::new();
         let inner = store.create(DISK, Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS });
         let disk = Slow { inner, state: Arc::default() };
-        Self::over((store, disk), hosts, Notes::Kept, 100)
+        Self::over((store, disk), hosts, (Notes::Kept, Power::On(POWER_ON)), 100)
     }
 
-    fn over((store, disk): (MemArray, Slow), hosts: &[&str], notes: Notes, id: u64) -> Self {
+    fn over(
+        (store, disk): (MemArray, Slow),
+        hosts: &[&str],
+        (notes, power): (Notes, Power),
+        id: u64,
+    ) -> Self {
         let exports = Exports::new(Arc::new(Still));
+        exports.set_power(power);
         let identity = TargetIdentity {
             name: "iqn.2025-01.org.example:array".into(),
             vendor: "ASHLAR".into(),
@@ -195,17 +205,26 @@ impl Home {
         let target = Target::new(identity, exports.clone(), [7; 32]);
         exports.add_volume(Arc::new(disk.clone()));
         hosts.iter().for_each(|host| exports.set_mappings(host, BTreeMap::from([(0, DISK)])));
-        Self { store, disk, target, notes, id }
+        let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        Self { store, disk, target, notes, power, hosts, id }
     }
 
     /// The same home, with another knowledge of commands. It has served nobody yet.
     pub fn with(self, notes: Notes) -> Self {
-        Self { notes, ..self }
+        // An older release does not save volatile state either.
+        let power = if notes == Notes::None { Power::EndsWithProcess } else { Power::On(POWER_ON) };
+        let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        Self::over((self.store, self.disk), &hosts, (notes, power), self.id)
     }
 
     /// The process that takes over.
     pub fn successor(&self, hosts: &[&str]) -> Self {
-        Self::over((self.store.clone(), self.disk.clone()), hosts, self.notes, self.id + 1)
+        self.successor_with(hosts, self.power)
+    }
+
+    /// The same, with what it knows of the target's power.
+    pub fn successor_with(&self, hosts: &[&str], power: Power) -> Self {
+        Self::over((self.store.clone(), self.disk.clone()), hosts, (self.notes, power), self.id + 1)
     }
 
     /// What it does for a front end.
