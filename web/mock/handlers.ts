@@ -156,6 +156,7 @@ export const handlers: Handlers = {
   "/api/v1/remote-arrays": { get: (state) => list(state.remotes) },
   "/api/v1/replications": { get: (state) => list(state.replications) },
   "/api/v1/replications/{name}": { get: (state, { path }) => model.find(state.replications, path["name"] ?? "", "replication") },
+  "/api/v1/replications/{name}/history": { get: () => ({ times: [], values: { lag_seconds: [], network_bytes_per_second: [], logical_bytes_per_second: [], backlog_bytes: [] } }) },
   "/api/v1/replications/{name}/points": { get: () => list([]) },
   "/api/v1/replications/{name}/demote": {
     post: (state, { path, body }) => {

@@ -296,6 +296,10 @@ fn labels(volume: &Volume) -> Labels {
 fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
     let lag = metrics.values("replication_lag_seconds", "Time since the newest complete point was taken");
     let rpo = metrics.values("replication_rpo_seconds", "Recovery point objective");
+    let backlog =
+        metrics.values("replication_backlog_bytes", "Written since the newest complete point was taken");
+    let throughput = metrics
+        .values("replication_bandwidth_bytes", "Bytes over the network in a second, over half a minute");
     let bytes = metrics.values("replication_bytes", "Bytes since the array started, by what they are");
     let state = metrics.values("replication_state", "1 for the state of each replication");
     for it in replications {
@@ -311,6 +315,10 @@ fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
         if let Some(seconds) = it.status.lag_seconds {
             set(&lag, &labels, &[], seconds as f64);
         }
+        if let Some(bytes) = it.status.backlog_bytes {
+            set(&backlog, &labels, &[], bytes as f64);
+        }
+        set(&throughput, &labels, &[], it.status.throughput as f64);
         set(&rpo, &labels, &[], it.rpo_seconds as f64);
         let transferred = &it.status.transferred;
         set(&bytes, &labels, &[("kind", "logical")], transferred.logical_bytes as f64);

@@ -22,6 +22,7 @@ mod performance;
 mod policy;
 mod remote;
 mod replication;
+mod replication_history;
 mod schedule;
 mod sign_in;
 mod snapshot;
@@ -68,6 +69,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(directory::routes())
         .merge(remote::routes())
         .merge(replication::routes())
+        .merge(replication_history::routes())
         .merge(sign_in::routes())
         .routes(routes!(show_openapi))
 }

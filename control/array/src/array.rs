@@ -24,6 +24,7 @@ use crate::service::metering::Metering;
 use crate::service::notifier::Notifier;
 use crate::service::quotas::Quotas;
 use crate::service::replicas::Replicas;
+use crate::service::replication_meter::ReplicationMeter;
 use crate::service::schedules::Schedules;
 use crate::service::scrub::Scrubs;
 use crate::service::sealed_store::SealedStore;
@@ -59,6 +60,7 @@ pub struct Array {
     pub(crate) schedules: Schedules,
     pub(crate) links: Arc<Links>,
     pub(crate) replicas: Arc<Replicas>,
+    pub(crate) replication_meter: ReplicationMeter,
     pub(crate) logins: Logins,
     pub(crate) directories: Arc<Directories>,
     pub(crate) accounts: Accounts,
@@ -96,9 +98,9 @@ impl Array {
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
         let logins = Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone());
         let links = Arc::new(Links::new(env.clone(), bus.clone()));
-        let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), engine.clone(), clock.clone()));
-        let directories = Directories::new(configuration.clone(), audit.clone(), sealing.clone());
-        let directories = Arc::new(directories);
+        let volumes = (engine.clone(), exports.clone());
+        let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), volumes, clock.clone()));
+        let directories = Arc::new(Directories::new(configuration.clone(), audit.clone(), sealing.clone()));
         let accounts = Accounts::new(core(), directories.clone());
         let notifier = Arc::new(Notifier::new(core(), sealing.clone(), identity.clone()));
         let sources = alert_source::sources(&Services {
@@ -117,15 +119,15 @@ impl Array {
         });
         let alerts = Alerts::new(env.clone(), bus.clone(), history.clone(), sources);
         let sealed_store = SealedStore::new(env.clone(), history.clone(), sealing.clone());
-        let reconciler = Reconciler::new(&parts, quotas.clone());
         Ok(Self {
+            reconciler: Reconciler::new(&parts, quotas.clone()),
+            replication_meter: ReplicationMeter::new(core(), history, replicas.clone()),
             parts,
             started: env.seconds(),
             env,
             identity,
             version,
             configuration,
-            reconciler,
             bus,
             audit,
             clock,
@@ -184,6 +186,7 @@ impl Array {
     /// work for a moment.
     pub fn measure(&self) {
         self.metering.measure();
+        self.replication_meter.measure();
     }
 
     /// Stores what is only in memory: the last measurements, and how far the retention clock is. To be called before a

@@ -125,7 +125,7 @@ pub use notification::{
 pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
 pub use parts::Parts;
-pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance};
+pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use policy::PolicyInForce;
 pub use records::{

@@ -2,7 +2,7 @@
 
 use crate::request::verbs;
 use crate::service::metering::{Busiest, By, Capacity, PathUse, Scope, TimeRange};
-use history::Series;
+use history::{ReplicationPoint, Series};
 use serde::Serialize;
 
 /// Performance over a time range.
@@ -36,6 +36,16 @@ pub struct ListPaths {
     pub range: TimeRange,
 }
 
+/// Lag, throughput and backlog of a replication over a time range: the last hour if none is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowReplicationHistory {
+    /// The replication.
+    pub name: String,
+    /// When.
+    #[serde(skip)]
+    pub range: TimeRange,
+}
+
 /// Capacity history and forecast.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowCapacity(pub TimeRange);
@@ -47,6 +57,8 @@ verbs! {
         => |tx, it| Ok(tx.array.metering.busiest(it.by, it.seconds));
     ListPaths -> Vec<PathUse>, Read "list" "path", Viewer
         => |tx, it| tx.array.metering.paths(it.host.as_deref(), it.range);
+    ShowReplicationHistory -> Vec<ReplicationPoint>, Read "show" "replication history", Viewer, about name
+        => |tx, it| tx.array.replication_meter.history(&it.name, it.range);
     ShowCapacity -> Capacity, Read "show" "capacity", Viewer
         => |tx, it| tx.array.metering.capacity(it.0);
 }

@@ -5,7 +5,7 @@ use crate::array::Array;
 use crate::request::verbs;
 use crate::service::point_retention::{Received, received};
 use crate::transaction::Transaction;
-use crate::{Error, Result};
+use crate::{Error, Result, check};
 use block::DiskId;
 use records::{Config, Edit, Labels, Named, Record, ReplicaVolume, ReplicationEntry, SnapshotEntry, Stage};
 use replication::{Point, Written};
@@ -24,6 +24,8 @@ pub struct ReplicationPoint {
     pub kept_until: Option<u64>,
     /// Both arrays have it.
     pub complete: bool,
+    /// Names of the users' snapshots that it was taken from; none if it was taken of the volumes.
+    pub snapshots: Vec<String>,
 }
 
 /// The points of a replication on this array, the oldest first.
@@ -44,13 +46,14 @@ verbs! {
 impl Array {
     fn replication_points(&self, entry: &ReplicationEntry) -> Vec<ReplicationPoint> {
         let shown = |point: Point| {
-            let Received { number, time, kept_until } = received(&self.parts.engine, &point);
+            let Received { number, time, kept_until, .. } = received(&self.parts.engine, &point);
             ReplicationPoint {
                 number,
                 taken: point.taken,
                 received: time,
                 kept_until: Some(kept_until).filter(|until| *until > self.clock.retention_now()),
                 complete: point.digest.is_some(),
+                snapshots: point.snapshots,
             }
         };
         self.replicas.points(entry).into_iter().map(shown).collect()
@@ -108,13 +111,14 @@ impl Transaction<'_> {
     fn snapshots_of(&self, config: &Config, entry: &ReplicationEntry, point: &Point) -> Vec<Record> {
         let set = self.id64();
         let made = entry.promotion.as_ref().map(|it| it.volumes.as_slice()).unwrap_or_default();
-        let snapshot = |volume: &replication::Volume| {
+        let snapshot = |(at, volume): (usize, &replication::Volume)| {
             let source = DiskId(volume.source);
             let is_of = |it: &&ReplicaVolume| it.source == source;
             let of = made.iter().chain(&entry.replicas).find(is_of).map_or(source, |it| it.volume);
             let described = || entry.volumes.iter().find(|it| it.id == source).map(|it| it.name.as_str());
             let name = config.disk_name(of).or_else(described).unwrap_or("volume");
-            let wanted = format!("{name}.point-{}", point.number);
+            let named = point.snapshots.get(at).filter(|name| check::snapshot_name(name).is_ok());
+            let wanted = named.cloned().unwrap_or_else(|| format!("{name}.point-{}", point.number));
             let id = DiskId(volume.snapshot);
             let taken = match config.disk_name_free(&wanted) {
                 Ok(()) => wanted,
@@ -134,7 +138,7 @@ impl Transaction<'_> {
                 labels: Labels::default(),
             })
         };
-        point.volumes.iter().map(snapshot).collect()
+        point.volumes.iter().enumerate().map(snapshot).collect()
     }
 
     /// Logs that points have become snapshots.

@@ -7,6 +7,7 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, Reply, Wish, shown};
+use crate::service::outgoing;
 use crate::service::point_retention::{lock_of, received, surplus};
 use crate::service::replicas::{Active, Failure, ReplicationEnv};
 use crate::service::schedules::zone_of;
@@ -20,7 +21,7 @@ use records::{
     Edit, Identity, Named, Record, RemoteArrayEntry, ReplicationEntry, ReplicationId, ReplicationRole,
     SourceVolume,
 };
-use replication::{Source, Synced, Target};
+use replication::{Source, Synced, Target, UserSnapshot};
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -197,8 +198,7 @@ impl Array {
                     .to_owned()
                     .into());
             }
-            self.replicas.note_taken(entry.id);
-            take_point(source.clone(), entry.number(), ids).await?;
+            self.take_due_point(entry, source.clone(), ids).await?;
         }
         let volumes = volumes.into_iter().map(|it| DescribedVolume { id: it.id.digits(), name: it.name });
         let description = self.describe(entry, volumes.collect());
@@ -214,6 +214,28 @@ impl Array {
         attempt.accepted = true;
         let synced = sync(source, entry.number(), LinkStream::new(link, wire_bytes)).await?;
         attempt.completed = (synced.sent_bytes > 0).then_some(synced.offered_blocks);
+        Ok(())
+    }
+
+    /// Takes the point that is due: of the oldest snapshots that are still to be transferred, or else of the volumes.
+    async fn take_due_point(
+        &self,
+        entry: &ReplicationEntry,
+        source: Arc<Source<ReplicationEnv>>,
+        volumes: Vec<DiskId>,
+    ) -> std::result::Result<(), Refusal> {
+        // No snapshot may come between the look for snapshots and the point: it would be older than the point.
+        let _one_at_a_time = self.configuration.change().await;
+        let snapshots = outgoing::next(&self.config(), &self.parts.engine, entry);
+        match snapshots {
+            Some(snapshots) => {
+                take_point_of(source, entry.number(), snapshots).await?;
+            }
+            None => {
+                self.replicas.note_taken(entry.id, &volumes);
+                take_point(source, entry.number(), volumes).await?;
+            }
+        }
         Ok(())
     }
 
@@ -467,6 +489,15 @@ fn serve(
 /// Takes a point of these volumes.
 fn take_point(source: Arc<Source<ReplicationEnv>>, number: u128, volumes: Vec<DiskId>) -> Served<u64> {
     Box::pin(async move { Ok(source.take_point(number, &volumes).await?.number) })
+}
+
+/// Takes a point of these snapshots.
+fn take_point_of(
+    source: Arc<Source<ReplicationEnv>>,
+    number: u128,
+    snapshots: Vec<UserSnapshot>,
+) -> Served<u64> {
+    Box::pin(async move { Ok(source.take_point_of(number, &snapshots).await?.number) })
 }
 
 /// Transfers a point.

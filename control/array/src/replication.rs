@@ -46,6 +46,10 @@ pub struct Replication {
     pub rpo_seconds: u64,
     /// Windows in which the source takes and transfers no point unless an operator asks for it.
     pub blackouts: Vec<Window>,
+    /// Snapshots of all of its volumes that users and schedules take are replicated as well; `None` on the target.
+    pub replicate_snapshots: Option<bool>,
+    /// Points of such snapshots that the target keeps; `None` on the source.
+    pub keep_snapshots: Option<u32>,
     /// Complete points that the target keeps; `None` on the source.
     pub keep_points: Option<u32>,
     /// Which older points the target keeps; empty on the source.
@@ -123,6 +127,12 @@ pub struct ReplicationChange {
     /// Windows in which no point is taken or transferred unless an operator asks for it: all of them, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blackouts: Option<Vec<Window>>,
+    /// Whether snapshots of users and schedules are replicated, on the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicate_snapshots: Option<bool>,
+    /// Points of such snapshots to keep, on the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_snapshots: Option<u32>,
     /// Complete points to keep, on the target.
     pub keep_points: Option<u32>,
     /// Rules that keep older points: all of them, on the target.
@@ -275,13 +285,19 @@ impl Transaction<'_> {
             windows::check_blackouts(&blackouts)?;
             new.blackouts = blackouts;
         }
-        let keeps = change.keep_points.is_some() || change.keep_rules.is_some();
+        if let Some(replicate) = change.replicate_snapshots {
+            require(&entry, ReplicationRole::Source, "whether snapshots are replicated is set")?;
+            new.replicate_snapshots = replicate;
+        }
+        let keeps =
+            change.keep_points.is_some() || change.keep_snapshots.is_some() || change.keep_rules.is_some();
         if keeps || change.lock_seconds.is_some() {
             require(&entry, ReplicationRole::Target, "the retention of points is set")?;
             new.keep_points = change.keep_points.unwrap_or(new.keep_points);
+            new.keep_snapshots = change.keep_snapshots.unwrap_or(new.keep_snapshots);
             new.keep_rules = change.keep_rules.unwrap_or(new.keep_rules);
             new.lock_seconds = change.lock_seconds.unwrap_or(new.lock_seconds);
-            point_retention::check(new.keep_points, &new.keep_rules)?;
+            point_retention::check(new.keep_points, new.keep_snapshots, &new.keep_rules)?;
             if new.lock_seconds > MAX_IMMUTABLE {
                 let message = "points can be locked for ten years at most";
                 return Err(Error::invalid(message).about("lock_seconds"));
@@ -696,6 +712,8 @@ impl Array {
             subject,
             rpo_seconds: entry.rpo_seconds,
             blackouts: entry.blackouts.clone(),
+            replicate_snapshots: (!is_target).then_some(entry.replicate_snapshots),
+            keep_snapshots: is_target.then_some(entry.keep_snapshots),
             keep_points: is_target.then_some(entry.keep_points),
             keep_rules: if is_target { entry.keep_rules.clone() } else { Vec::new() },
             lock_seconds: is_target.then_some(entry.lock_seconds),

@@ -109,7 +109,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "Last contact={link.last}",
         ],
     ),
-    ("ReplicationPoints", &["number", "taken", "received", "retain_until", "complete"]),
+    ("ReplicationPoints", &["number", "taken", "received", "retain_until", "complete", "snapshots"]),
     (
         "Replications",
         &[

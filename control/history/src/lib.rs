@@ -1,4 +1,4 @@
-//! The array's history in one SQLite file: events, alerts, audit log, performance and capacity samples, and entries that
+//! The array's history in one SQLite file: events, alerts, audit log, performance, capacity and replication samples, and entries that
 //! expire (sessions, replies to idempotent requests).
 //!
 //! It is a record for operators, and the data path does not depend on it: an array whose history is lost works as before,
@@ -10,6 +10,7 @@ mod event;
 mod expiring;
 mod measure;
 mod outage;
+mod replicated;
 mod sample;
 mod space;
 mod store;
@@ -18,6 +19,7 @@ pub use alert::{Alert, AlertChange, AlertState, Condition};
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent, Severity};
 pub use expiring::{ExpiringKey, ExpiringKind};
 pub use measure::{ALL, Recorder, Series, Span, Tier, tier_for};
+pub use replicated::{REPLICATION_STEP_SECONDS, ReplicationPoint};
 pub use sample::{Cell, Latencies, Sample};
 pub use space::SpacePoint;
 pub use store::{Error, Page, Store};

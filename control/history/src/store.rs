@@ -25,7 +25,7 @@ pub struct Page {
 }
 
 /// Schema migrations in order; `user_version` of the file counts those applied.
-const MIGRATIONS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS, EXPIRING];
+const MIGRATIONS: &[&str] = &[EVENTS, MEASUREMENTS, ALERTS, EXPIRING, REPLICATED];
 
 const EVENTS: &str = "
     CREATE TABLE event (
@@ -99,6 +99,21 @@ const MEASUREMENTS: &str = "
         total INTEGER NOT NULL,
         PRIMARY KEY (tier, time)
     ) WITHOUT ROWID;
+";
+
+const REPLICATED: &str = "
+    CREATE TABLE replicated (
+        tier INTEGER NOT NULL,
+        subject TEXT NOT NULL,
+        time INTEGER NOT NULL,
+        seconds INTEGER NOT NULL,
+        lag INTEGER,
+        logical INTEGER NOT NULL,
+        wire INTEGER NOT NULL,
+        backlog INTEGER,
+        PRIMARY KEY (tier, subject, time)
+    ) WITHOUT ROWID;
+    CREATE INDEX replicated_by_age ON replicated (tier, time);
 ";
 
 /// The history, on disk or in memory.

@@ -89,6 +89,12 @@ pub struct ReplicationEntry {
     /// On the source: windows in which no point is taken or transferred unless an operator asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Window>,
+    /// On the source: snapshots of all of its volumes that users and schedules take are replicated as well.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub replicate_snapshots: bool,
+    /// On the target: points of such snapshots that are kept, besides the others.
+    #[serde(default = "default_keep_snapshots", skip_serializing_if = "is_default_keep_snapshots")]
+    pub keep_snapshots: u32,
     /// On the target: complete points that are kept.
     pub keep_points: u32,
     /// On the target: of older points, those that these rules keep.
@@ -139,6 +145,17 @@ fn is_no(value: &bool) -> bool {
     !*value
 }
 
+/// Points of users' snapshots that a new target keeps.
+const DEFAULT_KEEP_SNAPSHOTS: u32 = 10;
+
+fn default_keep_snapshots() -> u32 {
+    DEFAULT_KEEP_SNAPSHOTS
+}
+
+fn is_default_keep_snapshots(value: &u32) -> bool {
+    *value == DEFAULT_KEEP_SNAPSHOTS
+}
+
 /// Complete points that a new target keeps.
 const DEFAULT_KEEP_POINTS: u32 = 2;
 
@@ -164,6 +181,8 @@ impl ReplicationEntry {
             volumes: Vec::new(),
             rpo_seconds,
             blackouts: Vec::new(),
+            replicate_snapshots: false,
+            keep_snapshots: DEFAULT_KEEP_SNAPSHOTS,
             keep_points: DEFAULT_KEEP_POINTS,
             keep_rules: Vec::new(),
             lock_seconds: 0,

@@ -15,6 +15,7 @@ pub struct Connection<S> {
     stream: S,
     decoder: Decoder,
     max_payload_bytes: usize,
+    version: u16,
 }
 
 /// A message as it goes to the stream.
@@ -42,7 +43,8 @@ fn failed(error: std::io::Error) -> Error {
 impl<S: Stream> Connection<S> {
     /// Both ends say hello, and agree on a version.
     pub async fn open(stream: S, array: u128) -> Result<Self> {
-        let mut connection = Self { stream, decoder: Decoder::default(), max_payload_bytes: MAX_HELLO_BYTES };
+        let mut connection =
+            Self { stream, decoder: Decoder::default(), max_payload_bytes: MAX_HELLO_BYTES, version: 0 };
         let (own_least, own_most) = (*VERSIONS.start(), *VERSIONS.end());
         connection.send(&Message::Hello { least: own_least, most: own_most, array }).await?;
         let Message::Hello { least, most, array: other } = connection.receive().await? else {
@@ -55,7 +57,13 @@ impl<S: Stream> Connection<S> {
             return Err(Error::SameArray);
         }
         connection.max_payload_bytes = MAX_PAYLOAD_BYTES;
+        connection.version = most.min(own_most);
         Ok(connection)
+    }
+
+    /// The version that both ends speak.
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// Sends a message.

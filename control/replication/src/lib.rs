@@ -39,7 +39,9 @@ pub use inventory::{
 pub use limits::Limits;
 pub use points::{Point, Volume};
 pub use reversal::{Counterpart, Reversal, Written};
-pub use source::{Source, Synced};
+pub use source::{Source, Synced, UserSnapshot};
 pub use target::Target;
 pub use throttle::Throttle;
-pub use wire::{Extent, Kind, MAX_PAYLOAD_BYTES, Message, Offer, Position, SourceVolume, VERSIONS, unpack};
+pub use wire::{
+    Extent, Kind, MAX_PAYLOAD_BYTES, Message, NAMES_VERSION, Offer, Position, SourceVolume, VERSIONS, unpack,
+};

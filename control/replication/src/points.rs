@@ -21,7 +21,7 @@ pub struct Volume {
 }
 
 /// The content of a group at one moment: a snapshot of each volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// Grows with every point of the group.
     pub number: u64,
@@ -31,6 +31,12 @@ pub struct Point {
     pub digest: Option<[u8; 32]>,
     /// The volumes of the group.
     pub volumes: Vec<Volume>,
+    /// Names of the snapshots that it was taken from, in the order of the volumes; none if it was taken of the volumes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<String>,
+    /// On the source: the engine's number of the newest of these snapshots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<u32>,
     /// It is being deleted.
     #[serde(default)]
     pub deleting: bool,
@@ -41,6 +47,14 @@ impl Point {
     pub fn snapshot(&self, source: DiskId) -> Option<DiskId> {
         let volume = self.volumes.iter().find(|volume| volume.source == source.0)?;
         Some(DiskId(volume.snapshot))
+    }
+
+    /// The engine's number of the newest disk that it has the content of: what was made later is newer. `None` if that is not
+    /// known.
+    pub fn watermark(&self, engine: &Engine) -> Option<u32> {
+        let numbers =
+            || self.volumes.iter().filter_map(|volume| Some(engine.disk(DiskId(volume.snapshot))?.number));
+        self.through.or_else(|| numbers().max())
     }
 
     /// Its digest, once both arrays have it.

@@ -11,7 +11,7 @@ use crate::limits::{Limits, MAX_VOLUMES};
 use crate::points::{Point, Records, Volume};
 use crate::throttle::Throttle;
 use crate::turns::Turns;
-use crate::wire::{Message, Offer, Position, SourceVolume, first_digest, pack};
+use crate::wire::{Message, NAMES_VERSION, Offer, Position, SourceVolume, first_digest, pack};
 use crate::{Error, Result};
 use block::{Disk, DiskId};
 use bytes::Bytes;
@@ -28,6 +28,17 @@ pub struct Source<E> {
     limits: Limits,
     throttle: Throttle,
     turns: Turns,
+}
+
+/// A snapshot of a volume that a user or a schedule has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserSnapshot {
+    /// The volume.
+    pub volume: DiskId,
+    /// Its snapshot.
+    pub snapshot: DiskId,
+    /// The name of the snapshot.
+    pub name: String,
 }
 
 /// What a transfer did.
@@ -83,17 +94,52 @@ impl<E: Env> Source<E> {
     /// # Errors
     /// If a volume does not exist, there is none or too many, or a record can't be read.
     pub async fn take_point(&self, replication: u128, volumes: &[DiskId]) -> Result<Point> {
+        let snapshots: Vec<_> = volumes.iter().map(|id| (*id, *id)).collect();
+        self.take(replication, &snapshots, |point| point).await
+    }
+
+    /// Takes a point of snapshots of the group that are there: all volumes with their snapshots, of one moment. They must be newer
+    /// than the last point ([`Point::watermark`]).
+    ///
+    /// # Errors
+    /// As [`Source::take_point`], and if a snapshot is gone or older.
+    pub async fn take_point_of(&self, replication: u128, snapshots: &[UserSnapshot]) -> Result<Point> {
+        let mut found = Vec::with_capacity(snapshots.len());
+        for snapshot in snapshots {
+            found.push(self.engine.disk(snapshot.snapshot).ok_or(block::Error::Deleted)?);
+        }
+        let last = Records::of_source(replication).all_points(&self.engine)?.pop();
+        let watermark = last.and_then(|point| point.watermark(&self.engine)).unwrap_or(0);
+        if found.iter().any(|disk| disk.number <= watermark) {
+            return Err(block::Error::Malformed("a snapshot that is older than the last point").into());
+        }
+        let names = snapshots.iter().map(|it| it.name.clone()).collect();
+        let taken = found.iter().map(|disk| disk.created).max().unwrap_or_default();
+        let through = found.iter().map(|disk| disk.number).max();
+        let pairs: Vec<_> = snapshots.iter().map(|it| (it.volume, it.snapshot)).collect();
+        self.take(replication, &pairs, |point| Point { taken, snapshots: names, through, ..point }).await
+    }
+
+    /// Takes a point of volumes from the disks that have their contents.
+    async fn take(
+        &self,
+        replication: u128,
+        volumes: &[(DiskId, DiskId)],
+        describe: impl FnOnce(Point) -> Point,
+    ) -> Result<Point> {
         if volumes.is_empty() || volumes.len() > MAX_VOLUMES {
             return Err(block::Error::Malformed("a replicated group has 1 to 1024 volumes").into());
         }
         let records = Records::of_source(replication);
         let last = records.all_points(&self.engine)?.last().map_or(0, |point| point.number);
         let taken = self.env.timestamp();
-        let pairs: Vec<_> = volumes.iter().map(|id| (*id, self.env.fresh_id())).collect();
-        let volume =
-            |(source, snapshot): &(DiskId, DiskId)| Volume { source: source.0, snapshot: snapshot.0 };
-        let volumes = pairs.iter().map(volume).collect();
-        let point = Point { number: last + 1, taken, digest: None, volumes, deleting: false };
+        let pairs: Vec<_> = volumes.iter().map(|(_, content)| (*content, self.env.fresh_id())).collect();
+        let volume = |((source, _), (_, snapshot)): (&(DiskId, DiskId), &(DiskId, DiskId))| Volume {
+            source: source.0,
+            snapshot: snapshot.0,
+        };
+        let volumes = volumes.iter().zip(&pairs).map(volume).collect();
+        let point = describe(Point { number: last + 1, taken, volumes, ..Point::default() });
         self.engine.snapshot(&pairs, &[records.record(&point)], taken, 0).await?;
         Ok(point)
     }
@@ -209,6 +255,9 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
             digest: first_digest(key, digest, point.number, &volumes),
         };
         let (taken, resume) = (point.taken, position.is_some());
+        if !point.snapshots.is_empty() && self.connection.version() >= NAMES_VERSION {
+            self.send(&Message::Snapshots { names: point.snapshots.clone() }).await?;
+        }
         self.send(&Message::Begin { point: point.number, taken, base: number, resume, volumes }).await?;
         let Message::Ready = self.connection.receive().await? else {
             return Err(Error::Malformed("another message than that it is ready"));

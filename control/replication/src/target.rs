@@ -12,7 +12,7 @@ use crate::index::Index;
 use crate::limits::{Limits, MAX_OFFERS, MAX_POINTS};
 use crate::points::{Point, Records, Volume, value};
 use crate::turns::{Connected, Turns};
-use crate::wire::{Message, Offer, Position, SourceVolume, first_digest};
+use crate::wire::{Message, NAMES_VERSION, Offer, Position, SourceVolume, first_digest};
 use crate::{Error, Result};
 use block::{Disk, DiskId, Geometry};
 use engine::Engine;
@@ -46,6 +46,9 @@ struct TransferRecord {
     base: u64,
     /// Identity on the source, block length and number of logical blocks.
     volumes: Vec<(u128, u32, u64)>,
+    /// Names of the snapshots that the point was taken from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    snapshots: Vec<String>,
 }
 
 /// Record `position`: where it goes on. It is there once the staging volumes are ready, and is written after each offer.
@@ -69,7 +72,7 @@ impl TransferRecord {
     fn new(point: u64, taken: u64, base: u64, volumes: &[SourceVolume]) -> Self {
         let volume =
             |volume: &SourceVolume| (volume.id.0, volume.geometry.block_bytes, volume.geometry.blocks);
-        Self { point, taken, base, volumes: volumes.iter().map(volume).collect() }
+        Self { point, taken, base, volumes: volumes.iter().map(volume).collect(), snapshots: Vec::new() }
     }
 
     fn volumes(&self) -> Vec<SourceVolume> {
@@ -181,9 +184,21 @@ impl<E: Env> Target<E> {
         // What a connection before this one published may not be durable yet, and the source deletes what it counts on.
         self.engine.confirm_records().await?;
         connection.send(&Message::State { points: known, position }).await?;
-        let (begin, resume) = match connection.receive().await {
+        let mut first = connection.receive().await;
+        let mut snapshots = Vec::new();
+        if let Ok(Message::Snapshots { names }) = first {
+            if connection.version() < NAMES_VERSION {
+                return Err(Error::Malformed("a message of a newer version than was agreed on"));
+            }
+            snapshots = names;
+            first = connection.receive().await;
+        }
+        let (begin, resume) = match first {
             Ok(Message::Begin { point, taken, base, resume, volumes }) => {
-                (TransferRecord::new(point, taken, base, &volumes), resume)
+                if !snapshots.is_empty() && snapshots.len() != volumes.len() {
+                    return Err(Error::Malformed("another number of snapshots than of volumes"));
+                }
+                (TransferRecord { snapshots, ..TransferRecord::new(point, taken, base, &volumes) }, resume)
             }
             Ok(_) => return Err(Error::Malformed("another message than the beginning of a point")),
             Err(Error::Stream(_)) => return Ok(None),
@@ -279,7 +294,11 @@ impl<E: Env> Target<E> {
     ) -> Result<Session<'a, S, E>> {
         let transfer: Option<TransferRecord> = records.get(&self.engine, TRANSFER)?;
         let position: Option<PositionRecord> = records.get(&self.engine, POSITION)?;
-        let known = transfer.zip(position).filter(|(transfer, _)| transfer == begin);
+        // An older version of the other array gave no names.
+        let same = |known: &TransferRecord| {
+            *known == TransferRecord { snapshots: known.snapshots.clone(), ..begin.clone() }
+        };
+        let known = transfer.zip(position).filter(|(transfer, _)| same(transfer));
         let Some((transfer, position)) = known else {
             return Err(Error::Malformed("that it resumes what was not begun"));
         };
@@ -367,7 +386,8 @@ impl<S: Stream, E: Env> Session<'_, S, E> {
             taken: transfer.taken,
             digest: Some(digest.0),
             volumes: transfer.volumes.iter().zip(&pairs).map(volume).collect(),
-            deleting: false,
+            snapshots: transfer.snapshots.clone(),
+            ..Point::default()
         };
         let records = [
             self.records.record(&point),

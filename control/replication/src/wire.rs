@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `Hello` | both | versions and arrays are checked |
 //! | `Open` | source | `State`, or `Refused` |
+//! | `Snapshots` | source | `Begin` follows: names of the snapshots that the point was taken from; since version 2 |
 //! | `Begin` | source | `Ready`: staging volumes have the content of the base, or what an interrupted transfer left |
 //! | `Offer` | source | `Want`: which of its blocks the target does not have |
 //! | `Blocks` | source | `Applied`, also after a `Want` of nothing: the offer is durable and will not be asked for again |
@@ -19,7 +20,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use peer::fields::{Fields, put_bytes};
 
 /// Versions of the protocol that this release speaks. The newest that both ends speak is used.
-pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
+pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=NAMES_VERSION;
+
+/// The version since which points have the names of snapshots.
+pub const NAMES_VERSION: u16 = 2;
 
 /// Longest payload of a frame: the blocks of the longest offer, or its runs and fingerprints.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_OFFER_BLOCKS * BLOCK_BYTES + (64 << 10);
@@ -28,6 +32,8 @@ pub const MAX_PAYLOAD_BYTES: usize = MAX_OFFER_BLOCKS * BLOCK_BYTES + (64 << 10)
 pub const MAX_HELLO_BYTES: usize = 256;
 
 const MAX_TEXT_BYTES: usize = 1024;
+/// Longest name of a snapshot.
+const MAX_NAME_BYTES: usize = 256;
 const RAW: u8 = 0;
 const ZSTD: u8 = 1;
 /// Higher levels cost more time than they save on networks of a data centre.
@@ -186,6 +192,11 @@ pub enum Message {
     },
     /// Kind 11.
     Published,
+    /// Kind 13.
+    Snapshots {
+        /// Their names, in the order of the volumes.
+        names: Vec<String>,
+    },
     /// Kind 12.
     Refused {
         /// Why, for programs.
@@ -346,6 +357,16 @@ fn bounded(text: impl Iterator<Item = char>) -> String {
     out
 }
 
+/// A name, which is shown to people.
+fn name(from: &mut Fields) -> Result<String> {
+    let text = from.bytes(MAX_NAME_BYTES)?;
+    let text = std::str::from_utf8(&text).map_err(|_| Error::Malformed("a name that is no text"))?;
+    match text.chars().any(char::is_control) {
+        true => Err(Error::Malformed("a name with control characters")),
+        false => Ok(text.to_owned()),
+    }
+}
+
 fn reason(byte: u8) -> Reason {
     match byte {
         1 => Reason::Unknown,
@@ -371,6 +392,7 @@ impl Message {
             Self::End { .. } => 10,
             Self::Published => 11,
             Self::Refused { .. } => 12,
+            Self::Snapshots { .. } => 13,
         }
     }
 
@@ -416,6 +438,9 @@ impl Message {
                 data = Some(packed.clone());
             }
             Self::Applied { number } => out.put_u64_le(*number),
+            Self::Snapshots { names } => {
+                put_list(&mut out, names, |out, name| put_bytes(out, name.as_bytes()));
+            }
             Self::End { digest } => out.put_slice(&digest.0),
             Self::Refused { reason, text } => {
                 out.put_u8(match reason {
@@ -471,6 +496,7 @@ impl Message {
                 let text = String::from_utf8_lossy(&text);
                 Self::Refused { reason, text: bounded(text.chars().filter(|char| !char.is_control())) }
             }
+            13 => Self::Snapshots { names: list(&mut from, MAX_VOLUMES, name)? },
             _ => return Err(Error::Malformed("a message of an unknown kind")),
         })
     }

@@ -32,6 +32,7 @@ fn messages() -> Vec<Message> {
             resume: true,
             volumes: vec![SourceVolume { id: DiskId(5), geometry }],
         },
+        Message::Snapshots { names: vec!["db1.nightly".into(), String::new()] },
         Message::Ready,
         Message::Offer(offer()),
         Message::Want { number: 7, wanted: Bytes::from_static(&[5]) },

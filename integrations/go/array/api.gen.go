@@ -1526,6 +1526,9 @@ type Replication struct {
 	// KeepRules Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
 	KeepRules []Rule `json:"keep_rules"`
 
+	// KeepSnapshots Points of such snapshots that the target retains, besides the others; `null` on the source.
+	KeepSnapshots nullable.Nullable[int32] `json:"keep_snapshots,omitempty"`
+
 	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
 	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
 
@@ -1543,6 +1546,9 @@ type Replication struct {
 
 	// RemoteArray Name of the other array.
 	RemoteArray string `json:"remote_array"`
+
+	// ReplicateSnapshots Whether snapshots of all of its volumes that users and schedules take are replicated as well; `null` on the target.
+	ReplicateSnapshots nullable.Nullable[bool] `json:"replicate_snapshots,omitempty"`
 
 	// Role Which end of a replication this array is.
 	Role ReplicationRole `json:"role"`
@@ -1575,11 +1581,17 @@ type ReplicationChange struct {
 	// KeepRules Complete list of the rules that keep older points. On the target only.
 	KeepRules nullable.Nullable[[]Rule] `json:"keep_rules,omitempty"`
 
+	// KeepSnapshots Points of such snapshots to retain. On the target only.
+	KeepSnapshots nullable.Nullable[int32] `json:"keep_snapshots,omitempty"`
+
 	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
 	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
 
 	// Name New name on this array.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
+
+	// ReplicateSnapshots Whether snapshots of all of its volumes that users and schedules take are replicated as well. On the source only.
+	ReplicateSnapshots nullable.Nullable[bool] `json:"replicate_snapshots,omitempty"`
 
 	// RpoSeconds Recovery point objective in seconds. On the source only.
 	RpoSeconds nullable.Nullable[int64] `json:"rpo_seconds,omitempty"`
@@ -1596,6 +1608,10 @@ type ReplicationMode string
 
 // ReplicationProgress Progress of a replication.
 type ReplicationProgress struct {
+	// BacklogBytes Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on the target and
+	// where no point is to follow.
+	BacklogBytes nullable.Nullable[int64] `json:"backlog_bytes,omitempty"`
+
 	// BlackoutUntil Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
 	BlackoutUntil nullable.Nullable[time.Time] `json:"blackout_until,omitempty"`
 
@@ -1613,6 +1629,9 @@ type ReplicationProgress struct {
 
 	// NetworkBytes Bytes that went over the network in both directions, since the array started.
 	NetworkBytes int64 `json:"network_bytes"`
+
+	// NetworkBytesPerSecond Bytes over the network per second, over the last half minute.
+	NetworkBytesPerSecond int64 `json:"network_bytes_per_second"`
 
 	// Points Complete points on this array.
 	Points int `json:"points"`

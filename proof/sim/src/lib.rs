@@ -255,6 +255,8 @@ pub struct Report {
     pub key_changes: u64,
     /// Replications that were reversed.
     pub reversals: u64,
+    /// Points of users' snapshots that the target of a replication got with their names.
+    pub snapshots: u64,
     /// Images that were made.
     pub images: u64,
     /// Repairs of inconsistent metadata.
@@ -297,6 +299,7 @@ impl Report {
         self.slow_drives += other.slow_drives;
         self.key_changes += other.key_changes;
         self.reversals += other.reversals;
+        self.snapshots += other.snapshots;
         self.images += other.images;
         self.repairs += other.repairs;
         self.losses += other.losses;

@@ -7,11 +7,13 @@
 //! Checked: every published point equals the source after a prefix of the operations that is one of those between the beginning
 //! and the end of its taking, over the whole group, with size and provisioning, and stays so over crashes; both arrays agree
 //! on its digest; a transfer goes on after the last offer that the target had confirmed, so that only offers under way are
-//! sent again; when all faults are over, the newest point is published. Some seeds reverse it ([`mod@reversal`]).
+//! sent again; when all faults are over, the newest point is published. Some seeds reverse it ([`mod@reversal`]), and in some users
+//! take snapshots that become points ([`mod@snapshots`]).
 
 mod link;
 mod reversal;
 mod side;
+mod snapshots;
 
 use crate::Report;
 use crate::array::one_step;
@@ -25,6 +27,7 @@ use bytes::Bytes;
 use engine::Engine;
 use link::Link;
 use side::{Side, SideEnv};
+use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
@@ -57,6 +60,8 @@ struct Known {
     /// The content that it may have.
     candidates: Vec<MemArray>,
     volumes: Vec<DiskId>,
+    /// Of the snapshots that it is taken from.
+    names: Vec<String>,
     /// It is being taken, or an operation has not ended that began before it was taken.
     open: bool,
     taken: bool,
@@ -87,6 +92,7 @@ struct World {
     host: Option<(HostOp, Outcome<Result<(), block::Error>>)>,
     taking: Option<Outcome<Result<Point, Error>>>,
     points: BTreeMap<u64, Known>,
+    snapshots: Snapshots,
     sender: Option<Arc<Source<SideEnv>>>,
     receiver: Option<Arc<Target<SideEnv>>>,
     syncing: Option<Outcome<Result<Synced, Error>>>,
@@ -232,6 +238,7 @@ impl World {
             host: None,
             taking: None,
             points: BTreeMap::new(),
+            snapshots: Snapshots::new(seed),
             sender: None,
             receiver: None,
             syncing: None,
@@ -379,14 +386,16 @@ impl World {
         let unfinished = self.points.keys().last().is_some_and(|last| !self.published.contains(last));
         if !self.demoted
             && self.taking.is_none()
+            && !self.snapshots.is_taking()
             && self.random.below(if unfinished { 20_000 } else { 400 }) == 0
         {
             self.begin_point(sender.clone());
         }
+        self.begin_snapshots(&sender)?;
         if self.syncing.is_none() && self.random.below(50) == 0 {
             let receiver = self.receiver.clone().ok_or("the target is up")?;
             let capacity = [2048, 64 << 10, 8 << 20][self.random.below(3) as usize];
-            let (link, one, other) = Link::new(capacity);
+            let (link, one, other) = Link::new(capacity, self.snapshots.version());
             self.check_messages()?;
             self.replaced.extend(self.link.replace(link));
             (self.progress.expected, self.progress.stated) = (None, None);
@@ -432,13 +441,24 @@ impl World {
                 volumes.remove(left_out);
             }
         }
-        let number = self.points.keys().last().map_or(1, |last| last + 1);
-        let known =
-            Known { candidates: vec![self.model.fork()], volumes: volumes.clone(), open: true, taken: false };
+        self.snapshots.give_up();
+        let number = self.next_point();
+        let known = Known {
+            candidates: vec![self.model.fork()],
+            volumes: volumes.clone(),
+            names: Vec::new(),
+            open: true,
+            taken: false,
+        };
         self.points.insert(number, known);
         let replication = self.number;
         let take = async move { sender.take_point(replication, &volumes).await };
         self.taking = Some(self.source.machine.start(take).1);
+    }
+
+    /// The number that the next point will have.
+    fn next_point(&self) -> u64 {
+        self.points.keys().last().map_or(1, |last| last + 1)
     }
 
     fn begin_deletion(&mut self) -> Check {
@@ -464,8 +484,10 @@ impl World {
             self.taking = None;
             let point = result.map_err(|cause| format!("taking a point: {cause}"))?;
             let known = self.points.get_mut(&point.number).ok_or("a point with another number")?;
-            (known.taken, known.open) = (true, self.host.is_some());
+            (known.taken, known.open) = (true, known.open && self.host.is_some());
+            self.snapshots.note_taken(|_| true);
         }
+        self.take_outcomes_of_snapshots()?;
         if let Some(result) = self.syncing.as_ref().and_then(Outcome::take) {
             self.syncing = None;
             self.end_sync(result)?;
@@ -505,7 +527,8 @@ impl World {
                 return Err(format!("{op:?} is {result:?} instead of {wanted:?}"));
             }
         }
-        for known in self.points.values_mut().filter(|known| known.open) {
+        let all = self.points.values_mut().chain(self.snapshots.known());
+        for known in all.filter(|known| known.open) {
             known.candidates.push(self.model.fork());
             known.open = !known.taken;
         }
@@ -539,6 +562,7 @@ impl World {
     fn crash_source(&mut self) -> Check {
         self.source.crash();
         (self.syncing, self.taking) = (None, None);
+        self.snapshots.crash();
         let interrupted = self.host.take().map(|(op, _)| op);
         self.boot_source()?;
         if let Some(op) = interrupted {
@@ -550,6 +574,7 @@ impl World {
         let there: BTreeSet<u64> = there.iter().map(|point| point.number).collect();
         self.points.retain(|number, known| known.taken || there.contains(number));
         self.points.values_mut().for_each(|known| (known.taken, known.open) = (true, false));
+        self.snapshots.note_taken(|number| there.contains(&number));
         Ok(())
     }
 
@@ -606,18 +631,23 @@ impl World {
                 }
             }
             if found.len() == point.volumes.len() {
-                self.compare_point(point.number, &found)?;
+                self.compare_point(&point, &found)?;
                 self.published.insert(point.number);
             }
         }
         Ok(())
     }
 
-    fn compare_point(&self, number: u64, found: &[(DiskId, Content)]) -> Check {
+    fn compare_point(&mut self, point: &Point, found: &[(DiskId, Content)]) -> Check {
+        let number = point.number;
         let known = self.points.get(&number).ok_or(format!("point {number} was never taken"))?;
         if known.volumes != found.iter().map(|(id, _)| *id).collect::<Vec<_>>() {
             return Err(format!("point {number} has other volumes"));
         }
+        if !self.snapshots.agree(point, known) {
+            return Err(format!("point {number} has the names {:?}", point.snapshots));
+        }
+        self.report.snapshots += u64::from(!point.snapshots.is_empty() && !self.published.contains(&number));
         let differs = |model: &MemArray| {
             let mut volumes = found.iter();
             volumes.find_map(|(id, content)| Some((*id, difference(content, model, *id)?)))
@@ -680,7 +710,7 @@ impl World {
             if turns > MAX_TURNS {
                 return Err(format!("point {last} is not published though nothing fails"));
             }
-            if !self.points.contains_key(&last) && self.taking.is_none() {
+            if !self.points.contains_key(&last) && self.taking.is_none() && !self.snapshots.is_taking() {
                 let sender = self.sender.clone().ok_or("the source is up")?;
                 self.begin_point(sender);
             }

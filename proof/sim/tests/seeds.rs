@@ -416,4 +416,5 @@ fn published_points_are_the_source_at_one_moment() {
     let mut sum = sim::Report::default();
     (0..8).for_each(|seed| sum.add(&run(World::Replication, seed).unwrap()));
     assert!(sum.crashes > 8 && sum.operations > 100 && sum.reversals > 3, "{sum:?}");
+    assert!(sum.snapshots > 3, "{sum:?}");
 }

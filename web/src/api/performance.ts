@@ -115,6 +115,14 @@ export const capacity = (last: number) =>
     placeholderData: keepPreviousData,
   });
 
+export const replicationHistory = (name: string, stretch: Stretch) =>
+  queryOptions({
+    queryKey: key("replication-history", name, stretch),
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/replications/{name}/history", { params: { path: { name }, query: { ...bounds(stretch), points: 300 } }, signal })),
+    refetchInterval: 30_000,
+    placeholderData: keepPreviousData,
+  });
+
 /** The same as rows for a spreadsheet; the first column says whose they are. */
 export async function performanceCsv(scopes: Scope[], stretch: Stretch): Promise<Blob> {
   const fixed = bounds(stretch);

@@ -59,7 +59,7 @@ struct Whose {
 /// Response format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum Format {
+pub(super) enum Format {
     /// JSON.
     Json,
     /// CSV.
@@ -130,7 +130,7 @@ fn times(series: &Series) -> Vec<u64> {
 }
 
 /// A table for spreadsheets (RFC 4180).
-fn csv(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Result<Response, Problem> {
+pub(super) fn csv(header: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Result<Response, Problem> {
     let mut table = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let written = std::iter::once(header).chain(rows).try_for_each(|row| table.write_record(row));
     let text = written.map_err(|error| error.to_string());

@@ -95,6 +95,13 @@ pub struct ReplicationProgress {
     blackout_until: Option<String>,
     /// Seconds since the newest complete point was taken; `null` where none is to follow it.
     lag_seconds: Option<u64>,
+    /// Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on the target and
+    /// where no point is to follow.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    backlog_bytes: Option<u64>,
+    /// Bytes over the network per second, over the last half minute.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
+    network_bytes_per_second: u64,
     /// Changed data of the points that were completed, since the array started; 0 on the target.
     #[schema(extensions(("x-unit" = json!("bytes"))))]
     logical_bytes: u64,
@@ -140,6 +147,10 @@ pub struct Replication {
     rpo_seconds: u64,
     /// Weekly windows in which no point is taken or transferred unless an operator asks for it. A setting of the source.
     blackouts: Vec<WeeklyWindow>,
+    /// Whether snapshots of all of its volumes that users and schedules take are replicated as well; `null` on the target.
+    replicate_snapshots: Option<bool>,
+    /// Points of such snapshots that the target retains, besides the others; `null` on the source.
+    keep_snapshots: Option<u32>,
     /// Complete points that the target retains; `null` on the source.
     keep_points: Option<u32>,
     /// Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
@@ -211,6 +222,11 @@ struct ReplicationChange {
     /// Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
     /// source only.
     blackouts: Option<Vec<WeeklyWindow>>,
+    /// Whether snapshots of all of its volumes that users and schedules take are replicated as well. On the source only.
+    replicate_snapshots: Option<bool>,
+    /// Points of such snapshots to retain. On the target only.
+    #[schema(minimum = 1, maximum = 1000)]
+    keep_snapshots: Option<u32>,
     /// Complete points to retain. On the target only.
     #[schema(minimum = 1, maximum = 1000)]
     keep_points: Option<u32>,
@@ -270,6 +286,8 @@ pub struct ReplicationPoint {
     retain_until: Option<String>,
     /// Whether both arrays have it.
     complete: bool,
+    /// Snapshots of the source that it was taken from; empty if it was taken of the volumes.
+    snapshots: Vec<String>,
 }
 
 /// Points of a replication.
@@ -342,12 +360,28 @@ async fn change_replication(
     Named(name): Named<String>,
     Body(change): Body<ReplicationChange>,
 ) -> Answer<Replication> {
-    let ReplicationChange { name: new, rpo_seconds, blackouts, keep_points, keep_rules, lock_seconds } =
-        change;
+    let ReplicationChange {
+        name: new,
+        rpo_seconds,
+        blackouts,
+        replicate_snapshots,
+        keep_snapshots,
+        keep_points,
+        keep_rules,
+        lock_seconds,
+    } = change;
     let blackouts = blackouts.map(windows).transpose()?;
     let keep_rules = keep_rules.map(|rules| rules.into_iter().map(Into::into).collect());
-    let change =
-        array::ReplicationChange { name: new, rpo_seconds, blackouts, keep_points, keep_rules, lock_seconds };
+    let change = array::ReplicationChange {
+        name: new,
+        rpo_seconds,
+        blackouts,
+        replicate_snapshots,
+        keep_snapshots,
+        keep_points,
+        keep_rules,
+        lock_seconds,
+    };
     let done = perform(operator, &context, array::ChangeReplication { name, change }).await?;
     Ok(Json(done.into()))
 }
@@ -565,6 +599,7 @@ impl From<array::ReplicationPoint> for ReplicationPoint {
             received: utc(it.received),
             retain_until: it.kept_until.map(utc),
             complete: it.complete,
+            snapshots: it.snapshots,
         }
     }
 }
@@ -584,6 +619,8 @@ impl From<array::Replication> for Replication {
             points,
             blackout_until,
             lag_seconds,
+            backlog_bytes,
+            throughput,
             transferred,
         } = it.status;
         Self {
@@ -600,6 +637,8 @@ impl From<array::Replication> for Replication {
             group,
             rpo_seconds: it.rpo_seconds,
             blackouts: it.blackouts.into_iter().map(WeeklyWindow::from).collect(),
+            replicate_snapshots: it.replicate_snapshots,
+            keep_snapshots: it.keep_snapshots,
             keep_points: it.keep_points,
             keep_rules: it.keep_rules.into_iter().map(Rule::from).collect(),
             lock_seconds: it.lock_seconds,
@@ -611,6 +650,8 @@ impl From<array::Replication> for Replication {
                 points,
                 blackout_until: blackout_until.map(utc),
                 lag_seconds,
+                backlog_bytes,
+                network_bytes_per_second: throughput,
                 logical_bytes: transferred.logical_bytes,
                 network_bytes: transferred.wire_bytes,
             },

@@ -22,6 +22,8 @@ pub(crate) struct Received {
     pub time: u64,
     /// Nobody can delete it before this time, in seconds since 1970; zero if it was never locked.
     pub kept_until: u64,
+    /// It was taken from snapshots of users.
+    pub named: bool,
 }
 
 /// A point with what the engine knows of its snapshots.
@@ -31,17 +33,24 @@ pub(crate) fn received(engine: &Engine, point: &Point) -> Received {
         number: point.number,
         time: disks().map(|disk| disk.created).max().unwrap_or(0),
         kept_until: disks().map(|disk| disk.kept_until).max().unwrap_or(0),
+        named: !point.snapshots.is_empty(),
     }
 }
 
 /// The points that nothing keeps, the oldest first. Kept are the newest ones, and the first of each of the newest periods of
 /// each rule: so that a point is kept or not from its arrival on, and is the one that was locked then.
 pub(crate) fn surplus(entry: &ReplicationEntry, points: &[Received], zone: &TimeZone) -> Vec<u64> {
-    let newest = points.iter().rev().take(entry.keep_points.max(1) as usize);
-    let mut kept: BTreeSet<u64> = newest.map(|point| point.number).collect();
+    // Points of snapshots have a number of their own.
+    let last = |named: bool, count: u32| {
+        let those = points.iter().rev().filter(move |point| point.named == named);
+        those.take(count.max(1) as usize).map(|point| point.number)
+    };
+    let mut kept: BTreeSet<u64> = last(false, entry.keep_points).collect();
+    kept.extend(last(true, entry.keep_snapshots));
+    kept.extend(points.last().map(|point| point.number));
     for rule in &entry.keep_rules {
         let mut periods: BTreeMap<u64, u64> = BTreeMap::new();
-        for point in points {
+        for point in points.iter().filter(|point| !point.named) {
             if let Some(end) = schedules::next_of(rule, point.time, zone) {
                 periods.entry(end).or_insert(point.number);
             }
@@ -62,7 +71,11 @@ pub(crate) fn lock_of(entry: &ReplicationEntry, points: &[Received], now: u64) -
 }
 
 /// Refuses a retention that keeps too many points.
-pub(crate) fn check(keep_points: u32, rules: &[Rule]) -> Result<()> {
+pub(crate) fn check(keep_points: u32, keep_snapshots: u32, rules: &[Rule]) -> Result<()> {
+    if !(1..=MAX_KEEP_POINTS).contains(&keep_snapshots) {
+        let message = format!("a target keeps 1 to {MAX_KEEP_POINTS} points of snapshots");
+        return Err(Error::invalid(message).about("keep_snapshots"));
+    }
     if !(1..=MAX_KEEP_POINTS).contains(&keep_points) {
         let message = format!("a target keeps 1 to {MAX_KEEP_POINTS} points");
         return Err(Error::invalid(message).about("keep_points"));

@@ -23,7 +23,7 @@ fn target(keep_points: u32, rules: &[(&str, u32)], lock_seconds: u64) -> Replica
 }
 
 fn point(number: u64, time: u64) -> Received {
-    Received { number, time, kept_until: 0 }
+    Received { number, time, kept_until: 0, named: false }
 }
 
 /// Receives points one after the other, and drops what is not kept; returns the times that are left.
@@ -71,8 +71,22 @@ fn locked_points_are_kept_and_are_not_too_many() {
 #[test]
 fn a_retention_has_bounds() {
     let rules = |keep| [Rule { when: "daily".into(), keep }];
-    assert!(check(1, &[]).is_ok() && check(1, &rules(999)).is_ok());
-    assert!(check(0, &[]).is_err() && check(1001, &[]).is_err() && check(2, &rules(999)).is_err());
-    assert!(check(1, &rules(0)).is_err());
-    assert!(check(1, &[Rule { when: "sometimes".into(), keep: 1 }]).is_err());
+    assert!(check(1, 1, &[]).is_ok() && check(1, 1, &rules(999)).is_ok());
+    assert!(check(0, 1, &[]).is_err() && check(1001, 1, &[]).is_err() && check(2, 1, &rules(999)).is_err());
+    assert!(check(1, 1, &rules(0)).is_err());
+    assert!(check(1, 0, &[]).is_err() && check(1, 1001, &[]).is_err());
+    assert!(check(1, 1, &[Rule { when: "sometimes".into(), keep: 1 }]).is_err());
+}
+
+#[test]
+fn points_of_snapshots_are_kept_besides_the_others() {
+    let mut entry = target(1, &[("hourly", 2)], 0);
+    entry.keep_snapshots = 2;
+    let named = |number: u64| Received { named: true, ..point(number, BEGIN + number * HOUR) };
+    let plain = |number: u64| point(number, BEGIN + number * HOUR);
+    let points = [named(1), plain(2), named(3), plain(4), named(5), plain(6), plain(7)];
+    assert_eq!(surplus(&entry, &points, &TimeZone::UTC), [1, 2, 4]);
+    // The newest one is what a failover takes.
+    entry.keep_snapshots = 1;
+    assert_eq!(surplus(&entry, &[plain(1), named(2)], &TimeZone::UTC), Vec::<u64>::new());
 }

@@ -7,8 +7,10 @@ use crate::bus::EventBus;
 use crate::condition::{self, About, Conditions};
 use crate::env::Env;
 use crate::service::clock::RetentionClock;
-use crate::service::{schedules, windows};
+use crate::service::{outgoing, schedules, windows};
+use block::DiskId;
 use engine::Engine;
+use export::{Exports, Operation};
 use history::Severity;
 use parking_lot::Mutex;
 use records::{
@@ -107,6 +109,11 @@ pub struct ReplicationStatus {
     pub blackout_until: Option<u64>,
     /// Seconds from the newest complete point, or from the creation, to now; `None` where nothing is to follow it.
     pub lag_seconds: Option<u64>,
+    /// Bytes that hosts have written since the newest complete point was taken, or since the array started; `None` where nothing
+    /// follows, and on the target.
+    pub backlog_bytes: Option<u64>,
+    /// Bytes over the network per second, of late.
+    pub throughput: u64,
     /// What became of transfers.
     pub transferred: Transferred,
 }
@@ -176,6 +183,11 @@ struct Running {
     retry: u64,
     transferred: Transferred,
     wire_bytes: Arc<AtomicU64>,
+    throughput: u64,
+    /// What hosts had written since the array started when the newest complete point was taken, in bytes.
+    written: u64,
+    /// The same of a point that is not complete yet.
+    written_next: Option<u64>,
 }
 
 type States = Arc<Mutex<BTreeMap<ReplicationId, Running>>>;
@@ -198,6 +210,7 @@ pub(crate) struct Replicas {
     env: Arc<Env>,
     bus: Arc<EventBus>,
     engine: Arc<Engine>,
+    exports: Arc<Exports>,
     clock: Arc<RetentionClock>,
     ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
     states: States,
@@ -236,9 +249,14 @@ impl Running {
 }
 
 impl Replicas {
-    pub fn new(env: Arc<Env>, bus: Arc<EventBus>, engine: Arc<Engine>, clock: Arc<RetentionClock>) -> Self {
+    pub fn new(
+        env: Arc<Env>,
+        bus: Arc<EventBus>,
+        (engine, exports): (Arc<Engine>, Arc<Exports>),
+        clock: Arc<RetentionClock>,
+    ) -> Self {
         let (ends, states) = (Mutex::default(), States::default());
-        Self { env, bus, engine, clock, ends, states, wake: Notify::new() }
+        Self { env, bus, engine, exports, clock, ends, states, wake: Notify::new() }
     }
 
     fn library_env(&self) -> Arc<ReplicationEnv> {
@@ -330,6 +348,7 @@ impl Replicas {
         if let Some(running) = self.states.lock().get_mut(&id) {
             (running.wanted, running.asked, running.taken) = (false, false, None);
             (running.failure, running.failures, running.retry) = (None, 0, 0);
+            (running.written, running.written_next) = (0, None);
         }
         self.bus.publish_change(Topic::Replications);
     }
@@ -411,7 +430,8 @@ impl Replicas {
             // After a start as well: so a source finds at once that its target was promoted.
             let in_time = running.taken.is_some_and(|taken| now < taken.saturating_add(interval));
             let takes = entry.demoted.is_none() && !in_time;
-            if running.wanted || takes || self.is_unfinished(entry) {
+            let outgoing = || outgoing::next(config, &self.engine, entry).is_some();
+            if running.wanted || takes || self.is_unfinished(entry) || outgoing() {
                 due.push(entry.id);
             }
         }
@@ -436,10 +456,32 @@ impl Replicas {
     }
 
     /// Notes that a point is taken now: the next one is due later.
-    pub fn note_taken(&self, id: ReplicationId) {
+    pub fn note_taken(&self, id: ReplicationId, volumes: &[DiskId]) {
+        let written = self.written(volumes);
         let mut states = self.states.lock();
         let running = states.entry(id).or_default();
+        running.written_next = Some(written);
         (running.wanted, running.taken) = (false, Some(self.env.uptime_seconds()));
+    }
+
+    /// Bytes that hosts have written to volumes since the array started.
+    fn written(&self, volumes: &[DiskId]) -> u64 {
+        let found: Vec<_> = self
+            .exports
+            .read(|registry| volumes.iter().filter_map(|id| registry.volume(*id).cloned()).collect());
+        let changes = |operation: Operation| {
+            !matches!(operation, Operation::Read | Operation::Unmap | Operation::Other)
+        };
+        let counts = found.iter().flat_map(|volume| volume.statistics().into_values());
+        let bytes = counts.flat_map(|counters| counters.counts.into_iter());
+        bytes.filter(|((operation, _), _)| changes(*operation)).map(|(_, count)| count.bytes).sum()
+    }
+
+    /// Notes how much goes over the network, in bytes per second.
+    pub fn note_throughput(&self, id: ReplicationId, throughput: u64) {
+        if let Some(running) = self.states.lock().get_mut(&id) {
+            running.throughput = throughput;
+        }
     }
 
     /// Notes that a transfer has ended, and why does not matter.
@@ -462,6 +504,11 @@ impl Replicas {
             let running = states.entry(entry.id).or_default();
             running.transferred.logical_bytes += completed.unwrap_or_default() * BLOCK_BYTES;
             running.transferred.points += u64::from(completed.is_some());
+            if completed.is_some()
+                && let Some(written) = running.written_next.take()
+            {
+                running.written = written;
+            }
             (running.failures, running.retry) = (0, 0);
             // A source that is demoted takes no further point.
             running.wanted &= entry.demoted.is_none();
@@ -501,12 +548,14 @@ impl Replicas {
         let points = self.points(entry);
         let complete: Vec<_> = points.iter().filter(|point| point.digest.is_some()).collect();
         let newest = complete.last();
-        let (active, failure, transferred) = {
+        let (active, failure, transferred, throughput, written) = {
             let states = self.states.lock();
             states.get(&entry.id).map_or_else(Default::default, |running| {
                 let wire_bytes = running.wire_bytes.load(Ordering::Relaxed);
                 let transferred = Transferred { wire_bytes, ..running.transferred.clone() };
-                (running.is_active() || running.wanted, running.failure.clone(), transferred)
+                let active = running.is_active() || running.wanted;
+                let failure = running.failure.clone();
+                (active, failure, transferred, running.throughput, running.written)
             })
         };
         let number = newest.map(|point| point.number);
@@ -516,6 +565,8 @@ impl Replicas {
             ReplicationState::Demoted | ReplicationState::Promoted | ReplicationState::Promoting
         );
         let since = newest.map_or(entry.created, |point| point.taken);
+        let subject =
+            entry.subject.map(|it| config.scheduled(it).iter().map(|volume| volume.id).collect::<Vec<_>>());
         ReplicationStatus {
             state,
             problem: failure.map(|failure| failure.text),
@@ -523,6 +574,8 @@ impl Replicas {
             taken: newest.map(|point| point.taken),
             points: complete.len(),
             blackout_until: self.blackout_until(config, entry),
+            backlog_bytes: subject.filter(|_| follows).map(|all| self.written(&all).saturating_sub(written)),
+            throughput,
             lag_seconds: follows.then(|| self.env.seconds().saturating_sub(since)),
             transferred,
         }

@@ -7,11 +7,11 @@ use array::{
 };
 use std::sync::atomic::Ordering;
 
-const IQN: &str = "iqn.1993-08.org.debian:01:web1";
+pub const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const BLOCKS: u8 = 8;
 
 /// Sends a WRITE(16), or a READ(16), of 4 KiB and waits for its end.
-async fn send(up: &Up, opcode: u8) {
+pub async fn send(up: &Up, opcode: u8) {
     let nexus = up.target.attach(scsi::InitiatorPort::iscsi(IQN, [0; 6]), 1);
     let mut cdb = [0u8; 16];
     (cdb[0], cdb[13]) = (opcode, BLOCKS);

@@ -18,11 +18,11 @@ async fn numbers(up: &Up) -> Vec<u64> {
     points.into_iter().map(|point| point.number).collect()
 }
 
-fn retention(change: ReplicationChange) -> ChangeReplication {
+pub fn retention(change: ReplicationChange) -> ChangeReplication {
     ChangeReplication { name: "prod".into(), change }
 }
 
-fn keep(points: u32) -> ReplicationChange {
+pub fn keep(points: u32) -> ReplicationChange {
     ReplicationChange { keep_points: Some(points), ..ReplicationChange::default() }
 }
 
@@ -61,7 +61,7 @@ async fn locked() -> Pair {
 }
 
 /// What a test of a failover with a point sees.
-async fn tested(up: &Up, point: Option<u64>) -> u8 {
+pub async fn tested(up: &Up, point: Option<u64>) -> u8 {
     let name = || "prod".to_owned();
     ok(up, StartTestFailover { name: name(), peers: Vec::new(), point }).await;
     let clone = ok(up, ListVolumes).await.into_iter().find(|it| it.name == "data-test").unwrap();

@@ -24,9 +24,10 @@ use array::{
     Severity, ShowAlert, ShowArray, ShowCapacity, ShowCertificate, ShowConfiguration, ShowConnection,
     ShowController, ShowDirectory, ShowDrive, ShowGroup, ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob,
     ShowKey, ShowNotificationTarget, ShowOwnUser, ShowPerformance, ShowProtection, ShowRemoteArray,
-    ShowReplication, ShowSchedule, ShowSettings, ShowSnapshot, ShowStatus, ShowStore, ShowUser, ShowVolume,
-    ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover, StopTestFailover, SubjectName,
-    SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS, Verb, VolumeChange,
+    ShowReplication, ShowReplicationHistory, ShowSchedule, ShowSettings, ShowSnapshot, ShowStatus, ShowStore,
+    ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover, StopTestFailover,
+    SubjectName, SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS, Verb,
+    VolumeChange,
 };
 
 const PASSWORD: &str = "eight chars";
@@ -81,6 +82,7 @@ const NEEDED: &[(Role, &[&str])] = &[
             "ListBusiest",
             "ListPaths",
             "ShowCapacity",
+            "ShowReplicationHistory",
             "ListEvents",
         ],
     ),
@@ -388,6 +390,7 @@ fn of_history() -> Vec<Step> {
         ListBusiest { by: By::Volume, seconds: 1 },
         ListPaths { host: None, range },
         ShowCapacity(range),
+        ShowReplicationHistory { name: name(), range },
         ListEvents { page: page.clone(), least: Severity::Info },
         ListAudit { page },
     ]

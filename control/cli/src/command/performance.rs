@@ -1,4 +1,4 @@
-//! Performance and capacity history.
+//! Performance, capacity and replication history.
 
 use super::{Shown, seconds};
 use crate::client::Client;
@@ -55,6 +55,16 @@ pub enum PerformanceVerb {
         host: Option<String>,
         #[command(flatten)]
         range: Range<300>,
+    },
+    /// Show lag, throughput and backlog of a replication
+    Replication {
+        /// Replication
+        name: String,
+        #[command(flatten)]
+        range: Range<86_400>,
+        /// Approximate number of lines
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        lines: u64,
     },
     /// Show the capacity history
     Capacity {
@@ -136,6 +146,12 @@ impl PerformanceVerb {
             Paths { host, range } => {
                 let query = api::ListPaths { from: range.from(), host, ..Default::default() };
                 client.call(api::list_paths(&query))?.into()
+            }
+            Replication { name, range, lines } => {
+                let (from, points) = (range.from(), Some(lines));
+                let query = api::ShowReplicationHistory { from, points, ..Default::default() };
+                let answer = client.call(api::show_replication_history(&name, &query))?.value;
+                Shown::text(rows_of(&answer["times"], &answer["values"]), replication)
             }
             Capacity { range, lines } => {
                 let query =
@@ -249,6 +265,14 @@ fn capacity(answer: &Value) -> String {
     const NAMES: [&str; 6] = ["provisioned", "mapped", "unique", "physical", "metadata", "total"];
     rows(&["TIME", "PROVISIONED", "MAPPED", "UNIQUE", "PHYSICAL", "METADATA", "TOTAL"], answer, |it| {
         std::iter::once(text(it, "time")).chain(NAMES.map(|name| rate(&it[name]))).collect()
+    })
+}
+
+fn replication(answer: &Value) -> String {
+    rows(&["TIME", "LAG", "NETWORK PER S", "CHANGED PER S", "BACKLOG"], answer, |it| {
+        let lag = it["lag_seconds"].as_u64().map_or("-".into(), |lag| format!("{lag} s"));
+        let rest = ["network_bytes_per_second", "logical_bytes_per_second", "backlog_bytes"];
+        [text(it, "time"), lag].into_iter().chain(rest.map(|name| rate(&it[name]))).collect()
     })
 }
 

@@ -1,5 +1,6 @@
 //! Replications.
 
+use super::policy::Switch;
 use super::schedule::rule;
 use super::{Shown, seconds};
 use crate::client::Client;
@@ -63,6 +64,12 @@ pub enum ReplicationVerb {
         /// No such window
         #[arg(long)]
         no_blackout: bool,
+        /// Whether snapshots of all of its volumes that users and schedules take are replicated as well; on the source
+        #[arg(long, value_enum)]
+        snapshots: Option<Switch>,
+        /// Points of such snapshots to retain; on the target
+        #[arg(long, value_name = "COUNT")]
+        keep_snapshots: Option<u32>,
         /// Complete points to retain; on the target
         #[arg(long, value_name = "COUNT")]
         keep_points: Option<u32>,
@@ -171,6 +178,8 @@ impl ReplicationVerb {
                 rpo,
                 blackouts,
                 no_blackout,
+                snapshots,
+                keep_snapshots,
                 keep_points,
                 keep_rules,
                 no_keep_rule,
@@ -180,6 +189,8 @@ impl ReplicationVerb {
                     name: new_name.map(Some),
                     rpo_seconds: rpo.map(Some),
                     blackouts: (no_blackout || !blackouts.is_empty()).then_some(Some(blackouts)),
+                    replicate_snapshots: snapshots.map(|it| Some(it.on())),
+                    keep_snapshots: keep_snapshots.map(Some),
                     keep_points: keep_points.map(Some),
                     keep_rules: (no_keep_rule || !keep_rules.is_empty()).then_some(Some(keep_rules)),
                     lock_seconds: lock.map(Some),

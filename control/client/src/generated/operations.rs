@@ -803,6 +803,30 @@ pub fn demote_replication(
         )
         .body(body)
 }
+/// Query of: Get the history of a replication
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ShowReplicationHistory {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub points: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+}
+/// Get the history of a replication
+pub fn show_replication_history(
+    name: &str,
+    query: &ShowReplicationHistory,
+) -> Request<schemas::ReplicationHistory> {
+    Request::new(
+            "GET",
+            format!("/api/v1/replications/{}/history", quoted(name)),
+            "ReplicationHistory",
+        )
+        .query(query)
+}
 /// Pause a replication
 pub fn pause_replication(name: &str) -> Request<schemas::Replication> {
     Request::new(

@@ -3022,6 +3022,9 @@ pub struct Replication {
     pub keep_points: ::std::option::Option<u32>,
     ///Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
     pub keep_rules: ::std::vec::Vec<Rule>,
+    ///Points of such snapshots that the target retains, besides the others; `null` on the source.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub keep_snapshots: ::std::option::Option<u32>,
     ///Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lock_seconds: ::std::option::Option<u64>,
@@ -3035,6 +3038,9 @@ pub struct Replication {
     pub promoted_volumes: ::std::vec::Vec<::std::string::String>,
     ///Name of the other array.
     pub remote_array: ::std::string::String,
+    ///Whether snapshots of all of its volumes that users and schedules take are replicated as well; `null` on the target.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub replicate_snapshots: ::std::option::Option<bool>,
     ///Which end this array is.
     pub role: ReplicationRole,
     ///Recovery point objective: maximum age of the newest complete point.
@@ -3066,12 +3072,18 @@ source only.*/
     ///Complete list of the rules that keep older points. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub keep_rules: ::std::option::Option<::std::option::Option<::std::vec::Vec<Rule>>>,
+    ///Points of such snapshots to retain. On the target only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub keep_snapshots: ::std::option::Option<::std::option::Option<u32>>,
     ///Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lock_seconds: ::std::option::Option<::std::option::Option<u64>>,
     ///New name on this array.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    ///Whether snapshots of all of its volumes that users and schedules take are replicated as well. On the source only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub replicate_snapshots: ::std::option::Option<::std::option::Option<bool>>,
     ///Recovery point objective in seconds. On the source only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub rpo_seconds: ::std::option::Option<::std::option::Option<u64>>,
@@ -3082,11 +3094,26 @@ impl ::std::default::Default for ReplicationChange {
             blackouts: Default::default(),
             keep_points: Default::default(),
             keep_rules: Default::default(),
+            keep_snapshots: Default::default(),
             lock_seconds: Default::default(),
             name: Default::default(),
+            replicate_snapshots: Default::default(),
             rpo_seconds: Default::default(),
         }
     }
+}
+///Replication history as columns.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ReplicationColumns {
+    ///Most bytes that hosts had written since the newest complete point was taken; `null` on the target.
+    pub backlog_bytes: ::std::vec::Vec<::std::option::Option<u64>>,
+    ///Largest lag in seconds; `null` where no point is to follow.
+    pub lag_seconds: ::std::vec::Vec<::std::option::Option<u64>>,
+    ///Changed data that was transferred, in bytes per second.
+    pub logical_bytes_per_second: ::std::vec::Vec<u64>,
+    ///Bytes over the network per second.
+    pub network_bytes_per_second: ::std::vec::Vec<u64>,
 }
 ///How to demote a replication.
 ///
@@ -3101,6 +3128,15 @@ impl ::std::default::Default for ReplicationDemotion {
     fn default() -> Self {
         Self { force: Default::default() }
     }
+}
+///Replication history.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ReplicationHistory {
+    ///Times in seconds since 1970.
+    pub times: ::std::vec::Vec<u64>,
+    ///Values for each time.
+    pub values: ReplicationColumns,
 }
 ///How points are transferred.
 ///
@@ -3175,6 +3211,8 @@ pub struct ReplicationPoint {
     ///Time until which nobody can delete it; `null`: no retention lock.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub retain_until: ::std::option::Option<::std::string::String>,
+    ///Snapshots of the source that it was taken from; empty if it was taken of the volumes.
+    pub snapshots: ::std::vec::Vec<::std::string::String>,
     ///Time at which it was taken, by the clock of the source.
     pub taken: ::std::string::String,
 }
@@ -3191,6 +3229,10 @@ pub struct ReplicationPoints {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct ReplicationProgress {
+    /**Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on the target and
+where no point is to follow.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub backlog_bytes: ::std::option::Option<u64>,
     ///Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub blackout_until: ::std::option::Option<::std::string::String>,
@@ -3207,6 +3249,8 @@ pub struct ReplicationProgress {
     pub logical_bytes: u64,
     ///Bytes that went over the network in both directions, since the array started.
     pub network_bytes: u64,
+    ///Bytes over the network per second, over the last half minute.
+    pub network_bytes_per_second: u64,
     ///Complete points on this array.
     pub points: u64,
     ///Reason why the last attempt failed; `null` if it did not.

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use engine::{Engine, Options, Volume};
 use peer::frame;
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
-use replication::{Env, Key, Limits, Message, Point, Result, Source, Stream, Synced, Target};
+use replication::{
+    Env, Key, Limits, MAX_PAYLOAD_BYTES, Message, Point, Result, Source, Stream, Synced, Target, UserSnapshot,
+};
 use rig::block_on;
 use shelf::Drive;
 use std::collections::VecDeque;
@@ -103,6 +105,13 @@ impl Array {
         block_on(self.sender.take_point(REPLICATION, &volumes)).unwrap()
     }
 
+    /// Takes a snapshot of a volume, as users do.
+    pub fn snapshot(&self, volume: u128, id: u128, name: &str) -> UserSnapshot {
+        let (volume, snapshot) = (DiskId(volume), DiskId(id));
+        block_on(self.engine.snapshot(&[(volume, snapshot)], &[], self.env.timestamp(), 0)).unwrap();
+        UserSnapshot { volume, snapshot, name: name.into() }
+    }
+
     /// The points that this array has: of a source, or published ones.
     pub fn points(&self) -> Vec<Point> {
         let sent = self.sender.points(REPLICATION).unwrap();
@@ -128,7 +137,11 @@ pub fn pair(source: &[u8], target: &[u8]) -> (Array, Array) {
 
 /// Transfers a point over a new connection.
 pub fn sync(source: &Array, target: &Array) -> Result<Synced> {
-    let (one, other) = pipe();
+    sync_over(source, target, pipe())
+}
+
+/// Transfers a point over this connection.
+pub fn sync_over(source: &Array, target: &Array, (one, other): (End, End)) -> Result<Synced> {
     let mut sync = pin!(source.sender.sync(REPLICATION, one));
     let mut serve = pin!(target.receiver.serve(other));
     let (mut synced, mut served) = (None, false);
@@ -162,6 +175,8 @@ struct Way {
 
 /// One end of a connection.
 pub struct End {
+    /// The newest version that it is made to say it speaks.
+    newest: Option<u16>,
     out: Arc<Mutex<Way>>,
     into: Arc<Mutex<Way>>,
 }
@@ -169,11 +184,29 @@ pub struct End {
 /// A connection.
 pub fn pipe() -> (End, End) {
     let ways: [Arc<Mutex<Way>>; 2] = Default::default();
-    let end = |out: usize| End { out: ways[out].clone(), into: ways[1 - out].clone() };
+    let end = |out: usize| End { newest: None, out: ways[out].clone(), into: ways[1 - out].clone() };
     (end(0), end(1))
 }
 
+/// A connection whose ends say that these are the newest versions that they speak.
+pub fn pipe_of([source, target]: [u16; 2]) -> (End, End) {
+    let (mut one, mut other) = pipe();
+    (one.newest, other.newest) = (Some(source), Some(target));
+    (one, other)
+}
+
 impl End {
+    /// The same greeting with another version.
+    fn greet(&mut self, pieces: &[Bytes], most: u16) {
+        let mut decoder = frame::Decoder::default();
+        pieces.iter().for_each(|piece| decoder.push(piece));
+        let first = decoder.next(MAX_PAYLOAD_BYTES).unwrap().unwrap();
+        let Message::Hello { least, array, .. } = Message::decode(first.kind, first.payload).unwrap() else {
+            panic!("hello is the first message")
+        };
+        self.push(&Message::Hello { least, most, array });
+    }
+
     /// Sends a message in a frame.
     pub fn push(&mut self, message: &Message) {
         let payload = message.encode();
@@ -184,8 +217,11 @@ impl End {
 
 impl Stream for End {
     async fn send(&mut self, pieces: Vec<Bytes>) -> io::Result<()> {
+        match self.newest.take() {
+            Some(newest) => self.greet(&pieces, newest),
+            None => self.out.lock().unwrap().bytes.extend(pieces),
+        }
         let mut way = self.out.lock().unwrap();
-        way.bytes.extend(pieces);
         way.waker.take().into_iter().for_each(Waker::wake);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use block::workload::Random;
 use bytes::{Buf, Bytes};
-use peer::frame::Decoder;
+use peer::frame::{Decoder, header};
 use replication::{MAX_PAYLOAD_BYTES, Message, Stream};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -20,6 +20,8 @@ struct Way {
     arrived: VecDeque<Bytes>,
     capacity: usize,
     closed: bool,
+    /// The first message was sent.
+    greeted: bool,
     receiver: Option<Waker>,
     sender: Option<Waker>,
     tap: Decoder,
@@ -40,6 +42,8 @@ struct State {
     ways: [Way; 2],
     cut: bool,
     sent: Vec<(usize, Message)>,
+    /// The newest version that both ends say they speak.
+    newest: u16,
 }
 
 /// A connection, as the world sees it.
@@ -53,14 +57,31 @@ pub struct End {
     way: usize,
 }
 
+/// What an older program sends instead, if this is its greeting.
+fn greeting(pieces: &VecDeque<Bytes>, newest: u16) -> Option<VecDeque<Bytes>> {
+    let mut decoder = Decoder::default();
+    pieces.iter().for_each(|piece| decoder.push(piece));
+    let first = decoder.next(MAX_PAYLOAD_BYTES).ok()??;
+    match Message::decode(first.kind, first.payload) {
+        Ok(Message::Hello { least, most, array }) if most > newest => {
+            let hello = Message::Hello { least, most: newest, array };
+            let payload = hello.encode();
+            let header = Bytes::copy_from_slice(&header(hello.kind(), 0, 0, &payload));
+            Some(std::iter::once(header).chain(payload).collect())
+        }
+        _ => None,
+    }
+}
+
 fn wake(wakers: Vec<Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }
 
 impl Link {
-    /// A new connection: the source sends in direction 0, with `capacity` bytes under way at most.
-    pub fn new(capacity: usize) -> (Self, End, End) {
-        let mut state = State::default();
+    /// A new connection: the source sends in direction 0, with `capacity` bytes under way at most. What both ends say of their newest
+    /// version is made to be `newest`.
+    pub fn new(capacity: usize, newest: u16) -> (Self, End, End) {
+        let mut state = State { newest, ..State::default() };
         (state.ways[0].capacity, state.ways[1].capacity) = (capacity, ANSWER_BYTES);
         let link = Self(Arc::new(Mutex::new(state)));
         let end = |way| End { link: link.clone(), way };
@@ -120,6 +141,11 @@ impl Stream for End {
                     return Poll::Ready(Err(io::Error::other("cut")));
                 }
                 let way = &mut state.ways[self.way];
+                if !std::mem::replace(&mut way.greeted, true)
+                    && let Some(hello) = greeting(&pieces, state.newest)
+                {
+                    pieces = hello;
+                }
                 while !way.is_full() {
                     let Some(piece) = pieces.pop_front() else { break };
                     way.tap.push(&piece);

@@ -18,6 +18,7 @@ impl World {
     pub(super) fn reverse(&mut self) -> Check {
         self.publish_last()?;
         self.end_transfers()?;
+        self.delete_snapshots()?;
         for id in self.group.clone() {
             self.on_source(move |engine| async move { engine.set_read_only(id, true, 0).await })?
                 .map_err(|cause| format!("demoting: {cause}"))?;
@@ -55,7 +56,7 @@ impl World {
                 return Err(format!("no point after {before} is published"));
             }
             let none = self.points.keys().all(|number| *number <= before);
-            if none && self.taking.is_none() && self.host.is_none() {
+            if none && self.taking.is_none() && !self.snapshots.is_taking() && self.host.is_none() {
                 let sender = self.sender.clone().ok_or("the source is up")?;
                 self.begin_point(sender);
             }
@@ -70,7 +71,11 @@ impl World {
         self.link.iter().for_each(Link::cut);
         self.replaced.drain(..).for_each(|link| link.cut());
         let mut turns = 0;
-        while self.syncing.is_some() || self.deleting.is_some() || !self.serving.is_empty() {
+        while self.syncing.is_some()
+            || self.deleting.is_some()
+            || self.snapshots.is_deleting()
+            || !self.serving.is_empty()
+        {
             turns += 1;
             if turns > MAX_TURNS {
                 return Err("a transfer that was cut does not end".into());
@@ -143,7 +148,7 @@ impl World {
     }
 
     /// Does something on the source, again after each crash.
-    fn on_source<T: 'static, F>(&mut self, work: impl Fn(Arc<Engine>) -> F) -> Result<T, String>
+    pub(super) fn on_source<T: 'static, F>(&mut self, work: impl Fn(Arc<Engine>) -> F) -> Result<T, String>
     where
         F: Future<Output = T> + 'static,
     {

@@ -12,6 +12,7 @@ import { RecentEvents } from "./events";
 import { FirstSteps } from "./first-steps";
 import { NowPanel } from "./now";
 import { ReductionPanel } from "./reduction";
+import { ReplicationPanel } from "./replication";
 import { StateBanner } from "./state";
 
 export function DashboardPage() {
@@ -27,6 +28,7 @@ export function DashboardPage() {
           {data ? <CapacityPanel space={data.space} /> : <Skeleton height={250} />}
           {data ? <ReductionPanel space={data.space} reduction={data.reduction} /> : <Skeleton height={250} />}
         </SimpleGrid>
+        <ReplicationPanel />
         <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
           <RecentEvents />
           {data && <About status={data} />}

@@ -13,6 +13,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { Busiest, Latencies, Offloads, Sizes } from "./details";
 import { OffloadCharts } from "./offload-charts";
+import { ReplicationLags } from "./replications";
 import { ViewMenu } from "./view-menu";
 import { CLASSES, current, type Current, lines, PERCENTILES, type Class, type Percentile } from "./lines";
 
@@ -87,6 +88,7 @@ export function PerformancePage() {
           </Stack>
         </div>
         <OffloadCharts scope={scope} stretch={stretch} onZoom={zoom} />
+        {scope.kind === "array" && <ReplicationLags stretch={stretch} onZoom={zoom} />}
         <Latencies scope={scope} stretch={stretch} />
         <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
           <Sizes scope={scope} stretch={stretch} />

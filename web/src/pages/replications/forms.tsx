@@ -1,4 +1,4 @@
-import { NumberInput, Select, Textarea, TextInput } from "@mantine/core";
+import { NumberInput, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
@@ -61,13 +61,13 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
   const [, go] = useLocation();
   const isSource = replication.role === "source";
   const zone = useQuery({ ...settings(), enabled: opened && isSource });
-  const form = useForm<{ name: string; minutes: number | string; blackouts: string; keep: number | string; rules: string; days: number | string }>({
-    initialValues: { name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1, rules: replication.keep_rules.map(ruleText).join("\n"), days: replication.lock_seconds ? Math.round((replication.lock_seconds / DAY) * 100) / 100 : "" },
-    validate: { name: nameError, minutes: rpoError, blackouts: (text) => (parseWindows(text) ? null : "Write one window a line, such as mon-fri 08:00-18:00."), keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), rules: (text) => (parseRules(text) ? null : "Write one rule a line, such as daily=7.") },
+  const form = useForm<{ name: string; minutes: number | string; blackouts: string; keep: number | string; rules: string; days: number | string; snapshots: boolean; keepSnapshots: number | string }>({
+    initialValues: { name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1, rules: replication.keep_rules.map(ruleText).join("\n"), days: replication.lock_seconds ? Math.round((replication.lock_seconds / DAY) * 100) / 100 : "", snapshots: replication.replicate_snapshots ?? false, keepSnapshots: replication.keep_snapshots ?? 1 },
+    validate: { name: nameError, minutes: rpoError, keepSnapshots: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), blackouts: (text) => (parseWindows(text) ? null : "Write one window a line, such as mon-fri 08:00-18:00."), keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), rules: (text) => (parseRules(text) ? null : "Write one rule a line, such as daily=7.") },
   });
   const save = useChange({
-    run: ({ name, minutes, blackouts, keep, rules, days }: typeof form.values) => {
-      const body = { ...(name !== replication.name && { name }), ...(isSource ? { rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: parseWindows(blackouts) ?? [] } : { keep_points: Number(keep), keep_rules: parseRules(rules) ?? [], lock_seconds: Math.round(Number(days) * DAY) }) };
+    run: ({ name, minutes, blackouts, keep, rules, days, snapshots, keepSnapshots }: typeof form.values) => {
+      const body = { ...(name !== replication.name && { name }), ...(isSource ? { rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: parseWindows(blackouts) ?? [], replicate_snapshots: snapshots } : { keep_points: Number(keep), keep_snapshots: Number(keepSnapshots), keep_rules: parseRules(rules) ?? [], lock_seconds: Math.round(Number(days) * DAY) }) };
       return answer(api.PATCH("/api/v1/replications/{name}", { params: { path: { name: replication.name } }, body }));
     },
     done: (now) => `Replication ${now.name} is changed.`,
@@ -92,6 +92,8 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
         />
       )}
       {!isSource && <NumberInput label="Points to retain" description="Complete points that this array keeps; older ones are deleted." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keep")} />}
+      {isSource && <Switch label="Replicate snapshots of users and schedules" description="Those of all of its volumes at one moment: they become points of their own on the other array." {...form.getInputProps("snapshots", { type: "checkbox" })} />}
+      {!isSource && <NumberInput label="Points of snapshots to retain" description="Of snapshots of the source, where it replicates them; besides the other points." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keepSnapshots")} />}
       {!isSource && <Textarea label="Rules for older points" description="Of each period the first point is kept. One a line: hourly=24, daily=7, or five fields as cron has them." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("rules")} />}
       {!isSource && <NumberInput label="Retention lock in days" description="Points that arrive from now on cannot be deleted before this age, by anybody. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />}
     </FormModal>

@@ -12,6 +12,7 @@ import { DataTable, type Column } from "../../parts/table";
 const COLUMNS: Column<Point>[] = [
   { name: "Point", key: (it) => it.number, down: true, cell: (it) => <span className="number">{count(it.number)}</span> },
   { name: "Taken", key: (it) => it.taken, down: true, cell: (it) => <span className="number">{moment(it.taken, true)}</span> },
+  { name: "Snapshots", key: (it) => it.snapshots.join(), cell: (it) => (it.snapshots.length > 0 ? <span style={{ overflowWrap: "anywhere" }}>{it.snapshots.join(", ")}</span> : <span className="quiet">–</span>), wide: true },
   { name: "Received", key: (it) => it.received, down: true, cell: (it) => <span className="quiet number">{moment(it.received, true)}</span>, wide: true },
   { name: "Retention lock", key: (it) => it.retain_until ?? "", cell: (it) => (it.retain_until ? <Dot color="teal" label={`until ${moment(it.retain_until)}`} /> : <span className="quiet">none</span>) },
 ];

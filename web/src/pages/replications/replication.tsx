@@ -13,6 +13,7 @@ import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { RowLink } from "../../parts/row-link";
 import { ChangeReplication } from "./forms";
+import { HistoryPanel } from "./history";
 import { PointsPanel } from "./points";
 import { ruleText } from "./rules";
 import { Lag, StateDot, subject } from "./state";
@@ -73,8 +74,9 @@ export function ReplicationPage({ name }: { name: string }) {
             <ProgressPanel of={data} />
             <FactsPanel of={data} />
           </SimpleGrid>
+          <HistoryPanel of={data} />
           {data.role === "target" && <PointsPanel of={data} />}
-          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
+          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.replicate_snapshots} ${data.keep_snapshots} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
           {task && <TaskDialog verb={task} replication={data} onClose={() => setTask(undefined)} />}
         </>
       )}
@@ -123,6 +125,8 @@ function ProgressPanel({ of: data }: { of: Replication }) {
         <Fact name="Last complete point">{typeof progress.last_point === "number" && progress.last_point_taken ? `${count(progress.last_point)}, taken ${moment(progress.last_point_taken, true)}` : "none yet"}</Fact>
         <Fact name="Points on this array">{count(progress.points)}</Fact>
         {data.role === "source" && <Fact name="Changed data">{bytes(logical)}</Fact>}
+        {typeof progress.backlog_bytes === "number" && <Fact name="Written since">{bytes(progress.backlog_bytes)}</Fact>}
+        <Fact name="Throughput">{bytes(progress.network_bytes_per_second)}/s</Fact>
         <Fact name="Over the network">
           {bytes(network)}
           {data.role === "source" && network > 0 && logical > network && ` (${ratio(logical / network)})`}
@@ -150,6 +154,8 @@ function FactsPanel({ of: data }: { of: Replication }) {
           </Fact>
         )}
         {typeof data.keep_points === "number" && <Fact name="Points to retain">{count(data.keep_points)}</Fact>}
+        {typeof data.replicate_snapshots === "boolean" && <Fact name="Snapshots of users">{data.replicate_snapshots ? "are replicated" : "are not replicated"}</Fact>}
+        {typeof data.keep_snapshots === "number" && <Fact name="Points of snapshots to retain">{count(data.keep_snapshots)}</Fact>}
         {data.keep_rules.length > 0 && <Fact name="And of older ones">{data.keep_rules.map(ruleText).join(", ")}</Fact>}
         {Boolean(data.lock_seconds) && <Fact name="Retention lock">{duration(data.lock_seconds ?? 0)}</Fact>}
         <Fact name="Created">{moment(data.created)}</Fact>

@@ -1,0 +1,100 @@
+//! Measures replications: lag, throughput and backlog, for the history.
+
+use crate::bus::EventBus;
+use crate::configuration::Configuration;
+use crate::env::Env;
+use crate::service::metering::TimeRange;
+use crate::service::replicas::{Replicas, ReplicationStatus, Transferred};
+use crate::{Error, Result};
+use history::{REPLICATION_STEP_SECONDS, ReplicationPoint, Store};
+use parking_lot::Mutex;
+use records::{Identity, ReplicationId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Points of a series by default, and at most.
+const DEFAULT_POINTS: u32 = 300;
+const MAX_POINTS: u32 = 3600;
+/// How far a question looks back that does not say it, in seconds.
+const DEFAULT_RANGE_SECONDS: u64 = 3600;
+
+/// What was measured last.
+struct Before {
+    time: u64,
+    transferred: BTreeMap<ReplicationId, Transferred>,
+}
+
+/// Samples replications.
+pub(crate) struct ReplicationMeter {
+    env: Arc<Env>,
+    configuration: Arc<Configuration>,
+    history: Arc<Store>,
+    replicas: Arc<Replicas>,
+    before: Mutex<Before>,
+}
+
+impl ReplicationMeter {
+    pub fn new(
+        (env, _, configuration): (Arc<Env>, Arc<EventBus>, Arc<Configuration>),
+        history: Arc<Store>,
+        replicas: Arc<Replicas>,
+    ) -> Self {
+        let before = Mutex::new(Before { time: env.seconds(), transferred: BTreeMap::new() });
+        Self { env, configuration, history, replicas, before }
+    }
+
+    /// Measures if it is time: to be called about once a second, on a thread that may work for a moment.
+    pub fn measure(&self) {
+        let now = self.env.seconds();
+        let mut before = self.before.lock();
+        // A clock that was set begins again.
+        let seconds = now.checked_sub(before.time).filter(|passed| *passed <= 2 * REPLICATION_STEP_SECONDS);
+        if seconds.is_some_and(|passed| passed < REPLICATION_STEP_SECONDS) {
+            return;
+        }
+        before.time = now;
+        let found: Vec<(ReplicationId, ReplicationStatus)> = {
+            let config = self.configuration.read();
+            config.replications.iter().map(|it| (it.id, self.replicas.status(&config, it))).collect()
+        };
+        let last = std::mem::take(&mut before.transferred);
+        let mut points = Vec::new();
+        for (id, status) in found {
+            let old = last.get(&id).cloned().unwrap_or_default();
+            let seconds = seconds.unwrap_or(REPLICATION_STEP_SECONDS);
+            let wire = status.transferred.wire_bytes.saturating_sub(old.wire_bytes);
+            self.replicas.note_throughput(id, wire / seconds.max(1));
+            let point = ReplicationPoint {
+                time: now,
+                seconds,
+                lag: status.lag_seconds,
+                logical: status.transferred.logical_bytes.saturating_sub(old.logical_bytes),
+                wire,
+                backlog: status.backlog_bytes,
+            };
+            points.push((id.digits(), point));
+            before.transferred.insert(id, status.transferred);
+        }
+        drop(before);
+        if points.is_empty() {
+            return;
+        }
+        if let Err(error) = self.history.add_replications(now, &points) {
+            tracing::error!(%error, "measurements of replications are lost");
+        }
+    }
+
+    /// What was measured of a replication in a time range: the last hour if no field is given.
+    pub fn history(&self, name: &str, range: TimeRange) -> Result<Vec<ReplicationPoint>> {
+        let id = self.configuration.read().replications.named(name)?.id;
+        let now = self.env.seconds();
+        let to = range.to.unwrap_or(now).min(now);
+        let from = range.from.unwrap_or_else(|| to.saturating_sub(DEFAULT_RANGE_SECONDS));
+        if from >= to && range.to.is_some() {
+            return Err(Error::invalid("the time asked for ends before it begins, or has not come yet"));
+        }
+        let points = range.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
+        let found = self.history.replication(&id.digits(), (now, from, to), points.into());
+        found.map_err(|error| Error::failed("the history can't be read", error))
+    }
+}
