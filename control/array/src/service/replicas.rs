@@ -214,6 +214,7 @@ pub(crate) struct Replicas {
     clock: Arc<RetentionClock>,
     ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
     states: States,
+    kept: Mutex<Kept>,
     wake: Notify,
 }
 
@@ -255,8 +256,8 @@ impl Replicas {
         (engine, exports): (Arc<Engine>, Arc<Exports>),
         clock: Arc<RetentionClock>,
     ) -> Self {
-        let (ends, states) = (Mutex::default(), States::default());
-        Self { env, bus, engine, exports, clock, ends, states, wake: Notify::new() }
+        let (ends, states, kept) = (Mutex::default(), States::default(), Mutex::default());
+        Self { env, bus, engine, exports, clock, ends, states, kept, wake: Notify::new() }
     }
 
     fn library_env(&self) -> Arc<ReplicationEnv> {
@@ -621,12 +622,30 @@ impl Replicas {
 
     /// Deletes what the engine holds of replications that were deleted.
     pub async fn release_deleted(&self, known: &BTreeSet<u128>) {
-        for number in replication::unneeded(&self.engine).difference(known) {
-            if let Err(error) = replication::release(&self.engine, *number, self.clock.retention_now()).await
+        let unneeded = replication::unneeded(&self.engine);
+        let deleted: BTreeSet<u128> = unneeded.difference(known).copied().collect();
+        for number in &deleted {
+            let released = replication::release(&self.engine, *number, self.clock.retention_now()).await;
+            // It is tried every second, and a retention lock may last for years.
+            if let Err(error) = released
+                && self.kept.lock().is_news(*number, error.to_string())
             {
                 tracing::warn!(%error, "points of a replication that was deleted are still there");
             }
         }
+        self.kept.lock().0.retain(|number, _| deleted.contains(number));
+    }
+}
+
+/// Why points of replications that were deleted are still there, as it was logged.
+#[derive(Default)]
+struct Kept(BTreeMap<u128, String>);
+
+impl Kept {
+    /// True if this is not what was logged last of a replication.
+    fn is_news(&mut self, number: u128, why: String) -> bool {
+        let known = self.0.insert(number, why);
+        known.as_ref() != self.0.get(&number)
     }
 }
 
@@ -657,5 +676,19 @@ fn state(
         _ if demoted.is_some() => ReplicationState::Demoting,
         _ if active => ReplicationState::Syncing,
         _ => ReplicationState::Idle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_logged_once_until_it_is_another_one() {
+        let mut kept = Kept::default();
+        assert!(kept.is_news(1, "locked".into()) && kept.is_news(2, "locked".into()));
+        assert!(!kept.is_news(1, "locked".into()));
+        assert!(kept.is_news(1, "another drive error".into()) && kept.is_news(1, "locked".into()));
+        assert!(!kept.is_news(2, "locked".into()));
     }
 }
