@@ -14,6 +14,7 @@ use lab::figures::{Case, Figure};
 use lab::load::{Content, Measure, Order};
 use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
+use lab::transfer;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ enum What {
     Reduction,
     /// The cost of open web pages and metrics collection
     Management,
+    /// Replication between two arrays: bytes over the network, speed, and what hosts notice
+    Replication,
     /// Record a run of the lab (--from)
     Lab,
     /// Write the table of docs/benchmarks.md from the recorded runs
@@ -89,6 +92,7 @@ pub fn run(args: &Args) -> Result<()> {
             let folder = args.from.as_deref().context("--from names the folder of the run")?;
             return record::record("lab", record::of_lab(folder)?);
         }
+        Some(What::Replication) => return replicated(args),
         Some(What::Management) | None => {}
     }
     let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));
@@ -245,6 +249,29 @@ fn printed(args: &Args, suite: &str, words: &[&str]) -> Result<()> {
     let text = capture(&mut bench)?;
     print!("{text}");
     record::record(suite, record::figures(&text, [Some(0), Some(2), None, Some(1)]))
+}
+
+/// Measures replication between two arrays on loopback, and prints a table.
+fn replicated(args: &Args) -> Result<()> {
+    setup::need(&["libiscsi-bin"])?;
+    let options = transfer::Options {
+        time: Duration::from_secs(args.seconds),
+        rounds: args.rounds.unwrap_or(3),
+        span: args.span << 20,
+    };
+    let rows = transfer::run(&release_programs()?, &target_dir(), options)?;
+    println!("| figure | result | aim |\n|---|---|---|");
+    rows.iter().for_each(|row| println!("| {} | {} | {} |", row.name, row.value, row.aim));
+    let figure = |row: transfer::Row| record::Figure {
+        name: row.name,
+        array: row.value,
+        peer: String::new(),
+        aim: row.aim.to_owned(),
+    };
+    match args.record {
+        true => record::record("replication", rows.into_iter().map(figure).collect()),
+        false => Ok(()),
+    }
 }
 
 /// The figures of a load beside those of tgt.

@@ -32,5 +32,6 @@ pub mod stats;
 pub mod takeover;
 pub mod target;
 pub mod tgt;
+pub mod transfer;
 pub mod values;
 pub mod workload;

@@ -48,6 +48,8 @@ const INITIATOR: &str = "iqn.2001-04.org.example:replication";
 const HOST: &str = "host";
 const GROUP: &str = "app";
 const NAME: &str = "prod";
+/// What the first array calls the other one.
+const TARGET: &str = "target";
 const VOLUMES: [&str; 3] = ["data", "log", "index"];
 const BLOCK_BYTES: u32 = 4096;
 /// Of each volume.
@@ -124,11 +126,8 @@ impl World {
         for array in &arrays {
             array.add_host(HOST, INITIATOR)?;
         }
+        pair(&arrays, &networks[1].address().to_string())?;
         let [first, second] = &arrays;
-        let key = second.cli(&["remote-array", "key"])?;
-        let key = key["key"].as_str().context("a key")?;
-        let there = networks[1].address().to_string();
-        first.cli(&["remote-array", "pair", &there, "--name", "b", "--key", key])?;
         let known = second.names("remote-array")?;
         let here = networks[0].address().to_string();
         second.cli(&["remote-array", "set", known.first().context("a remote array")?, "--address", &here])?;
@@ -138,7 +137,7 @@ impl World {
             first.cli(&["volume", "set", volume, "--group", GROUP])?;
             first.connect(volume, HOST, lun)?;
         }
-        first.cli(&["replication", "create", NAME, "--group", GROUP, "--to", "b", "--rpo", "1h"])?;
+        first.cli(&["replication", "create", NAME, "--group", GROUP, "--to", TARGET, "--rpo", "1h"])?;
         Ok(Self {
             library: Libiscsi::load()?,
             seed: Seed::new(seed),
@@ -341,6 +340,13 @@ impl World {
     fn login(&self, at: usize, luns: &[u16]) -> Result<Session> {
         login(&self.library, &self.arrays[at], INITIATOR, luns, 0)
     }
+}
+
+/// Pairs two arrays; the first one knows the other one, at this address, as `target`.
+pub(crate) fn pair([first, second]: &[Array; 2], there: &str) -> Result<()> {
+    let key = second.cli(&["remote-array", "key"])?;
+    let key = key["key"].as_str().context("a key")?;
+    first.cli(&["remote-array", "pair", there, "--name", TARGET, "--key", key]).map(drop)
 }
 
 /// The volume and the block of a write.
