@@ -52,6 +52,8 @@
 //! In the world `replication` two arrays on drives of their own crash independently, and the connection between them loses what
 //! is under way; see `replication`.
 //!
+//! In the world `takeover` front ends go on while their home crashes, and repeat commands at the next one; see `takeover`.
+//!
 //! # Limits and scheduling
 //!
 //! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
@@ -75,6 +77,7 @@ mod history;
 mod journal;
 mod machine;
 mod replication;
+mod takeover;
 
 use engine::{Engine, SpaceRefusals};
 
@@ -115,6 +118,8 @@ pub enum World {
     Repair,
     /// The array with policies, records and images that are changed while hosts work.
     Management,
+    /// Commands of hosts that front ends repeat when their home has crashed.
+    Takeover,
 }
 
 /// The names of a world.
@@ -130,7 +135,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 15] = [
+const NAMES: [Names; 16] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -200,6 +205,12 @@ const NAMES: [Names; 15] = [
         "management",
         "management",
         "volumes under crashes, with policies, records and images that are changed meanwhile",
+    ),
+    names(
+        World::Takeover,
+        "takeover",
+        "takeover",
+        "hosts at front ends that repeat commands when their home has crashed",
     ),
 ];
 
@@ -346,6 +357,15 @@ pub fn run_cluster(seed: u64, timing: ::cluster::Timing) -> Result<Report, Strin
     cluster::run(seed, cluster::Options { timing })
 }
 
+/// Runs the world `takeover` with homes that do not look up what the journal notes. Hosts may do nothing but copies.
+///
+/// # Errors
+/// Like [`run`].
+pub fn run_without_notes(seed: u64, only_copies: bool) -> Result<Report, String> {
+    let work = if only_copies { takeover::Work::Copies } else { takeover::Work::All };
+    takeover::run(seed, Bounds::Drawn, (takeover::Notes::Ignored, work))
+}
+
 /// Runs one world with limits drawn from the seed, or with those of the product.
 ///
 /// # Errors
@@ -355,6 +375,7 @@ pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failu
         World::Shelf => journal::run(seed, bounds),
         World::Cluster => cluster::run(seed, cluster::Options::default()),
         World::Replication => replication::run(seed, bounds),
+        World::Takeover => takeover::run(seed, bounds, (takeover::Notes::Consulted, takeover::Work::All)),
         other => array::run(other, seed, bounds),
     };
     outcome.map_err(|what| Failure { world, seed, bounds, what })

@@ -1,6 +1,6 @@
 //! Worlds that are run with every test; many more are run by `cargo xtask sim`.
 
-use sim::{Bounds, Timing, World, run, run_cluster, run_conformance, run_with};
+use sim::{Bounds, Timing, World, run, run_cluster, run_conformance, run_with, run_without_notes};
 
 #[test]
 fn a_seed_gives_the_same_run_twice() {
@@ -417,4 +417,25 @@ fn published_points_are_the_source_at_one_moment() {
     (0..8).for_each(|seed| sum.add(&run(World::Replication, seed).unwrap()));
     assert!(sum.crashes > 8 && sum.operations > 100 && sum.reversals > 3, "{sum:?}");
     assert!(sum.snapshots > 3, "{sum:?}");
+}
+
+/// What front ends repeat after a crash is done twice where the journal's notes are not consulted: the world has to find that,
+/// for COMPARE AND WRITE and for copies.
+#[test]
+fn a_home_that_does_not_look_commands_up_is_found() {
+    for (only_copies, seeds) in [(false, 20), (true, 40)] {
+        let outcome = |seed: &u64| run_without_notes(*seed, only_copies);
+        let wrong: Vec<String> = (0..seeds).filter_map(|seed| outcome(&seed).err()).collect();
+        let sign = if only_copies { "was overwritten, and there is" } else { "Miscompare" };
+        let found = wrong.iter().filter(|what| what.contains(sign)).count();
+        assert!(found > 1, "{wrong:?}");
+    }
+}
+
+/// Seeds in which the above is found: a home that consults the notes does nothing twice in them.
+#[test]
+fn front_ends_repeat_commands_that_take_effect_once() {
+    for seed in [98, 104, 131, 137, 150, 155, 165] {
+        run(World::Takeover, seed).unwrap();
+    }
 }

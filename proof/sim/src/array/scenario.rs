@@ -91,7 +91,8 @@ impl Scenario {
             | World::LargeWrites
             | World::Replication
             | World::Repair
-            | World::Management => {}
+            | World::Management
+            | World::Takeover => {}
         }
         scenario
     }
