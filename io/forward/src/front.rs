@@ -2,7 +2,7 @@
 
 use crate::pulse::Pulse;
 use crate::wire;
-use crate::{ABORTED_NS, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, Result, malformed};
+use crate::{ABORTED_NS, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, OPEN_HOLD_NS, Result, malformed};
 use block::{MAX_WINDOW, Sequence};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message, POWER_ON_UNKNOWN};
@@ -88,6 +88,12 @@ impl Request {
     /// It may have taken effect, or do so yet.
     fn has_open_effect(&self) -> bool {
         self.begun && !self.is_repeatable && matches!(self.what, What::Command(_))
+    }
+
+    /// How long it waits for a home. The next one can say whether it has taken effect, if every home notes commands that may have
+    /// begun it.
+    fn patience_ns(&self) -> u64 {
+        if self.has_open_effect() && self.noted { OPEN_HOLD_NS } else { HOLD_NS }
     }
 
     fn bytes(&self) -> u64 {
@@ -267,7 +273,8 @@ impl Front {
         let is_settled = self.link.is_none() && self.broken + ABORTED_NS <= now;
         let is_old = |number: &&u64| {
             self.requests.get(number).is_some_and(|request| {
-                !request.sent && request.since + HOLD_NS <= now && (is_settled || !request.begun)
+                let is_old = request.since + request.patience_ns() <= now;
+                is_old && !request.sent && (is_settled || !request.begun)
             })
         };
         let old: Vec<u64> = self.unsent.iter().filter(is_old).copied().collect();

@@ -46,8 +46,13 @@ pub const MAX_AGE_NS: u64 = 2_000_000_000;
 /// How long the home keeps nexuses, tasks and answers of a front end whose link broke.
 pub const LINGER_NS: u64 = 2_000_000_000;
 
-/// How long a front end holds requests while there is no home. ESXi expects answers to its heartbeat within 8 s.
+/// How long a front end holds requests while there is no home, if waiting longer says no more about them. ESXi expects answers to
+/// its heartbeat within 8 s.
 pub const HOLD_NS: u64 = 8_000_000_000;
+
+/// How long a front end holds a command that a home has begun and whose fate the next home can look up in the store. Linux aborts a
+/// command after 30 s, and resets the unit if it can't; any end before that is better.
+pub const OPEN_HOLD_NS: u64 = 25_000_000_000;
 
 /// Between two signs of life.
 pub const PULSE_NS: u64 = 250_000_000;
@@ -72,6 +77,7 @@ pub const MAX_NEXUSES: usize = 4096;
 pub const ABORTED_NS: u64 = SILENCE_NS + LINGER_NS + 1_000_000_000;
 
 const _: () = assert!(ABORTED_NS < HOLD_NS, "a host does not wait longer for it");
+const _: () = assert!(HOLD_NS < OPEN_HOLD_NS, "a fate that can be known is waited for");
 
 /// Why a link is to be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ mod seeds;
 mod sessions;
 mod takeover;
 
-use forward::{ABORTED_NS, HOLD_NS, LINGER_NS, MAX_AGE_NS};
+use forward::{ABORTED_NS, HOLD_NS, LINGER_NS, MAX_AGE_NS, OPEN_HOLD_NS};
 use rig::{BLOCK, Home, MS, Notes, Side, is_cleared, long, read, swap, write};
 use scsi::{ManagementFunction, ManagementResponse, Status};
 
@@ -265,6 +265,32 @@ fn a_command_that_is_too_old_for_a_new_home_did_not_take_effect() {
 }
 
 #[test]
+fn a_takeover_may_take_longer_than_new_commands_are_held() {
+    let (home, mut side, nexus) = connected();
+    let done = side.start(nexus, &swap(5), &from_zeros(1), MS);
+    side.write();
+    side.deliver_to_home(usize::MAX, MS);
+    side.run();
+    home.disk.hold();
+    let open = side.start(nexus, &swap(6), &from_zeros(1), MS);
+    side.write();
+    side.deliver_to_home(usize::MAX, MS);
+    side.run();
+    let successor = home.successor(&HOSTS);
+    side.move_to(&successor, 2 * MS);
+    home.disk.release();
+    let held = side.start(nexus, &write(7), &[1; BLOCK], 3 * MS);
+    let late = 2 * HOLD_NS;
+    side.tick_front(late).expect("no link");
+    side.run();
+    assert_eq!(status(&side, held), Some(Status::Busy), "no home has seen it");
+    side.connect(&successor, late);
+    side.settle(late);
+    assert_eq!((status(&side, done), home.disk.effects(5)), (Some(Status::Good), 1));
+    assert_eq!((status(&side, open), home.disk.effects(6)), (Some(Status::Busy), 0));
+}
+
+#[test]
 fn of_a_command_that_took_effect_in_part_the_fate_is_open() {
     let (home, mut side, nexus) = connected();
     let big = vec![3; 12 << 20];
@@ -332,23 +358,31 @@ fn the_home_aborts_what_a_front_end_leaves_and_the_host_learns_it() {
 
 #[test]
 fn without_a_home_for_long_new_commands_are_busy_and_the_fate_of_begun_ones_is_open() {
-    let (home, mut side, idle) = connected();
+    // What was noted is known to the next home: it is waited for.
+    for (notes, patience) in [(Notes::None, HOLD_NS), (Notes::Kept, OPEN_HOLD_NS)] {
+        without_a_home_for(notes, patience);
+    }
+}
+
+fn without_a_home_for(notes: Notes, patience: u64) {
+    let (home, mut side, idle) = connected_to(Home::new(&HOSTS).with(notes));
     let open = side.host(HOSTS[1], 2, 0);
     home.disk.hold();
     let begun = side.start(open, &write(7), &[1; BLOCK], MS);
     side.settle(MS);
-    side.cut(5000 * MS);
-    let held = side.start(idle, &write(8), &[1; BLOCK], 5000 * MS);
-    side.tick_front(5000 * MS + ABORTED_NS - 1).expect("no link");
+    let cut = patience - 3000 * MS;
+    side.cut(cut);
+    let held = side.start(idle, &write(8), &[1; BLOCK], cut);
+    side.tick_front(cut + ABORTED_NS - 1).expect("no link");
     side.run();
     assert!(
         !side.completed.contains_key(&begun),
         "it is older than requests are held, and the home may still do it"
     );
-    side.tick_front(5000 * MS + ABORTED_NS).expect("no link");
+    side.tick_front(cut + ABORTED_NS).expect("no link");
     side.run();
     assert!(cleared(&side, begun) && !side.completed.contains_key(&held));
-    side.tick_front(5000 * MS + HOLD_NS).expect("no link");
+    side.tick_front(cut + HOLD_NS).expect("no link");
     side.run();
     assert_eq!(status(&side, held), Some(Status::Busy));
 }
