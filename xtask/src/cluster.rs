@@ -86,6 +86,13 @@ fn forwarding(ceph: &Ceph, args: &Args) -> Result<()> {
             report.acknowledged,
             report.verified
         );
+        let lab::takeover::Report { counted, crossed, refused, .. } = report;
+        if counted > 0 {
+            println!(
+                "    {counted} steps of counters by COMPARE AND WRITE, each once: of those under way when the home died the next \
+                 one acknowledged {crossed} and refused {refused}"
+            );
+        }
         if args.check {
             ensure!(longest < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
         }

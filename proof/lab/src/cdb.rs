@@ -61,6 +61,17 @@ pub fn compare_and_write(lun: u16, lba: u64, blocks: u8, data: Vec<u8>) -> Comma
     command(lun, cdb16(0x89, 0, lba, blocks.into()), Transfer::Out(data))
 }
 
+/// PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY, without APTPL.
+pub fn register(lun: u16, key: u64) -> Command {
+    let list = [[0; 8], key.to_be_bytes(), [0; 8]].concat();
+    command(lun, vec![0x5F, 6, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], Transfer::Out(list))
+}
+
+/// PERSISTENT RESERVE IN, READ KEYS.
+pub fn read_keys(lun: u16) -> Command {
+    command(lun, vec![0x5E, 0, 0, 0, 0, 0, 0, 1, 0, 0], Transfer::In(256))
+}
+
 /// SYNCHRONIZE CACHE (16) of everything.
 pub fn synchronize(lun: u16) -> Command {
     command(lun, cdb16(0x91, 0, 0, 0), Transfer::None)

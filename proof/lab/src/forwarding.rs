@@ -3,7 +3,10 @@
 //!
 //! A write that is not answered is repeated, perhaps by the other path, until it is. So each block has what was acknowledged
 //! last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by its old stamp. The host
-//! stays logged in at a front end that becomes the home.
+//! stays logged in at a front end that becomes the home. Meanwhile it advances [counters](counters) there by COMPARE AND WRITE, and its
+//! registration, which does not persist through a loss of power, is there at every home.
+
+mod counters;
 
 use crate::array::{Array, Programs};
 use crate::cdb;
@@ -16,6 +19,7 @@ use crate::seed::{expand, stamp_of};
 use crate::takeover::Report;
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
+use counters::Counters;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -33,6 +37,8 @@ pub enum Fault {
     FreezeFront,
 }
 
+/// The key that the host registers.
+const KEY: u64 = 0x0C0F_FEE0;
 const INITIATOR: &str = "iqn.2001-04.org.example:forwarding";
 const BLOCK_BYTES: u32 = 4096;
 const BLOCKS: u64 = 512;
@@ -66,6 +72,7 @@ struct World {
     /// Stamps of acknowledged writes by block; zero where there is none.
     written: Vec<u64>,
     stamp: u64,
+    counters: Counters,
     report: Report,
 }
 
@@ -82,8 +89,10 @@ pub fn run(
     let mut scratch = Scratch::new(parent, "forwarding")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
         for round in 0..times {
-            world.round(fault).with_context(|| format!("{fault:?}, round {round}"))?;
+            world.round(fault, round).with_context(|| format!("{fault:?}, round {round}"))?;
         }
+        let Counters { counted, crossed, refused, .. } = world.counters;
+        (world.report.counted, world.report.crossed, world.report.refused) = (counted, crossed, refused);
         world.report.pauses.sort_unstable();
         Ok(world.report)
     });
@@ -106,9 +115,11 @@ impl World {
             given_up: None,
             written: vec![0; BLOCKS as usize],
             stamp: 0,
+            counters: Counters::default(),
             report: Report::default(),
         };
         world.load(BLOCKS)?;
+        world.register()?;
         Ok(world)
     }
 
@@ -116,7 +127,7 @@ impl World {
         1 - self.home
     }
 
-    fn round(&mut self, fault: Fault) -> Result<()> {
+    fn round(&mut self, fault: Fault, round: u64) -> Result<()> {
         for at in 0..2 {
             self.reach(at).with_context(|| format!("controller {}", at + 1))?;
         }
@@ -125,6 +136,11 @@ impl World {
         let open = self.send_without_waiting()?;
         let (home, front) = (self.home, self.front());
         let logins = self.logins[front];
+        let is_of_home = matches!(fault, Fault::KillHome | Fault::FreezeHome);
+        if is_of_home {
+            let (counters, session) = self.counting(front)?;
+            counters.begin(session, round as usize % 4)?;
+        }
         let start = Instant::now();
         match fault {
             Fault::KillHome => self.controllers[home].kill()?,
@@ -139,12 +155,16 @@ impl World {
         };
         // What is in its sockets stays there: the host gives that path up.
         let frozen = self.given_up.and_then(|at| self.sessions[at].take());
+        if is_of_home {
+            let (counters, session) = self.counting(front)?;
+            counters.finish(session).context("counters at the front end")?;
+        }
         for (lba, stamp) in open {
             self.write(lba, stamp)?;
         }
         self.report.pauses.push(start.elapsed());
         self.load(WRITES)?;
-        if matches!(fault, Fault::KillHome | Fault::FreezeHome) {
+        if is_of_home {
             ensure!(self.logins[front] == logins, "a session at the front end ended with the home");
         }
         match fault {
@@ -164,6 +184,18 @@ impl World {
         drop(frozen);
         self.given_up = None;
         self.verify_by_both()
+    }
+
+    fn counting(&mut self, at: usize) -> Result<(&mut Counters, &mut Session)> {
+        Ok((&mut self.counters, self.sessions[at].as_mut().context("a session that works")?))
+    }
+
+    /// Registers the host, without APTPL.
+    fn register(&mut self) -> Result<()> {
+        match self.perform(|| cdb::register(1, KEY))? {
+            Ending::Good(_) => Ok(()),
+            other => bail!("a registration ended with {other:?}"),
+        }
     }
 
     /// Lets a controller go on that was expelled meanwhile, and starts it again once it has ended.
@@ -297,6 +329,16 @@ impl World {
                 );
                 self.report.verified += 1;
             }
+            let (counters, session) = self.counting(at)?;
+            counters.verify(session).with_context(|| format!("controller {}", at + 1))?;
+            let Ending::Good(keys) = self.perform(|| cdb::read_keys(1))? else {
+                bail!("the registrations can't be read");
+            };
+            ensure!(
+                keys.get(8..16) == Some(&KEY.to_be_bytes()),
+                "the registration is gone at controller {}",
+                at + 1
+            );
         }
         Ok(())
     }

@@ -38,6 +38,12 @@ pub struct Report {
     pub acknowledged: u64,
     /// Blocks that were compared after takeovers.
     pub verified: u64,
+    /// Steps of counters that were acknowledged.
+    pub counted: u64,
+    /// Of these, steps that were under way when the home died.
+    pub crossed: u64,
+    /// Steps that were under way then and were refused.
+    pub refused: u64,
 }
 
 impl Report {

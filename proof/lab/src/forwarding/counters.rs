@@ -1,0 +1,149 @@
+//! Counters in blocks of their own, which a host at a front end advances by COMPARE AND WRITE while the home dies.
+//!
+//! A step that is acknowledged has taken effect once, one that is refused has not. So a counter never miscompares: neither because
+//! a step took effect and its answer was lost, nor because one was done again.
+
+use super::{ABORTED_COMMAND, BLOCK_BYTES, BUSY, UNIT_ATTENTION};
+use crate::cdb;
+use crate::libiscsi::{Command, Completion, Ending, Session, wait};
+use anyhow::{Result, bail, ensure};
+use std::collections::BTreeMap;
+
+const COUNTERS: usize = 8;
+/// Of the first one; the blocks before are written by others.
+const FIRST_LBA: u64 = 8192;
+/// Of the step of the first one.
+const FIRST_TAG: u64 = u64::MAX / 2;
+const MISCOMPARE: u8 = 0x0E;
+
+/// What a step has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Counted,
+    /// It has not taken effect.
+    Refused,
+    /// It is not known whether it has. It does not later.
+    Open,
+}
+
+/// The counters, as the host knows them.
+#[derive(Default)]
+pub struct Counters {
+    values: [u64; COUNTERS],
+    /// Steps under way, by tag.
+    under_way: BTreeMap<u64, usize>,
+    /// Steps of which it is not known whether they have taken effect.
+    open: Vec<usize>,
+    /// Steps that were acknowledged.
+    pub counted: u64,
+    /// Of these, steps that were under way when the home died.
+    pub crossed: u64,
+    /// Steps under way then that were refused.
+    pub refused: u64,
+}
+
+fn lba(counter: usize) -> u64 {
+    FIRST_LBA + counter as u64
+}
+
+fn block(value: u64) -> Vec<u8> {
+    value.to_le_bytes().into_iter().cycle().take(BLOCK_BYTES as usize).collect()
+}
+
+fn look(counter: usize) -> Command {
+    cdb::read(1, lba(counter), 1, BLOCK_BYTES)
+}
+
+impl Counters {
+    /// Sends a step of each counter, and waits until `answered` of them have ended.
+    pub fn begin(&mut self, session: &mut Session, answered: usize) -> Result<()> {
+        for counter in 0..COUNTERS {
+            let value = self.values[counter];
+            let data = [block(value), block(value + 1)].concat();
+            let tag = FIRST_TAG + counter as u64;
+            session.submit(tag, cdb::compare_and_write(1, lba(counter), 1, data))?;
+            self.under_way.insert(tag, counter);
+        }
+        session.service(libc::POLLOUT).map(|ended| self.take(ended))??;
+        self.wait_for(session, COUNTERS.saturating_sub(answered))?;
+        Ok(())
+    }
+
+    /// Waits until all steps have ended that were under way when the home died.
+    pub fn finish(&mut self, session: &mut Session) -> Result<()> {
+        let (counted, left) = (self.counted, self.under_way.len() as u64);
+        self.wait_for(session, 0)?;
+        let crossed = self.counted - counted;
+        self.crossed += crossed;
+        self.refused += left - crossed - self.open.len() as u64;
+        for counter in std::mem::take(&mut self.open) {
+            let (found, value) = (self.found(session, counter)?, self.values[counter]);
+            ensure!(
+                found == value || found == value + 1,
+                "counter {counter} is {found}, not {value} or one more"
+            );
+            self.values[counter] = found;
+        }
+        Ok(())
+    }
+
+    /// All counters have the value that was acknowledged.
+    pub fn verify(&self, session: &mut Session) -> Result<()> {
+        for (counter, value) in self.values.into_iter().enumerate() {
+            let found = self.found(session, counter)?;
+            ensure!(found == value, "counter {counter} is {found}, and {value} was acknowledged");
+        }
+        Ok(())
+    }
+
+    fn found(&self, session: &mut Session, counter: usize) -> Result<u64> {
+        loop {
+            match session.perform(look(counter))? {
+                Ending::Good(data) => match data.first_chunk() {
+                    Some(bytes) => return Ok(u64::from_le_bytes(*bytes)),
+                    None => bail!("a read without data"),
+                },
+                Ending::Status(BUSY) | Ending::Check { key: UNIT_ATTENTION, .. } => {}
+                other => bail!("counter {counter} can't be read: {other:?}"),
+            }
+        }
+    }
+
+    /// Takes answers until no more than `left` steps are under way.
+    fn wait_for(&mut self, session: &mut Session, left: usize) -> Result<()> {
+        while self.under_way.len() > left {
+            let mut poll = [session.pollfd()];
+            wait(&mut poll, 1000)?;
+            let ended = session.service(poll[0].revents)?;
+            self.take(ended)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, ended: Vec<Completion>) -> Result<()> {
+        for Completion { tag, ending } in ended {
+            let Some(counter) = self.under_way.remove(&tag) else { continue };
+            match step(counter, &ending)? {
+                Step::Counted => {
+                    self.values[counter] += 1;
+                    self.counted += 1;
+                }
+                Step::Refused => {}
+                Step::Open => self.open.push(counter),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn step(counter: usize, ending: &Ending) -> Result<Step> {
+    match ending {
+        Ending::Good(_) => Ok(Step::Counted),
+        Ending::Status(BUSY) | Ending::Check { key: UNIT_ATTENTION, .. } => Ok(Step::Refused),
+        Ending::Check { key: ABORTED_COMMAND, .. } => Ok(Step::Open),
+        Ending::Check { key: MISCOMPARE, .. } => {
+            bail!("counter {counter} miscompares: a step took effect that was not acknowledged, or twice")
+        }
+        other => bail!("a step of counter {counter} ended with {other:?}"),
+    }
+}
