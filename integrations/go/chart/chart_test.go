@@ -83,7 +83,7 @@ func render(t *testing.T, values string) map[string][]any {
 }
 
 func TestTheChartIsAccepted(t *testing.T) {
-	for _, values := range []string{"full-values.yaml", "least-values.yaml"} {
+	for _, values := range []string{"full-values.yaml", "minimal-values.yaml"} {
 		if out, err := helm(t, "lint", "--strict", folder, "--kube-version", kubernetes, "-f", filepath.Join(folder, "ci", values)); err != nil {
 			t.Error(out)
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// patience is how long a command waits although transfers fail: a lost connection may come back.
-	patience = time.Minute
-	// hearsay is how long a source is given to hear that its target was promoted.
-	hearsay = time.Minute
+	// transferErrorTimeout is how long a command waits although transfers fail: a lost connection may come back.
+	transferErrorTimeout = time.Minute
+	// promotionNoticeTimeout is how long a source is given to hear that its target was promoted.
+	promotionNoticeTimeout = time.Minute
 )
 
 // prepareFailover ends the use of the source's volumes, and waits until the other array has everything: the failover that
@@ -46,7 +46,7 @@ func (c *call) await(ctx context.Context, it array.Replication) error {
 			trouble = time.Time{}
 		case trouble.IsZero():
 			trouble = time.Now()
-		case time.Since(trouble) > patience:
+		case time.Since(trouble) > transferErrorTimeout:
 			return fail(codeLastPoint, why)
 		}
 		if err := pause(ctx); err != nil {
@@ -69,7 +69,7 @@ func prepareReverseReplication(ctx context.Context, c *call) (any, error) {
 			// It was reversed already.
 			return outcome{}, err
 		}
-		until := time.Now().Add(hearsay)
+		until := time.Now().Add(promotionNoticeTimeout)
 		for asked := false; ; asked = true {
 			switch it.Progress.State {
 			case array.ReplicationDemoted, array.ReplicationDemoting:
