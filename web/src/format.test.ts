@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytes, duration, exactBytes, parseBytes, percent, ratio, seer } from "./format";
+import { accessorName, bytes, duration, exactBytes, parseBytes, percent, ratio } from "./format";
 
 test("sizes have three digits and are never rounded up", () => {
   const cases: [number, string][] = [
@@ -67,6 +67,6 @@ test("ratios, shares and times", () => {
 });
 
 test("a connected host group is distinguished from a host", () => {
-  expect(seer({ host: "esx1" })).toBe("esx1");
-  expect(seer({ host: null, host_group: "cluster" })).toBe("group cluster");
+  expect(accessorName({ host: "esx1" })).toBe("esx1");
+  expect(accessorName({ host: null, host_group: "cluster" })).toBe("group cluster");
 });

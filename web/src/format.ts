@@ -82,7 +82,7 @@ export function plural(value: number, noun: string, many = `${noun}s`): string {
 }
 
 /** Who sees a volume: a host, or a host group. */
-export function seer(connection: { host?: string | null; host_group?: string | null }): string {
+export function accessorName(connection: { host?: string | null; host_group?: string | null }): string {
   return connection.host_group ? `group ${connection.host_group}` : (connection.host ?? "");
 }
 

@@ -23,7 +23,7 @@ export function LimitsPanel({ kind, thing }: Props) {
   const inherited = kind === "volume" ? "by the group or the array" : "by the array";
   const dedup = force?.dedup ?? policy.dedup;
   const compression = force?.compression ?? policy.compression;
-  const whence = (own: unknown) => (own == null ? <span className="quiet"> ({inherited})</span> : null);
+  const inheritedNote = (own: unknown) => (own == null ? <span className="quiet"> ({inherited})</span> : null);
   return (
     <Panel
       title="QoS limits and data reduction"
@@ -43,12 +43,12 @@ export function LimitsPanel({ kind, thing }: Props) {
         <dt>Deduplication</dt>
         <dd>
           {dedup == null ? "not set" : dedup ? "on" : "off"}
-          {whence(policy.dedup)}
+          {inheritedNote(policy.dedup)}
         </dd>
         <dt>Compression</dt>
         <dd>
           {compression == null ? "not set" : COMPRESSIONS[compression]}
-          {whence(policy.compression)}
+          {inheritedNote(policy.compression)}
         </dd>
       </dl>
       <SetLimits key={JSON.stringify([limits, policy])} kind={kind} thing={thing} opened={opened} onClose={() => setOpened(false)} />

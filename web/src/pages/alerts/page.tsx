@@ -29,7 +29,7 @@ export function AlertsPage() {
     { name: "Severity", key: (it) => SEVERITIES.indexOf(it.severity), cell: (it) => <SeverityDot severity={it.severity} /> },
     { name: "Alert", cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{it.message}</span> },
     { name: "Since", key: (it) => it.opened, cell: (it) => <span className="quiet number">{moment(it.opened)}</span>, wide: true },
-    { name: "State", key: (it) => it.state, cell: (it) => <Standing alert={it} /> },
+    { name: "State", key: (it) => it.state, cell: (it) => <AlertState alert={it} /> },
     {
       name: "",
       right: true,
@@ -71,7 +71,7 @@ export function AlertsPage() {
   );
 }
 
-function Standing({ alert: { state, acknowledged_by, closed } }: { alert: Alert }) {
+function AlertState({ alert: { state, acknowledged_by, closed } }: { alert: Alert }) {
   if (state === "closed") return <span className="quiet number">closed{closed && ` ${moment(closed)}`}</span>;
   return state === "acknowledged" ? <span>acknowledged by {acknowledged_by}</span> : <b style={{ fontWeight: 500 }}>open</b>;
 }

@@ -1,7 +1,7 @@
 import { Database } from "lucide-react";
 import { useState, type ReactNode } from "react";
 import type { SchemaConnection as Connection } from "../../api/schema";
-import { seer } from "../../format";
+import { accessorName } from "../../format";
 import { Disconnect } from "../../parts/disconnect";
 import { Empty } from "../../parts/empty";
 import { Panel } from "../../parts/panel";
@@ -27,7 +27,7 @@ export function SeenVolumes({ by, connections, empty }: Props) {
       name: "",
       cell: (it) =>
         by === "host" && it.host_group ? (
-          <span className="quiet">by {seer(it)}</span>
+          <span className="quiet">by {accessorName(it)}</span>
         ) : (
           <Disconnect onClick={() => setLeaving(it)} />
         ),

@@ -4,7 +4,7 @@ import { Link2 } from "lucide-react";
 import { useState } from "react";
 import { hosts } from "../../api/queries";
 import type { SchemaConnection as Connection } from "../../api/schema";
-import { plural, seer } from "../../format";
+import { accessorName, plural } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Disconnect } from "../../parts/disconnect";
 import { Empty } from "../../parts/empty";
@@ -21,7 +21,7 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
   const sessions = ({ host, host_group }: Connection): number | undefined =>
     known?.filter((it) => (host_group ? it.host_group === host_group : it.name === host)).reduce((sum, it) => sum + it.sessions + it.controllers, 0);
   const columns: Column<Connection>[] = [
-    { name: "Host", key: seer, cell: (it) => <Seer connection={it} /> },
+    { name: "Host", key: accessorName, cell: (it) => <Accessor connection={it} /> },
     { name: "Sessions", key: (it) => sessions(it) ?? -1, cell: (it) => <Sessions count={sessions(it)} /> },
     { name: "LUN", key: (it) => it.lun, cell: (it) => it.lun, right: true },
     { name: "Access", key: (it) => Number(it.read_only), cell: (it) => (it.read_only ? "read-only" : "read and write"), wide: true },
@@ -38,7 +38,7 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
         noun="host"
         rows={of.connections}
         columns={columns}
-        id={seer}
+        id={accessorName}
         empty={
           <Empty
             icon={Link2}
@@ -62,7 +62,7 @@ function Sessions({ count }: { count: number | undefined }) {
   return count > 0 ? <Dot color="teal" label={plural(count, "session")} /> : <Dot color="gray" label="not logged in" />;
 }
 
-function Seer({ connection: { host, host_group } }: { connection: Connection }) {
+function Accessor({ connection: { host, host_group } }: { connection: Connection }) {
   if (host_group) {
     return (
       <>

@@ -5,7 +5,7 @@ import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
 import { groups, hostGroups, hosts, useChange } from "../../api/queries";
 import type { SchemaConnection as Connection, SchemaVolume as Volume } from "../../api/schema";
-import { bytes, exactBytes, parseBytes, seer } from "../../format";
+import { accessorName, bytes, exactBytes, parseBytes } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { FormModal } from "../../parts/form";
 import { nameError, sizeError, SizeInput } from "../../parts/size-input";
@@ -152,7 +152,7 @@ export function ConnectVolume({ volume, opened, onClose }: Window & { volume: { 
       const to = kind === "group" ? { host_group: name } : { host: name };
       return answer(api.POST("/api/v1/connections", { body: { volume: volume.name, ...to, read_only, ...(lun !== "" && { lun: Number(lun) }) } }));
     },
-    done: (made) => `${seer(made)} is connected to ${made.volume} as LUN ${made.lun}.`,
+    done: (made) => `${accessorName(made)} is connected to ${made.volume} as LUN ${made.lun}.`,
     then: () => {
       form.reset();
       onClose();
@@ -189,11 +189,11 @@ export function DisconnectVolume({ connection, onClose }: { connection: Connecti
       host_group
         ? answer(api.DELETE("/api/v1/connections/{volume}/host-groups/{host_group}", { params: { path: { volume, host_group } } }))
         : answer(api.DELETE("/api/v1/connections/{volume}/{host}", { params: { path: { volume, host: host ?? "" } } })),
-    done: () => `${volume} is disconnected from ${seer(connection)}.`,
+    done: () => `${volume} is disconnected from ${accessorName(connection)}.`,
     then: onClose,
   });
   return (
-    <Confirm opened onClose={onClose} title={`Disconnect ${volume} from ${seer(connection)}?`} verb="Disconnect" busy={disconnect.isPending} error={disconnect.error} onConfirm={() => disconnect.mutate(undefined)}>
+    <Confirm opened onClose={onClose} title={`Disconnect ${volume} from ${accessorName(connection)}?`} verb="Disconnect" busy={disconnect.isPending} error={disconnect.error} onConfirm={() => disconnect.mutate(undefined)}>
       {host_group ? "All hosts of the group lose" : "The host loses"} the disk immediately. Unmount it there first. Its data is kept.
     </Confirm>
   );

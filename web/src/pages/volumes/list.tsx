@@ -4,7 +4,7 @@ import { Database } from "lucide-react";
 import { volumes } from "../../api/queries";
 import { useMay } from "../../api/session";
 import type { SchemaVolume as Volume } from "../../api/schema";
-import { bytes, count, latency, moment, percent, plural, seer } from "../../format";
+import { accessorName, bytes, count, latency, moment, percent, plural } from "../../format";
 import { RowLink } from "../../parts/row-link";
 import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
@@ -35,7 +35,7 @@ const COLUMNS: Column<Volume>[] = [
 
 const FILTERS: Filter<Volume>[] = [
   { label: "Group", of: (volume) => (volume.group ? [volume.group] : []) },
-  { label: "Host", of: (volume) => volume.connections.map(seer) },
+  { label: "Host", of: (volume) => volume.connections.map(accessorName) },
 ];
 
 /** Milliseconds between two looks at the list, whose figures of performance are of the last seconds. */
@@ -57,7 +57,7 @@ function Filled({ volume }: { volume: Volume }) {
 }
 
 function SeenBy({ volume }: { volume: Volume }) {
-  const names = volume.connections.map(seer);
+  const names = volume.connections.map(accessorName);
   if (names.length === 0) return <span className="quiet">none</span>;
   if (names.length > 2) return <span title={names.join(", ")}>{plural(names.length, volume.connections.some((it) => it.host_group) ? "connection" : "host")}</span>;
   return <Text size="sm">{names.join(", ")}</Text>;
@@ -76,7 +76,7 @@ export function VolumesPage() {
       filters={FILTERS}
       chooser
       selection={{ may, actions: (chosen, clear) => <SeveralVolumes volumes={chosen} clear={clear} /> }}
-      text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(seer).join(" ")}`}
+      text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(accessorName).join(" ")}`}
       create={{ label: "Create volume", onClick: create.open }}
       empty={{ icon: Database, title: "No volumes yet", text: "A volume is a disk for hosts. It is thin-provisioned: it takes space only for written data." }}
     >
