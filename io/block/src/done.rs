@@ -57,11 +57,11 @@ struct Window {
 
 /// The commands that took effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct NotedCommands {
     fronts: BTreeMap<u64, Window>,
 }
 
-impl Done {
+impl NotedCommands {
     /// Looks a command up before it is performed.
     pub fn look_up(&self, Sequence { front, number, lowest }: Sequence) -> Known {
         if number < lowest || number - lowest >= MAX_WINDOW {
@@ -127,7 +127,7 @@ impl Done {
         out.freeze()
     }
 
-    /// Reads what [`Done::encode`] wrote; `None` if it is malformed.
+    /// Reads what [`NotedCommands::encode`] wrote; `None` if it is malformed.
     pub fn decode(mut from: &[u8]) -> Option<Self> {
         let mut fronts = BTreeMap::new();
         for _ in 0..from.try_get_u32_le().ok()? {

@@ -11,7 +11,7 @@ fn whole(sequence: Sequence) -> Note {
 
 #[test]
 fn a_command_is_done_once() {
-    let mut done = Done::default();
+    let mut done = NotedCommands::default();
     assert_eq!(done.look_up(sequence(5, 3)), Known::New);
     done.note(whole(sequence(5, 3)));
     assert_eq!(done.look_up(sequence(5, 3)), Known::Done);
@@ -26,12 +26,12 @@ fn a_command_is_done_once() {
 
 #[test]
 fn a_command_in_parts_is_done_with_its_last() {
-    let mut done = Done::default();
+    let mut done = NotedCommands::default();
     let part = Note { sequence: sequence(5, 3), whole: false };
     done.note(part);
     done.note(part);
     assert_eq!(done.look_up(sequence(5, 3)), Known::Part);
-    let mut done = Done::decode(&done.encode()).expect("what was encoded");
+    let mut done = NotedCommands::decode(&done.encode()).expect("what was encoded");
     assert_eq!(done.look_up(sequence(5, 3)), Known::Part);
     done.note(whole(sequence(5, 4)));
     assert_eq!(done.look_up(sequence(5, 5)), Known::Done);
@@ -39,7 +39,7 @@ fn a_command_in_parts_is_done_with_its_last() {
 
 #[test]
 fn numbers_that_contradict_each_other_are_refused() {
-    let mut done = Done::default();
+    let mut done = NotedCommands::default();
     assert_eq!(done.look_up(sequence(1, 2)), Known::Invalid);
     assert_eq!(done.look_up(sequence(MAX_WINDOW, 0)), Known::Invalid);
     assert_eq!(done.look_up(sequence(u64::MAX, u64::MAX)), Known::New);
@@ -51,22 +51,22 @@ fn numbers_that_contradict_each_other_are_refused() {
 
 #[test]
 fn damaged_bytes_are_refused() {
-    let mut done = Done::default();
+    let mut done = NotedCommands::default();
     (0..3).for_each(|number| done.note(whole(sequence(number, 0))));
     let good = done.encode();
-    assert_eq!(Done::decode(&good), Some(done));
+    assert_eq!(NotedCommands::decode(&good), Some(done));
     for len in 0..good.len() {
-        assert_eq!(Done::decode(&good[..len]), None, "{len} bytes");
+        assert_eq!(NotedCommands::decode(&good[..len]), None, "{len} bytes");
     }
-    assert_eq!(Done::decode(&[&good[..], &[0]].concat()), None);
-    assert_eq!(Done::decode(&[0xff; 64]), None);
+    assert_eq!(NotedCommands::decode(&[&good[..], &[0]].concat()), None);
+    assert_eq!(NotedCommands::decode(&[0xff; 64]), None);
 }
 
 proptest! {
     /// A front end sends commands again in any order, and takes answers in any order; homes change in between.
     #[test]
     fn every_command_takes_effect_once(steps in proptest::collection::vec((0u64..40, any::<bool>(), any::<bool>()), 1..300)) {
-        let (mut done, mut effects, mut answered) = (Done::default(), [0u32; 40], [false; 40]);
+        let (mut done, mut effects, mut answered) = (NotedCommands::default(), [0u32; 40], [false; 40]);
         let mut late = Vec::new();
         for (number, answer_arrives, home_changes) in steps {
             let lowest = answered.iter().position(|answered| !answered).unwrap_or(40) as u64;
@@ -87,7 +87,7 @@ proptest! {
                 prop_assert!(matches!(known, Known::Done | Known::Answered), "{:?}", known);
             }
             if home_changes {
-                done = Done::decode(&done.encode()).expect("what was encoded");
+                done = NotedCommands::decode(&done.encode()).expect("what was encoded");
             }
         }
         prop_assert!(effects.iter().all(|count| *count <= 1));

@@ -16,6 +16,6 @@ pub mod workload;
 
 pub use data::{Data, is_zero};
 pub use disk::{Disk, DiskId, Geometry, Pending, Space};
-pub use done::{Done, Known, MAX_WINDOW, Note, Sequence};
+pub use done::{Known, MAX_WINDOW, Note, NotedCommands, Sequence};
 pub use ledger::Ledger;
 pub use op::{CopySegment, Error, Extent, Image, Op, Provisioning, Region, Reply, Result};

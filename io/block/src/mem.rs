@@ -2,8 +2,8 @@
 //! Every other implementation of [`Disk`] is compared with it.
 
 use crate::{
-    CopySegment, Data, Disk, DiskId, Done, Error, Extent, Geometry, Image, Known, Ledger, Note, Op, Pending,
-    Provisioning, Region, Reply, Result, Sequence, Space,
+    CopySegment, Data, Disk, DiskId, Error, Extent, Geometry, Image, Known, Ledger, Note, NotedCommands, Op,
+    Pending, Provisioning, Region, Reply, Result, Sequence, Space,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct MemArray {
     /// Volumes are shared between forks until one of them changes.
     state: Arc<Mutex<BTreeMap<DiskId, Arc<MemVolume>>>>,
     /// Locked before the volumes, for as long as an operation that is noted takes.
-    done: Arc<Mutex<Done>>,
+    done: Arc<Mutex<NotedCommands>>,
 }
 
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl MemArray {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn done(&self) -> MutexGuard<'_, Done> {
+    fn done(&self) -> MutexGuard<'_, NotedCommands> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,7 +24,7 @@ pub struct ChangeBuilder {
 const ARENA_BYTES: usize = 256 << 10;
 
 thread_local! {
-    static REST: RefCell<BytesMut> = RefCell::default();
+    static ARENA: RefCell<BytesMut> = RefCell::default();
 }
 
 /// Memory for a number of pages, aligned to 4096 bytes.
@@ -38,7 +38,7 @@ fn room(pages: usize) -> BytesMut {
     if bytes > ARENA_BYTES / 4 {
         return fresh(bytes);
     }
-    REST.with_borrow_mut(|rest| {
+    ARENA.with_borrow_mut(|rest| {
         if rest.capacity() < bytes {
             *rest = fresh(ARENA_BYTES);
         }

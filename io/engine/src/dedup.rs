@@ -28,10 +28,10 @@ const NONE: Entry = [0; 3];
 
 /// Bits of a block's name.
 const BLOCK_BITS: u32 = 54;
-const BLOCK: u64 = (1 << BLOCK_BITS) - 1;
+const BLOCK_MASK: u64 = (1 << BLOCK_BITS) - 1;
 
 /// Ranks that each hit is worth, each of which doubles the chance to stay, and hits that count at most.
-const WORTH: i64 = 8;
+const RANKS_PER_HIT: i64 = 8;
 const MAX_HITS: u64 = 3;
 
 fn halves(fingerprint: &Fingerprint) -> [u64; 2] {
@@ -40,22 +40,23 @@ fn halves(fingerprint: &Fingerprint) -> [u64; 2] {
 }
 
 /// Number of hits, and the generation of the last.
-fn merits(entry: &Entry) -> (u64, u8) {
+fn hits_and_generation(entry: &Entry) -> (u64, u8) {
     (entry[2] >> BLOCK_BITS & MAX_HITS, (entry[2] >> (BLOCK_BITS + 2)) as u8)
 }
 
 /// An entry found `found` times, the last time in this generation.
 fn entry(fingerprint: [u64; 2], block: u64, found: u64, now: u8) -> Entry {
-    let merits = found.min(MAX_HITS) | u64::from(now) << 2;
-    [fingerprint[0], fingerprint[1], block | merits << BLOCK_BITS]
+    let hits_and_generation = found.min(MAX_HITS) | u64::from(now) << 2;
+    [fingerprint[0], fingerprint[1], block | hits_and_generation << BLOCK_BITS]
 }
 
 /// The rank of an entry: of two that compete for a place, the higher one has it. Among entries that were never found
 /// the bits of the fingerprint decide, so that an even sample of all that was written stays; each generation halves
 /// what stays of it.
-fn standing(entry: &Entry, now: u8) -> i64 {
-    let (found, then) = merits(entry);
-    i64::from(entry[1].trailing_zeros().min(32)) + found as i64 * WORTH - i64::from(now.wrapping_sub(then))
+fn rank(entry: &Entry, now: u8) -> i64 {
+    let (found, then) = hits_and_generation(entry);
+    i64::from(entry[1].trailing_zeros().min(32)) + found as i64 * RANKS_PER_HIT
+        - i64::from(now.wrapping_sub(then))
 }
 
 /// Fingerprint → block. Beyond its size it keeps what is found again and again, a sample of the rest, and what came
@@ -177,8 +178,8 @@ impl Index {
         let (wanted, now) = (halves(fingerprint), self.now());
         let bucket = self.bucket(wanted);
         let at = Self::position(bucket, wanted)?;
-        let block = bucket[at][2] & BLOCK;
-        bucket[at] = entry(wanted, block, merits(&bucket[at]).0 + 1, now);
+        let block = bucket[at][2] & BLOCK_MASK;
+        bucket[at] = entry(wanted, block, hits_and_generation(&bucket[at]).0 + 1, now);
         if at >= RANKED_WAYS {
             let weakest = weakest(bucket, now);
             bucket.swap(at, weakest);
@@ -190,10 +191,10 @@ impl Index {
     pub fn insert(&mut self, fingerprint: Fingerprint, block: BlockId) {
         self.inserted += 1;
         let (wanted, now, bits) = (halves(&fingerprint), self.now(), block.bits() + 1);
-        assert!(bits <= BLOCK, "a block's name has {BLOCK_BITS} bits");
+        assert!(bits <= BLOCK_MASK, "a block's name has {BLOCK_BITS} bits");
         let bucket = self.bucket(wanted);
         if let Some(at) = Self::position(bucket, wanted) {
-            bucket[at] = entry(wanted, bits, merits(&bucket[at]).0, now);
+            bucket[at] = entry(wanted, bits, hits_and_generation(&bucket[at]).0, now);
             return;
         }
         if let Some(free) = bucket.iter_mut().find(|known| **known == NONE) {
@@ -206,7 +207,7 @@ impl Index {
         bucket[RANKED_WAYS..].rotate_right(1);
         bucket[RANKED_WAYS] = entry(wanted, bits, 0, now);
         let weakest = weakest(bucket, now);
-        if standing(&pushed, now) >= standing(&bucket[weakest], now) {
+        if rank(&pushed, now) >= rank(&bucket[weakest], now) {
             bucket[weakest] = pushed;
         }
         self.partial = true;
@@ -225,7 +226,7 @@ impl Index {
 
 /// The position of the lowest ranked entry.
 fn weakest(bucket: &[Entry; WAYS], now: u8) -> usize {
-    (0..RANKED_WAYS).min_by_key(|at| standing(&bucket[*at], now)).unwrap_or(0)
+    (0..RANKED_WAYS).min_by_key(|at| rank(&bucket[*at], now)).unwrap_or(0)
 }
 
 #[cfg(test)]

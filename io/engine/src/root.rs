@@ -6,7 +6,7 @@ use crate::page_index::MAX_REFS;
 use crate::pages::NumberMap;
 use crate::record::checksum;
 use crate::space::{Live, Location};
-use block::Done;
+use block::NotedCommands;
 use std::ops::RangeInclusive;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
@@ -128,7 +128,7 @@ pub struct Root {
     /// written before there was this list.
     pub aside: Vec<Aside>,
     /// Commands of front ends that took effect. Absent from the bytes if there are none.
-    pub done: Done,
+    pub done: NotedCommands,
 }
 
 fn put_slot(out: &mut Vec<u8>, slot: SlotId, holders: u64) {
@@ -240,8 +240,8 @@ impl Root {
             })
             .collect::<Result<_, Malformed>>()?;
         let done = match take.is_empty() {
-            true => Done::default(),
-            false => Done::decode(take.blob()?).ok_or(take.malformed())?,
+            true => NotedCommands::default(),
+            false => NotedCommands::decode(take.blob()?).ok_or(take.malformed())?,
         };
         take.check(take.is_empty())?;
         Ok(Self {
@@ -297,7 +297,7 @@ mod tests {
                 block: 1 << 41,
             }],
             aside: Vec::new(),
-            done: Done::default(),
+            done: NotedCommands::default(),
         };
         let short = root.encode();
         assert_eq!(Root::decode(&short), Ok(root.clone()));
@@ -308,7 +308,7 @@ mod tests {
         assert!(bytes.starts_with(&short));
         assert_eq!(Root::decode(&bytes), Ok(root.clone()));
         assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());
-        let mut done = Done::default();
+        let mut done = NotedCommands::default();
         done.note(Note { sequence: Sequence { front: 5, number: 9, lowest: 8 }, whole: true });
         for aside in [Vec::new(), vec![one]] {
             let root = Root { aside, done: done.clone(), ..root.clone() };

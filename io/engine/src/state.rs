@@ -6,7 +6,7 @@ use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
 use crate::record::{self, Mutation};
 use crate::slots::{Slot, SlotRuns};
-use block::{DiskId, Done, Error, Extent};
+use block::{DiskId, Error, Extent, NotedCommands};
 use bytes::Bytes;
 
 /// Volumes and their maps.
@@ -17,7 +17,7 @@ pub struct State {
     /// The maps and all that they refer to.
     pub maps: Maps,
     /// Commands of front ends that took effect.
-    pub done: Done,
+    pub done: NotedCommands,
     /// The journal batch in which one was noted last. Not on media.
     pub done_batch: u64,
 }

@@ -18,9 +18,9 @@ const UNDERFLOW: u8 = 0x02;
 /// Blocks that are looked at, and that every command here stays in.
 const SEEN: u8 = 16;
 
-struct Still;
+struct FrozenClock;
 
-impl Clock for Still {
+impl Clock for FrozenClock {
     fn now(&self) -> u64 {
         1
     }
@@ -65,7 +65,7 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
         revision: "1".into(),
         ports: 3.into(),
     };
-    let exports = Exports::new(Arc::new(Still));
+    let exports = Exports::new(Arc::new(FrozenClock));
     let target = Target::new(identity, exports.clone(), [7; 32]);
     let disk = store.create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 1 << 12 });
     exports.add_volume(Arc::new(disk));

@@ -279,7 +279,7 @@ fn operators_learn_which_part_of_chap_was_wrong_and_no_secret() {
 }
 
 #[test]
-fn who_guesses_secrets_has_to_wait_even_with_challenges_that_he_has_already() {
+fn guessed_secrets_are_delayed_even_for_challenges_sent_before() {
     let target_config = Arc::new(chap_config(false));
     let clock = Arc::new(TestClock::default());
     let throttle = Arc::new(LoginThrottle::new(clock.clone()));

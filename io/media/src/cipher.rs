@@ -4,7 +4,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use shelf::pool::KEY_BYTES;
 
 /// Bytes of a tag.
-pub const TAG: usize = 16;
+pub const TAG_BYTES: usize = 16;
 
 /// AES-256-GCM with one key. The caller never uses a nonce twice.
 pub struct Cipher(LessSafeKey);
@@ -16,10 +16,10 @@ impl Cipher {
     }
 
     /// Encrypts in place and returns the tag, which authenticates `aad` as well.
-    pub fn seal(&self, nonce: &[u8; 12], aad: &[u8], bytes: &mut [u8]) -> [u8; TAG] {
+    pub fn seal(&self, nonce: &[u8; 12], aad: &[u8], bytes: &mut [u8]) -> [u8; TAG_BYTES] {
         let nonce = Nonce::assume_unique_for_key(*nonce);
         let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(aad), bytes);
-        let mut out = [0; TAG];
+        let mut out = [0; TAG_BYTES];
         out.copy_from_slice(tag.expect("the message is far from the limit").as_ref());
         out
     }

@@ -22,7 +22,7 @@
 //! An owner that encrypts 4 PiB leaves an adversary an advantage below 2⁻³² (2⁴⁸ blocks, squared, of 2¹²⁹); the next
 //! opening has new keys.
 
-pub use crate::cipher::{Cipher, TAG};
+pub use crate::cipher::{Cipher, TAG_BYTES};
 
 use crate::codec::{ENVELOPES, Reader, Writer, crc32c};
 use crate::sector::Sectors;
@@ -199,7 +199,7 @@ pub struct Envelope {
     check: [u8; 16],
     nonce: [u8; 12],
     wrapped: [u8; KEY_BYTES],
-    tag: [u8; TAG],
+    tag: [u8; TAG_BYTES],
 }
 
 const MAGIC: [u8; 8] = *b"ASH_KEYS";
@@ -216,7 +216,7 @@ impl Envelope {
         kek: &[u8; KEY_BYTES],
         nonce: [u8; 12],
     ) -> Self {
-        let (check, wrapped, tag) = (key.check(), key.0, [0; TAG]);
+        let (check, wrapped, tag) = (key.check(), key.0, [0; TAG_BYTES]);
         Self { array, sequence: 1, source, check, nonce, wrapped, tag }.seal_with(kek)
     }
 
@@ -227,7 +227,7 @@ impl Envelope {
 
     /// An erased envelope that replaces this one.
     pub fn erased(&self) -> Self {
-        let (check, nonce, wrapped, tag) = ([0; 16], [0; 12], [0; KEY_BYTES], [0; TAG]);
+        let (check, nonce, wrapped, tag) = ([0; 16], [0; 12], [0; KEY_BYTES], [0; TAG_BYTES]);
         Self {
             array: self.array,
             sequence: self.sequence + 1,

@@ -11,9 +11,9 @@ use shelf::ALIGN;
 use std::sync::Arc;
 
 /// Bytes of payload in a page.
-pub const PAYLOAD: usize = ALIGN - CHECK;
+pub const PAYLOAD_BYTES: usize = ALIGN - CHECK_BYTES;
 
-const CHECK: usize = 16;
+const CHECK_BYTES: usize = 16;
 
 /// The position that a page was written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ pub enum Sectors {
 }
 
 impl Sectors {
-    /// Encodes the page of `payload`, at most [`PAYLOAD`] bytes; a shorter one is padded with zeros.
+    /// Encodes the page of `payload`, at most [`PAYLOAD_BYTES`] bytes; a shorter one is padded with zeros.
     pub fn write(&self, position: Position, payload: &[u8], page: &mut [u8]) {
-        let (body, check) = page.split_at_mut(PAYLOAD);
+        let (body, check) = page.split_at_mut(PAYLOAD_BYTES);
         let (front, rest) = body.split_at_mut(payload.len());
         front.copy_from_slice(payload);
         rest.fill(0);
@@ -51,9 +51,9 @@ impl Sectors {
         }
     }
 
-    /// Decodes the payload of a page into `out`, [`PAYLOAD`] bytes; false if it is not what was written there.
+    /// Decodes the payload of a page into `out`, [`PAYLOAD_BYTES`] bytes; false if it is not what was written there.
     pub fn read(&self, position: Position, page: &[u8], out: &mut [u8]) -> bool {
-        let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
+        let Some((body, check)) = page.split_at_checked(PAYLOAD_BYTES) else { return false };
         match self {
             Self::Clear { array, salt } => {
                 let is_valid = check == sum((*array, *salt), position, body);
@@ -68,10 +68,10 @@ impl Sectors {
 
     /// True if a page is what was written there.
     pub fn verify(&self, position: Position, page: &[u8]) -> bool {
-        let Some((body, check)) = page.split_at_checked(PAYLOAD) else { return false };
+        let Some((body, check)) = page.split_at_checked(PAYLOAD_BYTES) else { return false };
         match self {
             Self::Clear { array, salt } => check == sum((*array, *salt), position, body),
-            Self::Sealed(cipher) => cipher.open(&position.nonce(), &[], body, check, &mut [0; PAYLOAD]),
+            Self::Sealed(cipher) => cipher.open(&position.nonce(), &[], body, check, &mut [0; PAYLOAD_BYTES]),
         }
     }
 
@@ -91,7 +91,7 @@ impl Position {
 }
 
 /// The generation, readable in a dump, and a scattered checksum of payload, array, owner and position.
-fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; CHECK] {
+fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; CHECK_BYTES] {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
     digest.update(payload);
     let mut context = [0; 36];
@@ -99,7 +99,7 @@ fn sum((array, salt): (u128, u64), position: Position, payload: &[u8]) -> [u8; C
     context[16..24].copy_from_slice(&salt.to_le_bytes());
     context[24..].copy_from_slice(&position.nonce());
     digest.update(&context);
-    let mut check = [0; CHECK];
+    let mut check = [0; CHECK_BYTES];
     check[..8].copy_from_slice(&position.generation.to_le_bytes());
     check[8..].copy_from_slice(&scatter(digest.finalize()).to_le_bytes());
     check
@@ -124,14 +124,18 @@ mod tests {
         let sectors = Sectors::Clear { array: 7, salt: 3 };
         let page = |generation, number: u32, byte| {
             let mut page = [0; ALIGN];
-            sectors.write(Position { generation, page: number }, &[byte; PAYLOAD], &mut page);
+            sectors.write(Position { generation, page: number }, &[byte; PAYLOAD_BYTES], &mut page);
             page
         };
         for (before, now) in [(5, 6), (5, 5)] {
             let pages = [page(before, 0, 1), page(before, 1, 2), page(now, 1, 4)];
             let forged: Vec<u8> =
                 (0..ALIGN).map(|at| pages.iter().fold(0, |sum, page| sum ^ page[at])).collect();
-            assert_eq!(forged[PAYLOAD..][..8], page(now, 0, 7)[PAYLOAD..][..8], "the generation is right");
+            assert_eq!(
+                forged[PAYLOAD_BYTES..][..8],
+                page(now, 0, 7)[PAYLOAD_BYTES..][..8],
+                "the generation is right"
+            );
             assert!(!sectors.verify(Position { generation: now, page: 0 }, &forged));
         }
     }
@@ -139,14 +143,14 @@ mod tests {
     #[test]
     fn a_sector_is_valid_only_at_its_position() {
         let position = Position { generation: 0x0000_0003_0000_0007, page: 9 };
-        let payload: Vec<u8> = (0..PAYLOAD).map(|at| (at % 251) as u8).collect();
+        let payload: Vec<u8> = (0..PAYLOAD_BYTES).map(|at| (at % 251) as u8).collect();
         for sectors in
             [Sectors::Clear { array: 7, salt: 3 }, Sectors::Sealed(Arc::new(Cipher::new(&[5; 32])))]
         {
             let mut page = [0; ALIGN];
             sectors.write(position, &payload, &mut page);
             assert_eq!(sectors.is_clear(), page.starts_with(&payload[..100]));
-            let mut out = [0; PAYLOAD];
+            let mut out = [0; PAYLOAD_BYTES];
             assert!(sectors.read(position, &page, &mut out) && out[..] == payload[..]);
             assert!(sectors.verify(position, &page));
             for other in [

@@ -15,7 +15,7 @@ use crate::pdu::incoming::Pdu;
 use crate::pdu::{FatalError, Header, LAST_PDU, Termination, kind};
 use crate::read_write::VERIFY_CHUNK_BYTES;
 use crate::spec::{MAX_EVENT_REQUESTS, MAX_TRANSFER_BYTES};
-use crate::sqe::{Direction, FABRICS, Fuse, Outcome, Place, Sqe, completion};
+use crate::sqe::{DataLocation, Direction, FABRICS, Fuse, Outcome, Sqe, completion};
 use crate::status::Status;
 use crate::wire::Wire;
 use block::Data;
@@ -543,8 +543,8 @@ fn data_in_capsule(sqe: &Sqe, capsule: &Bytes) -> Result<Option<Data>, Status> {
     if bytes == 0 {
         return Ok(Some(Data::new()));
     }
-    match (sqe.direction(), sqe.place()?) {
-        (Direction::Out, Place::Capsule(offset)) => {
+    match (sqe.direction(), sqe.data_location()?) {
+        (Direction::Out, DataLocation::Capsule(offset)) => {
             let from = usize::try_from(offset).ok().filter(|from| *from <= capsule.len());
             let from = from.ok_or(Status::SGL_OFFSET_INVALID)?;
             let end = from + bytes as usize;
@@ -553,8 +553,8 @@ fn data_in_capsule(sqe: &Sqe, capsule: &Bytes) -> Result<Option<Data>, Status> {
             }
             Ok(Some(capsule.slice(from..end).into()))
         }
-        (Direction::Out, Place::Transport) => Ok(None),
-        (Direction::In, Place::Transport) => Ok(Some(Data::new())),
-        (Direction::In, Place::Capsule(_)) | (Direction::None, _) => Err(Status::SGL_TYPE_INVALID),
+        (Direction::Out, DataLocation::Transport) => Ok(None),
+        (Direction::In, DataLocation::Transport) => Ok(Some(Data::new())),
+        (Direction::In, DataLocation::Capsule(_)) | (Direction::None, _) => Err(Status::SGL_TYPE_INVALID),
     }
 }

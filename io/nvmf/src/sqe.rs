@@ -18,7 +18,7 @@ const SGL_TRANSPORT: u8 = 0x5A;
 
 /// Where the data of a command are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum DataLocation {
     /// In the capsule, from this offset on.
     Capsule(u64),
     /// They are transferred by data PDUs.
@@ -118,13 +118,13 @@ impl Sqe {
     }
 
     /// Where the data are; commands over fabrics describe them by SGLs only.
-    pub(crate) fn place(&self) -> Result<Place, Status> {
+    pub(crate) fn data_location(&self) -> Result<DataLocation, Status> {
         if self.0[1] >> 6 != 0x01 {
             return Err(Status::INVALID_FIELD);
         }
         match self.0[39] {
-            SGL_IN_CAPSULE => Ok(Place::Capsule(self.qword(6))),
-            SGL_TRANSPORT => Ok(Place::Transport),
+            SGL_IN_CAPSULE => Ok(DataLocation::Capsule(self.qword(6))),
+            SGL_TRANSPORT => Ok(DataLocation::Transport),
             _ => Err(Status::SGL_TYPE_INVALID),
         }
     }

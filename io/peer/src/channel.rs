@@ -36,7 +36,7 @@ pub struct Channel {
 impl Channel {
     /// A new connection. What it sends first says which controller this is.
     pub fn new(member: u16, array: u128, joined: u64) -> Self {
-        let own = Hello { least: *VERSIONS.start(), most: *VERSIONS.end(), member, array, joined };
+        let own = Hello { oldest: *VERSIONS.start(), newest: *VERSIONS.end(), member, array, joined };
         let (decoder, output) = (Decoder::default(), VecDeque::new());
         let mut channel = Self { own: own.clone(), decoder, version: None, output, failed: None };
         channel.push(0, 0, &Message::Hello(own));
@@ -113,11 +113,11 @@ impl Channel {
         if hello.array != self.own.array {
             return Err(Error::OtherArray(hello.array));
         }
-        let version = hello.most.min(self.own.most);
-        if version < hello.least.max(self.own.least) {
-            let Hello { least, most, .. } = hello;
-            let (own_least, own_most) = (self.own.least, self.own.most);
-            return Err(Error::Versions { least, most, own_least, own_most });
+        let version = hello.newest.min(self.own.newest);
+        if version < hello.oldest.max(self.own.oldest) {
+            let Hello { oldest, newest, .. } = hello;
+            let (own_oldest, own_newest) = (self.own.oldest, self.own.newest);
+            return Err(Error::Versions { oldest, newest, own_oldest, own_newest });
         }
         self.version = Some(version);
         Ok(Received::Hello(hello))

@@ -102,7 +102,7 @@ fn an_unknown_kind_is_refused_alone() {
 
 #[test]
 fn both_ends_have_a_version_and_the_array_in_common() {
-    let hello = |least, most, array| Message::Hello(Hello { least, most, member: 2, array, joined: 1 });
+    let hello = |oldest, newest, array| Message::Hello(Hello { oldest, newest, member: 2, array, joined: 1 });
     let receive = |message: &Message| {
         let (mut channel, payload) = (Channel::new(1, ARRAY, 5), message.encode());
         channel.receive(&frame::header(message.kind(), 0, 0, &payload));

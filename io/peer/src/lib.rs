@@ -20,18 +20,18 @@ pub enum Error {
     Malformed(&'static str),
     /// Both ends have no version in common.
     #[error(
-        "the other controller speaks versions {least} to {most} of the link, this one {own_least} to {own_most}: \
+        "the other controller speaks versions {oldest} to {newest} of the link, this one {own_oldest} to {own_newest}: \
              update the older one"
     )]
     Versions {
         /// The oldest that the other speaks.
-        least: u16,
+        oldest: u16,
         /// The newest that it speaks.
-        most: u16,
+        newest: u16,
         /// The oldest of this end.
-        own_least: u16,
+        own_oldest: u16,
         /// The newest of this end.
-        own_most: u16,
+        own_newest: u16,
     },
     /// The other end is of another array.
     #[error("the other controller is of array {0:032x}")]

@@ -25,9 +25,9 @@ pub const MAX_NAME_BYTES: usize = 223;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The oldest version that the sender speaks.
-    pub least: u16,
+    pub oldest: u16,
     /// The newest that it speaks.
-    pub most: u16,
+    pub newest: u16,
     /// The number of the controller.
     pub member: u16,
     /// The array.
@@ -188,8 +188,8 @@ impl Message {
         let mut data = None;
         match self {
             Self::Hello(hello) => {
-                out.put_u16_le(hello.least);
-                out.put_u16_le(hello.most);
+                out.put_u16_le(hello.oldest);
+                out.put_u16_le(hello.newest);
                 out.put_u16_le(hello.member);
                 out.put_u128_le(hello.array);
                 out.put_u64_le(hello.joined);
@@ -260,8 +260,8 @@ impl Message {
         let mut from = Fields::new(payload);
         Ok(match kind {
             1 => Self::Hello(Hello {
-                least: from.u16()?,
-                most: from.u16()?,
+                oldest: from.u16()?,
+                newest: from.u16()?,
                 member: from.u16()?,
                 array: from.u128()?,
                 joined: from.u64()?,

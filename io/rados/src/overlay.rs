@@ -11,7 +11,7 @@ use std::sync::Arc;
 type Outcome<T> = Result<T, ObjectError>;
 
 /// Longest object that is changed.
-const WHOLE: u64 = 128 << 20;
+const MAX_OBJECT_BYTES: u64 = 128 << 20;
 
 /// Objects as they would be after the writes that this has had.
 pub struct Overlay {
@@ -33,7 +33,7 @@ impl Overlay {
 }
 
 async fn copy(below: &dyn Objects, name: &Name) -> Outcome<Option<Object>> {
-    let bytes = match below.read(name, 0, WHOLE).await {
+    let bytes = match below.read(name, 0, MAX_OBJECT_BYTES).await {
         Ok(bytes) => bytes.to_vec(),
         Err(ObjectError::Absent) => return Ok(None),
         Err(error) => return Err(error),

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use media::codec::{Reader, Versions, Writer, crc32c, pages};
-use media::encryption::{Keyring, Kind, TAG};
+use media::encryption::{Keyring, Kind, TAG_BYTES};
 use shelf::{Batch, JournalPos, Layout, Superblock};
 
 /// Versions of superblocks and batches.
@@ -219,7 +219,7 @@ fn nonce(number: u64, epoch: u64) -> [u8; 12] {
 }
 
 /// Where the tag, or the checksum of a content in clear, is.
-const TAG_AT: usize = CHECKSUM_AT - TAG;
+const TAG_AT: usize = CHECKSUM_AT - TAG_BYTES;
 
 /// Encrypts the content if there is a key, and completes the header.
 fn close(
@@ -232,7 +232,7 @@ fn close(
     let tag = match keyring.cipher(kind, salt) {
         Some(cipher) => cipher.seal(nonce, &header[..TAG_AT], &mut content),
         None => {
-            let mut tag = [0; TAG];
+            let mut tag = [0; TAG_BYTES];
             tag[..4].copy_from_slice(&crc32c([&content[..]]).to_le_bytes());
             tag
         }

@@ -10,7 +10,7 @@ use crate::owned::{GENERATION, OWNER, failure, hex, remove, write_failure};
 use crate::queue::Queue;
 use bytes::Bytes;
 use media::encryption::Keyring;
-use media::sector::{PAYLOAD, Position, Sectors};
+use media::sector::{PAYLOAD_BYTES, Position, Sectors};
 use parking_lot::Mutex;
 use shelf::{ALIGN, AlignedBuf, Done, Error, Layout, Result, SegmentId, join};
 use std::collections::{HashMap, HashSet};
@@ -100,7 +100,7 @@ impl Segments {
 
     /// Bytes that a segment takes in the pool.
     pub fn stored_bytes(&self) -> u64 {
-        u64::from(self.layout.segment_bytes) / PAYLOAD as u64 * ALIGN as u64
+        u64::from(self.layout.segment_bytes) / PAYLOAD_BYTES as u64 * ALIGN as u64
     }
 
     /// Segments of which something is stored.
@@ -134,7 +134,7 @@ impl Segments {
     }
 
     fn stripe_pages(&self) -> u32 {
-        self.layout.stripe_bytes / PAYLOAD as u32
+        self.layout.stripe_bytes / PAYLOAD_BYTES as u32
     }
 
     /// Writes whole stripes: see [`shelf::Shelf::write`].
@@ -178,10 +178,10 @@ impl Segments {
     }
 
     fn encode(&self, generation: u64, stripe: u32, payload: &[u8]) -> Bytes {
-        let mut pages = AlignedBuf::zeroed(payload.len() / PAYLOAD * ALIGN);
+        let mut pages = AlignedBuf::zeroed(payload.len() / PAYLOAD_BYTES * ALIGN);
         let first = stripe * self.stripe_pages();
         for ((number, page), payload) in
-            (first..).zip(pages.chunks_exact_mut(ALIGN)).zip(payload.chunks_exact(PAYLOAD))
+            (first..).zip(pages.chunks_exact_mut(ALIGN)).zip(payload.chunks_exact(PAYLOAD_BYTES))
         {
             self.sectors.write(Position { generation, page: number }, payload, page);
         }
@@ -280,7 +280,7 @@ impl Segments {
     async fn read_stripe(&self, segment: u32, stripe: u32, range: std::ops::Range<u32>) -> Result<Bytes> {
         let (number, row) = (stripe as usize % PARTS, u64::from(stripe) / PARTS as u64);
         let (part, name) = (self.part(segment, number), self.name(segment, number));
-        let pages = range.start / PAYLOAD as u32..range.end.div_ceil(PAYLOAD as u32);
+        let pages = range.start / PAYLOAD_BYTES as u32..range.end.div_ceil(PAYLOAD_BYTES as u32);
         let at = (row * u64::from(self.stripe_pages()) + u64::from(pages.start)) * ALIGN as u64;
         let stored = self.objects.read(&name, at, pages.len() as u64 * ALIGN as u64).await;
         let stored = stored.map_err(|error| failure(&name, &error, self.epoch))?;
@@ -297,16 +297,16 @@ impl Segments {
             }
         };
         let sectors = self.keyring.sectors(salt);
-        let mut payload = vec![0; pages.len() * PAYLOAD];
+        let mut payload = vec![0; pages.len() * PAYLOAD_BYTES];
         let mut read = stored.chunks_exact(ALIGN);
-        for (page, out) in pages.clone().zip(payload.chunks_exact_mut(PAYLOAD)) {
+        for (page, out) in pages.clone().zip(payload.chunks_exact_mut(PAYLOAD_BYTES)) {
             let position = Position { generation, page: stripe * self.stripe_pages() + page };
             if !read.next().is_some_and(|stored| sectors.read(position, stored, out)) {
                 let what = format!("page {} of {} is not what was written", position.page, name.name);
                 return Err(Error::Corrupt { what });
             }
         }
-        let skip = (range.start - pages.start * PAYLOAD as u32) as usize;
+        let skip = (range.start - pages.start * PAYLOAD_BYTES as u32) as usize;
         Ok(Bytes::from(payload).slice(skip..skip + range.len()))
     }
 }

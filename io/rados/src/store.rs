@@ -11,7 +11,7 @@ use crate::segments::{PARTS, Segments};
 use crate::takeover::{LaneObject, Takeover, superblock_name, taken};
 use bytes::Bytes;
 use media::encryption::{DataKey, Envelope, Keyring};
-use media::sector::PAYLOAD;
+use media::sector::PAYLOAD_BYTES;
 use parking_lot::Mutex;
 use shelf::pool::{ObjectPool, ObjectStore};
 use shelf::{
@@ -92,7 +92,7 @@ impl FormatOptions {
 
     fn layout(&self) -> Layout {
         assert!(self.segment_stripes.is_multiple_of(PARTS as u32), "stripes are dealt over four parts");
-        let stripe_bytes = self.stripe_pages * PAYLOAD as u32;
+        let stripe_bytes = self.stripe_pages * PAYLOAD_BYTES as u32;
         Layout {
             segment_bytes: stripe_bytes * self.segment_stripes,
             stripe_bytes,
@@ -574,7 +574,7 @@ fn free_segments(usage: Usage, segment_bytes: u64, reserve_segments: u64) -> u64
 }
 
 fn check_alignment(objects: &dyn Objects, layout: &Layout) -> Result {
-    let stripe = u64::from(layout.stripe_bytes) / PAYLOAD as u64 * ALIGN as u64;
+    let stripe = u64::from(layout.stripe_bytes) / PAYLOAD_BYTES as u64 * ALIGN as u64;
     let alignment = objects.alignment();
     if stripe.is_multiple_of(alignment) {
         return Ok(());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const TOMBSTONE: &str = "tombstone";
 
 /// Longest object that is read at once.
-const WHOLE: u64 = 128 << 20;
+const MAX_OBJECT_BYTES: u64 = 128 << 20;
 
 /// A superblock object; superblocks are written to both in turn.
 pub fn superblock_name(domain: u16, slot: u64) -> Name {
@@ -71,7 +71,7 @@ impl Takeover<'_> {
         let (mut newest, mut absent) = (None::<StoredSuperblock>, 0);
         for slot in 0..2 {
             let name = superblock_name(self.domain, slot);
-            let bytes = match self.objects.read(&name, 0, WHOLE).await {
+            let bytes = match self.objects.read(&name, 0, MAX_OBJECT_BYTES).await {
                 Ok(bytes) => bytes,
                 Err(ObjectError::Absent) => {
                     absent += 1;
@@ -160,7 +160,7 @@ impl Takeover<'_> {
         loop {
             match self.objects.operate(&name, claim(self.epoch)).await {
                 Ok(()) => {
-                    let bytes = self.objects.read(&name, 0, WHOLE).await.map_err(failed)?;
+                    let bytes = self.objects.read(&name, 0, MAX_OBJECT_BYTES).await.map_err(failed)?;
                     return Ok((!bytes.is_empty()).then_some(bytes));
                 }
                 Err(ObjectError::Absent) => {}

@@ -185,7 +185,7 @@ fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
 fn is_allocated(file: &File, path: &Path, bytes: u64) -> Result<bool, Error> {
     let metadata =
         file.metadata().map_err(|cause| unusable(path, "does not report its allocated blocks", &cause))?;
-    Ok(metadata.blocks() * STAT_BLOCK >= bytes)
+    Ok(metadata.blocks() * STAT_BLOCK_BYTES >= bytes)
 }
 
 /// The file system that a file allocates from; `None` if it can't be determined.
@@ -204,12 +204,12 @@ fn backing(file: &File) -> Option<Backing> {
         file_system: metadata.dev(),
         free: bytes(stat.f_bavail),
         total: bytes(stat.f_blocks),
-        allocated: metadata.blocks() * STAT_BLOCK,
+        allocated: metadata.blocks() * STAT_BLOCK_BYTES,
     })
 }
 
 /// The unit of `st_blocks` in stat(2), independent of the block size of the file system.
-const STAT_BLOCK: u64 = 512;
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// `<linux/fs.h>`: _IOR(0x12, 114, size_t) and _IO(0x12, 104), which libc does not name for every target.
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;

@@ -5,7 +5,7 @@ use crate::encryption::{DataKey, Envelope, Keyring, Kind};
 use crate::geometry::{Geometry, MAX_COLUMNS, Profile};
 use crate::journal::Header;
 use crate::label::{Label, LabelPage, Member};
-use crate::segment_map::{Column, ENTRIES, Entry, Page};
+use crate::segment_map::{Column, ENTRIES_PER_PAGE, Entry, Page};
 use crate::striping::{Checksums, StripeSet};
 use crate::superblock::StoredSuperblock;
 use crate::{ALIGN, JournalPos, Superblock};
@@ -243,7 +243,7 @@ fn a_page_of_the_map_of_version_5() {
             Some(Column { slot: 6, granule: 16, stale: false })
         ],
     };
-    let mut entries = vec![None; ENTRIES];
+    let mut entries = vec![None; ENTRIES_PER_PAGE];
     entries[1] = Some(Arc::new(entry));
     let array = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10;
     let written = Page { number: 2, epoch: 3, sequence: 4, entries };

@@ -13,8 +13,8 @@
 //! has pages, and columns of any width fill a drive without gaps.
 
 use crate::codec::{Reader, Writer};
-use crate::sector::PAYLOAD;
-use crate::segment_map::ENTRIES;
+use crate::sector::PAYLOAD_BYTES;
+use crate::segment_map::ENTRIES_PER_PAGE;
 use crate::{ALIGN, Error, Layout};
 
 /// Bytes for label A and the envelope.
@@ -126,7 +126,7 @@ impl Geometry {
         let front = LABEL_BYTES + 2 * superblock_bytes + journal_bytes;
         let raw: u64 = drives.iter().map(|bytes| bytes.saturating_sub(front)).sum();
         let payload = raw / profile.width() as u64 * u64::from(profile.data);
-        let stripe = stripe_pages * PAYLOAD as u64;
+        let stripe = stripe_pages * PAYLOAD_BYTES as u64;
         let wanted = match sizes.segment_bytes {
             Some(bytes) => u64::from(bytes),
             None => (payload / 64).min(16 << 20).max((payload >> 18).min(512 << 20)),
@@ -138,7 +138,7 @@ impl Geometry {
         let plan = Self {
             stripe_pages: u32::try_from(stripe_pages).unwrap_or(u32::MAX),
             rows: u32::try_from(rows).unwrap_or(u32::MAX),
-            max_segments: u32::try_from(most.next_multiple_of(ENTRIES as u64)).unwrap_or(u32::MAX),
+            max_segments: u32::try_from(most.next_multiple_of(ENTRIES_PER_PAGE as u64)).unwrap_or(u32::MAX),
             superblock_bytes: superblock_bytes as u32,
             journal_bytes,
         };
@@ -153,7 +153,7 @@ impl Geometry {
     pub fn check(&self, drive_bytes: u64) -> Result<(), Error> {
         let page = u128::from(PAGE);
         // In 128 bits nothing that fits in the fields can overflow.
-        let map = u128::from(self.max_segments).div_ceil(ENTRIES as u128) * 2 * page;
+        let map = u128::from(self.max_segments).div_ceil(ENTRIES_PER_PAGE as u128) * 2 * page;
         let front = u128::from(LABEL_BYTES)
             + 2 * u128::from(self.superblock_bytes)
             + map
@@ -186,7 +186,7 @@ impl Geometry {
 
     /// Bytes of the pages of the map that `segments` segments have.
     pub fn map_bytes(&self, segments: u32) -> u64 {
-        u64::from(segments).div_ceil(ENTRIES as u64) * 2 * PAGE
+        u64::from(segments).div_ceil(ENTRIES_PER_PAGE as u64) * 2 * PAGE
     }
 
     /// Offset of the journal ring.
@@ -223,7 +223,7 @@ impl Geometry {
 
     /// Payload of a stripe.
     pub fn stripe_bytes(&self) -> u32 {
-        self.stripe_pages * PAYLOAD as u32
+        self.stripe_pages * PAYLOAD_BYTES as u32
     }
 
     /// The sizes for the engine.

@@ -47,7 +47,7 @@
 //! [`Error::Corrupt`](crate::Error::Corrupt) instead of losing acknowledged data.
 
 use crate::codec::{RECORDS, Reader, Writer, crc32c, pages};
-use crate::encryption::{Cipher, Keyring, Kind, TAG};
+use crate::encryption::{Cipher, Keyring, Kind, TAG_BYTES};
 use crate::geometry::HEADER_BYTES;
 use crate::striping::{Checksums, StripeSet};
 use crate::{ALIGN, AlignedBuf, JournalPos};
@@ -100,7 +100,7 @@ pub struct Header {
     /// The salt of the owner that wrote it.
     pub salt: u64,
     /// The authentication tag of everything after the header, if it is encrypted.
-    pub tag: [u8; TAG],
+    pub tag: [u8; TAG_BYTES],
     /// The drives that the body is striped over; `None` if every copy has the body.
     pub stripe_set: Option<StripeSet>,
     /// Checksums of a striped batch; zeros otherwise.

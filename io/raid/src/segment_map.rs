@@ -1,6 +1,6 @@
 //! The segment map on media: which columns on which drives hold each segment.
 //!
-//! Every drive has the whole map, in pages of [`ENTRIES`] segments, with two places for each page. A changed page is
+//! Every drive has the whole map, in pages of [`ENTRIES_PER_PAGE`] segments, with two places for each page. A changed page is
 //! written to the place that does not hold its newest version, on all drives; the newest valid version on any drive
 //! counts. Changes of different pages need no order: if two segments claim the same space, the one placed later has
 //! it, because space is reused only after the earlier one was discarded, or its new place is durable.
@@ -15,11 +15,11 @@ use std::sync::Arc;
 const MAGIC: [u8; 8] = *b"ASH_SMAP";
 
 /// Segments in a page of the map.
-pub const ENTRIES: usize = (ALIGN - FRONT) / ENTRY;
+pub const ENTRIES_PER_PAGE: usize = (ALIGN - HEADER_BYTES) / ENTRY_BYTES;
 
-const FRONT: usize = 64;
-const ENTRY: usize = 32 + 5 * MAX_COLUMNS;
-const CHECKSUM_AT: usize = FRONT - 4;
+const HEADER_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 32 + 5 * MAX_COLUMNS;
+const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 const NO_SLOT: u8 = 0xff;
 
 /// Where a column begins.
@@ -111,13 +111,13 @@ impl Entry {
 /// A page of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its number: it begins with segment `number * ENTRIES`.
+    /// Its number: it begins with segment `number * ENTRIES_PER_PAGE`.
     pub number: u32,
     /// The owner that wrote it.
     pub epoch: u64,
     /// Incremented by every commit of an owner.
     pub sequence: u64,
-    /// At most [`ENTRIES`] segments; the rest is free.
+    /// At most [`ENTRIES_PER_PAGE`] segments; the rest is free.
     pub entries: Vec<Option<Arc<Entry>>>,
 }
 
@@ -129,20 +129,20 @@ impl Page {
         out.put(&MAGIC).put(&array.to_le_bytes());
         out.put(&self.number.to_le_bytes()).put(&[0; 4]);
         out.put(&self.epoch.to_le_bytes()).put(&self.sequence.to_le_bytes());
-        for (index, entry) in self.entries.iter().take(ENTRIES).enumerate() {
+        for (index, entry) in self.entries.iter().take(ENTRIES_PER_PAGE).enumerate() {
             if let Some(entry) = entry {
-                let at = FRONT + index * ENTRY;
-                entry.encode(&mut Writer::new(&mut page[at..at + ENTRY]));
+                let at = HEADER_BYTES + index * ENTRY_BYTES;
+                entry.encode(&mut Writer::new(&mut page[at..at + ENTRY_BYTES]));
             }
         }
-        let checksum = crc32c([&page[..CHECKSUM_AT], &page[FRONT..]]);
-        page[CHECKSUM_AT..FRONT].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32c([&page[..CHECKSUM_AT], &page[HEADER_BYTES..]]);
+        page[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
         Arc::new(page).share(0..ALIGN)
     }
 
     /// Decodes a page; `None` if it is not a valid one of this array.
     pub fn decode(page: &[u8], array: u128) -> Option<Self> {
-        let (front, entries) = page.get(..ALIGN)?.split_at_checked(FRONT)?;
+        let (front, entries) = page.get(..ALIGN)?.split_at_checked(HEADER_BYTES)?;
         let (covered, checksum) = front.split_at_checked(CHECKSUM_AT)?;
         let mut from = Reader(covered);
         if from.take() != Some(MAGIC)
@@ -157,14 +157,15 @@ impl Page {
         }
         let (epoch, sequence) = (from.u64()?, from.u64()?);
         let mut from = Reader(entries);
-        let decoded: Option<Vec<_>> =
-            (0..ENTRIES).map(|_| Entry::decode(&mut from).map(|entry| entry.map(Arc::new))).collect();
+        let decoded: Option<Vec<_>> = (0..ENTRIES_PER_PAGE)
+            .map(|_| Entry::decode(&mut from).map(|entry| entry.map(Arc::new)))
+            .collect();
         Some(Self { number, epoch, sequence, entries: decoded? })
     }
 
     /// The version of a valid page of this array, if this release can't read it.
     pub fn unknown_version(page: &[u8], array: u128) -> Option<u32> {
-        let (front, entries) = page.get(..ALIGN)?.split_at_checked(FRONT)?;
+        let (front, entries) = page.get(..ALIGN)?.split_at_checked(HEADER_BYTES)?;
         let (covered, checksum) = front.split_at_checked(CHECKSUM_AT)?;
         let mut from = Reader(covered);
         let valid = from.take() == Some(MAGIC)

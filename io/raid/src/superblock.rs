@@ -5,7 +5,7 @@
 //! begins with the other slot of each drive.
 
 use crate::codec::{RECORDS, Reader, Writer, crc32c, pages};
-use crate::encryption::{Keyring, Kind, TAG};
+use crate::encryption::{Keyring, Kind, TAG_BYTES};
 use crate::geometry::HEADER_BYTES;
 use crate::label::MAX_EPOCH;
 use crate::{ALIGN, AlignedBuf, JournalPos, Superblock};
@@ -71,7 +71,11 @@ impl StoredSuperblock {
             let (header, payload) = slot.split_at_mut(HEADER_BYTES);
             let (fields, rest) = header.split_at_mut(TAG_AT);
             let nonce = nonce(self.epoch, self.sequence);
-            rest[..TAG].copy_from_slice(&cipher.seal(&nonce, fields, &mut payload[..len - HEADER_BYTES]));
+            rest[..TAG_BYTES].copy_from_slice(&cipher.seal(
+                &nonce,
+                fields,
+                &mut payload[..len - HEADER_BYTES],
+            ));
         }
         let checksum = crc32c([&slot[..CHECKSUM_AT]]);
         slot[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
@@ -108,7 +112,7 @@ impl StoredSuperblock {
         let (len, sum) = (from.u32()? as usize, from.u32()?);
         let end = HEADER_BYTES.checked_add(len).filter(|end| *end <= slot.len())?;
         let salt = from.u64()?;
-        let tag = from.take::<TAG>()?;
+        let tag = from.take::<TAG_BYTES>()?;
         let mut payload = slot.slice(HEADER_BYTES..end);
         match keyring.cipher(Kind::Superblock, salt) {
             Some(cipher) => {

@@ -25,11 +25,11 @@ use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep, sleep_un
 /// One tick of [`Link::tick`].
 const TICK: Duration = Duration::from_secs(1);
 /// How long a connection that ended waits for its peer to receive the last bytes and close.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes that are read and discarded meanwhile.
-const LINGER_BYTES: usize = 1 << 20;
+const MAX_LINGER_BYTES: usize = 1 << 20;
 /// Rounds of input, tasks and output before the connection yields to the others of its shard.
-const ROUNDS: usize = 32;
+const MAX_ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before the permission to answer is asked for again.
@@ -288,17 +288,17 @@ impl<L: Link> Driver<L> {
         // Closing a socket with unread input would reset it and discard what the peer has not read yet.
         let graceful_close = async {
             stream.shutdown().await?;
-            tokio::io::copy(&mut stream.take(LINGER_BYTES as u64), &mut tokio::io::sink()).await
+            tokio::io::copy(&mut stream.take(MAX_LINGER_BYTES as u64), &mut tokio::io::sink()).await
         };
         if is_host {
             drop((slot, receiver));
-            let _lost_or_late = timeout(LINGER, graceful_close).await;
+            let _lost_or_late = timeout(LINGER_TIMEOUT, graceful_close).await;
             return;
         }
         // A connection whose host is not known keeps its slot until its socket is closed, unless it is evicted
         // meanwhile.
         tokio::select! {
-            _lost_or_late = timeout(LINGER, graceful_close) => {}
+            _lost_or_late = timeout(LINGER_TIMEOUT, graceful_close) => {}
             _wanted = receiver.recv() => {}
         }
         drop((slot, receiver));
@@ -306,7 +306,7 @@ impl<L: Link> Driver<L> {
 
     /// Runs until the connection has ended and its last bytes are sent, or the socket fails.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let mut progress = self.poll_control(cx);
             // Input first: an abort that has arrived wins over a response that was not sent.
             if self.link.wants_input() && self.poll_read(cx)?.is_ready() {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 /// Data up to this many bytes are cheaper to copy than to name in a vectored write.
-const COPIED_BYTES: usize = 512;
+const MAX_COPIED_BYTES: usize = 512;
 /// With this much unsent, pieces up to [`PINNING_BYTES`] are copied: a piece may keep a much larger buffer
 /// allocated, which an initiator that does not read must not cause.
 const BACKLOG_BYTES: usize = 256 << 10;
@@ -18,7 +18,7 @@ const MAX_SLICES: usize = 512;
 /// The buffer of headers is moved together when this much of its start has been sent.
 const COMPACT_BYTES: usize = 64 << 10;
 /// Capacity that it may keep while it is empty.
-const KEPT_BYTES: usize = 256 << 10;
+const MAX_KEPT_BYTES: usize = 256 << 10;
 
 enum Chunk {
     /// Bytes `from..to` of everything that was ever put into `heads`.
@@ -59,7 +59,7 @@ impl SendQueue {
 
     /// Queues a piece of data: short ones are copied, the others shared.
     pub fn push(&mut self, part: &Bytes) {
-        let copied = if self.queued > BACKLOG_BYTES { PINNING_BYTES } else { COPIED_BYTES };
+        let copied = if self.queued > BACKLOG_BYTES { PINNING_BYTES } else { MAX_COPIED_BYTES };
         if part.len() <= copied {
             self.copy(part);
         } else {
@@ -129,7 +129,7 @@ impl SendQueue {
             self.heads_at += sent as u64;
         }
         if self.heads.is_empty() {
-            self.heads.shrink_to(KEPT_BYTES);
+            self.heads.shrink_to(MAX_KEPT_BYTES);
         }
     }
 }

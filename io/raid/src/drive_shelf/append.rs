@@ -4,7 +4,7 @@
 
 use super::DriveShelf;
 use crate::codec::crc32c;
-use crate::encryption::{Kind, TAG};
+use crate::encryption::{Kind, TAG_BYTES};
 use crate::journal::{Header, JournalRing};
 use crate::striping::{Checksums, PARITY_COLUMNS, StripeSet};
 use crate::{ALIGN, AlignedBuf, Done, Error, JournalPos, Result};
@@ -185,7 +185,7 @@ impl DriveShelf {
             body: body as u32,
             contents: 0,
             salt: self.salt,
-            tag: [0; TAG],
+            tag: [0; TAG_BYTES],
             stripe_set,
             checksums: Checksums::default(),
         };

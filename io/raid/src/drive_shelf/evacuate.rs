@@ -100,14 +100,14 @@ impl DriveShelf {
     ///
     /// # Errors
     /// [`Error::Unusable`] when there is no such member, the others lack space for its data and for rebuild, or fewer
-    /// than `least` drives could fail without data loss afterwards: see [`DriveShelf::min_tolerates_after_evacuation`].
-    pub async fn evacuate(&self, slot: usize, least: usize) -> Result {
+    /// than `min_tolerates` drives could fail without data loss afterwards: see [`DriveShelf::min_tolerates_after_evacuation`].
+    pub async fn evacuate(&self, slot: usize, min_tolerates: usize) -> Result {
         self.check_running()?;
         let member = self.member(slot).ok_or_else(|| Error::Unusable(format!("slot {slot} has no drive")))?;
         let left = self.tolerates_without(slot);
-        if left < least {
+        if left < min_tolerates {
             return Err(Error::Unusable(format!(
-                "without {} {left} drives could fail without data loss, and {least} must: add a drive first",
+                "without {} {left} drives could fail without data loss, and {min_tolerates} must: add a drive first",
                 member.name()
             )));
         }

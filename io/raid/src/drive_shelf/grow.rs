@@ -36,7 +36,7 @@ impl DriveShelf {
         {
             // It has nothing of the map: every page is written again.
             let mut segments = self.segments.lock();
-            let pages = (segments.list.len() as u32).div_ceil(crate::segment_map::ENTRIES as u32);
+            let pages = (segments.list.len() as u32).div_ceil(crate::segment_map::ENTRIES_PER_PAGE as u32);
             segments.dirty.extend(0..pages);
         }
         self.persist_membership().await?;

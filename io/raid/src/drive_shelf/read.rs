@@ -2,7 +2,7 @@
 
 use super::{DriveShelf, Member};
 use crate::parity::{Known, reconstruct};
-use crate::sector::{PAYLOAD, Position};
+use crate::sector::{PAYLOAD_BYTES, Position};
 use crate::segment_map::Entry;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, wait};
 use bytes::Bytes;
@@ -74,7 +74,7 @@ impl DriveShelf {
             return done(Ok(Bytes::new()));
         }
         self.counters.foreground.fetch_add(1, Ordering::Relaxed);
-        let (first, last) = (offset / PAYLOAD as u32, (offset + len - 1) / PAYLOAD as u32);
+        let (first, last) = (offset / PAYLOAD_BYTES as u32, (offset + len - 1) / PAYLOAD_BYTES as u32);
         let pieces = self.pieces(&entry, first, last - first + 1);
         let whole = Wanted { segment, offset, len };
         let members: Option<SmallVec<[Arc<Member>; 2]>> = pieces
@@ -108,7 +108,7 @@ impl DriveShelf {
     /// The wanted range of pieces as they were read; `None` if a part is missing or a sector is not what was written.
     fn assemble(&self, entry: &Entry, pieces: &[Piece], parts: &[Bytes], wanted: Wanted) -> Option<Bytes> {
         // Exactly what is wanted, so that it becomes `Bytes` without another allocation; pages are decrypted in place.
-        let spare = if self.keyring.sectors(entry.salt).is_clear() { 0 } else { PAYLOAD };
+        let spare = if self.keyring.sectors(entry.salt).is_clear() { 0 } else { PAYLOAD_BYTES };
         let mut payload = Vec::with_capacity(wanted.len as usize + spare);
         let is_whole = pieces.len() == parts.len()
             && pieces
@@ -130,9 +130,9 @@ impl DriveShelf {
         let sectors = self.keyring.sectors(entry.salt);
         for (page, sector) in (first..).zip(pages.chunks_exact(ALIGN)) {
             let position = Position { generation: entry.generation, page };
-            let start = page * PAYLOAD as u32;
+            let start = page * PAYLOAD_BYTES as u32;
             let from = wanted.offset.max(start) - start;
-            let to = (wanted.offset + wanted.len).min(start + PAYLOAD as u32) - start;
+            let to = (wanted.offset + wanted.len).min(start + PAYLOAD_BYTES as u32) - start;
             let range = from as usize..to as usize;
             if sectors.is_clear() {
                 if !sectors.verify(position, sector) {
@@ -143,7 +143,7 @@ impl DriveShelf {
             }
             // Decrypted in place, and then what is around the range is taken away.
             let at = payload.len();
-            payload.resize(at + PAYLOAD, 0);
+            payload.resize(at + PAYLOAD_BYTES, 0);
             if !sectors.read(position, sector, &mut payload[at..]) {
                 return false;
             }
@@ -160,7 +160,7 @@ impl DriveShelf {
 
     async fn read_with_parity(&self, wanted: Wanted) -> Result<Bytes> {
         let Wanted { segment, offset, len } = wanted;
-        let (first, last) = (offset / PAYLOAD as u32, (offset + len - 1) / PAYLOAD as u32);
+        let (first, last) = (offset / PAYLOAD_BYTES as u32, (offset + len - 1) / PAYLOAD_BYTES as u32);
         let mut failure = None;
         let mut mode = ReadMode { with_parity: false, long_timeout: false };
         // It ends: a segment moves only as often as drives fail or space is found for it.

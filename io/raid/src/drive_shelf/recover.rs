@@ -3,7 +3,7 @@
 use super::append::not_recovered;
 use super::{DriveShelf, slots};
 use crate::codec::{RECORDS, crc32c};
-use crate::encryption::{Keyring, TAG};
+use crate::encryption::{Keyring, TAG_BYTES};
 use crate::journal::{Header, JournalRing, PAGE};
 use crate::striping::{Checksums, PARITY_COLUMNS, StripeSet};
 use crate::{ALIGN, AlignedBuf, Batch, Error, JournalPos, Result, wait};
@@ -341,7 +341,7 @@ impl DriveShelf {
             body: 0,
             contents: crc32c([]),
             salt: self.salt,
-            tag: [0; TAG],
+            tag: [0; TAG_BYTES],
             stripe_set: None,
             checksums: Checksums::default(),
         };

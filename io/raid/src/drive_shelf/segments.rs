@@ -6,7 +6,7 @@ use super::DriveShelf;
 use crate::Room;
 use crate::allocator::{Free, Rooms, Space};
 use crate::geometry::{Geometry, Profile};
-use crate::segment_map::{Column, ENTRIES, Entry, Page};
+use crate::segment_map::{Column, ENTRIES_PER_PAGE, Entry, Page};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Segments {
             if entry.columns.iter().flatten().any(on_it) {
                 let columns = Arc::make_mut(entry).columns.iter_mut().flatten();
                 columns.filter(|column| on_it(column)).for_each(|column| column.stale = true);
-                self.dirty.insert(index as u32 / ENTRIES as u32);
+                self.dirty.insert(index as u32 / ENTRIES_PER_PAGE as u32);
             }
         }
     }
@@ -248,7 +248,7 @@ impl Segments {
         let entry = Arc::new(self.take(segment, (generation, salt))?);
         self.used += 1;
         self.list[segment as usize].entry = Some(entry.clone());
-        self.dirty.insert(segment / ENTRIES as u32);
+        self.dirty.insert(segment / ENTRIES_PER_PAGE as u32);
         Some(entry)
     }
 
@@ -341,7 +341,7 @@ impl Segments {
             return false;
         }
         *found = Some(Arc::new(entry));
-        self.dirty.insert(segment / ENTRIES as u32);
+        self.dirty.insert(segment / ENTRIES_PER_PAGE as u32);
         true
     }
 
@@ -352,7 +352,7 @@ impl Segments {
         found.clear();
         self.used -= 1;
         self.give(&entry);
-        self.dirty.insert(segment / ENTRIES as u32);
+        self.dirty.insert(segment / ENTRIES_PER_PAGE as u32);
         let bytes = u64::from(self.plan.chunk_pages(entry.profile)) * self.plan.granule_bytes();
         let at = |column: &Column| self.plan.page_at(entry.profile, column.granule, 0, 0);
         let columns = entry.columns.iter().flatten();
@@ -421,7 +421,7 @@ impl Segments {
             }
             if entry.filled != *rows {
                 Arc::make_mut(entry).filled = *rows;
-                self.dirty.insert(index / ENTRIES as u32);
+                self.dirty.insert(index / ENTRIES_PER_PAGE as u32);
             }
         }
         lost
@@ -432,8 +432,8 @@ impl Segments {
         let dirty = std::mem::take(&mut self.dirty);
         let mut pages = Vec::with_capacity(dirty.len());
         for number in dirty {
-            let from = number as usize * ENTRIES;
-            let entries = self.list.iter().skip(from).take(ENTRIES);
+            let from = number as usize * ENTRIES_PER_PAGE;
+            let entries = self.list.iter().skip(from).take(ENTRIES_PER_PAGE);
             let page: Entries = entries.map(|segment| segment.entry.clone()).collect();
             self.recorded.entry(number).or_default().push(page.clone());
             pages.push((number, page));
@@ -465,7 +465,7 @@ impl Segments {
     pub fn is_outdated(&self, drives: u64) -> bool {
         let pages =
             self.recorded.iter().flat_map(|(number, pages)| pages.iter().map(move |it| (*number, it)));
-        let mut entries = pages.flat_map(|(number, page)| (number as usize * ENTRIES..).zip(page));
+        let mut entries = pages.flat_map(|(number, page)| (number as usize * ENTRIES_PER_PAGE..).zip(page));
         entries.any(|(index, recorded)| {
             let (Some(recorded), Some(segment)) = (recorded, self.list.get(index)) else { return false };
             let is_now = segment.entry.as_ref().is_some_and(|now| now.placed == recorded.placed);
@@ -478,13 +478,13 @@ impl Segments {
         let mut found: Vec<(u32, Arc<Entry>)> = Vec::new();
         for page in pages {
             self.recorded.insert(page.number, vec![page.entries.clone()]);
-            let first = page.number * ENTRIES as u32;
+            let first = page.number * ENTRIES_PER_PAGE as u32;
             let entries = (first..self.list.len() as u32).zip(&page.entries);
             found.extend(entries.filter_map(|(index, entry)| Some((index, entry.clone()?))));
         }
         for (index, entry) in found.iter_mut().filter(|(_, entry)| entry.filled > self.plan.rows) {
             Arc::make_mut(entry).filled = self.plan.rows;
-            self.dirty.insert(*index / ENTRIES as u32);
+            self.dirty.insert(*index / ENTRIES_PER_PAGE as u32);
         }
         // A drive that is no member any more has nothing to claim.
         let known = |column: &Column| drives.get(usize::from(column.slot)).is_some_and(Option::is_some);
@@ -492,7 +492,7 @@ impl Segments {
             if entry.columns.iter().flatten().any(|column| !known(column)) {
                 let columns = &mut Arc::make_mut(entry).columns;
                 columns.iter_mut().for_each(|column| *column = column.filter(|column| known(column)));
-                self.dirty.insert(*index / ENTRIES as u32);
+                self.dirty.insert(*index / ENTRIES_PER_PAGE as u32);
             }
         }
         found.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.placed));
@@ -515,7 +515,7 @@ impl Segments {
                         free.give(column.granule, len);
                     }
                 }
-                self.dirty.insert(index / ENTRIES as u32);
+                self.dirty.insert(index / ENTRIES_PER_PAGE as u32);
                 continue;
             }
             let segment = &mut self.list[index as usize];

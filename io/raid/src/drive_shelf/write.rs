@@ -2,7 +2,7 @@
 
 use super::segments::{Deferred, Run};
 use super::{DriveShelf, Member};
-use crate::sector::{PAYLOAD, Position};
+use crate::sector::{PAYLOAD_BYTES, Position};
 use crate::segment_map::Entry;
 use crate::{ALIGN, AlignedBuf, Done, Error, Result, Shelf, parity};
 use bytes::Bytes;
@@ -143,7 +143,7 @@ impl DriveShelf {
         let makes = self.keyring.sectors(entry.salt);
         let (sectors, parities) = buffer.split_at_mut(data);
         for ((payload, sector), page) in
-            payload.chunks(PAYLOAD).zip(sectors.chunks_exact_mut(ALIGN)).zip(first..)
+            payload.chunks(PAYLOAD_BYTES).zip(sectors.chunks_exact_mut(ALIGN)).zip(first..)
         {
             makes.write(Position { generation: entry.generation, page }, payload, sector);
         }

@@ -26,9 +26,9 @@ fn commands_beyond_the_limit_wait_and_go_on_in_time() {
     let write = host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 2));
     let mut write = Task::begin(write);
     let read = Task::begin(host.start(0, &long(0x88, 0, 0, 1), &[]));
-    array.clock.pass(Duration::from_millis(10));
+    array.clock.advance(Duration::from_millis(10));
     assert!(write.poll().is_ready());
-    array.clock.pass(Duration::from_millis(10));
+    array.clock.advance(Duration::from_millis(10));
     assert_eq!(read.end().expect("an answer").good(), pattern(1, 2));
     array.exports.set_limits(DISK, QosLimits::default());
     (0..100).for_each(|_| drop(host.read(0, 1).good()));
@@ -46,17 +46,17 @@ fn a_waiting_command_is_a_task_that_aborts_reach_and_barriers_wait_for() {
     let waiting = Task::begin(host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 3)));
     let ordered = host.start_with(TaskAttribute::Ordered, 0, &long(0x88, 0, 0, 1), &[]);
     let mut ordered = Task::begin(ordered);
-    array.clock.pass(Duration::from_secs(1));
+    array.clock.advance(Duration::from_secs(1));
     assert!(ordered.poll().is_pending(), "the older write has not begun");
     waiting.end().expect("an answer").good();
     assert!(ordered.poll().is_pending(), "its turn, but not its time");
-    array.clock.pass(Duration::from_secs(1));
+    array.clock.advance(Duration::from_secs(1));
     assert_eq!(ordered.end().expect("an answer").good(), pattern(1, 3));
     let reset = Task::begin(host.start(0, &long(0x8A, 0, 0, 1), &pattern(1, 4)));
     host.manage(ManagementFunction::LogicalUnitReset);
     assert!(reset.end().is_none());
     host.take_unit_attentions();
-    array.clock.pass(Duration::from_secs(9));
+    array.clock.advance(Duration::from_secs(9));
     assert_eq!(host.read(0, 1).good(), pattern(1, 3));
 }
 
@@ -68,10 +68,10 @@ fn a_lock_is_never_late() {
     let (old, new) = (vec![0; BLOCK], pattern(1, 1));
     host.send(&long(0x89, 0, 0, 0x0001), &[old, new].concat()).good();
     let waiting = Task::begin(host.start(0, &long(0x88, 0, 0, 1), &[]));
-    array.clock.pass(Duration::from_secs(1));
+    array.clock.advance(Duration::from_secs(1));
     let mut waiting = waiting;
     assert!(waiting.poll().is_pending(), "it waits for the cost of the lock");
-    array.clock.pass(Duration::from_secs(1));
+    array.clock.advance(Duration::from_secs(1));
     waiting.end().expect("an answer").good();
 }
 
@@ -88,7 +88,7 @@ fn a_group_has_its_limit_in_common() {
     host.read(0, 1).good();
     let second = Task::begin(host.start(1, &long(0x88, 0, 0, 1), &[]));
     host.command_lun(2, &long(0x88, 0, 0, 1)).good();
-    array.clock.pass(Duration::from_secs(1));
+    array.clock.advance(Duration::from_secs(1));
     second.end().expect("an answer").good();
     array.exports.set_group_limits(7, BTreeSet::new(), bytes);
     (0..10).for_each(|_| drop(host.read(0, 1).good()));
@@ -104,7 +104,7 @@ fn the_unmap_throttle_slows_down_what_unmaps_and_nothing_else() {
     crate::host::wait(unmap());
     let waiting = Task::begin(unmap());
     host.read(0, 1).good();
-    array.clock.pass(Duration::from_millis(84));
+    array.clock.advance(Duration::from_millis(84));
     waiting.end().expect("an answer").good();
     let waiting = Task::begin(unmap());
     array.exports.set_unmap_throttle(0);
@@ -269,7 +269,7 @@ fn latency_is_the_time_from_begin_to_answer() {
     let (array, held) = Array::with_held_disk();
     let host = array.host("a", 1);
     let write = Task::begin(host.start(0, &long(0x8A, 0, 0, 8), &pattern(8, 1)));
-    array.clock.pass(Duration::from_millis(2));
+    array.clock.advance(Duration::from_millis(2));
     held.release();
     assert_eq!(write.end().expect("an answer").status, Status::Good);
     let statistics = array.exports.statistics();

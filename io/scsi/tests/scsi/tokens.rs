@@ -201,7 +201,7 @@ fn a_token_ends_when_its_host_no_longer_sees_the_source() {
 #[test]
 fn a_token_expires_by_the_time_since_its_last_use() {
     let (array, host, _) = array();
-    let seconds = |count| array.clock.pass(Duration::from_secs(count));
+    let seconds = |count| array.clock.advance(Duration::from_secs(count));
     let default = token(&host, 0, &[(0, 8)]);
     seconds(29);
     write_using(&host, 1, &default, &[(0, 8)]).good();

@@ -3,7 +3,7 @@
 //!
 //! The first byte chooses: bit 0 skips hello, bit 1 makes frames, bits 2 to 7 the kind; the rest is the stream.
 
-use block::Done;
+use block::NotedCommands;
 use bytes::Bytes;
 use peer::message::Message;
 use peer::{Channel, Received, frame};
@@ -33,8 +33,8 @@ pub fn run(input: &[u8]) {
         }
     }
     _ = channel.take_output();
-    if let Some(done) = Done::decode(rest) {
-        assert_eq!(Done::decode(&done.encode()), Some(done));
+    if let Some(done) = NotedCommands::decode(rest) {
+        assert_eq!(NotedCommands::decode(&done.encode()), Some(done));
     }
     _ = cluster::Map::decode(&map(rest));
 }

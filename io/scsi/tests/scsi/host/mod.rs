@@ -27,20 +27,20 @@ pub struct Array {
     pub exports: Arc<Exports>,
     pub target: Arc<Target>,
     pub store: MemArray,
-    pub clock: Arc<Hand>,
+    pub clock: Arc<ManualClock>,
 }
 
 /// A clock that is advanced by hand. It wakes no task: the tests poll.
 #[derive(Default)]
-pub struct Hand(AtomicU64);
+pub struct ManualClock(AtomicU64);
 
-impl Hand {
-    pub fn pass(&self, time: Duration) {
+impl ManualClock {
+    pub fn advance(&self, time: Duration) {
         self.0.fetch_add(time.as_nanos() as u64, Ordering::SeqCst);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -62,7 +62,7 @@ pub fn identity() -> TargetIdentity {
 
 impl Array {
     pub fn new() -> Array {
-        let clock = Arc::new(Hand(AtomicU64::new(1 << 40)));
+        let clock = Arc::new(ManualClock(AtomicU64::new(1 << 40)));
         let exports = Exports::new(clock.clone());
         let target = Target::new(identity(), exports.clone(), [7; 32]);
         Array { exports, target, store: MemArray::new(), clock }
