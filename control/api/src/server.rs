@@ -132,7 +132,7 @@ async fn converse(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(Patient { stream, unread: None }), service);
+        .serve_connection(TokioIo::new(TimeoutStream { stream, unread: None }), service);
     let mut connection = pin!(connection);
     tokio::select! {
         done = connection.as_mut() => return done,
@@ -169,12 +169,12 @@ impl HttpBody for Answer {
 }
 
 /// A connection that ends when the other side takes nothing for too long.
-struct Patient {
+struct TimeoutStream {
     stream: Box<dyn Stream>,
     unread: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
+impl TimeoutStream {
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.unread = None;
@@ -189,7 +189,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -199,7 +199,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, from);
         self.bounded(cx, written)

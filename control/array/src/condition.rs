@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) type Conditions = BTreeMap<String, Condition>;
 
 /// Beyond this a host's paths are used unevenly.
-const UNEVEN: f64 = 0.5;
+const MAX_IMBALANCE: f64 = 0.5;
 /// With fewer commands nothing is said about that.
-const ENOUGH: u64 = 10_000;
+const MIN_JUDGED_COMMANDS: u64 = 10_000;
 /// Drives that may fail without loss when there are three or more.
-const FULL_PROTECTION: usize = 2;
+const FULL_PROTECTION_DRIVES: usize = 2;
 
 /// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
 const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severity::Warning)];
@@ -242,7 +242,7 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
     let (left, promised) = (status.tolerates, status.failures_to_tolerate);
     if status.drives.is_empty() {
         // The store is a pool of Ceph, which reports itself what is degraded.
-        if promised < FULL_PROTECTION {
+        if promised < FULL_PROTECTION_DRIVES {
             add(found, "protection.low", Severity::Info, None, &|| {
                 let survived = if promised == 0 { "no failure" } else { "one failure, not two" };
                 format!(
@@ -264,9 +264,9 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
             };
             format!("{about_left}; the array promises {promised}: {remedy}")
         });
-    } else if promised < FULL_PROTECTION {
+    } else if promised < FULL_PROTECTION_DRIVES {
         add(found, "protection.low", Severity::Info, None, &|| {
-            let remedy = match staying > FULL_PROTECTION {
+            let remedy = match staying > FULL_PROTECTION_DRIVES {
                 true => "what is stored is being placed again so that any two may fail".into(),
                 false => format!("there are only {staying} drives, and with three or more any two may fail"),
             };
@@ -323,7 +323,7 @@ pub(crate) fn of_paths(paths: &[PathUse], portals: usize) -> Conditions {
             continue;
         }
         let commands: u64 = own.iter().map(|path| path.sample.sum(|_, _| true).latency.count()).sum();
-        if imbalance(own).is_some_and(|part| part > UNEVEN && commands >= ENOUGH) {
+        if imbalance(own).is_some_and(|part| part > MAX_IMBALANCE && commands >= MIN_JUDGED_COMMANDS) {
             add(&mut found, "host.uneven-paths", Severity::Info, about, &|| {
                 format!("host {host:?} uses its paths unevenly: look at its multipath policy")
             });

@@ -10,14 +10,14 @@ use shelf::pool::Pool;
 use std::sync::Arc;
 
 /// Drives or objects.
-pub enum Backing {
+pub enum OfflineStore {
     /// Drives.
     Drives(Vec<Arc<dyn Drive>>),
     /// Objects in Ceph of the array with this identity.
     Rados(Arc<dyn Objects>, u128),
 }
 
-impl Backing {
+impl OfflineStore {
     /// The same, with writes that stay in memory.
     pub fn trial(&self) -> Self {
         match self {

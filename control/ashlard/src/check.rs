@@ -6,7 +6,7 @@
 //! writes one checkpoint.
 
 use crate::args::Check;
-use crate::backing::Backing;
+use crate::backing::OfflineStore;
 use crate::{access, key, stopped};
 use anyhow::{Context, Result, bail, ensure};
 use engine::{Engine, Loss, Options, Progress, Repair};
@@ -49,7 +49,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
 }
 
 /// Opens an array in spite of contradictions, and returns them.
-async fn open(check: &Check, backing: &Backing) -> Result<(Arc<dyn Pool>, Arc<Engine>, Vec<String>)> {
+async fn open(check: &Check, backing: &OfflineStore) -> Result<(Arc<dyn Pool>, Arc<Engine>, Vec<String>)> {
     let key = key::unlock(&check.key, &check.data, backing.envelopes().await?)?;
     let shelf = backing.open(key).await?;
     // The seed is for drives that hold no engine yet.
@@ -85,7 +85,7 @@ async fn repair(check: &Check) -> Result<usize> {
 }
 
 /// Repairs the array on these drives and writes the result; refuses to if that differs from what was planned.
-async fn write(check: &Check, backing: &Backing, planned: Option<&Repair>) -> Result<Repair> {
+async fn write(check: &Check, backing: &OfflineStore, planned: Option<&Repair>) -> Result<Repair> {
     let (_shelf, engine, found) = open(check, backing).await?;
     let repair = engine.repair(found, &mut progress()).await?;
     if planned.is_some_and(|planned| *planned != repair) {
@@ -98,7 +98,7 @@ async fn write(check: &Check, backing: &Backing, planned: Option<&Repair>) -> Re
 }
 
 /// Reopens the array, as the daemon will, and returns the remaining defects.
-async fn verify(check: &Check, backing: &Backing) -> Result<Vec<String>> {
+async fn verify(check: &Check, backing: &OfflineStore) -> Result<Vec<String>> {
     let (_shelf, engine, mut defects) = open(check, backing).await?;
     defects.extend(engine.check_with_progress(&mut progress()).await?);
     Ok(defects)

@@ -2,7 +2,7 @@
 
 use crate::access;
 use crate::args::{KeyArgs, NewKey};
-use crate::backing::Backing;
+use crate::backing::OfflineStore;
 use crate::kmip::Server;
 use anyhow::{Context, Result, bail, ensure};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -340,7 +340,7 @@ fn next(path: &Path) -> PathBuf {
 }
 
 /// Wraps the data key of a stopped array with another key. What is on the drives stays as it is.
-pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing) -> Result<()> {
+pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &OfflineStore) -> Result<()> {
     let envelopes = backing.envelopes().await?;
     let unlocked = unlock(args, data, envelopes.clone())?;
     let (key, envelope) = unlocked.context("the array is not encrypted")?;
@@ -380,7 +380,7 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Backing
 }
 
 /// Destroys the wrapped keys on all drives, or in Ceph, and the key file in the folder. Needs no key.
-pub async fn erase(data: &Path, backing: &Backing) -> Result<()> {
+pub async fn erase(data: &Path, backing: &OfflineStore) -> Result<()> {
     let envelopes = backing.envelopes().await?;
     let newest = envelopes.and_then(|all| all.into_iter().next()).context("the array is not encrypted")?;
     for slot in backing.replace_envelope(&newest.erased()).await? {

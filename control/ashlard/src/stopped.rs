@@ -1,6 +1,6 @@
 //! What an array that is not running is stored on: the drives that are named, or what its folder says.
 
-use crate::backing::Backing;
+use crate::backing::OfflineStore;
 use crate::{ceph, drives};
 use anyhow::Result;
 use raid::Overlay;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// If it is not there.
-pub async fn find(data: &Path, named: &[PathBuf]) -> Result<Backing> {
+pub async fn find(data: &Path, named: &[PathBuf]) -> Result<OfflineStore> {
     match objects(data, named).await? {
         Some(objects) => Ok(objects),
-        None => Ok(Backing::Drives(drives::stopped(data, named)?)),
+        None => Ok(OfflineStore::Drives(drives::stopped(data, named)?)),
     }
 }
 
@@ -24,7 +24,7 @@ pub async fn find(data: &Path, named: &[PathBuf]) -> Result<Backing> {
 ///
 /// # Errors
 /// As [`find`].
-pub async fn find_read_only(data: &Path, named: &[PathBuf]) -> Result<Backing> {
+pub async fn find_read_only(data: &Path, named: &[PathBuf]) -> Result<OfflineStore> {
     if let Some(objects) = objects(data, named).await? {
         return Ok(objects.trial());
     }
@@ -33,12 +33,12 @@ pub async fn find_read_only(data: &Path, named: &[PathBuf]) -> Result<Backing> {
     for path in &drives::paths(data, named)? {
         opened.push(Overlay::new(device::open_read_only(&ring, path)?));
     }
-    Ok(Backing::Drives(opened))
+    Ok(OfflineStore::Drives(opened))
 }
 
-async fn objects(data: &Path, named: &[PathBuf]) -> Result<Option<Backing>> {
+async fn objects(data: &Path, named: &[PathBuf]) -> Result<Option<OfflineStore>> {
     if !named.is_empty() {
         return Ok(None);
     }
-    Ok(ceph::stopped(data).await?.map(|(objects, array)| Backing::Rados(objects, array)))
+    Ok(ceph::stopped(data).await?.map(|(objects, array)| OfflineStore::Rados(objects, array)))
 }

@@ -104,7 +104,7 @@ pub struct TokenEntry {
 
 impl TokenEntry {
     /// Whether it has not expired.
-    pub fn is_good(&self, now: u64) -> bool {
+    pub fn is_valid(&self, now: u64) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
 }

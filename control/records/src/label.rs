@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 /// Most labels of one object.
 pub const MAX_LABELS: usize = 64;
 /// Longest key, in characters.
-pub const MAX_LABEL_KEY: usize = 63;
+pub const MAX_LABEL_KEY_CHARS: usize = 63;
 /// Longest value, in bytes of UTF-8.
-pub const MAX_LABEL_VALUE: usize = 255;
+pub const MAX_LABEL_VALUE_BYTES: usize = 255;
 
 /// The labels of an object, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,16 +91,16 @@ impl LabelsChange {
 fn check(key: &str, value: &str) -> Result<()> {
     let first = key.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = key.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-    if !first || !rest || key.len() > MAX_LABEL_KEY {
-        let shown: String = key.chars().take(MAX_LABEL_KEY + 1).collect();
+    if !first || !rest || key.len() > MAX_LABEL_KEY_CHARS {
+        let shown: String = key.chars().take(MAX_LABEL_KEY_CHARS + 1).collect();
         return Err(Error::invalid(format!(
-            "{shown:?} can't be the key of a label: use 1 to {MAX_LABEL_KEY} letters (a-z, A-Z), digits, '-', '_', '.' \
+            "{shown:?} can't be the key of a label: use 1 to {MAX_LABEL_KEY_CHARS} letters (a-z, A-Z), digits, '-', '_', '.' \
              or '/', beginning with a letter or digit"
         )));
     }
-    if value.len() > MAX_LABEL_VALUE || value.chars().any(char::is_control) {
+    if value.len() > MAX_LABEL_VALUE_BYTES || value.chars().any(char::is_control) {
         return Err(Error::invalid(format!(
-            "the value of label {key:?} can't be used: it has at most {MAX_LABEL_VALUE} bytes and no control characters"
+            "the value of label {key:?} can't be used: it has at most {MAX_LABEL_VALUE_BYTES} bytes and no control characters"
         )));
     }
     Ok(())

@@ -19,7 +19,7 @@ fn a_change_sets_takes_away_and_leaves_the_rest() {
 
 #[test]
 fn keys_and_values_are_bounded() {
-    let (long_key, long_value) = ("k".repeat(MAX_LABEL_KEY + 1), "v".repeat(MAX_LABEL_VALUE + 1));
+    let (long_key, long_value) = ("k".repeat(MAX_LABEL_KEY_CHARS + 1), "v".repeat(MAX_LABEL_VALUE_BYTES + 1));
     for (key, value) in
         [("csi.example.com/name", "pvc-1"), ("9", "für ‑ alle"), (&long_key[1..], &long_value[1..])]
     {

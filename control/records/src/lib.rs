@@ -33,7 +33,7 @@ pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry
 pub use error::{Error, Kind, Result, utc};
 pub use host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
 pub use id::Identity;
-pub use label::{Labels, LabelsChange, MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS};
+pub use label::{Labels, LabelsChange, MAX_LABEL_KEY_CHARS, MAX_LABEL_VALUE_BYTES, MAX_LABELS};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange};
 pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};

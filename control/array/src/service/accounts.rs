@@ -102,7 +102,7 @@ impl Accounts {
                 let (now, config) = (self.env.seconds(), self.configuration.read());
                 let token = config.tokens.get(id)?;
                 let user = config.users.get(token.user)?;
-                token.is_good(now).then_some(token.role.min(user.role))
+                token.is_valid(now).then_some(token.role.min(user.role))
             }
             Credential::Session(user, password_set) => self.still_in(user, password_set),
             Credential::Guest(directory, since) => {
@@ -179,7 +179,7 @@ impl Accounts {
         let (hash, now, config) = (hash_token(secret), self.env.seconds(), self.configuration.read());
         let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
         let user = config.users.get(token.user)?;
-        token.is_good(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
+        token.is_valid(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
     }
 
     /// Logs an event about a log-in, or a refused one.

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 /// An answer that takes longer is none.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn connect(url: &str) -> TcpStream {
     let address: SocketAddr = url.rsplit_once("//").unwrap().1.parse().unwrap();
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -69,7 +69,7 @@ fn idle_connections_keep_neither_hosts_nor_operators_out() {
 }
 
 #[test]
-fn nobody_s_body_is_read_before_it_is_known_whose_it_is() {
+fn a_body_is_read_only_after_authentication() {
     let api = Api::start();
     for (path, token) in [("volumes", ""), ("volumes", "Authorization: Bearer wrong\r\n"), ("nothing", "")] {
         let head = format!(
@@ -94,7 +94,7 @@ fn nobody_s_body_is_read_before_it_is_known_whose_it_is() {
 }
 
 #[test]
-fn who_is_slow_is_not_waited_for() {
+fn slow_clients_are_disconnected() {
     let api = Api::start();
     let (head, body, plain) = (connect(&api.url), connect(&api.url), connect(&api.url));
     (&head).write_all(b"GET /api/v1/array HTTP/1.1\r\nHost: a\r\n").unwrap();

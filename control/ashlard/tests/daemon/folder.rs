@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const CHAP_IQN: &str = "iqn.1993-08.org.debian:01:web2";
 /// No condition of a test takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits for what comes by itself.
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
+        assert!(begin.elapsed() < TIMEOUT, "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -174,7 +174,7 @@ fn a_full_file_system_is_an_alert_and_takes_nothing_away() {
     while alert(&daemon, &token, "history.memory").is_none() {
         cli(&data, &format!("volume create v{count} --size 1GiB"));
         count += 1;
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < TIMEOUT);
     }
     cli(&data, "volume create inmemory --size 1GiB");
     assert!(get(&daemon, &token, "audit?limit=1000").to_string().contains("inmemory"));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// No message takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Receives notifications until one of them has a line.
 fn receive(socket: &UnixDatagram, line: &str) {
@@ -25,7 +25,7 @@ fn the_service_manager_is_notified_from_readiness_to_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut command = Command::new(ASHLARD);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "4000000").env("JOURNAL_STREAM", "8:1");
     let daemon = start_as(command, &folder.path().join("array"), &[]).unwrap();
