@@ -44,13 +44,13 @@ const COUNT: usize = 20;
 const MEMORY_MIB: u64 = 192;
 const EMULATOR_MIB: u64 = 96;
 /// The part of the available memory that machines may take, in percent: the array and its page cache have the rest.
-const MEMORY_PART: u64 = 70;
+const MEMORY_SHARE_PERCENT: u64 = 70;
 /// A busy machine emulates slowly: how long one machine may take for anything, and each further one on top.
 const LIMIT: Duration = Duration::from_secs(120);
 const LIMIT_EACH: Duration = Duration::from_secs(60);
 /// How long a processor's own virtualization may take to start a kernel that ends at once. Some can be opened, but don't
 /// get anywhere.
-const PROBE: &str = "10";
+const PROBE_TIMEOUT_SECONDS: &str = "10";
 
 /// What every machine is started with.
 struct Image {
@@ -139,7 +139,7 @@ fn bounded(wanted: usize) -> Result<usize> {
     let memory = std::fs::read_to_string("/proc/meminfo")?;
     let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = available.and_then(|it| it.trim().strip_suffix(" kB")).context("no MemAvailable")?;
-    let mib = kib.parse::<u64>()? / 1024 * MEMORY_PART / 100;
+    let mib = kib.parse::<u64>()? / 1024 * MEMORY_SHARE_PERCENT / 100;
     let most = usize::try_from(mib / (MEMORY_MIB + EMULATOR_MIB))?;
     ensure!(most > 0, "no memory for a machine of {MEMORY_MIB} MiB");
     if most < wanted {
@@ -156,7 +156,7 @@ fn accelerator(folder: &Path) -> Result<&'static [&'static str]> {
         return Ok(EMULATED);
     }
     let mut command = Command::new("timeout");
-    command.args(["-k", "1", PROBE, "qemu-system-x86_64"]).args(KVM);
+    command.args(["-k", "1", PROBE_TIMEOUT_SECONDS, "qemu-system-x86_64"]).args(KVM);
     command.args(hardware(folder, "vm=probe")).args(["-serial", "stdio"]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().context("can't start qemu")?;
     if output.status.success() && String::from_utf8_lossy(&output.stdout).contains("VM probed") {

@@ -74,8 +74,8 @@ fn restarted(rig: &Rig) -> Vec<f64> {
 /// Touches as much memory as opening will need, and frees it. The first use of a page that a virtual machine has not used
 /// recently takes up to 20 µs, in total many times as much as recovery, and varies from second to second.
 fn touch_memory() {
-    const PIECE: usize = 64 << 10;
-    let pieces: Vec<Vec<u8>> = (0..(512 << 20) / PIECE).map(|_| vec![1; PIECE]).collect();
+    const PIECE_BYTES: usize = 64 << 10;
+    let pieces: Vec<Vec<u8>> = (0..(512 << 20) / PIECE_BYTES).map(|_| vec![1; PIECE_BYTES]).collect();
     drop(std::hint::black_box(pieces));
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Bytes of a write.
-const PIECE: usize = 64 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Sizes of the data sets.
 pub struct Sizes {
@@ -234,10 +234,10 @@ fn rig(bytes: usize) -> Rig {
 fn fill(rig: &mut Rig, number: u128, image: &[u8]) {
     let blocks = image.len().div_ceil(BLOCK);
     let volume = rig.volume(number, (blocks * BLOCK) as u64);
-    let ops = (0u64..).zip(image.chunks(PIECE)).map(|(piece, bytes)| {
+    let ops = (0u64..).zip(image.chunks(PIECE_BYTES)).map(|(piece, bytes)| {
         let mut bytes = bytes.to_vec();
         bytes.resize(bytes.len().div_ceil(BLOCK) * BLOCK, 0);
-        write(piece * (PIECE / BLOCK) as u64, Bytes::from(bytes))
+        write(piece * (PIECE_BYTES / BLOCK) as u64, Bytes::from(bytes))
     });
     rig.perform(&*volume, 8, ops);
 }

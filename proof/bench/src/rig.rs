@@ -162,14 +162,14 @@ impl Rig {
 
     /// Copies what a power loss would leave on the drives to files that are named by their numbers.
     pub fn save(&self, folder: &Path) {
-        const PIECE: u32 = 1 << 20;
+        const PIECE_BYTES: u32 = 1 << 20;
         for (number, drive) in self.drives.iter().enumerate() {
             let path = folder.join(number.to_string());
             raid::device::create(&path, drive.bytes()).expect("a new file");
             let file = std::fs::OpenOptions::new().write(true).open(path).expect("the file");
-            for offset in (0..drive.bytes()).step_by(PIECE as usize) {
+            for offset in (0..drive.bytes()).step_by(PIECE_BYTES as usize) {
                 let (done, read) = shelf::wait();
-                drive.read(offset, PIECE, done);
+                drive.read(offset, PIECE_BYTES, done);
                 let piece = block_on(read).expect("a drive in memory");
                 if !block::is_zero(&piece) {
                     file.write_all_at(&piece, offset).expect("room for the drives");

@@ -183,7 +183,7 @@ fn scaling(name: &str, writes: bool) -> Vec<Row> {
 const DRIVES: usize = 4;
 
 /// Bytes of one.
-const DRIVE: usize = 256 << 20;
+const DRIVE_BYTES: usize = 256 << 20;
 
 /// A temporary folder for drives, removed on drop.
 pub struct Files(pub PathBuf);
@@ -204,10 +204,10 @@ impl Drop for Files {
 
 fn drive(ring: &Arc<Ring>, folder: &Path, name: &str) -> Arc<dyn Drive> {
     let path = folder.join(name);
-    device::create(&path, DRIVE as u64).expect("a file");
+    device::create(&path, DRIVE_BYTES as u64).expect("a file");
     // Fully allocated like a drive, so that the file system allocates nothing during a measurement.
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("the file");
-    file.write_all(&vec![0; DRIVE]).and_then(|()| file.sync_all()).expect("room for the drives");
+    file.write_all(&vec![0; DRIVE_BYTES]).and_then(|()| file.sync_all()).expect("room for the drives");
     device::open(ring, &path).expect("a drive")
 }
 

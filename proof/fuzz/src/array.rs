@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 /// Bytes of each of the three drives.
-const DRIVE: u64 = 10 << 20;
+const DRIVE_BYTES: u64 = 10 << 20;
 
 /// Runs a future that depends on no other.
 pub fn run<F: Future>(future: F) -> F::Output {
@@ -86,7 +86,8 @@ impl Array {
     /// journal after its checkpoint.
     pub fn new(encrypted: bool, stopped: bool) -> Self {
         let key = encrypted.then_some([3; 32]);
-        let drives: Vec<Arc<MemDrive>> = (0..3).map(|n| MemDrive::new(format!("mem{n}"), DRIVE)).collect();
+        let drives: Vec<Arc<MemDrive>> =
+            (0..3).map(|n| MemDrive::new(format!("mem{n}"), DRIVE_BYTES)).collect();
         let array = Self { key, images: Vec::new(), drives: Mutex::new(drives) };
         let opening = Opening { salt: 1, key: array.key() };
         let options = FormatOptions { array: 7, opening, ..FormatOptions::default() };

@@ -1,7 +1,7 @@
 //! The array and its peers side by side: the same loads on the same disk, in turn, as ratios.
 
 use crate::array::{Array, Drives, Programs};
-use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK, Load, Measure, Order, Until};
+use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Measure, Order, Until};
 use crate::perf;
 use crate::scratch::Scratch;
 use crate::spdk::{self, Spdk};
@@ -111,7 +111,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
         }
     }
     // As large as the part that is used: not every client can be limited to a part.
-    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
+    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK_BYTES };
     let mut luns = Vec::new();
     for target in &mut targets {
         let lun = *target.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;

@@ -2,7 +2,7 @@
 
 use crate::array::{Array, Programs};
 use crate::bench::{Client, Options, array, fill, loads, pin};
-use crate::load::{self, INITIATOR, LOGICAL_BLOCK, Measure, Until};
+use crate::load::{self, INITIATOR, LOGICAL_BLOCK_BYTES, Measure, Until};
 use crate::scratch::Scratch;
 use crate::stats::{self, Comparison};
 use crate::target::{Shape, Target};
@@ -50,7 +50,7 @@ pub fn run(
 /// An array in a folder with one volume, of which the part in use has been written.
 pub(crate) fn filled(programs: &Programs, folder: &Path, options: Options) -> Result<(Array, u16)> {
     let mut array = array(programs, folder, Some(options.target_core))?;
-    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK };
+    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK_BYTES };
     let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
     fill(&array, lun, options)?;
     Ok((array, lun))

@@ -48,11 +48,11 @@ const WRITES: u64 = 400;
 /// Writes under way when it comes, by each path.
 const UNDER_WAY: u64 = 8;
 /// How long a write may take, with all repetitions.
-const LIMIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two attempts.
-const RETRY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// What a controller that was frozen gets to do something wrong.
-const AWAKE: Duration = Duration::from_secs(5);
+const AWAKE_TIME: Duration = Duration::from_secs(5);
 const BUSY: u8 = 0x08;
 const UNIT_ATTENTION: u8 = 0x06;
 const ABORTED_COMMAND: u8 = 0x0B;
@@ -202,7 +202,7 @@ impl World {
     fn wake(&mut self, at: usize) -> Result<()> {
         self.overwrite_everything()?;
         self.controllers[at].pause(false)?;
-        self.controllers[at].wait_gone(LIMIT).context("it goes on, although it was expelled")?;
+        self.controllers[at].wait_gone(TIMEOUT).context("it goes on, although it was expelled")?;
         self.controllers[at].restart_unattended()
     }
 
@@ -218,7 +218,7 @@ impl World {
         let start = Instant::now();
         self.load(BLOCKS)?;
         // Long enough that the others have expelled it.
-        while start.elapsed() < AWAKE {
+        while start.elapsed() < AWAKE_TIME {
             self.load(BLOCKS)?;
         }
         Ok(())
@@ -260,7 +260,7 @@ impl World {
         loop {
             let at = self.turn % 2;
             self.turn += 1;
-            ensure!(start.elapsed() < LIMIT, "no controller answers");
+            ensure!(start.elapsed() < TIMEOUT, "no controller answers");
             if self.given_up == Some(at) {
                 continue;
             }
@@ -269,7 +269,7 @@ impl World {
                 self.logins[at] += u64::from(self.sessions[at].is_some());
             }
             let Some(session) = &mut self.sessions[at] else {
-                std::thread::sleep(RETRY);
+                std::thread::sleep(RETRY_INTERVAL);
                 continue;
             };
             match session.perform(command()) {
@@ -305,8 +305,8 @@ impl World {
                     self.sessions[at] = Some(session);
                     self.logins[at] += 1;
                 }
-                Err(error) if start.elapsed() > LIMIT => return Err(error),
-                Err(_) => std::thread::sleep(RETRY),
+                Err(error) if start.elapsed() > TIMEOUT => return Err(error),
+                Err(_) => std::thread::sleep(RETRY_INTERVAL),
             }
         }
         Ok(())

@@ -42,7 +42,7 @@ const VOLUME: Shape = Shape { bytes: 4 << 30, block_bytes: BLOCK_BYTES };
 /// MiB that are written before the cluster gets full.
 const WRITTEN_BEFORE: u64 = 64;
 /// Statistics of a cluster take some seconds to get around.
-const LIMIT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Host {
     session: Session,
@@ -118,7 +118,7 @@ fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Resul
     let mut report = Report::default();
     let start = Instant::now();
     while host.write()? {
-        ensure!(start.elapsed() < LIMIT, "the cluster is full, and the array goes on");
+        ensure!(start.elapsed() < TIMEOUT, "the cluster is full, and the array goes on");
         ensure!(host.written.len() < 4000, "the volume is full before the array is");
     }
     report.written = host.written.len() as u64;
@@ -138,7 +138,7 @@ fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Resul
     fill(ceph, cause, false)?;
     let start = Instant::now();
     while !host.write()? {
-        ensure!(start.elapsed() < LIMIT, "there is space again, and the array does not notice");
+        ensure!(start.elapsed() < TIMEOUT, "there is space again, and the array does not notice");
         std::thread::sleep(Duration::from_millis(100));
     }
     for _ in 0..WRITTEN_BEFORE / 2 {

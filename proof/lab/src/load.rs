@@ -73,11 +73,11 @@ pub struct Measure {
 /// The initiator that loads come from.
 pub const INITIATOR: &str = "iqn.2001-04.org.example:load";
 /// Logical block length of the volumes in bytes.
-pub(crate) const LOGICAL_BLOCK: u32 = 512;
-const PAYLOAD: usize = 8 << 20;
+pub(crate) const LOGICAL_BLOCK_BYTES: u32 = 512;
+const PAYLOAD_BYTES: usize = 8 << 20;
 /// Different blocks in [`Content::Duplicate`].
 const DUPLICATES: usize = 64;
-const STALL: u32 = 20_000;
+const STALL_TIMEOUT_MS: u32 = 20_000;
 
 struct Session {
     connection: Connection,
@@ -147,7 +147,7 @@ fn measure(
             break;
         }
         let mut polls: Vec<_> = sessions.iter().map(|session| session.connection.pollfd()).collect();
-        wait(&mut polls, STALL)?;
+        wait(&mut polls, STALL_TIMEOUT_MS)?;
         ensure!(polls.iter().any(|poll| poll.revents != 0), "the target has stalled");
         for (session, _) in
             sessions.iter_mut().zip(&polls).filter(|(_, poll)| poll.revents & !libc::POLLOUT != 0)
@@ -183,7 +183,7 @@ impl Session {
             self.connection.flush()?;
             while answers.is_empty() {
                 let mut poll = [self.connection.pollfd()];
-                wait(&mut poll, STALL)?;
+                wait(&mut poll, STALL_TIMEOUT_MS)?;
                 ensure!(poll[0].revents != 0, "the target does not answer TEST UNIT READY");
                 self.connection.receive(&mut answers)?;
             }
@@ -208,9 +208,9 @@ impl Session {
         };
         let mut cdb = [0; 16];
         cdb[0] = if load.direction == Direction::Read { 0x88 } else { 0x8a };
-        cdb[2..10].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK)).to_be_bytes());
-        cdb[10..14].copy_from_slice(&(load.bytes / LOGICAL_BLOCK).to_be_bytes());
-        let pages = (PAYLOAD as u64 - bytes) / 4096;
+        cdb[2..10].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK_BYTES)).to_be_bytes());
+        cdb[10..14].copy_from_slice(&(load.bytes / LOGICAL_BLOCK_BYTES).to_be_bytes());
+        let pages = (PAYLOAD_BYTES as u64 - bytes) / 4096;
         let source = (load.direction == Direction::Write).then(|| Source {
             at: seed.range(0, pages) as usize * 4096,
             stamp: if load.content == Content::Duplicate { 0 } else { seed.bits() },
@@ -223,7 +223,7 @@ impl Session {
 /// What writes take their data from; all but duplicates are stamped on their way out.
 fn payload(content: Content) -> Vec<u8> {
     let mut seed = Seed::new(1);
-    let mut payload = vec![0; PAYLOAD];
+    let mut payload = vec![0; PAYLOAD_BYTES];
     for (index, block) in payload.chunks_mut(4096).enumerate() {
         if content == Content::Duplicate && index % DUPLICATES == 0 {
             seed = Seed::new(1);

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long it may take until the second controller serves a host.
-const LIMIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two attempts.
-const RETRY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts both, in folders below `folder`, with these volumes and hosts. The second may not serve hosts yet.
 ///
@@ -84,8 +84,8 @@ impl Pair {
                 Ok(())
             });
             match ready {
-                Err(error) if start.elapsed() > LIMIT => return Err(error),
-                Err(_) => std::thread::sleep(RETRY),
+                Err(error) if start.elapsed() > TIMEOUT => return Err(error),
+                Err(_) => std::thread::sleep(RETRY_INTERVAL),
                 Ok(()) => return Ok(()),
             }
         }

@@ -1,6 +1,6 @@
 //! libiscsi's own load program `iscsi-perf`, as a cross-check of our client: it only reads, and reports no latencies.
 
-use crate::load::{INITIATOR, LOGICAL_BLOCK, Load, Measure, Order, processor_time};
+use crate::load::{INITIATOR, LOGICAL_BLOCK_BYTES, Load, Measure, Order, processor_time};
 use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ pub fn run(target: &dyn Target, lun: u16, load: Load, time: Duration) -> Result<
     let before = processor_time(target.pid()?)?;
     let mut command = Command::new("iscsi-perf");
     command.args(["-i", INITIATOR, "-m", &load.depth.to_string(), "-t", &time.as_secs().to_string()]);
-    command.args(["-b", &(load.bytes / LOGICAL_BLOCK).to_string()]);
+    command.args(["-b", &(load.bytes / LOGICAL_BLOCK_BYTES).to_string()]);
     if load.order == Order::Random {
         command.arg("-r");
     }

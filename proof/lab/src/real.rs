@@ -21,7 +21,7 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 /// The greatest range of one UNMAP.
 const UNMAP_BYTES: u64 = 256 << 20;
 /// A host whose target says nothing for so long gives up.
-const STALL: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The names with which the hosts log in.
 pub fn initiators(hosts: usize) -> Vec<String> {
@@ -117,7 +117,11 @@ impl Rig {
             if self.exchange(hosts, start, &mut run)? {
                 heard = Instant::now();
             }
-            ensure!(heard.elapsed() < STALL, "the target has been silent for {} s", STALL.as_secs());
+            ensure!(
+                heard.elapsed() < STALL_TIMEOUT,
+                "the target has been silent for {} s",
+                STALL_TIMEOUT.as_secs()
+            );
         }
         run.time = start.elapsed();
         run.processor = self.processor()?.zip(before).map(|(after, before)| after - before);

@@ -65,11 +65,11 @@ const VOLUME: Shape = Shape { bytes: 64 << 20, block_bytes: BLOCK_BYTES };
 /// Writes before a fault.
 const WRITES: u64 = 400;
 /// How long a home that was frozen gets to notice what has happened, and to say something wrong.
-const AWAKE: Duration = Duration::from_secs(5);
+const AWAKE_TIME: Duration = Duration::from_secs(5);
 /// How long the host looks for a controller that serves.
-const LIMIT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two attempts to log in.
-const RETRY: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 struct World {
     library: Rc<Libiscsi>,
@@ -137,7 +137,7 @@ impl World {
     }
 
     fn round(&mut self, fault: Fault) -> Result<()> {
-        let mut session = self.login(0, LIMIT)?;
+        let mut session = self.login(0, TIMEOUT)?;
         self.wait_for_standby()?;
         for _ in 0..WRITES {
             ensure!(self.write(&mut session)?, "the home does not answer, and nothing is wrong");
@@ -151,7 +151,7 @@ impl World {
             Fault::Stop => self.controllers[0].stop()?,
             Fault::Freeze => self.controllers[0].pause(true)?,
         }
-        let mut other = self.login(1, LIMIT)?;
+        let mut other = self.login(1, TIMEOUT)?;
         ensure!(self.write(&mut other)?, "the new home does not answer");
         self.report.pauses.push(start.elapsed());
         for _ in 0..WRITES {
@@ -175,7 +175,7 @@ impl World {
         _ = session.service(poll[0].revents | libc::POLLOUT)?;
         self.controllers[0].pause(false)?;
         let awake = Instant::now();
-        while awake.elapsed() < AWAKE {
+        while awake.elapsed() < AWAKE_TIME {
             poll = [session.pollfd()];
             wait(&mut poll, 100)?;
             let ended = session.service(poll[0].revents).unwrap_or_else(|_| session.ended());
@@ -189,7 +189,7 @@ impl World {
                 break;
             }
         }
-        self.controllers[0].wait_gone(LIMIT).context("the former home goes on, although it was expelled")
+        self.controllers[0].wait_gone(TIMEOUT).context("the former home goes on, although it was expelled")
     }
 
     /// Logs in at a controller as soon as it serves.
@@ -212,7 +212,7 @@ impl World {
                     return Ok(session);
                 }
                 Err(error) if start.elapsed() > limit => return Err(error),
-                Err(_) => std::thread::sleep(RETRY),
+                Err(_) => std::thread::sleep(RETRY_INTERVAL),
             }
         }
     }
@@ -222,8 +222,8 @@ impl World {
         let start = Instant::now();
         while self.controllers[1].joins()? < self.controllers[1].starts() {
             self.controllers[1].check_alive()?;
-            ensure!(start.elapsed() < LIMIT, "the other controller does not join");
-            std::thread::sleep(RETRY);
+            ensure!(start.elapsed() < TIMEOUT, "the other controller does not join");
+            std::thread::sleep(RETRY_INTERVAL);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::cdb;
 use crate::content::Payload;
 use crate::host::Content;
 use crate::libiscsi::{Ending, Libiscsi};
-use crate::load::{self, Direction, INITIATOR, LOGICAL_BLOCK, Load, Order, Until, processor_time};
+use crate::load::{self, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Order, Until, processor_time};
 use crate::real::login;
 use crate::replication;
 use crate::scratch::{Scratch, free_addresses};
@@ -63,7 +63,7 @@ const BESIDE_LUN: u16 = 201;
 const FRESH_LUN: u16 = 202;
 const TABLE_LUN: u16 = 203;
 /// How long a transfer may take.
-const LIMIT: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(20);
 /// The space does not change for this time when the background has done its work.
 const REST: Duration = Duration::from_secs(3);
@@ -256,14 +256,14 @@ impl Rig {
     }
 
     fn add(&self, name: &str, bytes: u64, lun: u16) -> Result<()> {
-        self.arrays[0].add_volume(name, Shape { bytes, block_bytes: LOGICAL_BLOCK })?;
+        self.arrays[0].add_volume(name, Shape { bytes, block_bytes: LOGICAL_BLOCK_BYTES })?;
         self.arrays[0].connect(name, HOST, lun)
     }
 
     /// Writes a part of a volume, one command after the other.
     fn write(&mut self, lun: u16, part: std::ops::Range<u64>, content: &Content) -> Result<()> {
         let mut session = login(&Libiscsi::load()?, &self.arrays[0], INITIATOR, &[lun], 0)?;
-        let block = u64::from(LOGICAL_BLOCK);
+        let block = u64::from(LOGICAL_BLOCK_BYTES);
         for at in part.step_by(WRITE_BYTES as usize) {
             let data = self.payload.make(&content.from(at), WRITE_BYTES as usize);
             let write = cdb::write(lun, at / block, (WRITE_BYTES / block) as u32, false, data);
@@ -307,7 +307,7 @@ impl Rig {
             if since.elapsed() >= REST {
                 return Ok(stored);
             }
-            ensure!(start.elapsed() < LIMIT, "the arrays do not come to rest: {last}");
+            ensure!(start.elapsed() < TIMEOUT, "the arrays do not come to rest: {last}");
             std::thread::sleep(POLL);
         }
     }
@@ -358,7 +358,7 @@ impl Rig {
             if is_reached(&progress) {
                 return Ok(progress);
             }
-            ensure!(start.elapsed() < LIMIT, "the transfer does not get on: {progress}");
+            ensure!(start.elapsed() < TIMEOUT, "the transfer does not get on: {progress}");
             std::thread::sleep(POLL);
         }
     }

@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 /// Most actions in a knot: all their orders are tried.
-pub const KNOT: usize = 5;
+pub const MAX_KNOT_ACTIONS: usize = 5;
 
 /// What can be asked of an array.
 #[derive(Clone, Debug)]
@@ -324,7 +324,7 @@ impl History {
 
     /// True when the action would be in a knot that is not too large, and not meet one that is being read back.
     pub fn admits(&self, action: &Action) -> bool {
-        self.knot(&action.touches()).len() < KNOT
+        self.knot(&action.touches()).len() < MAX_KNOT_ACTIONS
     }
 
     /// Number of actions not yet explained.

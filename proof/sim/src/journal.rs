@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-const DRIVE: u64 = 8 << 20;
+const DRIVE_BYTES: u64 = 8 << 20;
 
 /// Where the label of such a drive ends, and its superblocks, map and journal before segments begin.
 const MIRRORED: u64 = (64 + 2 * 64 + 256) << 10;
@@ -73,11 +73,11 @@ impl FaultInjector {
         self.tell("strike", drive, fate);
         match fate {
             0 | 1 => self.drives.set_fault(drive, Fault::Dead),
-            2 => self.drives.set_fault(drive, Fault::Writes(0..DRIVE)),
+            2 => self.drives.set_fault(drive, Fault::Writes(0..DRIVE_BYTES)),
             3 => self.drives.set_fault(drive, Fault::Stuck),
             _ => {
                 let from = if random.chance(50) { 0 } else { MIRRORED };
-                self.drives.corrupt(drive, from..DRIVE);
+                self.drives.corrupt(drive, from..DRIVE_BYTES);
                 self.rotten.insert(drive);
             }
         }
@@ -101,7 +101,7 @@ impl FaultInjector {
             match fate {
                 0 => self.drives.wipe(drive),
                 1 => {
-                    self.drives.corrupt(drive, 0..DRIVE);
+                    self.drives.corrupt(drive, 0..DRIVE_BYTES);
                     self.rotten.insert(drive);
                 }
                 _ => _ = self.away.insert(drive),
@@ -205,7 +205,7 @@ const ARRAY: u128 = 5;
 pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut random = Random::new(seed ^ 0x7368_656c);
     let count = [1, 2, 3, 4, 5, 6, 8][random.below(7) as usize];
-    let drives = Drives::new(seed, &vec![DRIVE; count]);
+    let drives = Drives::new(seed, &vec![DRIVE_BYTES; count]);
     let mut machine = Machine::new(seed, drives.clone());
     if bounds != Bounds::Measured {
         machine.reach = [0, 10, 100, 1000][Random::new(seed ^ 0x626f_756e).below(4) as usize];
