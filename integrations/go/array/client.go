@@ -24,7 +24,7 @@ import (
 	"ashlar/integrations/pin"
 )
 
-// Access is where an array is and how a program gets in.
+// Access is the address of an array and the credentials for it.
 type Access struct {
 	// URL of the API, such as https://10.0.0.1:8080, without a path.
 	URL string

@@ -33,7 +33,7 @@ func Parse(text string) (int64, error) {
 	factor, known := units[strings.ToLower(strings.TrimSpace(trimmed[end:]))]
 	number, ok := new(big.Rat).SetString(trimmed[:end])
 	if !known || !ok || strings.Contains(trimmed[:end], "/") {
-		return 0, fmt.Errorf("%q is no size: write bytes, or a number with a unit, such as 500GiB, 2TiB or 1TB", text)
+		return 0, fmt.Errorf("%q is not a size: write bytes, or a number with a unit, such as 500GiB, 2TiB or 1TB", text)
 	}
 	bytes := number.Mul(number, new(big.Rat).SetInt64(factor))
 	if !bytes.IsInt() || !bytes.Num().IsInt64() {

@@ -111,7 +111,7 @@ func Read(in io.Reader) (*Command, error) {
 	}
 	command := &Command{}
 	if err := xml.Unmarshal(text, command); err != nil {
-		return nil, fmt.Errorf("the request is no XML of a command: %w", err)
+		return nil, fmt.Errorf("the request is not the XML of a command: %w", err)
 	}
 	if command.XMLName.Local != "Command" || command.XMLName.Space != Namespace {
 		return nil, fmt.Errorf("the request is a %q of %q, not a Command of %s: this version of Site Recovery Manager is not supported",

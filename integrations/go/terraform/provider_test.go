@@ -83,7 +83,7 @@ func TestAVolume(t *testing.T) {
 			}
 		}
 		return []resource.TestStep{
-			refused(config(`name = "a"`+"\n"+`size = "2 parsecs"`), "is no size"),
+			refused(config(`name = "a"`+"\n"+`size = "2 parsecs"`), "is not a size"),
 			{
 				Config: config("name = \"a\"\nsize = \"1GiB\"\nlabels = {team = \"db\"}\nlimits = {iops = 100, bandwidth = \"10MiB\"}"),
 				Check: resource.ComposeTestCheckFunc(

@@ -73,13 +73,13 @@ func (sameSize) PlanModifyString(_ context.Context, request planmodifier.StringR
 	}
 }
 
-// ValidateAttribute refuses what is no size.
+// ValidateAttribute refuses a text that is not a size.
 func (v sizeValue) ValidateAttribute(_ context.Context, request xattr.ValidateAttributeRequest, response *xattr.ValidateAttributeResponse) {
 	if v.IsNull() || v.IsUnknown() {
 		return
 	}
 	if _, err := size.Parse(v.ValueString()); err != nil {
-		response.Diagnostics.AddAttributeError(request.Path, "This is no size", err.Error())
+		response.Diagnostics.AddAttributeError(request.Path, "This is not a size", err.Error())
 	}
 }
 

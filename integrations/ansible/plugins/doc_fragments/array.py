@@ -41,7 +41,7 @@ requirements:
 attributes:
   check_mode:
     support: full
-    description: Says what would change, and changes nothing.
+    description: Returns what would change, and changes nothing.
   diff_mode:
     support: full
     description: Shows what is different before and after.

@@ -64,7 +64,7 @@ def size_bytes(text):
     """
     match = re.match(r"^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$", str(text).lower())
     if not match or match.group(2) not in UNITS:
-        raise ValueError("%r is no size: write it as 10GiB, 1.5T or in bytes" % text)
+        raise ValueError("%r is not a size: write it as 10GiB, 1.5T or in bytes" % text)
     return int(round(float(match.group(1)) * UNITS[match.group(2)])) if "." in match.group(1) else (
         int(match.group(1)) * UNITS[match.group(2)]
     )

@@ -1,14 +1,14 @@
 #!/usr/bin/python
 # Copyright: (c) The Ashlar authors
 # Apache License 2.0 (see https://www.apache.org/licenses/LICENSE-2.0)
-"""What there is on an array."""
+"""Returns the objects of an array."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 ---
 module: info
-short_description: What there is on an array
+short_description: Return the objects of an array
 version_added: "0.1.0"
 description:
   - Reads lists and figures of an array. Changes nothing.

@@ -53,7 +53,7 @@ EXAMPLES = r"""
     volumes: [database, database-log]
     suffix: before-upgrade
 
-- name: Away again
+- name: Delete it
   ashlar.array.snapshot:
     volumes: [database, database-log]
     suffix: before-upgrade

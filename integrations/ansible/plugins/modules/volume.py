@@ -80,7 +80,7 @@ EXAMPLES = r"""
     name: database-test
     source: database.before-upgrade
 
-- name: To the recycle bin
+- name: Move it to the recycle bin
   ashlar.array.volume:
     name: database-test
     state: absent

@@ -21,7 +21,7 @@ import (
 	"ashlar/integrations/pin"
 )
 
-// Access is where a vCenter is and how a program gets in.
+// Access is the address of a vCenter and the credentials for it.
 type Access struct {
 	// Address is a host with an optional port, or a URL; the path /sdk is added.
 	Address string

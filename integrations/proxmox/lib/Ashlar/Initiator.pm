@@ -52,7 +52,7 @@ sub entries {
     return sort grep { !/\A\./ } readdir($handle);
 }
 
-# Writing to sysfs can wait for a device for ever, so a process does it that may be abandoned.
+# Writing to sysfs can wait for a device forever, so a process does it that may be abandoned.
 sub write_attribute {
     my ($self, $path, $value) = @_;
     my $done = $self->{run}->(['/bin/sh', '-c', 'printf %s "$1" > "$2"', 'sh', $value, "$self->{root}$path"],
