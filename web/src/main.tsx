@@ -28,7 +28,7 @@ const client = new QueryClient({
 
 const root = document.getElementById("root");
 if (!root) throw new Error("the document has no place for the page");
-// The array lets in only style sheets with the number of this answer; dialogs, too, make one, to stop the scrolling.
+// The array's content security policy admits only style sheets with the nonce of this response. Dialogs add one, too, to stop the scrolling.
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
 setNonce(nonce);
 void session.ask();

@@ -1,4 +1,4 @@
-/** What a volume or a group may do in a second, and how its data are reduced. */
+/** QoS limits of a volume or a group, and the reduction of its data. */
 import { Button, NumberInput, Select, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { SlidersHorizontal } from "lucide-react";
@@ -79,7 +79,7 @@ function SetLimits({ kind, thing, opened, onClose }: Props & { opened: boolean; 
     done: () => `QoS limits and data reduction of ${name} are saved.`,
     then: onClose,
   });
-  const inherit = kind === "volume" ? "As the group or the array says" : "As the array says";
+  const inherit = kind === "volume" ? "Inherit from group or array" : "Inherit from array";
   return (
     <FormModal opened={opened} onClose={onClose} title={`QoS limits and data reduction of ${name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <NumberInput label="IOPS limit" description="Empty: unlimited." min={1} allowDecimal={false} allowNegative={false} thousandSeparator="," data-autofocus {...form.getInputProps("iops")} />

@@ -21,7 +21,7 @@ export function LoginPage() {
   const state = useSession();
   const [byToken, setByToken] = useState(false);
   const client = useQueryClient();
-  // Who comes next may be allowed to see less.
+  // The next user may have fewer rights.
   useEffect(() => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SIGN_IN }), [client]);
   const reason = state.at === "out" && state.reason !== "left" && state.reason;
   return (

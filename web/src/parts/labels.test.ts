@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { labelsChange, parseLabels } from "./labels";
 
-test("labels are one a line, and what is no label is refused", () => {
+test("labels are one per line, and what is not a label is refused", () => {
   expect(parseLabels(" tier=gold \n\nnote=a=b\nempty=")).toEqual({ tier: "gold", note: "a=b", empty: "" });
   expect(parseLabels("tier")).toBeNull();
   expect(parseLabels("=x")).toBeNull();

@@ -19,7 +19,7 @@ const text = (labels: Labels) =>
     .map(([key, value]) => `${key}=${value}`)
     .join("\n");
 
-/** Labels of a text with one a line; null if a line is none. */
+/** Labels of a text, one per line; null if a line is not a label. */
 export function parseLabels(lines: string): Labels | null {
   const pairs = lines
     .split("\n")

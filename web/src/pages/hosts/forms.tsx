@@ -10,7 +10,7 @@ import { nameError } from "../../parts/size-input";
 
 type Window = { opened: boolean; onClose: () => void };
 
-/** Initiator names as they are pasted: one a line, or with commas. */
+/** Initiator names as they are pasted: one per line, or with commas. */
 export function initiatorsOf(text: string): string[] {
   return text
     .split(/[\s,;]+/)
@@ -82,7 +82,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
       <TextInput label="Name" description="Name of the server." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <Textarea
         label="iSCSI names"
-        description={<>One a line. On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>}
+        description={<>One per line. On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>}
         placeholder="iqn.1993-08.org.debian:01:abcdef"
         autosize
         minRows={2}
@@ -91,7 +91,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
       />
       <Textarea
         label="NQNs"
-        description={<>For NVMe/TCP, one a line. On Linux: <Code>cat /etc/nvme/hostnqn</Code></>}
+        description={<>For NVMe/TCP, one per line. On Linux: <Code>cat /etc/nvme/hostnqn</Code></>}
         autosize
         spellCheck={false}
         {...form.getInputProps("nqns")}

@@ -20,7 +20,7 @@ import { DataTable, type Column } from "../../parts/table";
 import { ROLES } from "./users";
 
 const DAY = 86_400_000;
-/** How long a new token is good, in days; none for ever. */
+/** How long a new token is good, in days; none forever. */
 const LIVES = [
   { value: "30", label: "30 days" },
   { value: "90", label: "90 days" },
