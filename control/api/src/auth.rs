@@ -56,10 +56,9 @@ impl FromRequestParts<Context> for Operator {
                 let caller = caller(FIRST_USER.into(), Role::Admin, Credential::Machine);
                 return Ok(Self { caller, until: None });
             }
-            let (id, user, role) =
-                context.array.accounts().token(secret).ok_or_else(|| {
-                    Problem::unauthorized("the token is none of this array, or has expired")
-                })?;
+            let (id, user, role) = context.array.accounts().token(secret).ok_or_else(|| {
+                Problem::unauthorized("the token is not of this array, or has expired: log in again")
+            })?;
             return Ok(Self { caller: caller(user, role, Credential::Token(id)), until: None });
         }
         let cookie = cookie(&parts.headers)

@@ -134,13 +134,13 @@ fn condition(text: &str) -> Result<Condition<'_>, Problem> {
         (Some(at), Some(operator)) if at > 0 => {
             Ok(Condition { field: text[..at].trim(), operator, value: &text[at + operator.len()..] })
         }
-        _ => {
-            Err(wrong(format!("{text:?} is no condition: write a field, one of = != < <= > >=, and a value")))
-        }
+        _ => Err(wrong(format!(
+            "{text:?} is not a condition: write a field, one of = != < <= > >=, and a value"
+        ))),
     }
 }
 
-/// An empty list knows no fields: then any name is taken.
+/// An empty list knows no fields: then any name is accepted.
 fn check_fields<'a>(items: &[Value], fields: impl Iterator<Item = &'a str>) -> Result<(), Problem> {
     let Some(Value::Object(first)) = items.first() else { return Ok(()) };
     for field in fields {

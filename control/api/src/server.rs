@@ -96,19 +96,21 @@ async fn accept(listener: TcpListener, server: Arc<Server>, limiter: Arc<Connect
 
 /// Serves one connection to its end.
 async fn serve(server: Arc<Server>, stream: TcpStream, address: SocketAddr, permit: Arc<Permit>) {
-    let greeted =
+    let handshake =
         tokio::time::timeout(HANDSHAKE_TIMEOUT, server.tls.greet(stream, address, server.plain)).await;
-    let (stream, peer) = match greeted {
-        Ok(Ok(Some(guest))) => guest,
+    let (stream, peer) = match handshake {
+        Ok(Ok(Some(connected))) => connected,
         Ok(Ok(None)) | Err(_) => return,
-        Ok(Err(error)) => return tracing::debug!(%address, %error, "a connection was not agreed on"),
+        Ok(Err(error)) => {
+            return tracing::debug!(%address, %error, "a connection was refused in the handshake");
+        }
     };
-    if let Err(error) = converse(&server.router, server.end.clone(), stream, peer, permit).await {
-        tracing::debug!(%address, %error, "a connection broke off");
+    if let Err(error) = serve_http(&server.router, server.end.clone(), stream, peer, permit).await {
+        tracing::debug!(%address, %error, "a connection ended with an error");
     }
 }
 
-async fn converse(
+async fn serve_http(
     router: &Router,
     mut end: watch::Receiver<bool>,
     stream: Box<dyn Stream>,
@@ -168,7 +170,7 @@ impl HttpBody for Answer {
     }
 }
 
-/// A connection that ends when the other side takes nothing for too long.
+/// A connection that fails when the client reads nothing of a response for [`WRITE_TIMEOUT`].
 struct TimeoutStream {
     stream: Box<dyn Stream>,
     unread: Option<Pin<Box<Sleep>>>,
@@ -184,7 +186,7 @@ impl TimeoutStream {
         ready!(unread.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            "nothing of the answer was taken for too long",
+            "the client read nothing of the response within the time-out",
         )))
     }
 }

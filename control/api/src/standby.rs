@@ -1,4 +1,4 @@
-//! The API of a controller that does not serve the array: it lives, and says where the array is served.
+//! The API of a controller that does not serve the array: it answers which controller does.
 //!
 //! The web interface is served as always; its first request gets the same answer, which it shows.
 

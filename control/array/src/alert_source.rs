@@ -119,7 +119,7 @@ fn of_secrets(sealing: &SealingKey, config: &Config) -> Conditions {
         true => format!("no secret can be stored: {why}; see to that, and start the array again"),
         false => format!(
             "secrets can't be opened: {why}. Not usable: {}; hosts with CHAP among them can't log in. Put the file \
-             secrets.key back and start the array again. If it is lost for ever: write 32 random bytes to it, start \
+             secrets.key back and start the array again. If it is lost forever: write 32 random bytes to it, start \
              the array again, and set each of these secrets again",
             some_of(&shut)
         ),

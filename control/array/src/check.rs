@@ -8,7 +8,7 @@ use records::Chap;
 pub const MIN_VOLUME: u64 = 1 << 20;
 /// Largest volume in bytes.
 pub const MAX_VOLUME: u64 = 16 << 50;
-/// Most initiators of one host.
+/// Maximum number of initiators of one host.
 pub const MAX_INITIATORS: usize = 64;
 
 /// Longest name.

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Conditions by what never changes about them.
 pub(crate) type Conditions = BTreeMap<String, Condition>;
 
-/// Beyond this a host's paths are used unevenly.
+/// Imbalance of a host's paths, from 0 to 1, beyond which a condition reports it.
 const MAX_IMBALANCE: f64 = 0.5;
-/// With fewer commands nothing is said about that.
+/// Number of commands below which the imbalance is not judged.
 const MIN_JUDGED_COMMANDS: u64 = 10_000;
-/// Drives that may fail without loss when there are three or more.
+/// Number of drives that may fail without loss when there are three or more drives.
 const FULL_PROTECTION_DRIVES: usize = 2;
 
 /// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
@@ -38,7 +38,7 @@ const TREND_MIN_SECONDS: u64 = DAY;
 pub(crate) struct About<'a> {
     pub noun: &'static str,
     pub name: &'a str,
-    /// Its name for ever.
+    /// Its identity, which a rename does not change.
     pub key: &'a str,
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
     }
     if status.lost_pages > 0 {
         add(&mut found, "data.lost", Severity::Critical, None, &|| {
-            "some data can't be given back from any drive: run `ashlard check` on the stopped array to see whose it is, \
+            "some data can't be read from any drive: run `ashlard check` on the stopped array to see whose it is, \
              and restore that from elsewhere"
                 .into()
         });
@@ -172,7 +172,7 @@ pub(crate) fn of_controllers(controllers: &[Controller]) -> Conditions {
         let about = Some(About { noun: "controller", name: &number, key: &number });
         add(&mut found, "controller.lost", Severity::Warning, about, &|| {
             format!(
-                "controller {number} ({}) is lost: see to its machine, its network and its access to the store, and start \
+                "controller {number} ({}) is lost: check its machine, its network and its access to the store, and start \
                  ashlard there again; if it does not come back: ashlar controller remove {number}",
                 controller.name
             )
@@ -253,7 +253,7 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
         return;
     }
     let about_left = match left {
-        0 => "one more drive that fails takes data along",
+        0 => "one more drive that fails loses data",
         _ => "one more drive may fail, not two",
     };
     if left < promised {

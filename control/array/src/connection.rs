@@ -39,13 +39,13 @@ impl PeerName {
 pub struct CreateConnection {
     /// Name of the volume or snapshot.
     pub volume: String,
-    /// Who.
+    /// The host or host group.
     pub peer: PeerName,
     /// The LUN, 0 to 16383; the lowest free one when none is given.
     pub lun: Option<u16>,
     /// When no LUN is given: the lowest one to choose.
     pub min_lun: Option<u16>,
-    /// Refuse writes, whatever the volume takes. A snapshot that is not writable takes none anyhow.
+    /// Refuse writes, whatever the volume takes. A snapshot that is not writable takes none in any case.
     pub read_only: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct CreateConnection {
 pub struct DeleteConnection {
     /// Name of the volume or snapshot.
     pub volume: String,
-    /// Who.
+    /// The host or host group.
     pub peer: PeerName,
 }
 
@@ -63,7 +63,7 @@ pub struct DeleteConnection {
 pub struct ShowConnection {
     /// Name of the volume or snapshot.
     pub volume: String,
-    /// Who.
+    /// The host or host group.
     pub peer: PeerName,
 }
 

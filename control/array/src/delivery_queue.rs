@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Most that waits; the oldest goes when more comes.
+/// Maximum number of waiting entries; when one more comes, the oldest is dropped.
 const MAX_WAITING: usize = 256;
 /// Seconds until what failed is tried again: doubled each time, up to the second.
 const RETRY_SECONDS: (u64, u64) = (2, 300);

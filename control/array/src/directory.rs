@@ -8,9 +8,9 @@ use ::directory::{Error as DirectoryError, Settings};
 use records::{DirectoryEntry, DirectoryId, Edit, Grant, Named, Record, Secret};
 use serde::Serialize;
 
-/// Most directories.
+/// Maximum number of directories.
 const MAX_DIRECTORIES: usize = 8;
-/// Most groups of a directory that have a role here.
+/// Maximum number of groups of a directory that have a role here.
 const MAX_GRANTS: usize = 64;
 
 /// A directory as an operator sees it.

@@ -1,4 +1,4 @@
-//! The configuration document: what an operator has configured, by names, in one versioned text for people and programs.
+//! The configuration document: what an operator has configured, by names, in one versioned text that people and programs read.
 //!
 //! It is for keeping, comparing and moving a configuration. It holds neither data nor secrets, and no identity by which
 //! hosts know a volume.
@@ -29,7 +29,7 @@ pub struct ConfigurationDocument {
     /// The array that it was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// What is not in it, for people.
+    /// What the document does not contain, as text for an operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Where hosts log in; set by options of the daemon.
@@ -94,7 +94,7 @@ pub struct PortalsItem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingsItem {
-    /// What people call the array.
+    /// The array's name.
     pub name: String,
     /// How long the recycle bin keeps a volume, in seconds.
     pub recycle_bin_seconds: u64,
@@ -151,7 +151,7 @@ pub struct VolumeItem {
     /// What it may do in a second.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// RESERVE and RELEASE of SCSI-2 are commands of it.
+    /// Whether it may use RESERVE and RELEASE of SCSI-2.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub scsi2_reservations: bool,
     /// Hosts may see it over iSCSI and over NVMe/TCP at once.
@@ -407,7 +407,7 @@ impl Array {
     }
 }
 
-/// What a document does not have, for people.
+/// What a document does not contain, as text for an operator.
 fn left_out(config: &Config) -> Vec<String> {
     let mut left: Vec<String> = vec![
         "contents of volumes, snapshots, the recycle bin, and the identifiers by which hosts know volumes"

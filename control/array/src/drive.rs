@@ -112,7 +112,7 @@ impl Array {
     /// By how much emptying a drive reduces protection; `None` if it does not.
     fn evacuation_warning(&self, drive: &DriveStatus) -> Option<String> {
         let may_fail = match drive.reduces_to? {
-            0 => "the next drive that fails takes data along".into(),
+            0 => "data is lost with the next drive that fails".into(),
             1 => "only one more drive may fail without loss of data".into(),
             left => format!("only {left} more drives may fail without loss of data"),
         };

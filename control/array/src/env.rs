@@ -16,7 +16,7 @@ pub struct Uptime {
 
 /// The environment: time and randomness.
 pub struct Env {
-    /// Random numbers for identities that stay unique for ever.
+    /// Random numbers for identities that stay unique forever.
     pub random: Box<dyn Fn() -> u128 + Send + Sync>,
     /// The time of day.
     pub now: Box<dyn Fn() -> SystemTime + Send + Sync>,

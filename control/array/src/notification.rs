@@ -9,7 +9,7 @@ use notify::Destination;
 use records::{Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret};
 use serde::Serialize;
 
-/// Most targets.
+/// Maximum number of targets.
 const MAX_TARGETS: usize = 64;
 
 /// What to change of a notification target; what is none stays.

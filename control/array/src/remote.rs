@@ -21,7 +21,7 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// Most remote arrays.
+/// Maximum number of remote arrays.
 const MAX_REMOTE_ARRAYS: usize = 64;
 /// Lowest limit of the bandwidth, in bytes per second: the longest message takes half a minute then.
 const MIN_BANDWIDTH_LIMIT: u64 = 64 << 10;
@@ -448,7 +448,7 @@ impl Array {
         Ok(Reply::Paired { serial: self.identity.serial.clone(), name, proof })
     }
 
-    /// Examines the links to remote arrays, for ever.
+    /// Examines the links to remote arrays, forever.
     pub async fn watch_links(&self) {
         loop {
             self.examine_links().await;

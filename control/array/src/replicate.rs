@@ -70,7 +70,7 @@ struct Attempt {
 }
 
 impl Array {
-    /// Replicates, for ever: to be run on a thread that may work for a moment.
+    /// Replicates, forever: to be run on a thread that may work for a moment.
     pub async fn replicate(self: Arc<Self>) {
         loop {
             self.replicas.apply_windows(&self.config());

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 pub struct SealingKey(std::result::Result<LessSafeKey, String>);
 
 impl SealingKey {
-    /// A key that is there.
+    /// Takes a key that was read.
     pub fn new(key: [u8; 32]) -> Self {
         let key = Zeroizing::new(key);
         let key = UnboundKey::new(&AES_256_GCM, &*key).expect("AES-256 takes 32 bytes");
@@ -71,7 +71,7 @@ impl SealingKey {
         };
         opened().ok_or_else(|| {
             Error::precondition(format!(
-                "the secret of {place} was sealed with a key that is not here: set it again, or bring the file \
+                "the secret of {place} was sealed with a key that is not here: set it again, or restore the file \
                  secrets.key of the folder where it was set"
             ))
         })

@@ -15,9 +15,9 @@ use records::{
 use serde::Serialize;
 use serde_json::json;
 
-/// Most extents of one answer to a comparison.
+/// Maximum number of extents of one answer to a comparison.
 pub const MAX_EXTENTS: usize = 100_000;
-/// Most volumes of one set of snapshots that is not of a group.
+/// Maximum number of volumes of one set of snapshots that is not of a group.
 const MAX_SOURCES: usize = 1000;
 
 /// A snapshot to be taken.

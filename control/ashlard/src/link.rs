@@ -46,7 +46,7 @@ impl Tcp {
         self.listener.as_ref().map(|(_, address)| *address)
     }
 
-    /// Serves connections of other arrays, and examines the links to them, for ever.
+    /// Serves connections of other arrays, and examines the links to them, forever.
     pub async fn run(self: Arc<Self>, array: Arc<Array>) {
         let watch = array.watch_links();
         let listen = |listener: &std::net::TcpListener| TcpListener::from_std(listener.try_clone()?);
@@ -92,7 +92,7 @@ fn link(session: Session, peer: SocketAddr) -> Link {
     Link { stream: Box::new(stream), certificate, exporter, address: peer.ip() }
 }
 
-/// Serves connections of other arrays, for ever. Until this array has a key for them, they are closed.
+/// Serves connections of other arrays, forever. Until this array has a key for them, they are closed.
 async fn serve(array: Arc<Array>, listener: TcpListener) {
     let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {

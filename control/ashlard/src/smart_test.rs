@@ -70,7 +70,7 @@ fn what_says_nothing_is_not_known() {
     assert_eq!(read(strange.as_bytes()).written_bytes, None);
 }
 
-/// A program that writes its number to a file, and then waits for ever.
+/// A program that writes its number to a file, and then waits forever.
 fn hanging(folder: &Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.join("hanging");

@@ -1,4 +1,4 @@
-//! What a controller of a cluster answers while it is not the home: where the array is served.
+//! The API of a controller of a cluster that is not the home: it answers which controller serves the array.
 //!
 //! It has the socket of the API from its start, so that the array's own API has it without a gap when the controller
 //! becomes the home.

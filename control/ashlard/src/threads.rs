@@ -136,7 +136,7 @@ pub struct StoreThread {
     handle: Handle,
 }
 
-/// Starts it.
+/// Starts the thread of the store.
 pub fn start_store(shelf: Arc<dyn Pool>) -> Result<StoreThread> {
     let runtime = runtime()?;
     let handle = runtime.handle().clone();
@@ -170,7 +170,7 @@ impl StoreThread {
         self.handle.clone()
     }
 
-    /// It, for the watchdog.
+    /// Its name and runtime, for the watchdog.
     pub fn watched(&self) -> Watched {
         ("shelf".into(), self.handle())
     }
@@ -208,7 +208,7 @@ pub fn worker(name: &'static str, work: impl Future<Output = ()> + Send + 'stati
 }
 
 impl Worker {
-    /// It, for the watchdog.
+    /// Its name and runtime, for the watchdog.
     pub fn watched(&self) -> Watched {
         (self.name.into(), self.handle.clone())
     }
@@ -235,7 +235,7 @@ pub fn background(engine: Arc<Engine>) -> Result<Background> {
 }
 
 impl Background {
-    /// It, for the watchdog.
+    /// Its name and runtime, for the watchdog.
     pub fn watched(&self) -> Watched {
         ("background".into(), self.handle.clone())
     }

@@ -20,7 +20,8 @@ const DEFAULT_PORT: u16 = 8443;
 /// Maximum size of a response that is not JSON.
 const MAX_DOWNLOAD_BYTES: u64 = 1 << 30;
 
-/// Most controllers that are asked for one request, each because the one before says that the array is served there.
+/// Maximum number of controllers that are asked for one request. Each but the first is asked because the one before
+/// redirects to it.
 const MAX_REFERRALS: usize = 4;
 
 /// Clears a terminal and moves the cursor to its top.

@@ -17,7 +17,7 @@ identities! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Look.
+    /// Read everything, change nothing.
     Viewer,
     /// Operate volumes, hosts and snapshots.
     Operator,
@@ -95,7 +95,7 @@ pub struct TokenEntry {
     pub user: UserId,
     /// What may be done with it, and never more than its user may.
     pub role: Role,
-    /// When it stops to be good, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
     /// SHA-256 of the token, in hex digits.

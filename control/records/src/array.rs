@@ -3,7 +3,7 @@
 use crate::secret::Sealed;
 use serde::{Deserialize, Serialize};
 
-/// The array's identity: random when it was formatted, the same for ever.
+/// The array's identity: random when it was formatted, the same forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayIdentity {
     /// What people call it.
@@ -37,7 +37,7 @@ pub struct ClockEntry {
     pub boot: String,
     /// How long the machine was up, in seconds.
     pub uptime: u64,
-    /// How much the time of day is believed over the next restart of the machine, in seconds.
+    /// How much of the time of day is trusted over the next restart of the machine, in seconds.
     pub allowance: u64,
 }
 
@@ -94,12 +94,12 @@ impl CertificateEntry {
     pub const PLACE: &str = "certificate";
 }
 
-/// A scrub, the last one or the one under way.
+/// A scrub, the last one or the one in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scrub {
     /// When it began, in seconds since 1970.
     pub started: u64,
-    /// When it ended, in seconds since 1970; none while it is under way.
+    /// When it ended, in seconds since 1970; none while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
     /// Somebody ended it before it was through.

@@ -1,4 +1,4 @@
-//! The few ways in which an action is refused.
+//! The error of a refused action: its kind, for programs, and its text, for operators.
 
 /// What kind of refusal; what a program can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

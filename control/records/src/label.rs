@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most labels of one object.
+/// Maximum number of labels of one object.
 pub const MAX_LABELS: usize = 64;
 /// Longest key, in characters.
 pub const MAX_LABEL_KEY_CHARS: usize = 63;
@@ -38,7 +38,7 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// With a change.
+    /// The labels after a change.
     ///
     /// # Errors
     /// When a key or a value can't be one, or there are too many.
@@ -55,7 +55,7 @@ impl Labels {
         }
         if new.len() > MAX_LABELS {
             return Err(Error::invalid(format!(
-                "these are {} labels, and an object has at most {MAX_LABELS}: take some away",
+                "these are {} labels, and an object has at most {MAX_LABELS}: remove some",
                 new.len()
             )));
         }

@@ -130,7 +130,7 @@ macro_rules! records {
             pub certificate: Option<CertificateEntry>,
             /// The key by which other arrays know this one.
             pub link_identity: Option<LinkIdentityEntry>,
-            /// The scrub under way, or the last one.
+            /// The scrub in progress, or the last one.
             pub scrub: Option<Scrub>,
         }
 

@@ -88,7 +88,7 @@ fn site(url: &str) -> String {
     format!("{scheme}://{host}{more}")
 }
 
-/// An object under way.
+/// An object that is being written.
 pub struct Fields<'a> {
     show: Redactor<'a>,
     /// The variant that it is of.
@@ -115,7 +115,7 @@ impl Fields<'_> {
     }
 }
 
-/// A list under way.
+/// A list that is being written.
 pub struct Items<'a> {
     show: Redactor<'a>,
     variant: Option<&'static str>,

@@ -7,10 +7,10 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::BTreeMap;
 
-/// Most commands between the lowest that is not answered and the highest.
+/// Maximum distance between the lowest number that is not answered and the highest.
 pub const MAX_WINDOW: u64 = 1 << 16;
 
-/// Most front ends that are remembered.
+/// Maximum number of front ends that are remembered.
 const MAX_FRONTS: usize = 256;
 
 /// The place of a command among those of its front end.
@@ -112,7 +112,7 @@ impl NotedCommands {
         self.fronts.is_empty()
     }
 
-    /// For a checkpoint.
+    /// Encodes them for a checkpoint.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
         out.put_u32_le(self.fronts.len() as u32);

@@ -1,4 +1,4 @@
-//! Change builder: puts whole blocks together to a change; zeros become holes and neighbours one mutation.
+//! Change builder: assembles a change of whole blocks. Zero blocks become holes, and adjacent blocks one mutation.
 
 use crate::change::{Change, Cover, Expected, MAX_CHANGE_PAGES};
 use crate::entry::{BLOCK, SlotId};
@@ -89,7 +89,7 @@ impl ChangeBuilder {
 
     fn page(&mut self, bytes: &[u8]) -> u16 {
         let at = self.pages.len();
-        assert!(at + bytes.len() <= self.pages.capacity(), "the draft was given room for its pages");
+        assert!(at + bytes.len() <= self.pages.capacity(), "the change was made with room for its pages");
         self.pages.extend_from_slice(bytes);
         (at / BLOCK) as u16
     }

@@ -25,7 +25,7 @@ fn run<F: Future>(engine: &Engine, future: F) -> F::Output {
         }
         running = running && poll(background.as_mut()).is_pending();
     }
-    panic!("it waits for ever")
+    panic!("it waits forever")
 }
 
 /// An engine in order with two volumes, one a clone, whose background has ended.

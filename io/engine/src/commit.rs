@@ -38,7 +38,7 @@ impl Core {
     pub async fn make_when_possible(&self, change: &Change) -> Result<Option<Made>> {
         let mut change = Cow::Borrowed(change);
         // Once at the head of the queue it stays there until it is done. If it queued up again after a page was read,
-        // others could have that page evicted before its next turn, and it theirs, for ever.
+        // others could have that page evicted before its next turn, and it theirs, forever.
         let mut turn: Option<Ticket<'_>> = None;
         let mut attempt = self.make(&change, false);
         loop {

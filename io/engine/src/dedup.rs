@@ -28,10 +28,12 @@ const NONE: Entry = [0; 3];
 
 /// Bits of a block's name.
 const BLOCK_BITS: u32 = 54;
+/// The bits of an entry's last word that hold the name.
 const BLOCK_MASK: u64 = (1 << BLOCK_BITS) - 1;
 
-/// Ranks that each hit is worth, each of which doubles the chance to stay, and hits that count at most.
+/// Ranks that each hit adds; each rank doubles the chance to stay.
 const RANKS_PER_HIT: i64 = 8;
+/// Maximum number of hits that are counted.
 const MAX_HITS: u64 = 3;
 
 fn halves(fingerprint: &Fingerprint) -> [u64; 2] {

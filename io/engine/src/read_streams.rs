@@ -128,8 +128,8 @@ impl InFlight {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until a frame is not being read ahead; returns whether it was.
-    pub fn landed(&self, number: u64) -> impl Future<Output = bool> + '_ {
+    /// Waits until a frame is no longer being read ahead; returns whether it waited.
+    pub fn wait_until_read(&self, number: u64) -> impl Future<Output = bool> + '_ {
         let mut waited = false;
         poll_fn(move |cx| match self.frames.lock().get_mut(&number) {
             Some(waiting) => {

@@ -123,7 +123,7 @@ fn who_waits_for_a_frame_is_woken_when_it_is_not_in_flight_any_more() {
     assert!(in_flight.add(1, 100) && in_flight.add(2, 50) && !in_flight.add(1, 100));
     assert_eq!(in_flight.bytes.load(Ordering::Relaxed), 150);
     let mut context = Context::from_waker(Waker::noop());
-    let (mut one, mut other) = (pin!(in_flight.landed(1)), pin!(in_flight.landed(3)));
+    let (mut one, mut other) = (pin!(in_flight.wait_until_read(1)), pin!(in_flight.wait_until_read(3)));
     assert_eq!(other.as_mut().poll(&mut context), Poll::Ready(false));
     assert_eq!(one.as_mut().poll(&mut context), Poll::Pending);
     in_flight.remove([1, 2].into_iter(), 150);

@@ -1,7 +1,7 @@
 //! Data reduction of the background: deduplication and compression of data as it is flushed, and again of stored
 //! data.
 //!
-//! It owns everything that only this takes: the deduplication index with its rebuild and its locality cache,
+//! It owns everything that only reduction needs: the deduplication index with its rebuild and its locality cache,
 //! fingerprints, adaptivity and the packer of frames. Losing any of it costs space, never data, and no read touches
 //! it.
 

@@ -83,7 +83,7 @@ pub struct Tunables {
     pub read_ahead_piece_bytes: u32,
     /// Hosts that read in order, and those that may turn out to, at most.
     pub read_ahead_streams: usize,
-    /// Reads in order after which a host is believed to go on.
+    /// Number of sequential reads after which read-ahead begins.
     pub read_ahead_min_reads: u32,
     /// Map pages compared in one step of a difference, under one lock; more than a map has levels.
     pub diff_pages: usize,

@@ -5,7 +5,7 @@
 
 use crate::initiator::NexusName;
 
-/// Most registrations of one volume.
+/// Maximum number of registrations of one volume.
 pub const MAX_REGISTRANTS: usize = 256;
 
 /// Types of reservations (SPC-5 table 72).

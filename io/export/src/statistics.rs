@@ -66,7 +66,7 @@ impl SizeClass {
         SizeClass(Self::LIMITS.partition_point(|limit| *limit < bytes) as u8)
     }
 
-    /// Most bytes in this class; `None` for the last one, which has no upper bound.
+    /// Upper bound of this class, in bytes, inclusive; `None` for the last one, which has no upper bound.
     pub fn limit(self) -> Option<u64> {
         Self::LIMITS.get(usize::from(self.0)).copied().filter(|limit| *limit != u64::MAX)
     }

@@ -94,7 +94,7 @@ impl VolumeState {
         &self.scsi_volatile
     }
 
-    /// State of the SCSI front end was saved: it is part of every state that is saved later.
+    /// Sets the state of the SCSI front end, once it was saved: every state that is saved later includes it.
     pub fn set_scsi(&mut self, scsi: ScsiState) {
         (self.mode_pages, self.scsi_volatile) = (scsi.mode_pages, scsi.volatile);
     }
@@ -167,7 +167,8 @@ impl Volume {
 
     fn log_fence(&self) {
         let length = self.disk.state().len();
-        tracing::error!(length, disk = ?self.id, "the saved unit state can't be decoded: the unit refuses changes");
+        tracing::error!(length, disk = ?self.id, "the saved unit state can't be decoded: the unit refuses changes until \
+             `ashlar volume clear-state`");
     }
 
     /// The disk. Operations that may map blocks go through [`Volume::perform`].

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::SystemClock;
 
-/// Initiators that get in unless others are named: those of libiscsi's programs and of QEMU.
+/// Initiators that may log in unless others are named: those of libiscsi's programs and of QEMU.
 const INITIATORS: [&str; 6] = [
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test",
     "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test-2",
@@ -47,7 +47,7 @@ struct Options {
     /// Threads that serve connections.
     #[arg(long, default_value_t = 1)]
     shards: usize,
-    /// Initiators that get in, besides those of common programs.
+    /// Initiators that may log in, besides those of common programs.
     #[arg(long = "initiator")]
     initiators: Vec<String>,
     /// CHAP name and secret that initiators need, as NAME:SECRET.

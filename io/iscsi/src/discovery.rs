@@ -9,7 +9,7 @@ use crate::text::{Pairs, TextError};
 use bytes::Bytes;
 use std::net::SocketAddr;
 
-/// Most bytes of one text that comes in several requests.
+/// Maximum length of a text that is continued over several requests, in bytes.
 const MAX_TEXT_BYTES: usize = 16 << 10;
 /// The target transfer tag of the open exchange; there is one at a time.
 const EXCHANGE_TAG: u32 = 1;

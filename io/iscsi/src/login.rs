@@ -10,9 +10,9 @@ use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, opcode};
 use crate::text::{Pairs, TextError};
 
-/// Most bytes of one text that comes in several requests.
+/// Maximum length of a text that is continued over several requests, in bytes.
 const MAX_TEXT_BYTES: usize = 16 << 10;
-/// Most requests in a login; a complete one takes four.
+/// Maximum number of requests in a login; a complete one takes four.
 const MAX_REQUESTS: u32 = 64;
 
 /// Status class and detail (11.13.5).

@@ -19,7 +19,7 @@ const FREE_FAILURES: u32 = 5;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Failures are forgotten after this time without another.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Most entries. Only initiators of the access table make one, at every address from which they fail.
+/// Maximum number of entries. Only initiators of the access table make one, at every address from which they fail.
 const MAX_ENTRIES: usize = 1024;
 
 /// An address and the number of an access table entry.

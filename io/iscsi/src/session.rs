@@ -42,7 +42,7 @@ const BIDIRECTIONAL_LENGTH: u8 = 2;
 pub struct SessionLimits {
     /// Commands outstanding: the command window.
     pub commands: u32,
-    /// Most bytes of Data-Out for one command.
+    /// Maximum number of bytes of Data-Out for one command.
     pub command_bytes: u32,
     /// Bytes of Data-Out requested at a time.
     pub solicited_bytes: u64,

@@ -7,7 +7,7 @@ const MAX_KEY_BYTES: usize = 63;
 /// Longest value in bytes: room for a challenge of 1024 bytes in hexadecimal.
 const MAX_VALUE_BYTES: usize = 8 << 10;
 
-/// Most pairs in one text; all standard keys together are fewer. That many responses of "NotUnderstood" fit in
+/// Maximum number of pairs in one text; all standard keys together are fewer. That many responses of "NotUnderstood" fit in
 /// the 8192 bytes that an initiator accepts in login.
 const MAX_PAIRS: usize = 64;
 

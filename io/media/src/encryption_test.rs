@@ -42,7 +42,7 @@ fn a_damaged_envelope_is_told_apart_from_a_wrong_key() {
 }
 
 #[test]
-fn what_says_how_the_key_is_made_is_covered_by_the_tag() {
+fn the_key_derivation_parameters_are_covered_by_the_tag() {
     let envelope = Envelope::wrap(ARRAY, &key(), sources()[1].clone(), &WITH, [1; 12]);
     let weaker = KeySource::Passphrase { salt: [4; 16], memory: 8, passes: 1, lanes: 1 };
     assert!(Envelope { source: weaker, ..envelope.clone() }.open(&WITH).is_none());

@@ -10,7 +10,7 @@ use block::{CopySegment, Data, Extent, Op};
 /// Bytes of a source range of descriptor format 0 (NVM Command Set figure 34).
 const RANGE_BYTES: usize = 32;
 
-/// The source ranges, as far as they came.
+/// The source ranges received so far.
 fn ranges(sqe: &Sqe, data: &Data) -> Vec<Extent> {
     let count = (sqe.dword(12) & 0xFF) as usize + 1;
     let bytes = data.to_bytes();

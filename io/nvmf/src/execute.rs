@@ -2,7 +2,7 @@
 
 use crate::command::{Request, Work, of_disk};
 use crate::controller::Controller;
-use crate::path::{Access, Entry, Path};
+use crate::path::{Access, InProgress, Path};
 use crate::sqe::{ALL_NAMESPACES, Outcome, Sqe};
 use crate::status::Status;
 use crate::{copy, read_write, reservation};
@@ -11,7 +11,7 @@ use export::Operation;
 use std::sync::Arc;
 use transport::Running;
 
-// Opcodes that are treated in a special way before their rows are.
+// Opcodes that are handled before the command tables are consulted.
 pub(crate) const FLUSH: u8 = 0x00;
 pub(crate) const WRITE: u8 = 0x01;
 pub(crate) const COMPARE: u8 = 0x05;
@@ -297,7 +297,7 @@ fn begin(
     request: Request,
     access: Access,
     handler: impl FnOnce(Request) -> Result<Work, Status>,
-) -> Result<(Work, Option<Entry>), Status> {
+) -> Result<(Work, Option<InProgress>), Status> {
     let entry = (access == Access::Write).then(|| request.path.enter());
     request.path.check(access)?;
     Ok((handler(request)?, entry))

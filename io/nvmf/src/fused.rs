@@ -97,7 +97,7 @@ impl Fused {
         self.halves().any(|half| half.cid() == cid)
     }
 
-    /// Halves that are here.
+    /// Number of halves that have arrived.
     pub(crate) fn len(&self) -> usize {
         self.halves().count()
     }

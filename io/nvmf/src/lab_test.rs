@@ -73,7 +73,7 @@ impl World {
         Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
     }
 
-    /// Stops the clock: what waits for a time waits for ever.
+    /// Stops the clock: what waits for a time waits forever.
     pub(crate) fn stop_clock(&self) {
         self.clock.stopped.store(true, Ordering::Relaxed);
     }

@@ -116,10 +116,10 @@ impl Path {
         self.set(LIMITED, limited);
     }
 
-    /// Counts a command in that changes something; it is counted out when the entry is dropped.
-    pub(crate) fn enter(self: &Arc<Path>) -> Entry {
+    /// Counts a command that changes something as in progress, until the guard is dropped.
+    pub(crate) fn enter(self: &Arc<Path>) -> InProgress {
         self.gate.fetch_add(1, Ordering::SeqCst);
-        Entry(self.clone())
+        InProgress(self.clone())
     }
 
     /// Ready once no command is in progress that changes something.
@@ -184,10 +184,10 @@ impl Path {
     }
 }
 
-/// A command in progress that changes something.
-pub(crate) struct Entry(Arc<Path>);
+/// Guard of a command in progress that changes something.
+pub(crate) struct InProgress(Arc<Path>);
 
-impl Drop for Entry {
+impl Drop for InProgress {
     fn drop(&mut self) {
         let before = self.0.gate.fetch_sub(1, Ordering::SeqCst);
         if before & AWAITED != 0 && before & COUNT == 1 {

@@ -41,7 +41,7 @@ pub(crate) struct Row {
     pub(crate) header_bytes: usize,
     /// Flags that may be set.
     pub(crate) flags: u8,
-    /// Most bytes of data.
+    /// Maximum number of bytes of data.
     pub(crate) max_data: usize,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Row {
 pub(crate) const MAX_IN_CAPSULE_BYTES: usize = 8 << 10;
 /// MAXH2CDATA: bytes of data in one H2CData PDU.
 pub(crate) const MAX_H2C_DATA_BYTES: usize = 256 << 10;
-/// Most bytes of a terminated PDU in a termination request (3.6.2.3).
+/// Maximum number of bytes of a terminated PDU in a termination request (3.6.2.3).
 pub(crate) const MAX_TERMINATED_BYTES: usize = 128;
 
 /// Everything that a host may send.
@@ -102,7 +102,7 @@ pub(crate) struct Termination {
     /// FEI: offset of the wrong field in the header, or the digest that was received.
     pub(crate) information: u32,
     pub(crate) detail: &'static str,
-    /// The header as it came.
+    /// The header as received.
     pub(crate) header: Vec<u8>,
 }
 
@@ -116,7 +116,7 @@ impl Termination {
     }
 }
 
-/// A PDU header as it came, with the digests that it has been checked for.
+/// A PDU header as received, with the digests that it has been checked for.
 #[derive(Clone)]
 pub(crate) struct Header {
     bytes: [u8; MAX_HEADER_BYTES],
@@ -130,7 +130,7 @@ impl Header {
         self.row.kind
     }
 
-    /// The header as it came.
+    /// The header as received.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.row.header_bytes]
     }

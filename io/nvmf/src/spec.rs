@@ -12,7 +12,7 @@ pub(crate) const MAX_NQN_BYTES: usize = 223;
 
 /// Entries of a queue: CAP.MQES + 1.
 pub(crate) const MAX_QUEUE_ENTRIES: u16 = 1024;
-/// Most entries of an admin queue.
+/// Maximum number of entries of an admin queue.
 pub(crate) const MAX_ADMIN_ENTRIES: u16 = 128;
 /// I/O queues of a controller.
 pub(crate) const MAX_IO_QUEUES: u16 = 128;

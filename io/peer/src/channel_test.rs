@@ -118,7 +118,7 @@ fn both_ends_have_a_version_and_the_array_in_common() {
     assert_eq!(receive(&Message::Ended), Err(Error::Malformed("a message before hello")));
 }
 
-/// Who is not known yet can't make this end reserve memory.
+/// A peer that has not sent its hello can't make this end reserve memory.
 #[test]
 fn nothing_long_is_taken_before_hello() {
     let mut channel = Channel::new(1, ARRAY, 5);

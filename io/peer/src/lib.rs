@@ -34,7 +34,9 @@ pub enum Error {
         own_newest: u16,
     },
     /// The other end is of another array.
-    #[error("the other controller is of array {0:032x}")]
+    #[error(
+        "the other controller is of array {0:032x}: give this one the address of a controller of its own array"
+    )]
     OtherArray(u128),
 }
 

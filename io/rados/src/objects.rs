@@ -108,7 +108,7 @@ pub struct Usage {
 /// An operation without an answer is delayed, never failed: the client repeats it until the cluster answers, and the
 /// cluster does each once.
 pub trait Objects: Send + Sync {
-    /// Does a compound operation on an object.
+    /// Performs a compound operation on an object.
     fn operate(&self, name: &Name, operation: Operation) -> BoxFuture<'static, Result<(), ObjectError>>;
 
     /// Reads `len` bytes at `offset`; fewer at the end of the object.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 type Outcome<T> = Result<T, ObjectError>;
 
-/// Longest object that is changed.
+/// Maximum size of an object that can be changed, in bytes: it is copied to memory as a whole.
 const MAX_OBJECT_BYTES: u64 = 128 << 20;
 
 /// Objects as they would be after the writes that this has had.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How often the pool is asked how full it is.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pool of the journal is asked once in as many times: only people want to know.
+/// The pool of the journal is asked once in this many measurements: its usage is only displayed.
 const JOURNAL_POOL_DIVISOR: u64 = 10;
 
 impl Pool for Store {

@@ -1,5 +1,7 @@
-//! Operations on one object, one after the other. A compound operation with a comparison is exclusive on its object, so
-//! more than one under way would only wait in the cluster, and creation, writes and removal must keep their order.
+//! A queue that runs the operations on one object one after the other.
+//!
+//! Creation, writes and removal must keep their order. Concurrency would not gain anything: a compound operation with a
+//! comparison is exclusive on its object, so that further ones would only wait in the cluster.
 
 use parking_lot::Mutex;
 use shelf::pool::BoxFuture;

@@ -22,7 +22,7 @@ fn stored() -> StoredSuperblock {
 }
 
 #[test]
-fn a_superblock_reads_back_and_no_changed_byte_is_believed() {
+fn a_superblock_reads_back_and_every_changed_byte_is_detected() {
     for keyring in keyrings() {
         let (written, mut bytes) = (stored(), stored().encode(&keyring).to_vec());
         assert_eq!(StoredSuperblock::decode(&bytes, &keyring), Some(written));
@@ -39,7 +39,7 @@ fn a_superblock_reads_back_and_no_changed_byte_is_believed() {
 }
 
 #[test]
-fn a_batch_reads_back_and_no_changed_byte_is_believed() {
+fn a_batch_reads_back_and_every_changed_byte_is_detected() {
     for keyring in keyrings() {
         let body = [Bytes::from(vec![7; 4096])];
         let mut bytes =

@@ -36,7 +36,7 @@ const MAX_CLAIMS: usize = 5;
 /// The array grows when it can have more segments by this part of those that it has.
 const GROWTH_STEP_DIVISOR: u32 = 64;
 
-/// Most segments that a store grows to: every checkpoint lists all of them.
+/// Maximum number of segments that a store grows to: every checkpoint lists all of them.
 const MAX_SEGMENTS: u32 = 2 << 20;
 
 /// Bytes of pages in a stripe and in a segment of a new store, and in one of a store that is larger than [`LARGE_STORE_BYTES`].

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The attribute of a journal object that is a tombstone.
 const TOMBSTONE: &str = "tombstone";
 
-/// Longest object that is read at once.
+/// Maximum number of bytes that are read of an object.
 const MAX_OBJECT_BYTES: u64 = 128 << 20;
 
 /// A superblock object; superblocks are written to both in turn.

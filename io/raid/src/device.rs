@@ -82,7 +82,10 @@ pub fn open_read_only(ring: &Arc<Ring>, path: &Path) -> Result<Arc<dyn Drive>, E
 fn open_as(ring: &Arc<Ring>, path: &Path, write: bool) -> Result<Arc<dyn Drive>, Error> {
     let kind = std::fs::metadata(path).map_err(|cause| unusable(path, "can't be found", &cause))?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
-        return Err(Error::Unusable(format!("{}: neither a file nor a block device", path.display())));
+        return Err(Error::Unusable(format!(
+            "{}: neither a file nor a block device; name one of these",
+            path.display()
+        )));
     }
     let file = retry_while_busy(|| take(path, kind.is_block_device(), write))?;
     let bytes = size(&file, path, kind.is_block_device())?;
@@ -170,7 +173,7 @@ fn size(file: &File, path: &Path, is_device: bool) -> Result<u64, Error> {
         }
         if block as usize > ALIGN {
             return Err(Error::Unusable(format!(
-                "{}: its block size of {block} bytes is not supported",
+                "{}: its block size of {block} bytes is not supported: format it with blocks of 512 or 4096 bytes",
                 path.display()
             )));
         }

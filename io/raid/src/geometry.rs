@@ -26,10 +26,10 @@ pub const MIN_DRIVE_BYTES: u64 = 8 << 20;
 /// Header of a journal record and of a superblock.
 pub const HEADER_BYTES: usize = 128;
 
-/// Most drives of one array.
+/// Maximum number of drives of one array.
 pub const MAX_DRIVES: usize = 64;
 
-/// Most columns of a segment.
+/// Maximum number of columns of a segment.
 pub const MAX_COLUMNS: usize = 24;
 
 /// Copies of the journal: two drives may fail.

@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Most data columns: 2^i is different for each of them.
+/// Maximum number of data columns: 2^i is different for each of them.
 pub const MAX_DATA_COLUMNS: usize = 255;
 
 /// Computes `P`, and `Q` where it is wanted, of data columns of equal length.

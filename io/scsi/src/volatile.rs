@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 const VERSION: u8 = 1;
 
-/// Most unit attention conditions that are saved. Beyond them a reset of the unit is reported to every resumed nexus.
+/// Maximum number of unit attention conditions that are saved. Beyond them a reset of the unit is reported to every
+/// resumed nexus.
 const MAX_ATTENTIONS: usize = 512;
 
 /// Flags: a nexus holds the SCSI-2 reservation; there were too many unit attention conditions.

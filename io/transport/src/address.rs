@@ -1,4 +1,4 @@
-//! What counts as one address in limits.
+//! The address that limits on connections and failures count by.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -26,9 +26,9 @@ use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep, sleep_un
 const TICK: Duration = Duration::from_secs(1);
 /// How long a connection that ended waits for its peer to receive the last bytes and close.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes that are read and discarded meanwhile.
+/// Maximum number of bytes that are read and discarded meanwhile.
 const MAX_LINGER_BYTES: usize = 1 << 20;
-/// Rounds of input, tasks and output before the connection yields to the others of its shard.
+/// Maximum number of rounds of input, tasks and output before the connection yields to the others of its shard.
 const MAX_ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

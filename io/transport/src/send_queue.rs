@@ -17,7 +17,7 @@ const PINNING_BYTES: usize = 16 << 10;
 const MAX_SLICES: usize = 512;
 /// The buffer of headers is moved together when this much of its start has been sent.
 const COMPACT_BYTES: usize = 64 << 10;
-/// Capacity that it may keep while it is empty.
+/// Capacity that it may keep while it is empty, in bytes.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
 enum Chunk {

@@ -10,7 +10,7 @@ use engine::LogWrites;
 use raid::Sizes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Everything there is to measure.
+/// The measurements of this program.
 pub const ALL: &[Measure] = &[
     measure("recovery with ten times the data", compare),
     // Dual parity over four drives doubles all that is written, so that four bytes are the journal and the data alone.

@@ -53,7 +53,7 @@ pub struct Measured {
     pub median: Measure,
 }
 
-/// Whose load it is.
+/// The program that generates the load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     Ours,

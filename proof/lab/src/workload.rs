@@ -204,7 +204,7 @@ pub struct Step {
     /// The operator's actions while it runs, each with its start in seconds.
     #[serde(default)]
     pub during: Vec<(f64, String, String, String)>,
-    /// What he does after it, so that it can be run again.
+    /// Commands that undo it, so that it can be run again.
     #[serde(default)]
     pub after: Vec<Order>,
     /// Whether the array is asked afterwards how much space is used.

@@ -269,7 +269,7 @@ impl Drives {
         }
     }
 
-    /// Forgets all contents, at the end of a world. What was cut off by a crash may hold its drives for ever,
+    /// Forgets all contents, at the end of a world. What was cut off by a crash may hold its drives forever,
     /// as a process that is killed frees nothing either; its memory must not add up over thousands of worlds.
     pub fn end(&self) {
         for medium in &mut self.lock().media {

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Most actions in a knot: all their orders are tried.
+/// Maximum number of actions in a knot: all their orders are tried.
 pub const MAX_KNOT_ACTIONS: usize = 5;
 
 /// What can be asked of an array.

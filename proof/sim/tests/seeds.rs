@@ -55,7 +55,7 @@ fn an_array_leaves_room_for_cleaning_in_the_file_system_under_it() {
 }
 
 /// A target began a point that was not durable on its source, which a crash took away: the next one had its number, and was
-/// refused for ever.
+/// refused forever.
 #[test]
 fn a_point_is_transferred_once_it_is_durable() {
     run(World::Replication, 40_000_704).unwrap();
@@ -109,7 +109,7 @@ fn a_copy_of_no_blocks_lies_within_its_volumes() {
     run(World::DriveFailures, 500_001_237).unwrap();
 }
 
-/// Checkpoints used what every round of cleaning gained: an idle array that was nearly full rewrote its segments for ever.
+/// Checkpoints used what every round of cleaning gained: an idle array that was nearly full rewrote its segments forever.
 #[test]
 fn cleaning_ends_when_it_gains_nothing_over_all() {
     run(World::DriveChanges, 600_000_105).unwrap();
@@ -117,7 +117,7 @@ fn cleaning_ends_when_it_gains_nothing_over_all() {
     run(World::Rados, 600_003_011).unwrap();
 }
 
-/// Several copies that waited for room gave up their places to read a page, and had each other's pages evicted for ever.
+/// Several copies that waited for room gave up their places to read a page, and had each other's pages evicted forever.
 #[test]
 fn an_operation_that_reads_a_page_keeps_its_place_in_the_queue() {
     run(World::Rados, 810_000_114).unwrap();

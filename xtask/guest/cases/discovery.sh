@@ -17,7 +17,7 @@ sg_inq --id "$(disk "$PORT_A" 1)" | grep -q NAA || fail "no NAA designator"
 sg_vpd --page=lbpv "$(disk "$PORT_A" 1)" | grep -q 'Unmap command supported (LBPU): 1' || fail "not thin"
 sg_rtpg --decode "$(disk "$PORT_A" 1)" | grep -qi 'active/optimized' || fail "target port group state"
 
-say "a LUN that is mapped later appears, one that is unmapped goes away, one that grows is seen to"
+say "a LUN that is mapped later appears, one that is unmapped goes away, the new size of one that grows is seen"
 ask cli volume connect late --host guest --lun 9 >/dev/null
 iscsiadm -m session --rescan >/dev/null; udevadm settle
 [ -b "$(disk "$PORT_A" 9)" ] || fail "LUN 9 did not appear"
@@ -28,6 +28,6 @@ ask cli volume disconnect late --host guest >/dev/null
 sg_turs "$(disk "$PORT_A" 9)" 2>/dev/null && fail "LUN 9 still answers"
 logout "$PORT_A"
 
-say "an initiator that nobody knows may not log in"
+say "an initiator that the array does not know may not log in"
 initiator iqn.2001-04.org.example:stranger
 if login "$PORT_A" 2>/dev/null; then fail "a stranger logged in"; fi

@@ -24,8 +24,8 @@ fn meets(expression: &str, allowed: &[String]) -> bool {
 fn alternatives<'a>(words: &'a [&'a str], allowed: &[String]) -> (bool, &'a [&'a str]) {
     let (mut value, mut rest) = conjunction(words, allowed);
     while let ["OR", after @ ..] = rest {
-        let (other, behind) = conjunction(after, allowed);
-        (value, rest) = (value | other, behind);
+        let (other, remaining) = conjunction(after, allowed);
+        (value, rest) = (value | other, remaining);
     }
     (value, rest)
 }
@@ -33,8 +33,8 @@ fn alternatives<'a>(words: &'a [&'a str], allowed: &[String]) -> (bool, &'a [&'a
 fn conjunction<'a>(words: &'a [&'a str], allowed: &[String]) -> (bool, &'a [&'a str]) {
     let (mut value, mut rest) = licence(words, allowed);
     while let ["AND", after @ ..] = rest {
-        let (other, behind) = licence(after, allowed);
-        (value, rest) = (value & other, behind);
+        let (other, remaining) = licence(after, allowed);
+        (value, rest) = (value & other, remaining);
     }
     (value, rest)
 }

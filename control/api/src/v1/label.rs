@@ -41,7 +41,7 @@ fn split(text: &str) -> Result<Vec<String>, Problem> {
     }
     if conditions.iter().any(|it| it.is_empty() || it.starts_with('=')) {
         let detail =
-            format!("{text:?} is no condition on labels: write key or key=value, separated by commas");
+            format!("{text:?} is not a condition on labels: write key or key=value, separated by commas");
         return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
     }
     Ok(conditions)

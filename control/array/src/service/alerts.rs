@@ -121,7 +121,7 @@ impl Alerts {
                     tracing::warn!(key, message = condition.message, "alert");
                     self.bus.publish(Update::Alert(turn, alert));
                 }
-                Err(error) => tracing::error!(%error, key, "an alert can't be kept"),
+                Err(error) => tracing::error!(%error, key, "an alert can't be stored"),
             }
         }
         let known: BTreeSet<&str> = conditions.keys().map(String::as_str).collect();
@@ -129,7 +129,7 @@ impl Alerts {
             match history.close(now, &alert.key) {
                 Ok(Some(alert)) => self.bus.publish(Update::Alert(AlertChange::Closed, alert)),
                 Ok(None) => {}
-                Err(error) => tracing::error!(%error, alert.key, "the end of an alert can't be kept"),
+                Err(error) => tracing::error!(%error, alert.key, "the end of an alert can't be stored"),
             }
         }
     }

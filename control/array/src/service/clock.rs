@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// How far the time of day may be from the retention clock, in seconds: clocks are set right by little all the time.
 const MAX_DRIFT_SECONDS: u64 = 300;
-/// Most that the time of day is believed over restarts of the machine, in seconds.
+/// Maximum time that may be taken from the time of day over restarts of the machine, in seconds.
 const MAX_ALLOWANCE_SECONDS: u64 = 24 * 3600;
 /// How often the retention clock is stored, in seconds.
 const STORE_INTERVAL_SECONDS: u64 = 3600;
@@ -66,15 +66,9 @@ impl Clock {
             Some(old) if old.boot == boot && old.uptime <= uptime => old,
             Some(old) => {
                 let passed = wall.saturating_sub(old.wall);
-                let believed = if passed <= old.allowance { passed } else { 0 };
-                let allowance = old.allowance - believed;
-                ClockEntry {
-                    retention: old.retention.saturating_add(believed),
-                    wall,
-                    boot,
-                    uptime,
-                    allowance,
-                }
+                let trusted = if passed <= old.allowance { passed } else { 0 };
+                let allowance = old.allowance - trusted;
+                ClockEntry { retention: old.retention.saturating_add(trusted), wall, boot, uptime, allowance }
             }
         };
         let mut clock = Self { from, held: None, stored: None };
@@ -87,7 +81,7 @@ impl Clock {
         self.from.retention.saturating_add(now.seconds().saturating_sub(self.from.uptime))
     }
 
-    /// Compares the time of day with what has passed. True when that is news.
+    /// Compares the time of day with the time measured. True when whether it is trusted has changed.
     pub fn look(&mut self, now: &Moment) -> bool {
         let measured = self.measured(now);
         let held = match now.wall.abs_diff(measured) <= MAX_DRIFT_SECONDS {
@@ -108,13 +102,13 @@ impl Clock {
         self.held.unwrap_or_else(|| self.measured(now))
     }
 
-    /// How far the time of day is ahead of what has passed, in seconds, when it is not to be believed.
+    /// How far the time of day is ahead of what has passed, in seconds, when it is not trusted.
     pub fn ahead(&self, now: &Moment) -> Option<i64> {
         self.held?;
         Some((i128::from(now.wall) - i128::from(self.measured(now))) as i64)
     }
 
-    /// The time that schedules go by: the time of day, or, as long as that is not to be believed, what has passed.
+    /// The time that schedules go by: the time of day, or, as long as that is not trusted, what has passed.
     pub fn schedule(&self, now: &Moment) -> u64 {
         if self.held.is_some() { self.measured(now) } else { now.wall }
     }
@@ -178,14 +172,14 @@ impl RetentionClock {
         clock.schedule(&now)
     }
 
-    /// Whether nothing expires because the time of day is not to be believed.
+    /// Whether nothing expires because the time of day is not trusted.
     pub fn expiry_stands_still(&self) -> bool {
         let (now, mut clock) = (self.moment(), self.clock.lock());
         clock.look(&now);
         clock.ahead(&now).is_some()
     }
 
-    /// Looks at the time of day, and stores how far the retention clock is.
+    /// Compares the time of day with the retention clock, and stores the retention clock when that is due.
     pub async fn watch(&self) {
         let now = self.moment();
         let due = {
@@ -199,7 +193,7 @@ impl RetentionClock {
         }
     }
 
-    /// Stores how far the retention clock is, to be called before a stop as well.
+    /// Stores the retention clock. To be called before a stop as well.
     pub async fn store(&self) {
         let (now, mut entry) = (self.moment(), None);
         {
@@ -212,12 +206,12 @@ impl RetentionClock {
         let Some(entry) = entry else { return };
         let (key, value) = entry.record();
         if let Err(error) = put_records(&self.engine, vec![(key, Some(value))]).await {
-            tracing::error!(%error, "how far the retention clock is can't be stored: it is tried again");
+            tracing::error!(%error, "the retention clock can't be stored; this is tried again");
             self.clock.lock().stored = None;
         }
     }
 
-    /// A time of day that is not to be believed.
+    /// The condition of a time of day that is not trusted.
     pub fn conditions(&self) -> Conditions {
         let (now, mut found) = (self.moment(), Conditions::default());
         let ahead = {
@@ -231,8 +225,8 @@ impl RetentionClock {
                 format!(
                     "the clock of this machine is {} {side} the time that has passed by the array's measure: it was set, or \
                      the array was off for longer than a day. Until that is settled nothing expires: the recycle bin, \
-                     retention locks and the snapshots of schedules stay as they are. See to its synchronisation (chrony, \
-                     ntpd); when the clock is right, say so: ashlar array confirm-time",
+                     retention locks and the snapshots of schedules stay as they are. Check its synchronisation (chrony, \
+                     ntpd); when the clock is right, confirm it: ashlar array confirm-time",
                     rough(ahead.unsigned_abs())
                 )
             });

@@ -66,7 +66,7 @@ fn over_reboots_the_time_of_day_is_trusted_for_a_day_in_total() {
     let start = moment(wall + 6 * 3600, 7, 0);
     let spent = again(&clock, &moment(wall, 5, 100), &start);
     assert_eq!((spent.retention(&start), spent.ahead(&start)), (wall, Some(6 * 3600)));
-    // After a day that was measured it is believed for a day again.
+    // After a day that was measured it is trusted for a day again.
     let start = moment(wall + DAY + 6 * 3600, 7, 0);
     let earned = again(&clock, &moment(wall + DAY, 5, 100 + DAY), &start);
     assert_eq!((earned.retention(&start), earned.ahead(&start)), (wall + DAY + 6 * 3600, None));

@@ -136,7 +136,7 @@ impl DriveMonitor {
         match self.machine.remember_drives(&paths) {
             Ok(()) => paths,
             Err(error) => {
-                tracing::error!(%error, "where the drives are can't be remembered");
+                tracing::error!(%error, "the locations of the drives can't be stored");
                 before
             }
         }

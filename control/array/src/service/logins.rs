@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Most different log-ins that wait to be logged; more are only counted.
+/// Maximum number of different log-ins that wait to be logged; more are only counted.
 const MAX_PENDING: usize = 1024;
-/// Most refused log-ins that are listed.
+/// Maximum number of refused log-ins that are listed.
 const MAX_LISTED: usize = 256;
 /// How long a refused log-in is listed, in seconds.
 const REFUSED_LOGIN_LIFE_SECONDS: u64 = 7 * 86_400;

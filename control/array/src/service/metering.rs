@@ -286,7 +286,7 @@ impl Metering {
             total: it.total,
         };
         if let Err(error) = self.history.add_space(&point) {
-            tracing::error!(%error, "the use of space can't be kept");
+            tracing::error!(%error, "the use of space can't be stored");
         }
     }
 

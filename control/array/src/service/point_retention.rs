@@ -9,7 +9,7 @@ use records::{ReplicationEntry, Rule};
 use replication::Point;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most points that the retention of a target keeps.
+/// Maximum number of points that the retention of a target keeps.
 pub(crate) const MAX_KEEP_POINTS: u32 = 1000;
 /// Points under a retention lock at a time, about: with a longer lock not every point is locked.
 const MAX_LOCKED_POINTS: u64 = 500;

@@ -9,7 +9,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 use records::{DAY_MINUTES, LimitWindow, RemoteArrayEntry, Weekday, Window};
 
-/// Most windows of one object.
+/// Maximum number of windows of one object.
 const MAX_WINDOWS: usize = 16;
 const WEEK_MINUTES: usize = 7 * DAY_MINUTES as usize;
 /// Windows that follow each other without a pause are looked through no further: they leave a pause in each week.

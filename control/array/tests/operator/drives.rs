@@ -224,7 +224,7 @@ async fn reduced_protection_is_accepted_by_name_and_is_a_critical_alert() {
     assert_eq!(open().await, []);
     let accepted = EvacuateDrive { which: "2".into(), accept_reduced_protection: true };
     job(&up, accepted).await;
-    assert!(refused(&up, evacuate("3")).await.1.contains("the next drive that fails takes data along"));
+    assert!(refused(&up, evacuate("3")).await.1.contains("data is lost with the next drive that fails"));
     settled(&rig, &up).await;
     assert_eq!(open().await, [("protection.degraded".into(), Severity::Critical)]);
     // One for one costs nothing more.

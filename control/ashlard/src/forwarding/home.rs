@@ -153,7 +153,7 @@ impl Home {
         }
     }
 
-    /// Keeps front ends informed of who may log in, and hosts of which controllers forward, for ever.
+    /// Keeps front ends informed of who may log in, and hosts of which controllers forward, forever.
     pub async fn follow(self: Arc<Self>, server: Arc<iscsi::Server>, target_name: String) {
         let (mut access, mut ticks) = (server.access_changes(), interval(FOLLOW));
         let own = self.link.own.id;
@@ -189,7 +189,7 @@ impl Home {
         fronts.values().filter(|front| front.is_connected).map(|front| front.member).collect()
     }
 
-    /// Serves, for ever, the sessions that this process had as a front end.
+    /// Serves, forever, the sessions that this process had as a front end.
     pub async fn serve_own(self: Arc<Self>, front_end: Arc<FrontEnd>) {
         let own = MemberId(self.link.own.id);
         let joined = self.map.borrow().as_ref().and_then(|map| map.active(own)).unwrap_or_default();
@@ -239,7 +239,7 @@ impl Home {
         }
     }
 
-    /// Takes connections of front ends, for ever.
+    /// Takes connections of front ends, forever.
     pub async fn serve(self: Arc<Self>) {
         let listener = match self.link.listen() {
             Ok(listener) => listener,

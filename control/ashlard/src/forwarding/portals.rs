@@ -173,7 +173,7 @@ async fn run(
     None
 }
 
-/// Serves hosts, for ever: from the home's first configuration on. `served` gets the server as soon as it listens.
+/// Serves hosts, forever: from the home's first configuration on. `served` gets the server as soon as it listens.
 async fn serve(
     controller: u16,
     settings: Settings,

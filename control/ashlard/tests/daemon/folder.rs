@@ -51,7 +51,7 @@ fn portal(daemon: &Daemon) -> String {
     daemon.ready["portals"][0].as_str().unwrap().to_owned()
 }
 
-/// Whether a host without CHAP gets in.
+/// Whether a host without CHAP can log in.
 fn serves(daemon: &Daemon) -> bool {
     log_in(&portal(daemon), IQN, daemon.ready["target_iqn"].as_str().unwrap()).1 == 0
 }
@@ -150,7 +150,7 @@ fn a_lost_key_of_secrets_replaces_nothing() {
         let message = said["message"].as_str().unwrap();
         assert!(message.contains("web2") && message.contains("secrets.key"), "{message}");
         assert!(serves(&daemon));
-        assert_eq!(log_in(&portal(&daemon), CHAP_IQN, &target).1, 0x0202, "not let in without its secret");
+        assert_eq!(log_in(&portal(&daemon), CHAP_IQN, &target).1, 0x0202, "refused without its secret");
         assert_eq!(std::fs::read(&path).ok(), wrong, "nothing is made, nothing is replaced");
         assert_eq!(get(&daemon, &token, "certificate"), certificate);
         assert_eq!(std::fs::read(data.join("tls.pem")).unwrap(), shown);

@@ -30,7 +30,7 @@ fn two_arrays_are_paired_and_know_each_other_after_a_restart() {
     let (second, address) = listening(other);
     cli(other, "array set --name dr");
 
-    // Nobody gets in without a key of an array.
+    // A connection without the key of an array is refused.
     let mut stranger = TcpStream::connect(&address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut said = Vec::new();

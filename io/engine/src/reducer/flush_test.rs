@@ -17,7 +17,7 @@ fn run<F: Future>(future: F) -> F::Output {
             return outcome;
         }
     }
-    panic!("it waits for ever")
+    panic!("it waits forever")
 }
 
 /// What is read of a block whose fingerprint the index takes for that of another one.
@@ -47,7 +47,7 @@ fn read_after_a_collision(verify: bool) -> Vec<u8> {
 #[test]
 fn verification_is_what_tells_blocks_with_the_same_fingerprint_apart() {
     assert_eq!(read_after_a_collision(true), [2; BLOCK]);
-    assert_eq!(read_after_a_collision(false), [1; BLOCK], "without it the fingerprint is believed");
+    assert_eq!(read_after_a_collision(false), [1; BLOCK], "without it the fingerprint alone decides");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Race {
             }
             self.poll();
         }
-        panic!("{} operations wait for ever", self.running.len());
+        panic!("{} operations wait forever", self.running.len());
     }
 
     fn compare(&mut self) {

@@ -24,7 +24,7 @@ fn run<F: Future>(engine: &Engine, future: F) -> F::Output {
         }
         running = running && poll(background.as_mut()).is_pending();
     }
-    panic!("it waits for ever")
+    panic!("it waits forever")
 }
 
 fn drives(mem: &[Arc<MemDrive>]) -> Vec<Arc<dyn Drive>> {

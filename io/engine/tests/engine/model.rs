@@ -21,7 +21,7 @@ struct Pair {
     recompresses: bool,
 }
 
-/// Most snapshots and clones at a time.
+/// Maximum number of snapshots and clones at a time.
 const EXTRAS: usize = 3;
 
 impl Pair {

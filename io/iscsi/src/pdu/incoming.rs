@@ -10,7 +10,7 @@ use transport::ReceiveBuffer;
 
 const DIGEST_BYTES: usize = 4;
 
-/// A PDU as it came. Its header digest was right.
+/// A PDU as received; its header digest was right.
 #[derive(Debug)]
 pub(crate) struct Pdu {
     pub(crate) header: Header,

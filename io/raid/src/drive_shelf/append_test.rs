@@ -155,7 +155,7 @@ fn a_large_batch_that_may_have_been_answered_is_not_the_end() {
     let shelf = format(&mem);
     let pos = append(&shelf, "a", 8).unwrap();
     let stripe_set = StripeSet::choose(0b11_1111, 3, 8 * ALIGN, pos).expect("striped");
-    // The drives at its place fail reads for ever; a copy of the journal is among those that are left.
+    // The drives at its place fail reads forever; a copy of the journal is among those that are left.
     let lost: Vec<usize> = stripe_set.order(pos).into_iter().filter(|slot| *slot != 0).take(3).collect();
     let shelf = open(&without(&mem, &lost)).map(|shelf| recover(&shelf));
     let why = match shelf {

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Rebuild is slowed to a half, then to a quarter of its rate if the median latency of the drives exceeds this many times
-/// what it is without rebuild, but no less than the minimum. It never stops: degraded segments can't wait for ever.
+/// what it is without rebuild, but no less than the minimum. It never stops: degraded segments can't wait forever.
 const MAX_LATENCY_FACTOR: u64 = 2;
 const MIN_BASELINE_US: u64 = 1_000;
 const RATE_STEPS: u64 = 4;

@@ -1,6 +1,6 @@
 //! Media that released versions wrote: arrays of today and of before still open, with everything in them.
 //!
-//! A fixture holds the non-zero bytes of all drives of an array. `cargo test -p raid --test media -- --ignored` writes
+//! A fixture holds the non-zero bytes of all drives of an array. `cargo test -p raid --test raid media -- --ignored` writes
 //! those of the current format; once a format is released its fixture is never written again.
 
 use bytes::Bytes;

@@ -244,9 +244,9 @@ fn what_happens_is_counted_by_unit_way_kind_and_size() {
     other.read(0, 8).good();
     host.send(&long(0x89, 0, 0, 0x0001), &[pattern(1, 9), pattern(1, 9)].concat()).fails(0x0E, 0x1D, 0);
     host.command(&long(0x93, 0x09, 8, 8)).good();
-    let way = |initiator: &str, port| PathId { initiator: initiator.into(), port };
+    let path = |initiator: &str, port| PathId { initiator: initiator.into(), port };
     let all = array.exports.statistics();
-    let a = &all[&DISK][&way("a", 1)];
+    let a = &all[&DISK][&path("a", 1)];
     let of = |operation| {
         let counts = a.of(operation);
         (counts.operations(), counts.bytes, counts.failures)
@@ -255,9 +255,9 @@ fn what_happens_is_counted_by_unit_way_kind_and_size() {
     assert_eq!(of(Operation::Read), (1, 4096, 0));
     assert_eq!(of(Operation::CompareAndWrite), (0, 0, 1));
     assert_eq!(of(Operation::WriteSame), (1, 4096, 0));
-    assert_eq!(all[&DISK][&way("b", 2)].of(Operation::Read).operations(), 1);
+    assert_eq!(all[&DISK][&path("b", 2)].of(Operation::Read).operations(), 1);
     drop(other);
-    assert_eq!(array.exports.statistics()[&DISK][&way("b", 2)].of(Operation::Read).operations(), 1, "kept");
+    assert_eq!(array.exports.statistics()[&DISK][&path("b", 2)].of(Operation::Read).operations(), 1, "kept");
     // LOG SENSE reports the same numbers.
     let log = host.command(&ten(0x4D, 0, 0x5900_0000, 512)).good();
     let numbers: Vec<u64> = log[8..40].chunks(8).map(number).collect();
@@ -273,11 +273,11 @@ fn latency_is_the_time_from_begin_to_answer() {
     held.release();
     assert_eq!(write.end().expect("an answer").status, Status::Good);
     let statistics = array.exports.statistics();
-    let writes = statistics[&DISK].values().next().expect("a way").of(Operation::Write);
+    let writes = statistics[&DISK].values().next().expect("a path").of(Operation::Write);
     assert_eq!(writes.latency.total(), Duration::from_millis(2));
     held.hold();
     let aborted = Task::begin(host.start(0, &long(0x8A, 0, 0, 8), &pattern(8, 1)));
     drop(aborted);
     let statistics = array.exports.statistics();
-    assert_eq!(statistics[&DISK].values().next().expect("a way").of(Operation::Write).failures, 1);
+    assert_eq!(statistics[&DISK].values().next().expect("a path").of(Operation::Write).failures, 1);
 }

@@ -44,7 +44,7 @@ enum Chore {
     Delete(Kept),
 }
 
-/// A snapshot of all units that nobody has looked at yet.
+/// A snapshot of all units that is not verified yet.
 struct Moment {
     suffix: String,
     from: Tick,

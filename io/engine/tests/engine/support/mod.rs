@@ -60,7 +60,7 @@ struct Contents {
     waiting: Vec<Box<dyn FnOnce() + Send>>,
     /// Segments whose reads fail: see [`MemShelf::hide`].
     hidden: BTreeSet<u32>,
-    /// Reads that may follow: more are taken to go on for ever.
+    /// Reads that may follow: more are taken to go on forever.
     reads_left: Option<u64>,
     pub segment_writes: u64,
     pub appended: u64,
@@ -453,7 +453,7 @@ impl Shelf for MemShelf {
         let mut contents = self.contents.lock();
         contents.reads += 1;
         if let Some(left) = &mut contents.reads_left {
-            *left = left.checked_sub(1).expect("reading goes on for ever");
+            *left = left.checked_sub(1).expect("reading goes on forever");
         }
         if contents.hidden.contains(&segment.0) {
             drop(contents);
@@ -653,7 +653,7 @@ impl World {
             }
             self.turn(1);
         }
-        panic!("it waits for ever")
+        panic!("it waits forever")
     }
 
     pub fn create(&mut self, id: u128, block_bytes: u32, bytes: u64) -> Arc<Volume> {
