@@ -2,7 +2,7 @@
 //! the command line.
 
 use crate::integrations::go;
-use crate::shell::{capture, command, root, target_dir, test_binaries};
+use crate::shell::{capture, cargo, command, exec, root, target_dir, test_binaries};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
@@ -20,24 +20,38 @@ const REFERENCE: &str = "docs/cli.md";
 
 /// Compares what the programs print and generate with what is checked in, or writes it.
 pub fn run(args: &Args) -> Result<()> {
-    let binaries = test_binaries()?;
-    let program = |name: &str, arguments: &[&str]| {
-        capture(&mut command(&binaries.join(name).to_string_lossy(), arguments))
-    };
-    settle(args.write, DESCRIPTION, &program("ashlard", &["--openapi"])?)?;
-    let folder = target_dir().join("client");
-    std::fs::create_dir_all(&folder)?;
-    program("client-generate", &[&root().join(DESCRIPTION).to_string_lossy(), &folder.to_string_lossy()])?;
-    for name in ["operations.rs", "schemas.rs"] {
-        let text = std::fs::read_to_string(folder.join(name))?;
-        settle(args.write, &Path::new(CLIENT).join(name).to_string_lossy(), &text)?;
+    if args.write {
+        // The command line may call what the client only has once it is generated again.
+        exec(&mut cargo(&["build", "--workspace", "--bin", "ashlard", "--bin", "client-generate"]))?;
+        settle_client(true, &target_dir().join("debug"))?;
     }
-    settle(args.write, REFERENCE, &program("ashlar", &["manual", "--reference"])?)?;
+    let binaries = test_binaries()?;
+    settle_client(args.write, &binaries)?;
+    settle(args.write, REFERENCE, &output(&binaries, "ashlar", &["manual", "--reference"])?)?;
     // `cargo xtask integrations` compares it.
     match args.write && go::can_generate() {
         true => go::generate(),
         false => Ok(()),
     }
+}
+
+/// The description, and the Rust client.
+fn settle_client(write: bool, binaries: &Path) -> Result<()> {
+    settle(write, DESCRIPTION, &output(binaries, "ashlard", &["--openapi"])?)?;
+    let folder = target_dir().join("client");
+    std::fs::create_dir_all(&folder)?;
+    let description = root().join(DESCRIPTION);
+    output(binaries, "client-generate", &[&description.to_string_lossy(), &folder.to_string_lossy()])?;
+    for name in ["operations.rs", "schemas.rs"] {
+        let text = std::fs::read_to_string(folder.join(name))?;
+        settle(write, &Path::new(CLIENT).join(name).to_string_lossy(), &text)?;
+    }
+    Ok(())
+}
+
+/// What a program prints.
+fn output(binaries: &Path, name: &str, arguments: &[&str]) -> Result<String> {
+    capture(&mut command(&binaries.join(name).to_string_lossy(), arguments))
 }
 
 /// Writes a file, or compares it.
