@@ -87,6 +87,24 @@ test("who may only look is shown nothing to change", async ({ array, page }) => 
   await expect(page.getByRole("alert")).toContainText("admin");
 });
 
+test("a host of NVMe/TCP authenticates with a secret that the page does not show", async ({ open, page }) => {
+  const secret = "DHHC-1:01:nhr7JP2NMnF+O+sHDpADH7X4X92Mro645HWZ341f6zLhtuL4:";
+  await open("/hosts");
+  await page.getByRole("button", { name: "Add host" }).first().click();
+  const host = page.getByRole("dialog", { name: "Add host" });
+  await host.getByRole("textbox", { name: "Name", exact: true }).fill("nvme1");
+  await host.getByLabel("NQNs").fill("nqn.2014-08.org.nvmexpress:uuid:7a3f0c5e");
+  await host.getByRole("switch", { name: "Require DH-HMAC-CHAP over NVMe/TCP" }).click();
+  await host.getByLabel("DH-HMAC-CHAP secret of the host").fill("a secret");
+  await host.getByRole("button", { name: "Add" }).click();
+  await expect(host.getByText("nvme gen-dhchap-key makes it")).toBeVisible();
+  await host.getByLabel("DH-HMAC-CHAP secret of the host").fill(secret);
+  await host.getByRole("button", { name: "Add" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "nvme1" })).toBeVisible();
+  await expect(page.locator("dt", { hasText: "DH-HMAC-CHAP" }).locator("+ dd")).toHaveText("required");
+  expect(await page.content()).not.toContain("nhr7JP2N");
+});
+
 test("a host and a volume are made and connected; the volume is deleted and restored", async ({ open, page }) => {
   await open("/");
   await page.getByRole("link", { name: "Add a host" }).click();

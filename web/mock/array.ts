@@ -68,6 +68,8 @@ export function busy(volumes = 24, hosts = 9): State {
       nqns: [],
       chap_user: number % 4 === 0 ? name : null,
       mutual_user: null,
+      dhchap: false,
+      dhchap_controller: false,
       created: new Date(START + number * 3_600_000).toISOString(),
       connections: [],
       sessions: number % 5 === 4 ? 0 : 2,

@@ -289,7 +289,9 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path, tree: Opt
     }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
-    let mut guest = start(Kind::Hosts, lab, LIMIT)?;
+    // Only the newer kernel of the two can authenticate over NVMe/TCP.
+    let kind = if let Home::HereNvme = case.home { Kind::Peers } else { Kind::Hosts };
+    let mut guest = start(kind, lab, LIMIT)?;
     while guest.try_wait()?.is_none() {
         if let Err(error) = answer(&mut array, &mut peer, lab) {
             guest.kill()?;

@@ -2,7 +2,8 @@
 
 use crate::{Error, Result};
 use block::Geometry;
-use records::Chap;
+use nvmf::DhchapSecret;
+use records::{Chap, Secret};
 
 /// Smallest volume in bytes.
 pub const MIN_VOLUME: u64 = 1 << 20;
@@ -197,6 +198,21 @@ pub fn chap(one_way: Option<&Chap>, mutual: Option<&Chap>) -> Result<()> {
         }
         (Some(a), Some(b)) if a.secret == b.secret => {
             Err(Error::invalid("the mutual CHAP secret must differ from the one-way secret"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The secrets of DH-HMAC-CHAP of a host and of the array for it. They must differ, or who knows one knows the other.
+pub fn dhchap(host: Option<&Secret>, controller: Option<&Secret>) -> Result<()> {
+    let parse =
+        |secret: &Secret| DhchapSecret::parse(secret.expose()).map_err(|why| Error::invalid(why.to_string()));
+    match (host.map(parse).transpose()?, controller.map(parse).transpose()?) {
+        (None, Some(_)) => Err(Error::invalid(
+            "a DH-HMAC-CHAP secret of the array needs one of the host as well: give that, too",
+        )),
+        (Some(a), Some(b)) if a.is_same_key(&b) => {
+            Err(Error::invalid("the DH-HMAC-CHAP secrets of the host and of the array must differ"))
         }
         _ => Ok(()),
     }

@@ -194,6 +194,18 @@ pub struct HostItem {
     /// The secret of that user. An operator adds it; no export has it.
     #[serde(default, skip_serializing, deserialize_with = "secret")]
     pub mutual_secret: Option<Secret>,
+    /// It authenticates by DH-HMAC-CHAP over NVMe/TCP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dhchap: bool,
+    /// Its secret for that. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub dhchap_secret: Option<Secret>,
+    /// The array authenticates by DH-HMAC-CHAP if the host asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dhchap_controller: bool,
+    /// The secret of the array for that. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub dhchap_controller_secret: Option<Secret>,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -415,8 +427,13 @@ fn left_out(config: &Config) -> Vec<String> {
         "the certificate of the API with its key, and the key of encrypted drives".into(),
     ];
     for host in config.hosts.iter() {
-        let secrets = [("chap_secret", &host.chap), ("mutual_secret", &host.mutual)];
-        let secrets = secrets.iter().filter(|(_, chap)| chap.is_some());
+        let secrets = [
+            ("chap_secret", host.chap.is_some()),
+            ("mutual_secret", host.mutual.is_some()),
+            ("dhchap_secret", host.dhchap.is_some()),
+            ("dhchap_controller_secret", host.dhchap_controller.is_some()),
+        ];
+        let secrets = secrets.iter().filter(|(_, is_set)| *is_set);
         left.extend(secrets.map(|(name, _)| format!("{name} of host/{}", host.name)));
     }
     let targets = config.notification_targets.iter().filter(|it| it.secret.is_some());
@@ -434,7 +451,8 @@ fn group_item(entry: &GroupEntry) -> GroupItem {
 }
 
 fn host_item(entry: &HostEntry) -> HostItem {
-    let HostEntry { name, initiators, nqns, chap, mutual, labels, .. } = entry.clone();
+    let HostEntry { name, initiators, nqns, chap, mutual, dhchap, dhchap_controller, labels, .. } =
+        entry.clone();
     HostItem {
         name,
         initiators,
@@ -443,6 +461,10 @@ fn host_item(entry: &HostEntry) -> HostItem {
         chap_secret: None,
         mutual_user: mutual.map(|chap| chap.user),
         mutual_secret: None,
+        dhchap: dhchap.is_some(),
+        dhchap_secret: None,
+        dhchap_controller: dhchap_controller.is_some(),
+        dhchap_controller_secret: None,
         labels,
     }
 }

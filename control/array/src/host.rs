@@ -9,7 +9,7 @@ use crate::view::{Host, HostGroup};
 use crate::{Error, Result, check};
 use records::{
     Chap, Config, ConnectionEntry, Edit, HostEntry, HostGroupEntry, HostGroupId, HostId, Labels,
-    LabelsChange, Peer, Record, SealedChap, Topic,
+    LabelsChange, Peer, Record, Sealed, SealedChap, Secret, Topic,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,12 @@ pub struct CreateHost {
     pub chap: Option<Chap>,
     /// CHAP that the array passes to it.
     pub mutual: Option<Chap>,
+    /// Its DH-HMAC-CHAP secret, if it must authenticate over NVMe/TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dhchap: Option<Secret>,
+    /// The DH-HMAC-CHAP secret by which the array authenticates to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dhchap_controller: Option<Secret>,
     /// Its labels.
     pub labels: LabelsChange,
 }
@@ -122,6 +128,12 @@ pub struct HostChange {
     pub chap: Option<Option<Chap>>,
     /// Other CHAP that the array passes to it, or none.
     pub mutual: Option<Option<Chap>>,
+    /// Another DH-HMAC-CHAP secret of the host, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dhchap: Option<Option<Secret>>,
+    /// Another DH-HMAC-CHAP secret of the array, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dhchap_controller: Option<Option<Secret>>,
     /// Its labels.
     pub labels: LabelsChange,
 }
@@ -167,11 +179,12 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_host(&mut self, new: CreateHost) -> Result<Ensured<Host>> {
-        let CreateHost { name, initiators, nqns, chap, mutual, labels } = new;
+        let CreateHost { name, initiators, nqns, chap, mutual, dhchap, dhchap_controller, labels } = new;
         check::name("host", &name)?;
         let (initiators, nqns) = (check::initiators(&initiators)?, check::nqns(&nqns)?);
         check::has_names(&initiators, &nqns)?;
         check::chap(chap.as_ref(), mutual.as_ref())?;
+        check::dhchap(dhchap.as_ref(), dhchap_controller.as_ref())?;
         let existing = self.array.config().hosts.find(&name).cloned();
         if let Some(entry) = existing {
             let existing = Existing { noun: "host", name: &name };
@@ -182,6 +195,16 @@ impl Transaction<'_> {
                 existing
                     .same(field, given.is_none() || given == self.with_kept(None, &entry, kept, field)?)?;
             }
+            for (field, given, kept) in [
+                ("dhchap_secret", dhchap, self.opened(&entry, &entry.dhchap, "dhchap")?),
+                (
+                    "dhchap_controller_secret",
+                    dhchap_controller,
+                    self.opened(&entry, &entry.dhchap_controller, "dhchap_controller")?,
+                ),
+            ] {
+                existing.same(field, given.is_none() || given == kept)?;
+            }
             existing.same_labels(&entry.labels, &labels)?;
             return self.host_now(entry.id).map(Ensured::existing);
         }
@@ -190,7 +213,21 @@ impl Transaction<'_> {
         let labels = Labels::default().with(&labels)?;
         let id = HostId(self.id64());
         let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
-        let entry = HostEntry { id, name, initiators, nqns, chap, mutual, created: self.now(), labels };
+        let dhchap = self.seal_secret(id, "dhchap", dhchap)?;
+        let dhchap_controller = self.seal_secret(id, "dhchap_controller", dhchap_controller)?;
+        let created = self.now();
+        let entry = HostEntry {
+            id,
+            name,
+            initiators,
+            nqns,
+            chap,
+            mutual,
+            dhchap,
+            dhchap_controller,
+            created,
+            labels,
+        };
         self.commit(vec![Edit::Put(Record::Host(entry.clone()))]).await?;
         self.done("host.created", "host", &entry.name, "was created");
         self.host_now(id).map(Ensured::new)
@@ -198,9 +235,22 @@ impl Transaction<'_> {
 
     fn seal(&self, host: HostId, direction: &str, chap: Option<Chap>) -> Result<Option<SealedChap>> {
         let Some(Chap { user, secret }) = chap else { return Ok(None) };
-        let random = (self.array.env.random)();
-        let secret = self.array.parts.sealing.seal(&secret, &HostEntry::place(host, direction), random)?;
-        Ok(Some(SealedChap { user, secret }))
+        let sealed = self.seal_secret(host, direction, Some(secret))?;
+        Ok(sealed.map(|secret| SealedChap { user, secret }))
+    }
+
+    fn seal_secret(&self, host: HostId, field: &str, secret: Option<Secret>) -> Result<Option<Sealed>> {
+        let seal = |secret: Secret| {
+            let random = (self.array.env.random)();
+            self.array.parts.sealing.seal(&secret, &HostEntry::place(host, field), random)
+        };
+        secret.map(seal).transpose()
+    }
+
+    /// A secret of a host, opened.
+    fn opened(&self, host: &HostEntry, sealed: &Option<Sealed>, field: &str) -> Result<Option<Secret>> {
+        let open = |sealed| self.array.parts.sealing.open(sealed, &HostEntry::place(host.id, field));
+        sealed.as_ref().map(open).transpose()
     }
 
     pub async fn change_host(&mut self, name: &str, change: HostChange) -> Result<Host> {
@@ -227,12 +277,40 @@ impl Transaction<'_> {
             new.chap = self.seal(entry.id, "chap", chap)?;
             new.mutual = self.seal(entry.id, "mutual", mutual)?;
         }
+        self.change_dhchap(&mut new, change.dhchap, change.dhchap_controller)?;
         new.labels = new.labels.with(&change.labels)?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Host(new))]).await?;
             self.done("host.changed", "host", &entry.name, "was changed");
         }
         self.host_now(entry.id)
+    }
+
+    /// Gives a host other secrets of DH-HMAC-CHAP, those that are given.
+    fn change_dhchap(
+        &self,
+        host: &mut HostEntry,
+        of_host: Option<Option<Secret>>,
+        of_array: Option<Option<Secret>>,
+    ) -> Result<()> {
+        if of_host.is_none() && of_array.is_none() {
+            return Ok(());
+        }
+        let given = [of_host.is_some(), of_array.is_some()];
+        let kept = |given: Option<Option<Secret>>, sealed, field| match given {
+            Some(given) => Ok(given),
+            None => self.opened(host, sealed, field),
+        };
+        let of_host = kept(of_host, &host.dhchap, "dhchap")?;
+        let of_array = kept(of_array, &host.dhchap_controller, "dhchap_controller")?;
+        check::dhchap(of_host.as_ref(), of_array.as_ref())?;
+        if given[0] {
+            host.dhchap = self.seal_secret(host.id, "dhchap", of_host)?;
+        }
+        if given[1] {
+            host.dhchap_controller = self.seal_secret(host.id, "dhchap_controller", of_array)?;
+        }
+        Ok(())
     }
 
     /// The CHAP that was given, or the one there was.
@@ -244,12 +322,12 @@ impl Transaction<'_> {
         direction: &str,
     ) -> Result<Option<Chap>> {
         let Some(given) = given else {
-            let open = |kept: &SealedChap| {
-                let secret =
-                    self.array.parts.sealing.open(&kept.secret, &HostEntry::place(host.id, direction))?;
-                Ok(Chap { user: kept.user.clone(), secret })
-            };
-            return kept.as_ref().map(open).transpose();
+            let secret = kept.as_ref().map(|kept| kept.secret.clone());
+            let opened = self.opened(host, &secret, direction)?;
+            return Ok(kept
+                .as_ref()
+                .zip(opened)
+                .map(|(kept, secret)| Chap { user: kept.user.clone(), secret }));
         };
         Ok(given)
     }

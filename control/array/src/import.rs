@@ -374,6 +374,11 @@ impl HostItem {
             (Some(_), None) => None,
         }
     }
+
+    /// What becomes of a secret of DH-HMAC-CHAP: kept if none is given.
+    fn dhchap(is_set: bool, secret: Option<Secret>) -> Option<Option<Secret>> {
+        if is_set { secret.map(Some) } else { Some(None) }
+    }
 }
 
 impl Item for HostItem {
@@ -389,8 +394,15 @@ impl Item for HostItem {
         if lacks(&self.chap_user, self.chap_secret.is_some(), kept(|it| &it.chap_user)) {
             return Some("chap_secret");
         }
-        let lacks = lacks(&self.mutual_user, self.mutual_secret.is_some(), kept(|it| &it.mutual_user));
-        lacks.then_some("mutual_secret")
+        if lacks(&self.mutual_user, self.mutual_secret.is_some(), kept(|it| &it.mutual_user)) {
+            return Some("mutual_secret");
+        }
+        let kept = |of: fn(&Self) -> bool| now.is_some_and(of);
+        if self.dhchap && self.dhchap_secret.is_none() && !kept(|it| it.dhchap) {
+            return Some("dhchap_secret");
+        }
+        let given = self.dhchap_controller_secret.is_some() || kept(|it| it.dhchap_controller);
+        (self.dhchap_controller && !given).then_some("dhchap_controller_secret")
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
@@ -400,6 +412,8 @@ impl Item for HostItem {
             nqns: self.nqns,
             chap: Self::chap(self.chap_user, self.chap_secret).flatten(),
             mutual: Self::chap(self.mutual_user, self.mutual_secret).flatten(),
+            dhchap: Self::dhchap(self.dhchap, self.dhchap_secret).flatten(),
+            dhchap_controller: Self::dhchap(self.dhchap_controller, self.dhchap_controller_secret).flatten(),
             labels: LabelsChange::setting(self.labels.into()),
         };
         tx.create_host(new).await.map(drop)
@@ -412,6 +426,8 @@ impl Item for HostItem {
             nqns: Some(self.nqns),
             chap: Self::chap(self.chap_user, self.chap_secret),
             mutual: Self::chap(self.mutual_user, self.mutual_secret),
+            dhchap: Self::dhchap(self.dhchap, self.dhchap_secret),
+            dhchap_controller: Self::dhchap(self.dhchap_controller, self.dhchap_controller_secret),
             labels: labels_change(&now.labels, self.labels),
         };
         tx.change_host(&self.name, change).await.map(drop)

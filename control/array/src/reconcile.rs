@@ -14,8 +14,8 @@ use block::DiskId;
 use engine::Engine;
 use parking_lot::Mutex;
 use records::{
-    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, SealedChap, Stage,
-    VolumeEntry,
+    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, Sealed, SealedChap,
+    Stage, VolumeEntry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -203,8 +203,30 @@ impl Reconciler {
             }
         }
         self.server.set_access(table.into_iter().collect());
-        let nqns = config.hosts.iter().flat_map(|host| host.nqns.iter().cloned());
-        self.subsystem.set_hosts(nqns.collect());
+        let mut hosts = BTreeMap::new();
+        for host in config.hosts.iter().filter(|host| !host.nqns.is_empty()) {
+            match self.credentials(host) {
+                Ok(credentials) => {
+                    let credentials = credentials.map(Arc::new);
+                    hosts.extend(host.nqns.iter().map(|nqn| (nqn.clone(), credentials.clone())));
+                }
+                Err(error) => tracing::error!(host = host.name, %error, "a host can't connect over NVMe/TCP"),
+            }
+        }
+        self.subsystem.set_hosts(hosts);
+    }
+
+    /// How a host authenticates over NVMe/TCP; `None` if it need not.
+    fn credentials(&self, host: &HostEntry) -> Result<Option<nvmf::Credentials>> {
+        let open = |sealed: &Option<Sealed>, field: &str| {
+            let open = |sealed| {
+                let secret = self.sealing.open(sealed, &HostEntry::place(host.id, field))?;
+                nvmf::DhchapSecret::parse(secret.expose()).map_err(|why| Error::invalid(why.to_string()))
+            };
+            sealed.as_ref().map(open).transpose()
+        };
+        let controller = open(&host.dhchap_controller, "dhchap_controller")?;
+        Ok(open(&host.dhchap, "dhchap")?.map(|host| nvmf::Credentials { host, controller }))
     }
 
     /// How a host may log in.

@@ -203,6 +203,10 @@ pub struct Host {
     pub chap_user: Option<String>,
     /// The CHAP user that the array answers as.
     pub mutual_user: Option<String>,
+    /// It must authenticate by DH-HMAC-CHAP over NVMe/TCP.
+    pub dhchap: bool,
+    /// The array can authenticate by DH-HMAC-CHAP.
+    pub dhchap_controller: bool,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// The host group that it is in.

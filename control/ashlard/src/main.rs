@@ -579,7 +579,7 @@ async fn assemble(
         first_port: first_port + args.iscsi.len() as u16,
     };
     let subsystem = nvmf::Subsystem::new(names, exports.clone());
-    let nvme = nvmf::Server::new(subsystem.clone(), budget, permit);
+    let nvme = nvmf::Server::new(subsystem.clone(), budget, permit, Box::new(seed));
     let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
@@ -689,6 +689,13 @@ fn announce(
     if let Err(error) = writeln!(out, "{ready}").and_then(|()| out.flush()) {
         tracing::warn!(%error, "standard output can't be written");
     }
+}
+
+/// Random bytes for the authentication of one connection.
+fn seed() -> std::io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
+    Ok(seed)
 }
 
 /// Bytes from the system's generator.

@@ -2,7 +2,7 @@
 
 use crate::id::{Identity, identities};
 use crate::label::Labels;
-use crate::secret::{SealedChap, SealedField};
+use crate::secret::{Sealed, SealedChap, SealedField};
 use crate::table::Named;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -32,6 +32,12 @@ pub struct HostEntry {
     /// CHAP credentials by which the host authenticates the array (mutual CHAP).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual: Option<SealedChap>,
+    /// DH-HMAC-CHAP secret by which the host authenticates over NVMe/TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dhchap: Option<Sealed>,
+    /// DH-HMAC-CHAP secret by which the array authenticates if the host asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dhchap_controller: Option<Sealed>,
     /// When it was created, in seconds since 1970.
     pub created: u64,
     /// Its labels.
@@ -61,9 +67,10 @@ impl HostEntry {
         self.initiators.iter().chain(&self.nqns)
     }
 
-    /// The context (additional data) with which a CHAP secret of a host is sealed. `direction`: `chap` or `mutual`.
-    pub fn place(id: HostId, direction: &str) -> String {
-        format!("host/{}/{direction}", id.digits())
+    /// The context (additional data) with which a secret of a host is sealed. `field`: `chap`, `mutual`, `dhchap` or
+    /// `dhchap_controller`.
+    pub fn place(id: HostId, field: &str) -> String {
+        format!("host/{}/{field}", id.digits())
     }
 }
 
@@ -80,13 +87,18 @@ impl Named for HostEntry {
     }
 
     fn sealed(&self) -> Vec<SealedField> {
-        let chap = [(&self.chap, "chap"), (&self.mutual, "mutual")];
-        let field = |(chap, direction): (&Option<SealedChap>, &str)| {
-            let sealed = chap.as_ref()?.secret.clone();
-            let what = format!("CHAP of host {:?}", self.name);
-            Some(SealedField { what, place: Self::place(self.id, direction), sealed })
+        let of_chap = |chap: &Option<SealedChap>| chap.as_ref().map(|chap| chap.secret.clone());
+        let secrets = [
+            ("CHAP", "chap", of_chap(&self.chap)),
+            ("CHAP", "mutual", of_chap(&self.mutual)),
+            ("DH-HMAC-CHAP", "dhchap", self.dhchap.clone()),
+            ("DH-HMAC-CHAP", "dhchap_controller", self.dhchap_controller.clone()),
+        ];
+        let field = |(kind, field, sealed): (&str, &str, Option<Sealed>)| {
+            let what = format!("{kind} of host {:?}", self.name);
+            Some(SealedField { what, place: Self::place(self.id, field), sealed: sealed? })
         };
-        chap.into_iter().filter_map(field).collect()
+        secrets.into_iter().filter_map(field).collect()
     }
 }
 

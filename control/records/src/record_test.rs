@@ -19,6 +19,8 @@ fn host() -> HostEntry {
         nqns: Vec::new(),
         chap: None,
         mutual: None,
+        dhchap: None,
+        dhchap_controller: None,
         created: 1_795_000_000,
         labels: Labels::default(),
     }

@@ -881,6 +881,12 @@ type Host struct {
 	// Created Creation time.
 	Created time.Time `json:"created"`
 
+	// Dhchap The host must authenticate over NVMe/TCP with its DH-HMAC-CHAP secret.
+	Dhchap bool `json:"dhchap"`
+
+	// DhchapController The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
+	DhchapController bool `json:"dhchap_controller"`
+
 	// HostGroup Host group; `null` if it is in none.
 	HostGroup nullable.Nullable[string] `json:"host_group,omitempty"`
 
@@ -915,6 +921,12 @@ type Host struct {
 // HostChange Changes to a host. Omitted fields keep their values.
 type HostChange struct {
 	Chap nullable.Nullable[Chap] `json:"chap,omitempty"`
+
+	// DhchapControllerSecret DH-HMAC-CHAP secret of the array; `null`: none.
+	DhchapControllerSecret nullable.Nullable[string] `json:"dhchap_controller_secret,omitempty"`
+
+	// DhchapSecret DH-HMAC-CHAP secret of the host; `null`: none.
+	DhchapSecret nullable.Nullable[string] `json:"dhchap_secret,omitempty"`
 
 	// Initiators Complete list of iSCSI initiator names, at most 64.
 	Initiators nullable.Nullable[[]string] `json:"initiators,omitempty"`
@@ -1062,6 +1074,12 @@ type NewGroup struct {
 // NewHost A new host.
 type NewHost struct {
 	Chap nullable.Nullable[Chap] `json:"chap,omitempty"`
+
+	// DhchapControllerSecret DH-HMAC-CHAP secret of the array, likewise. Requires `dhchap_secret`.
+	DhchapControllerSecret nullable.Nullable[string] `json:"dhchap_controller_secret,omitempty"`
+
+	// DhchapSecret DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
+	DhchapSecret nullable.Nullable[string] `json:"dhchap_secret,omitempty"`
 
 	// Initiators iSCSI initiator names, at most 64; may be empty if there are NQNs.
 	Initiators []string `json:"initiators"`
@@ -1412,7 +1430,8 @@ type RefusedLogin struct {
 
 	// Cause Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
 	// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
-	// `access-changed`, `broken-off` or `protocol-error`.
+	// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused` or
+	// `protocol-error`.
 	Cause string `json:"cause"`
 
 	// Count Number of occurrences.

@@ -6,6 +6,7 @@
 //! calls [`Connection::tick`] once a second.
 
 use crate::abort::Aborts;
+use crate::authentication::{Authentication, Failure};
 use crate::controller::{Controller, Port};
 use crate::fabrics::{self, Connect, Refusal};
 use crate::observer::{ConnectRefusal, RefusedConnect};
@@ -34,7 +35,7 @@ pub(crate) const UNKNOWN_GUARANTEE_BYTES: u64 = 48 << 10;
 const ADMIN_COVERED_BYTES: u64 = 64 << 10;
 const IO_COVERED_BYTES: u64 = 384 << 10;
 
-/// Ticks, which are seconds: for Connect, without commands of a discovery controller without a keep alive timer, and for the
+/// Ticks, which are seconds: for Connect and for authentication, without commands of a discovery controller without a keep alive timer, and for the
 /// host to receive the last bytes.
 const CONNECT_SECONDS: u32 = 30;
 const DISCOVERY_IDLE_SECONDS: u32 = 120;
@@ -63,6 +64,8 @@ pub struct ConnectionConfig {
     pub peer: SocketAddr,
     /// Where control messages to the connection are sent.
     pub control: UnboundedSender<Control>,
+    /// Random bytes for its authentication, used for nothing else.
+    pub seed: [u8; 32],
 }
 
 /// A connection.
@@ -224,6 +227,20 @@ impl Connection {
         self.setup.subsystem.refused(&RefusedConnect { host, peer, portal, cause });
     }
 
+    /// Reports a queue that ends without its host being authenticated.
+    fn report_unauthenticated(&self, queue: &Queue) {
+        let cause = match queue.failure() {
+            Some(Failure::WrongSecret) => ConnectRefusal::WrongDhchapSecret,
+            Some(Failure::ControllerRefused) => ConnectRefusal::DhchapControllerRefused,
+            Some(Failure::Protocol) => ConnectRefusal::Protocol,
+            None if !queue.is_authenticated() => ConnectRefusal::DhchapRequired,
+            None => return,
+        };
+        let ConnectionConfig { peer, portal, .. } = self.setup;
+        let host = Some((*queue.controller.nqn).to_owned());
+        self.setup.subsystem.refused(&RefusedConnect { host, peer, portal, cause });
+    }
+
     fn stage_queue(&mut self, queue: Queue) -> (&mut Queue, &mut Wire) {
         self.stage = Stage::Queue(Box::new(queue));
         let Stage::Queue(queue) = &mut self.stage else { unreachable!("it was set just now") };
@@ -262,7 +279,9 @@ impl Connection {
             self.wire.incoming.enlarge();
         }
         let entries = (connect.entries, connect.flow_control);
-        Ok(Queue::new(controller, connect.qid, entries, aborts))
+        let credentials = controller.credentials.clone();
+        let authentication = Authentication::new(credentials, controller.names(), self.setup.seed);
+        Ok(Queue::new(controller, connect.qid, entries, (aborts, authentication)))
     }
 
     /// Connect of an admin queue: a new controller.
@@ -333,6 +352,9 @@ impl Connection {
             Stage::Queue(queue) => {
                 let held = queue.held(&self.wire);
                 self.wire.share.settle_all(held);
+                if queue.unauthenticated_seconds() >= CONNECT_SECONDS {
+                    return self.close("the host did not authenticate in time");
+                }
                 if queue.qid > 0 {
                     return;
                 }
@@ -367,6 +389,7 @@ impl Connection {
         }
         let stage = std::mem::replace(&mut self.stage, Stage::Ended(reason.to_owned()));
         if let Stage::Queue(queue) = stage {
+            self.report_unauthenticated(&queue);
             match queue.qid {
                 0 => self.setup.subsystem.disconnect(&queue.controller, reason),
                 qid => queue.controller.remove_queue(qid, &self.setup.control),
@@ -381,6 +404,7 @@ impl Connection {
     fn end(&mut self, end: QueueEnd) {
         match end {
             QueueEnd::Disconnected => self.close("the host disconnected"),
+            QueueEnd::Unauthenticated => self.close("the authentication failed"),
             QueueEnd::Terminated(termination) => {
                 self.wire.out.terminate(&termination);
                 self.close(&termination.to_string());
@@ -396,10 +420,12 @@ impl Connection {
         }
     }
 
-    /// The NQN of the host, once it has connected to the subsystem; not for discovery.
+    /// The NQN of the host, once it has connected to the subsystem and is authenticated; not for discovery.
     pub fn host(&self) -> Option<&str> {
         match &self.stage {
-            Stage::Queue(queue) if !queue.controller.discovery => Some(&queue.controller.nqn),
+            Stage::Queue(queue) if !queue.controller.discovery && queue.is_authenticated() => {
+                Some(&queue.controller.nqn)
+            }
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! A controller: what all queues of one host through one portal share (NVM Express Base 2.0 clause 3.1).
 
 use crate::abort::Aborts;
+use crate::authentication::{Credentials, Names};
 use crate::event::Events;
 use crate::path::{Path, View};
 use crate::spec::{
@@ -36,6 +37,8 @@ pub(crate) struct Controller {
     /// Its NQN.
     pub(crate) nqn: Arc<str>,
     pub(crate) subsystem: Arc<Subsystem>,
+    /// How its host authenticates; `None` if it need not.
+    pub(crate) credentials: Option<Arc<Credentials>>,
     /// It is a discovery controller.
     pub(crate) discovery: bool,
     pub(crate) port: Port,
@@ -44,6 +47,8 @@ pub(crate) struct Controller {
     view: RwLock<Arc<View>>,
     /// A command has come since the last tick of the admin queue.
     active: AtomicBool,
+    /// Its host is authenticated, or need not be.
+    admitted: AtomicBool,
     admin: UnboundedSender<Control>,
 }
 
@@ -69,6 +74,7 @@ pub(crate) struct Start {
     pub(crate) id: u16,
     pub(crate) nqn: Arc<str>,
     pub(crate) host_id: [u8; 16],
+    pub(crate) credentials: Option<Arc<Credentials>>,
     pub(crate) discovery: bool,
     pub(crate) port: Port,
     pub(crate) keep_alive_ms: u32,
@@ -77,7 +83,7 @@ pub(crate) struct Start {
 
 impl Controller {
     pub(crate) fn new(subsystem: Arc<Subsystem>, start: Start) -> Controller {
-        let Start { id, nqn, host_id, discovery, port, keep_alive_ms, admin } = start;
+        let Start { id, nqn, host_id, credentials, discovery, port, keep_alive_ms, admin } = start;
         let initiator = InitiatorPort::Nvme { nqn: (*nqn).to_owned(), host_id };
         Controller {
             id,
@@ -85,6 +91,8 @@ impl Controller {
             host: Arc::new(NexusName { initiator, target_port: 0 }),
             nqn,
             subsystem,
+            admitted: AtomicBool::new(credentials.is_none()),
+            credentials,
             discovery,
             port,
             events: Events::default(),
@@ -127,6 +135,21 @@ impl Controller {
     /// The controller identifier by which a registrant is listed.
     pub(crate) fn id_of(&self, host: &InitiatorPort) -> u16 {
         self.subsystem.listed_controller(host)
+    }
+
+    /// The names by which its host and the subsystem authenticate.
+    pub(crate) fn names(&self) -> Names {
+        Names { host: self.nqn.clone(), subsystem: self.subsystem.identity.nqn.as_str().into() }
+    }
+
+    /// Whether its host is authenticated, or need not be.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.admitted.load(Ordering::Acquire)
+    }
+
+    /// Its host is authenticated; returns false if it was before.
+    pub(crate) fn admit(&self) -> bool {
+        !self.admitted.swap(true, Ordering::AcqRel)
     }
 
     /// A command came by any queue.

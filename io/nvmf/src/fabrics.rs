@@ -1,14 +1,17 @@
-//! Commands of fabrics (NVM Express Base 2.0 clause 6): Connect with its data, properties, Disconnect.
+//! Commands of fabrics (NVM Express Base 2.0 clause 6): Connect with its data, properties, Disconnect, and the form of the
+//! authentication commands.
 
 use crate::controller::Controller;
 use crate::spec::property;
-use crate::sqe::{Outcome, Sqe};
+use crate::sqe::{FABRICS, Outcome, Sqe};
 use crate::status::Status;
 
 /// Types of commands (Base figure 316).
 const PROPERTY_SET: u8 = 0x00;
 pub(crate) const CONNECT: u8 = 0x01;
 const PROPERTY_GET: u8 = 0x04;
+pub(crate) const AUTHENTICATION_SEND: u8 = 0x05;
+const AUTHENTICATION_RECEIVE: u8 = 0x06;
 pub(crate) const DISCONNECT: u8 = 0x08;
 
 /// Bytes of Connect's data (Base figure 329).
@@ -97,6 +100,30 @@ fn name(data: &[u8], at: usize) -> Result<String, Refusal> {
     let length = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
     let text = std::str::from_utf8(&field[..length]).ok().and_then(crate::spec::nqn);
     text.ok_or(Refusal::data(at as u16))
+}
+
+/// SECP of authentication commands: NVMe; with SPSP 1, in-band authentication (Base 6.1).
+const NVME_SECURITY: u8 = 0xE9;
+const IN_BAND_AUTHENTICATION: u16 = 0x0101;
+/// Longest message of a host in bytes; those of DH-HMAC-CHAP have less than half of that.
+const MAX_MESSAGE_BYTES: u32 = 4096;
+
+/// AUTHREQ in the response to Connect: the host has to authenticate on the queue (Base 6.3).
+pub(crate) const AUTHENTICATION_REQUIRED: u32 = 1 << 17;
+
+/// Whether a command is one of authentication: Authentication Send or Receive.
+pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
+    sqe.opcode() == FABRICS && matches!(sqe.fabrics_type(), AUTHENTICATION_SEND | AUTHENTICATION_RECEIVE)
+}
+
+/// Checks the form of a command of authentication.
+pub(crate) fn check_authentication(sqe: &Sqe) -> Result<(), Status> {
+    let protocol = sqe.dword(10);
+    let is_known =
+        (protocol >> 24) as u8 == NVME_SECURITY && (protocol >> 8) as u16 == IN_BAND_AUTHENTICATION;
+    let length = sqe.dword(11);
+    let fits = length == sqe.data_bytes() && (1..=MAX_MESSAGE_BYTES).contains(&length);
+    if is_known && fits { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }
 
 /// A command of fabrics on a queue that is connected.

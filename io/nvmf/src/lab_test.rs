@@ -1,12 +1,13 @@
 //! A small initiator for tests: a connection without a socket, as bytes in both directions.
 
+use crate::authentication::Credentials;
 use crate::connection::{Connection, ConnectionConfig};
 use crate::subsystem::{Subsystem, SubsystemIdentity};
 use block::mem::{MemArray, MemDisk};
 use block::{DiskId, Geometry};
 use bytes::BufMut;
 use export::{Clock, Exports, Sleep};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
@@ -68,7 +69,7 @@ impl World {
             first_port: 1,
         };
         let subsystem = Subsystem::new(identity, exports.clone());
-        subsystem.set_hosts([HOST, OTHER].map(str::to_owned).into());
+        subsystem.set_hosts([HOST, OTHER].map(|it| (it.to_owned(), None)).into());
         subsystem.set_portals(vec![([127, 0, 0, 1], 4420).into(), ([127, 0, 0, 1], 8009).into()]);
         Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
     }
@@ -88,6 +89,7 @@ impl World {
             local: ([127, 0, 0, 1], 4420).into(),
             peer: ([127, 0, 0, 1], 50_000).into(),
             control,
+            seed: [7; 32],
         });
         Host { connection, receiver, digests: (false, false), came: Vec::new(), next_cid: 1 }
     }
@@ -422,6 +424,6 @@ fn completion(came: &Came) -> End {
 }
 
 /// Hosts by name, for the access list.
-pub(crate) fn hosts(names: &[&str]) -> BTreeSet<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
+pub(crate) fn hosts(names: &[&str]) -> BTreeMap<String, Option<Arc<Credentials>>> {
+    names.iter().map(|name| ((*name).to_owned(), None)).collect()
 }

@@ -7,6 +7,7 @@
 
 mod abort;
 mod admin;
+mod authentication;
 mod command;
 mod connection;
 mod controller;
@@ -33,12 +34,16 @@ mod status;
 mod subsystem;
 mod wire;
 
+pub use authentication::Credentials;
+pub use authentication::secret::{DhchapSecret, NotASecret};
 pub use connection::{Connection, ConnectionConfig};
 pub use observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
-pub use server::Server;
+pub use server::{Random, Server};
 pub use spec::nqn;
 pub use subsystem::{ControllerInfo, Subsystem, SubsystemIdentity};
 
+#[cfg(test)]
+mod authentication_test;
 #[cfg(test)]
 mod connection_test;
 #[cfg(test)]

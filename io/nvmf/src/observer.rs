@@ -9,11 +9,11 @@ pub trait ConnectObserver: Send + Sync {
     fn connected(&self, host: &str, peer: SocketAddr, portal: u16);
     /// A controller ended.
     fn disconnected(&self, host: &str, peer: SocketAddr, portal: u16, reason: &str);
-    /// A Connect was refused.
+    /// A Connect was refused, or an authentication failed.
     fn refused(&self, refused: &RefusedConnect);
 }
 
-/// A Connect that was refused.
+/// A Connect that was refused, or an authentication that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedConnect {
     /// The NQN that the host gave, if it is one.
@@ -35,6 +35,12 @@ pub enum ConnectRefusal {
     UnknownSubsystem,
     /// There is no room for another connection or controller.
     TooManyConnections,
+    /// The host has a secret, and did not authenticate.
+    DhchapRequired,
+    /// It authenticated with another secret.
+    WrongDhchapSecret,
+    /// It refused the response of the array, or asked for one without there being a secret for it.
+    DhchapControllerRefused,
     /// It violates the protocol.
     Protocol,
 }
@@ -46,6 +52,9 @@ impl ConnectRefusal {
             ConnectRefusal::UnknownHost => "unknown-initiator",
             ConnectRefusal::UnknownSubsystem => "unknown-target",
             ConnectRefusal::TooManyConnections => "too-many-connections",
+            ConnectRefusal::DhchapRequired => "dhchap-required",
+            ConnectRefusal::WrongDhchapSecret => "wrong-dhchap-secret",
+            ConnectRefusal::DhchapControllerRefused => "dhchap-controller-refused",
             ConnectRefusal::Protocol => "protocol-error",
         }
     }
@@ -57,7 +66,12 @@ impl fmt::Display for ConnectRefusal {
             ConnectRefusal::UnknownHost => "no host has this NQN",
             ConnectRefusal::UnknownSubsystem => "it asked for another subsystem than the portal has",
             ConnectRefusal::TooManyConnections => "too many connections",
-            ConnectRefusal::Protocol => "protocol error in Connect",
+            ConnectRefusal::DhchapRequired => "DH-HMAC-CHAP is required, and the host did not authenticate",
+            ConnectRefusal::WrongDhchapSecret => "the DH-HMAC-CHAP secret of the host is wrong",
+            ConnectRefusal::DhchapControllerRefused => {
+                "the host wants DH-HMAC-CHAP of the array as well, whose secret differs or is not configured"
+            }
+            ConnectRefusal::Protocol => "protocol error",
         })
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::abort::{self, Aborts};
 use crate::admin;
+use crate::authentication::{Authentication, Failure, Step};
 use crate::controller::Controller;
 use crate::execute::{self, COMPARE, Execution, VERIFY};
 use crate::fabrics;
@@ -49,6 +50,8 @@ pub(crate) enum QueueEnd {
     Disconnected,
     /// The host violates the protocol.
     Terminated(Termination),
+    /// The host is not who it says it is, or does not take us for who we are.
+    Unauthenticated,
 }
 
 impl From<Termination> for QueueEnd {
@@ -96,6 +99,11 @@ pub(crate) struct Queue {
     /// Asynchronous Event Requests that wait for an event.
     event_requests: VecDeque<u16>,
     aborts: Arc<Aborts>,
+    authentication: Authentication,
+    /// Why an authentication failed.
+    failure: Option<Failure>,
+    /// Ticks without an authentication.
+    unauthenticated_seconds: u32,
 }
 
 impl Queue {
@@ -103,7 +111,7 @@ impl Queue {
         controller: Arc<Controller>,
         qid: u16,
         (entries, flow_control): (u16, bool),
-        aborts: Arc<Aborts>,
+        (aborts, authentication): (Arc<Aborts>, Authentication),
     ) -> Self {
         Self {
             controller,
@@ -119,6 +127,9 @@ impl Queue {
             seconds: Vec::new(),
             event_requests: VecDeque::new(),
             aborts,
+            authentication,
+            failure: None,
+            unauthenticated_seconds: 0,
         }
     }
 
@@ -201,10 +212,7 @@ impl Queue {
     pub(crate) fn receive(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), QueueEnd> {
         match pdu.header.kind() {
             kind::CAPSULE_CMD => self.command(wire, pdu),
-            _ => {
-                self.data(wire, pdu);
-                Ok(())
-            }
+            _ => self.data(wire, pdu),
         }
     }
 
@@ -221,6 +229,9 @@ impl Queue {
             () if self.is_outstanding(cid) => Some(Status::COMMAND_ID_CONFLICT),
             () if pdu.damaged => Some(Status::TRANSIENT_TRANSPORT_ERROR),
             () if pdu.skipped => Some(Status::COMMAND_INTERRUPTED),
+            () if !self.is_authenticated() && !fabrics::is_authentication(&sqe) => {
+                Some(Status::AUTHENTICATION_REQUIRED)
+            }
             () => None,
         };
         match refusal {
@@ -322,9 +333,9 @@ impl Queue {
     }
 
     /// H2CData
-    fn data(&mut self, wire: &mut Wire, pdu: Pdu) {
+    fn data(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), QueueEnd> {
         let tag = pdu.header.u16::<10>();
-        let Some(gather) = self.gathers.get_mut(&tag) else { return };
+        let Some(gather) = self.gathers.get_mut(&tag) else { return Ok(()) };
         gather.damaged |= pdu.damaged;
         // Data that were damaged count, so that the rest is found in order.
         gather.data.push(match pdu.damaged {
@@ -332,21 +343,24 @@ impl Queue {
             false => pdu.data,
         });
         if gather.data.len() as u64 != u64::from(gather.sqe.data_bytes()) {
-            return;
+            return Ok(());
         }
-        let Some(Gather { sqe, data, charge, damaged, orphan }) = self.gathers.remove(&tag) else { return };
+        let Some(Gather { sqe, data, charge, damaged, orphan }) = self.gathers.remove(&tag) else {
+            return Ok(());
+        };
         self.gathered_bytes -= charge;
         if orphan {
-            return;
+            return Ok(());
         }
         match (damaged, sqe.fuse()) {
             (true, Fuse::Normal) => {
                 self.complete(wire, sqe.cid(), 0, Status::TRANSIENT_TRANSPORT_ERROR.into());
             }
             (true, _) => self.half_ready(wire, sqe.cid(), Err(Status::TRANSIENT_TRANSPORT_ERROR)),
-            (false, Fuse::Normal) => self.dispatch(wire, sqe, data, charge),
+            (false, Fuse::Normal) => return self.dispatch(wire, sqe, data, charge),
             (false, _) => self.half_ready(wire, sqe.cid(), Ok(data)),
         }
+        Ok(())
     }
 
     /// A command has all its data.
@@ -355,16 +369,21 @@ impl Queue {
             self.half_ready(wire, sqe.cid(), Ok(data));
             return Ok(());
         }
-        if self.qid > 0 && sqe.opcode() == FABRICS {
+        if self.qid > 0 && sqe.opcode() == FABRICS && !fabrics::is_authentication(&sqe) {
             return self.disconnect(wire, &sqe);
         }
-        self.dispatch(wire, sqe, data, charge);
-        Ok(())
+        self.dispatch(wire, sqe, data, charge)
     }
 
-    fn dispatch(&mut self, wire: &mut Wire, sqe: Sqe, data: Data, charge: u64) {
+    fn dispatch(&mut self, wire: &mut Wire, sqe: Sqe, data: Data, charge: u64) -> Result<(), QueueEnd> {
+        if fabrics::is_authentication(&sqe) {
+            return self.authenticate(wire, &sqe, &data);
+        }
         let execution = match self.qid {
-            0 if sqe.opcode() == admin::EVENT_REQUEST => return self.event_request(wire, &sqe),
+            0 if sqe.opcode() == admin::EVENT_REQUEST => {
+                self.event_request(wire, &sqe);
+                return Ok(());
+            }
             0 if sqe.opcode() == admin::ABORT && sqe.dword(10) as u16 == 0 && self.controller.is_ready() => {
                 let aborted = self.abort(wire, (sqe.dword(10) >> 16) as u16);
                 Execution::Done(abort::outcome(aborted))
@@ -379,6 +398,59 @@ impl Queue {
                 self.tasks.insert(sqe.cid().into(), about, charge, running);
             }
         }
+        Ok(())
+    }
+
+    /// Authentication Send and Authentication Receive (Base 6.1 and 6.2).
+    fn authenticate(&mut self, wire: &mut Wire, sqe: &Sqe, data: &Data) -> Result<(), QueueEnd> {
+        if let Err(status) = fabrics::check_authentication(sqe) {
+            self.complete(wire, sqe.cid(), 0, status.into());
+            return Ok(());
+        }
+        let step = if sqe.fabrics_type() == fabrics::AUTHENTICATION_SEND {
+            let step = self.authentication.send(&data.to_bytes());
+            self.complete(wire, sqe.cid(), 0, Outcome::success());
+            step
+        } else {
+            let limit = sqe.data_bytes();
+            if self.authentication.next_bytes() > limit as usize {
+                self.complete(wire, sqe.cid(), 0, Status::INVALID_FIELD.into());
+                return Ok(());
+            }
+            let (mut message, step) = self.authentication.receive();
+            message.resize(limit as usize, 0);
+            self.complete(wire, sqe.cid(), limit, Outcome::data(message));
+            step
+        };
+        match step {
+            Step::Goes => Ok(()),
+            Step::Authenticated => {
+                if self.qid == 0 {
+                    self.controller.subsystem.admit(&self.controller);
+                }
+                Ok(())
+            }
+            Step::Failed(failure) => {
+                self.failure = Some(failure);
+                Err(QueueEnd::Unauthenticated)
+            }
+        }
+    }
+
+    /// Whether the host is authenticated, or need not be.
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.authentication.is_done()
+    }
+
+    /// Why an authentication failed, if the queue ends now.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure.or(self.authentication.abandoned())
+    }
+
+    /// Called once a second: seconds without an authentication.
+    pub(crate) fn unauthenticated_seconds(&mut self) -> u32 {
+        self.unauthenticated_seconds += u32::from(!self.is_authenticated());
+        self.unauthenticated_seconds
     }
 
     /// A command of fabrics on an I/O queue: only Disconnect (Base 6.4).
@@ -469,7 +541,8 @@ impl Queue {
     /// The response to the Connect that created the queue.
     pub(crate) fn complete_connect(&mut self, wire: &mut Wire, cid: u16) {
         self.consume();
-        let outcome = Outcome::result(self.controller.id.into());
+        let required = if self.is_authenticated() { 0 } else { fabrics::AUTHENTICATION_REQUIRED };
+        let outcome = Outcome::result((u32::from(self.controller.id) | required).into());
         // FFFFh: flow control is disabled (Base 6.3).
         wire.out.response(&completion(&outcome, self.head.unwrap_or(0xFFFF), self.qid, cid));
     }

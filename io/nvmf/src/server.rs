@@ -15,19 +15,23 @@ use transport::{
     Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portals, Service, Shard,
 };
 
+/// Where random bytes come from.
+pub type Random = Box<dyn Fn() -> io::Result<[u8; 32]> + Send + Sync>;
+
 /// A server of NVMe/TCP.
 pub struct Server {
     subsystem: Arc<Subsystem>,
     budget: Arc<Budget>,
     permit: Permit,
+    random: Random,
     portals: Mutex<Option<Portals>>,
 }
 
 impl Server {
     /// A server that does not listen yet. `budget` is the memory of all connections, `permit` the permission to answer
-    /// hosts.
-    pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>, permit: Permit) -> Arc<Self> {
-        Arc::new(Self { subsystem, budget, permit, portals: Mutex::default() })
+    /// hosts. `random` is for authentication.
+    pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>, permit: Permit, random: Random) -> Arc<Self> {
+        Arc::new(Self { subsystem, budget, permit, random, portals: Mutex::default() })
     }
 
     /// The subsystem.
@@ -73,7 +77,8 @@ impl Service for Server {
     fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<ServerLink> {
         let Peer { portal, peer, local } = peer;
         let (subsystem, budget) = (self.subsystem.clone(), self.budget.clone());
-        let setup = ConnectionConfig { subsystem, budget, portal, local, peer, control };
+        let seed = (self.random)()?;
+        let setup = ConnectionConfig { subsystem, budget, portal, local, peer, control, seed };
         Ok(ServerLink { connection: Connection::new(setup), peer, host: None })
     }
 

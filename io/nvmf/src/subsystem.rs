@@ -3,6 +3,7 @@
 //! There is one subsystem. A volume that is mapped to a host under number *n* is namespace *n* + 1 of all controllers of that
 //! host, and of no other: namespace identifiers start at one, mappings at zero.
 
+use crate::authentication::Credentials;
 use crate::controller::{Controller, Port, Start};
 use crate::event::{EventKind, ReservationNotice};
 use crate::observer::{ConnectObserver, RefusedConnect};
@@ -71,7 +72,8 @@ pub struct Subsystem {
 struct State {
     controllers: BTreeMap<u16, Arc<Controller>>,
     last_id: u16,
-    hosts: BTreeSet<String>,
+    /// The hosts that may connect, and how each authenticates.
+    hosts: BTreeMap<String, Option<Arc<Credentials>>>,
     portals: Vec<SocketAddr>,
     /// GENCTR of the discovery log page.
     generation: u64,
@@ -100,12 +102,14 @@ impl Subsystem {
         self.observer.get().inspect(|observer| observer.refused(refused));
     }
 
-    /// Sets the hosts that may connect, by NQN. Controllers of hosts that were removed end. Discovery controllers are
-    /// notified of what their host sees now.
-    pub fn set_hosts(&self, hosts: BTreeSet<String>) {
+    /// Sets the hosts that may connect, by NQN, with their credentials if they have to authenticate. Controllers of hosts that
+    /// were removed, or authenticate otherwise, end. Discovery controllers are notified of what their host sees now.
+    pub fn set_hosts(&self, hosts: BTreeMap<String, Option<Arc<Credentials>>>) {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut state.hosts, hosts);
-        let changed: BTreeSet<String> = before.symmetric_difference(&state.hosts).cloned().collect();
+        let names = before.keys().chain(state.hosts.keys());
+        let differs = |name: &&String| before.get(*name) != state.hosts.get(*name);
+        let changed: BTreeSet<String> = names.filter(differs).cloned().collect();
         if changed.is_empty() {
             return;
         }
@@ -146,7 +150,7 @@ impl Subsystem {
         let state = self.state.lock();
         let portals = (1..).zip(state.portals.iter().copied());
         let for_io = portals.filter(|(_, address)| address.port() != DISCOVERY_PORT);
-        let visible = if state.hosts.contains(host) { for_io.collect() } else { Vec::new() };
+        let visible = if state.hosts.contains_key(host) { for_io.collect() } else { Vec::new() };
         (state.generation, visible)
     }
 
@@ -166,15 +170,19 @@ impl Subsystem {
     ) -> Result<Arc<Controller>, Status> {
         let created = self.exports.read(|registry| {
             let mut state = self.state.lock();
-            if !discovery && !state.hosts.contains(nqn) {
+            let known = state.hosts.get(nqn).cloned();
+            if !discovery && known.is_none() {
                 return Err(Status::CONNECT_INVALID_HOST);
             }
+            // The portals that a discovery controller lists are no secret.
+            let credentials = known.flatten().filter(|_| !discovery);
             let discoveries = state.controllers.values().filter(|it| it.discovery).count();
             if discovery && discoveries >= MAX_DISCOVERY_CONTROLLERS {
                 return Err(Status::CONNECT_CONTROLLER_BUSY);
             }
             let id = state.free_id().ok_or(Status::CONNECT_CONTROLLER_BUSY)?;
-            let start = Start { id, nqn: nqn.into(), host_id, discovery, port, keep_alive_ms, admin };
+            let nqn = nqn.into();
+            let start = Start { id, nqn, host_id, credentials, discovery, port, keep_alive_ms, admin };
             let controller = Arc::new(Controller::new(self.clone(), start));
             if !discovery {
                 rebuild(&controller, registry);
@@ -182,11 +190,25 @@ impl Subsystem {
             state.controllers.insert(id, controller.clone());
             Ok(controller)
         })?;
-        tracing::info!(host = nqn, controller = created.id, discovery, peer = %port.peer, "connected");
+        if created.is_admitted() {
+            self.report_connected(&created);
+        }
+        Ok(created)
+    }
+
+    /// The host of a controller is authenticated.
+    pub(crate) fn admit(&self, controller: &Controller) {
+        if controller.admit() {
+            self.report_connected(controller);
+        }
+    }
+
+    fn report_connected(&self, controller: &Controller) {
+        let Controller { nqn, id, discovery, port, .. } = controller;
+        tracing::info!(host = &**nqn, controller = id, discovery, peer = %port.peer, "connected");
         if let Some(observer) = self.observer.get().filter(|_| !discovery) {
             observer.connected(nqn, port.peer, port.portal);
         }
-        Ok(created)
     }
 
     /// The controller that an I/O queue is to belong to.
@@ -200,12 +222,14 @@ impl Subsystem {
         controller.close_queues("the controller has ended");
         controller.view().values().for_each(|path| path.close());
         controller.set_view(View::new());
-        if let Some(observer) = self.observer.get().filter(|_| !controller.discovery) {
+        if let Some(observer) =
+            self.observer.get().filter(|_| !controller.discovery && controller.is_admitted())
+        {
             observer.disconnected(&controller.nqn, controller.port.peer, controller.port.portal, reason);
         }
     }
 
-    /// The controllers of hosts, by identifier; without those of discovery.
+    /// The controllers of hosts, by identifier; without those of discovery, and of hosts that are not authenticated yet.
     pub fn controllers(&self) -> Vec<ControllerInfo> {
         let state = self.state.lock();
         let info = |controller: &Arc<Controller>| ControllerInfo {
@@ -216,7 +240,8 @@ impl Subsystem {
             peer: controller.port.peer,
             queues: controller.connected_queues(),
         };
-        state.controllers.values().filter(|controller| !controller.discovery).map(info).collect()
+        let admitted = |it: &&Arc<Controller>| !it.discovery && it.is_admitted();
+        state.controllers.values().filter(admitted).map(info).collect()
     }
 
     /// The identifiers of the controllers of a host, for display to that host.

@@ -10,6 +10,7 @@ use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
 use crate::list::{HostList, LabelledList, PartialList, list};
 use crate::problem::{Problem, Problems};
+use array::Secret;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -42,6 +43,10 @@ pub struct Host {
     chap_user: Option<String>,
     /// CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
     mutual_user: Option<String>,
+    /// The host must authenticate over NVMe/TCP with its DH-HMAC-CHAP secret.
+    dhchap: bool,
+    /// The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
+    dhchap_controller: bool,
     /// Creation time.
     #[schema(format = DateTime)]
     created: String,
@@ -74,7 +79,8 @@ pub struct RefusedLogin {
     portal: u16,
     /// Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
     /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
-    /// `access-changed`, `broken-off` or `protocol-error`.
+    /// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused` or
+    /// `protocol-error`.
     cause: String,
     /// Human-readable cause.
     reason: String,
@@ -105,7 +111,7 @@ pub struct Hosts {
 }
 
 /// A new host.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewHost {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
@@ -119,13 +125,19 @@ pub struct NewHost {
     chap: Option<Chap>,
     /// CHAP credentials that the array presents (mutual CHAP). Requires `chap`.
     mutual: Option<Chap>,
+    /// DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
+    #[schema(format = Password)]
+    dhchap_secret: Option<String>,
+    /// DH-HMAC-CHAP secret of the array, likewise. Requires `dhchap_secret`.
+    #[schema(format = Password)]
+    dhchap_controller_secret: Option<String>,
     /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
 
 /// Changes to a host. Omitted fields keep their values.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostChange {
     /// New name.
@@ -142,6 +154,14 @@ pub struct HostChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Chap>)]
     mutual: Option<Option<Chap>>,
+    /// DH-HMAC-CHAP secret of the host; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
+    dhchap_secret: Option<Option<String>>,
+    /// DH-HMAC-CHAP secret of the array; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
+    dhchap_controller_secret: Option<Option<String>>,
     /// Labels to set, and to remove with `null`; others are kept.
     #[serde(default)]
     labels: BTreeMap<String, Option<String>>,
@@ -246,9 +266,13 @@ async fn create_host(
     State(context): State<Context>,
     Body(new): Body<NewHost>,
 ) -> Created<Host> {
-    let NewHost { name, initiators, nqns, chap, mutual, labels } = new;
+    let NewHost { name, initiators, nqns, chap, mutual, dhchap_secret, dhchap_controller_secret, labels } =
+        new;
     let (chap, mutual, labels) = (chap.map(Into::into), mutual.map(Into::into), setting(labels));
-    let action = array::CreateHost { name, initiators, nqns, chap, mutual, labels };
+    let (dhchap, dhchap_controller) =
+        (dhchap_secret.map(Secret::new), dhchap_controller_secret.map(Secret::new));
+    let action =
+        array::CreateHost { name, initiators, nqns, chap, mutual, dhchap, dhchap_controller, labels };
     created(perform(operator, &context, action).await?)
 }
 
@@ -278,10 +302,20 @@ async fn change_host(
     Named(host): Named<String>,
     Body(change): Body<HostChange>,
 ) -> Answer<Host> {
-    let HostChange { name, initiators, nqns, chap, mutual, labels } = change;
+    let HostChange { name, initiators, nqns, chap, mutual, dhchap_secret, dhchap_controller_secret, labels } =
+        change;
     let labels = array::LabelsChange(labels);
     let of = |chap: Option<Option<Chap>>| chap.map(|chap| chap.map(Into::into));
-    let change = array::HostChange { name, initiators, nqns, chap: of(chap), mutual: of(mutual), labels };
+    let change = array::HostChange {
+        name,
+        initiators,
+        nqns,
+        chap: of(chap),
+        mutual: of(mutual),
+        dhchap: dhchap_secret.map(|it| it.map(Secret::new)),
+        dhchap_controller: dhchap_controller_secret.map(|it| it.map(Secret::new)),
+        labels,
+    };
     let done = perform(operator, &context, array::ChangeHost { name: host, change }).await?;
     Ok(Json(done.into()))
 }
@@ -400,6 +434,8 @@ impl From<array::Host> for Host {
             nqns: host.nqns,
             chap_user: host.chap_user,
             mutual_user: host.mutual_user,
+            dhchap: host.dhchap,
+            dhchap_controller: host.dhchap_controller,
             created: utc(host.created),
             host_group: host.host_group,
             host_group_id: host.host_group_id.map(digits),

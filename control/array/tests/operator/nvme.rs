@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, ok, refused};
 use array::{
-    ChangeHost, ChangeVolume, CreateConnection, CreateHost, CreateVolume, HostChange, Kind, ListHosts,
-    PeerName, VolumeChange,
+    ChangeHost, ChangeVolume, CreateConnection, CreateHost, CreateVolume, HostChange, Kind, ListAudit,
+    ListHosts, Page, PeerName, Secret, ShowConfiguration, VolumeChange,
 };
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -51,4 +51,61 @@ async fn a_volume_has_one_transport_unless_both_are_allowed() {
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].name.as_str(), found[0].nqns.as_slice()), ("nvme", &[NQN.to_owned()][..]));
     assert_eq!(found[0].connections.len(), 1);
+}
+
+const OF_HOST: &str = "DHHC-1:01:nhr7JP2NMnF+O+sHDpADH7X4X92Mro645HWZ341f6zLhtuL4:";
+const OF_ARRAY: &str = "DHHC-1:00:tzuO87X781NTu5c9pT+yk2K4rC3xzh0G3gcVObMwF1hNWq/J:";
+
+fn secret(text: &str) -> Option<Secret> {
+    Some(Secret::new(text))
+}
+
+#[tokio::test]
+async fn secrets_of_dhchap_are_checked_kept_and_never_shown() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let plain = host("web1", None, Some(NQN));
+    let refusals: [(Option<&str>, Option<&str>, &str); 4] = [
+        (Some("twelve chars"), None, "gen-dhchap-key"),
+        (Some(&OF_HOST.replace("nhr7", "nhr8")), None, "CRC"),
+        (None, Some(OF_ARRAY), "of the host as well"),
+        (Some(OF_HOST), Some(OF_HOST), "must differ"),
+    ];
+    for (of_host, of_array, why) in refusals {
+        let new = CreateHost {
+            dhchap: of_host.and_then(secret),
+            dhchap_controller: of_array.and_then(secret),
+            ..plain.clone()
+        };
+        let error = refused(&up, new).await;
+        assert!(error.kind == Kind::Invalid && error.message.contains(why), "{error:?}");
+        assert!(!error.message.contains("nhr"), "no secret is repeated");
+    }
+    let both = CreateHost { dhchap: secret(OF_HOST), dhchap_controller: secret(OF_ARRAY), ..plain.clone() };
+    let made = ok(&up, both.clone()).await;
+    assert!(made.created && made.object.dhchap && made.object.dhchap_controller);
+    assert!(!ok(&up, both.clone()).await.created && !ok(&up, plain.clone()).await.created);
+    let other = CreateHost { dhchap: secret(OF_ARRAY), dhchap_controller: None, ..plain.clone() };
+    assert_eq!(refused(&up, other).await.kind, Kind::Differs);
+    let trail = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
+    assert!(["nhr7", "tzuO"].iter().all(|it| !format!("{trail:?}").contains(it)), "{trail:?}");
+
+    let change = |change: HostChange| ChangeHost { name: "web1".into(), change };
+    let none = HostChange { dhchap: Some(None), ..HostChange::default() };
+    assert!(refused(&up, change(none)).await.message.contains("of the host as well"));
+    let one_way = HostChange { dhchap_controller: Some(None), ..HostChange::default() };
+    let host = ok(&up, change(one_way)).await;
+    assert_eq!((host.dhchap, host.dhchap_controller), (true, false));
+    let renamed = HostChange { name: Some("web2".into()), ..HostChange::default() };
+    assert!(ok(&up, change(renamed)).await.dhchap, "what is not named stays");
+
+    // An export says that there is a secret, and an import needs it.
+    let document = ok(&up, ShowConfiguration).await;
+    let text = serde_json::to_string(&document).unwrap();
+    assert!(text.contains("\"dhchap\":true") && !text.contains("DHHC"), "{text}");
+    assert!(text.contains("dhchap_secret of host/web2"), "{text}");
+    up.down().await;
+    let up = rig.up().await;
+    let host = &ok(&up, ListHosts { initiator: Some(NQN.into()) }).await[0];
+    assert_eq!((host.dhchap, host.dhchap_controller), (true, false), "after a restart");
 }

@@ -65,6 +65,12 @@ pub enum HostVerb {
         /// No mutual CHAP
         #[arg(long, conflicts_with = "mutual_user")]
         no_mutual: bool,
+        /// Require no DH-HMAC-CHAP, in either direction
+        #[arg(long, conflicts_with_all = ["dhchap_secret", "dhchap_controller_secret"])]
+        no_dhchap: bool,
+        /// No DH-HMAC-CHAP secret of the array
+        #[arg(long, conflicts_with = "dhchap_controller_secret")]
+        no_dhchap_controller: bool,
     },
     /// Add iSCSI initiator names to a host
     AddIqn {
@@ -106,7 +112,7 @@ pub enum HostVerb {
     },
 }
 
-/// CHAP credentials in both directions.
+/// Secrets of log-ins in both directions: CHAP over iSCSI, DH-HMAC-CHAP over NVMe/TCP.
 #[derive(Clone, Args)]
 pub struct Secrets {
     /// CHAP user of the host; without --chap-secret the secret is read from the terminal or from standard input
@@ -133,11 +139,27 @@ pub struct Secrets {
         hide_env_values = true
     )]
     mutual_secret: Option<String>,
+    /// DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it; `-`: it is read from the terminal or
+    /// from standard input
+    #[arg(long, value_name = "SECRET", env = "ASHLAR_DHCHAP_SECRET", hide_env_values = true)]
+    dhchap_secret: Option<String>,
+    /// DH-HMAC-CHAP secret of the array, by which it authenticates if the host asks; `-`: it is read likewise
+    #[arg(long, value_name = "SECRET", env = "ASHLAR_DHCHAP_CONTROLLER_SECRET", hide_env_values = true)]
+    dhchap_controller_secret: Option<String>,
+}
+
+/// What [`Secrets`] read.
+#[derive(Default)]
+struct Given {
+    chap: Option<Chap>,
+    mutual: Option<Chap>,
+    dhchap: Option<String>,
+    dhchap_controller: Option<String>,
 }
 
 impl Secrets {
-    /// The credentials of the host and of the array.
-    fn read(self) -> Result<(Option<Chap>, Option<Chap>)> {
+    /// The secrets of the host and of the array.
+    fn read(self) -> Result<Given> {
         let chap = |user: Option<String>, given: Option<String>| -> Result<Option<Chap>> {
             let Some(user) = user else { return Ok(None) };
             let secret = match given {
@@ -146,7 +168,16 @@ impl Secrets {
             };
             Ok(Some(Chap { user, secret }))
         };
-        Ok((chap(self.chap_user, self.chap_secret)?, chap(self.mutual_user, self.mutual_secret)?))
+        let dhchap = |given: Option<String>, whose: &str| match given.as_deref() {
+            Some("-") => secret(&format!("DH-HMAC-CHAP secret of {whose}")).map(Some),
+            _ => Ok(given),
+        };
+        Ok(Given {
+            chap: chap(self.chap_user, self.chap_secret)?,
+            mutual: chap(self.mutual_user, self.mutual_secret)?,
+            dhchap: dhchap(self.dhchap_secret, "the host")?,
+            dhchap_controller: dhchap(self.dhchap_controller_secret, "the array")?,
+        })
     }
 }
 
@@ -155,8 +186,17 @@ impl HostVerb {
         use HostVerb::*;
         Ok(match self {
             Create { name, iqns, nqns, labels, secrets } => {
-                let (chap, mutual) = secrets.read()?;
-                let new = NewHost { name, initiators: iqns, nqns, chap, mutual, labels: labels.read() };
+                let Given { chap, mutual, dhchap, dhchap_controller } = secrets.read()?;
+                let new = NewHost {
+                    name,
+                    initiators: iqns,
+                    nqns,
+                    chap,
+                    mutual,
+                    dhchap_secret: dhchap,
+                    dhchap_controller_secret: dhchap_controller,
+                    labels: labels.read(),
+                };
                 created(client.call(api::create_host(&new))?)
             }
             List { initiator, labels } => {
@@ -165,14 +205,28 @@ impl HostVerb {
             }
             RefusedLogins => client.call(api::list_refused_logins())?.into(),
             Show { name } => client.call(api::show_host(&name))?.into(),
-            Set { name, new_name, iqns, nqns, labels, secrets, no_chap, no_mutual } => {
-                let (chap, mutual) = secrets.read()?;
+            Set {
+                name,
+                new_name,
+                iqns,
+                nqns,
+                labels,
+                secrets,
+                no_chap,
+                no_mutual,
+                no_dhchap,
+                no_dhchap_controller,
+            } => {
+                let Given { chap, mutual, dhchap, dhchap_controller } = secrets.read()?;
+                let no_dhchap_controller = (no_dhchap || no_dhchap_controller).then_some(None);
                 let change = HostChange {
                     name: new_name.map(Some),
                     initiators: iqns.map(Some),
                     nqns: nqns.map(Some),
                     chap: chap.map(Some).or(no_chap.then_some(None)),
                     mutual: mutual.map(Some).or((no_chap || no_mutual).then_some(None)),
+                    dhchap_secret: dhchap.map(Some).or(no_dhchap.then_some(None)),
+                    dhchap_controller_secret: dhchap_controller.map(Some).or(no_dhchap_controller),
                     labels: labels.read(),
                 };
                 client.call(api::change_host(&name, &change))?.into()

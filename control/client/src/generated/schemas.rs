@@ -1474,6 +1474,10 @@ pub struct Host {
     pub controllers: u64,
     ///Creation time.
     pub created: ::std::string::String,
+    ///The host must authenticate over NVMe/TCP with its DH-HMAC-CHAP secret.
+    pub dhchap: bool,
+    ///The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
+    pub dhchap_controller: bool,
     ///Host group; `null` if it is in none.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub host_group: ::std::option::Option<::std::string::String>,
@@ -1521,6 +1525,16 @@ pub struct HostBalance {
 pub struct HostChange {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub chap: ::std::option::Option<::std::option::Option<Chap>>,
+    ///DH-HMAC-CHAP secret of the array; `null`: none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub dhchap_controller_secret: ::std::option::Option<
+        ::std::option::Option<::std::string::String>,
+    >,
+    ///DH-HMAC-CHAP secret of the host; `null`: none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub dhchap_secret: ::std::option::Option<
+        ::std::option::Option<::std::string::String>,
+    >,
     ///Complete list of iSCSI initiator names, at most 64.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub initiators: ::std::option::Option<
@@ -1547,6 +1561,8 @@ impl ::std::default::Default for HostChange {
     fn default() -> Self {
         Self {
             chap: Default::default(),
+            dhchap_controller_secret: Default::default(),
+            dhchap_secret: Default::default(),
             initiators: Default::default(),
             labels: Default::default(),
             mutual: Default::default(),
@@ -2315,6 +2331,12 @@ pub struct NewGroup {
 pub struct NewHost {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub chap: ::std::option::Option<Chap>,
+    ///DH-HMAC-CHAP secret of the array, likewise. Requires `dhchap_secret`.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub dhchap_controller_secret: ::std::option::Option<::std::string::String>,
+    ///DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub dhchap_secret: ::std::option::Option<::std::string::String>,
     ///iSCSI initiator names, at most 64; may be empty if there are NQNs.
     pub initiators: ::std::vec::Vec<::std::string::String>,
     ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
@@ -2882,7 +2904,8 @@ pub struct RefusedLogin {
     pub address: ::std::string::String,
     /**Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
 `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
-`access-changed`, `broken-off` or `protocol-error`.*/
+`access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused` or
+`protocol-error`.*/
     pub cause: ::std::string::String,
     ///Number of occurrences.
     pub count: u64,

@@ -46,7 +46,7 @@ impl World {
             first_port: 1,
         };
         let subsystem = Subsystem::new(identity, exports);
-        subsystem.set_hosts([HOST.to_owned()].into());
+        subsystem.set_hosts([(HOST.to_owned(), None)].into());
         Self { subsystem, budget: Arc::default(), digests }
     }
 
@@ -58,6 +58,7 @@ impl World {
             local: ([127, 0, 0, 1], 4420).into(),
             peer: ([127, 0, 0, 1], 50_000).into(),
             control: unbounded_channel().0,
+            seed: [3; 32],
         });
         let mut request = vec![0; 128];
         (request[2], request[4], request[11]) = (128, 128, self.digests);

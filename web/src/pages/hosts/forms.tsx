@@ -33,13 +33,16 @@ export function nqnsError(text: string, initiators: string): string | null {
   return wrong ? `“${wrong}” is not an NQN: they look like nqn.2014-08.org.nvmexpress:uuid:….` : null;
 }
 
+/** The form of a DH-HMAC-CHAP secret; the array checks the rest. */
+const dhchapError = (secret: string) => (/^DHHC-1:0[0-3]:[A-Za-z0-9+/=]+:$/.test(secret) ? null : "A secret looks like DHHC-1:01:…:, as nvme gen-dhchap-key makes it.");
+
 const secretError = (secret: string) => (secret.length < 12 || secret.length > 255 ? "12 to 255 characters." : null);
 
 /** Makes a host known, with the secrets it logs in with when that is wanted. `initiator`: a name that is known already. */
 export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: "", initiators: initiator, nqns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "" },
+    initialValues: { name: "", initiators: initiator, nqns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "", dhchap: false, dhchapSecret: "", dhchapMutual: false, dhchapController: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
@@ -50,6 +53,11 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
       mutualSecret: (secret, values) => {
         if (!values.chap || !values.mutual) return null;
         return secret === values.secret ? "The two secrets must differ." : secretError(secret);
+      },
+      dhchapSecret: (secret, { dhchap }) => (dhchap ? dhchapError(secret) : null),
+      dhchapController: (secret, values) => {
+        if (!values.dhchap || !values.dhchapMutual) return null;
+        return secret === values.dhchapSecret ? "The two secrets must differ." : dhchapError(secret);
       },
     },
   });
@@ -63,6 +71,8 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
             nqns: initiatorsOf(values.nqns),
             ...(values.chap && { chap: { user: values.user, secret: values.secret } }),
             ...(values.chap && values.mutual && { mutual: { user: values.mutualUser, secret: values.mutualSecret } }),
+            ...(values.dhchap && { dhchap_secret: values.dhchapSecret }),
+            ...(values.dhchap && values.dhchapMutual && { dhchap_controller_secret: values.dhchapController }),
           },
         }),
       ),
@@ -110,6 +120,14 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
           )}
         </Fieldset>
       )}
+      {initiatorsOf(form.values.nqns).length > 0 && <Switch label="Require DH-HMAC-CHAP over NVMe/TCP" {...form.getInputProps("dhchap", { type: "checkbox" })} />}
+      {initiatorsOf(form.values.nqns).length > 0 && form.values.dhchap && (
+        <Fieldset legend="DH-HMAC-CHAP">
+          <PasswordInput label="DH-HMAC-CHAP secret of the host" description={<>On Linux: <Code>nvme gen-dhchap-key --hmac=1</Code></>} autoComplete="new-password" required {...form.getInputProps("dhchapSecret")} />
+          <Switch mt="md" label="The array authenticates, too" {...form.getInputProps("dhchapMutual", { type: "checkbox" })} />
+          {form.values.dhchapMutual && <PasswordInput label="DH-HMAC-CHAP secret of the array" mt="xs" autoComplete="new-password" required {...form.getInputProps("dhchapController")} />}
+        </Fieldset>
+      )}
     </FormModal>
   );
 }
@@ -117,18 +135,20 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
 const CHAP_KEPT = "as it is";
 const CHAP_NONE = "not required";
 const CHAP_NEW = "another user and secret";
+const DHCHAP_NEW = "another secret";
 
 /** Another name, other initiators, other secrets. Sessions of an initiator whose access changes end. */
 export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "" },
+    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "", dhchap: CHAP_KEPT, dhchapSecret: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
       nqns: (nqns, { initiators }) => nqnsError(nqns, initiators),
       user: (user, { chap }) => (chap === CHAP_NEW && !user ? "Give a user name." : null),
       secret: (secret, { chap }) => (chap === CHAP_NEW ? secretError(secret) : null),
+      dhchapSecret: (secret, { dhchap }) => (dhchap === DHCHAP_NEW ? dhchapError(secret) : null),
     },
   });
   const close = () => {
@@ -137,7 +157,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
     save.reset();
   };
   const save = useChange({
-    run: ({ name, initiators, nqns, chap, user, secret }: typeof form.values) =>
+    run: ({ name, initiators, nqns, chap, user, secret, dhchap, dhchapSecret }: typeof form.values) =>
       answer(
         api.PATCH("/api/v1/hosts/{name}", {
           params: { path: { name: host.name } },
@@ -148,6 +168,8 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
             ...(chap === CHAP_NEW && { chap: { user, secret } }),
             // The array proves itself only to hosts that do.
             ...(chap === CHAP_NONE && { chap: null, mutual: null }),
+            ...(dhchap === DHCHAP_NEW && { dhchap_secret: dhchapSecret }),
+            ...(dhchap === CHAP_NONE && { dhchap_secret: null, dhchap_controller_secret: null }),
           },
         }),
       ),
@@ -170,6 +192,8 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
           <PasswordInput label="Secret" mt="xs" autoComplete="new-password" required {...form.getInputProps("secret")} />
         </Fieldset>
       )}
+      {(host.dhchap || initiatorsOf(form.values.nqns).length > 0) && <Select label="DH-HMAC-CHAP over NVMe/TCP" data={[CHAP_KEPT, DHCHAP_NEW, ...(host.dhchap ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("dhchap")} />}
+      {form.values.dhchap === DHCHAP_NEW && <PasswordInput label="DH-HMAC-CHAP secret of the host" autoComplete="new-password" required {...form.getInputProps("dhchapSecret")} />}
     </FormModal>
   );
 }

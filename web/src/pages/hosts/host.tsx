@@ -87,6 +87,12 @@ function Facts({ host }: { host: Host }) {
             <dd>user {host.mutual_user}</dd>
           </>
         )}
+        {(host.nqns.length > 0 || host.dhchap) && (
+          <>
+            <dt>DH-HMAC-CHAP</dt>
+            <dd>{host.dhchap ? (host.dhchap_controller ? "required; the array authenticates if the host asks" : "required") : "not required"}</dd>
+          </>
+        )}
         <dt>Added</dt>
         <dd className="number">{moment(host.created)}</dd>
       </dl>

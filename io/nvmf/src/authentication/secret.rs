@@ -1,0 +1,93 @@
+//! Secrets in the text form of NVMe: `DHHC-1:HH:BASE64:` (NVM Express Base 2.0 clause 8.13.5.8).
+
+use super::hash::Hash;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use crc_fast::CrcAlgorithm;
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// What follows the NQN when a secret is transformed (clause 8.13.5.7).
+const SEED: &[u8] = b"NVMe-over-Fabrics";
+/// Bytes of the CRC-32 that follows a secret.
+const CRC_BYTES: usize = 4;
+
+/// A secret of DH-HMAC-CHAP. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DhchapSecret {
+    /// The hash function by which it is transformed; without one it is used as it is.
+    transform: Option<Hash>,
+    key: Zeroizing<Vec<u8>>,
+}
+
+/// Why a text is no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotASecret {
+    /// It has another form.
+    #[error("a DH-HMAC-CHAP secret is DHHC-1:HH:BASE64:, as `nvme gen-dhchap-key` makes it")]
+    Form,
+    /// The hash function is unknown.
+    #[error("HH in DHHC-1:HH:BASE64: is 00, 01, 02 or 03")]
+    Hash,
+    /// Its length is not that of its hash function.
+    #[error(
+        "a DH-HMAC-CHAP secret has 32, 48 or 64 bytes: 32 for SHA-256 (01), 48 for SHA-384 (02), 64 for SHA-512 (03)"
+    )]
+    Length,
+    /// The CRC differs.
+    #[error("the CRC of the DH-HMAC-CHAP secret is wrong: a character of it was changed or lost")]
+    Crc,
+}
+
+impl DhchapSecret {
+    /// Decodes a secret.
+    ///
+    /// # Errors
+    /// What is wrong with the text; it is not repeated.
+    pub fn parse(text: &str) -> Result<Self, NotASecret> {
+        let rest = text.strip_prefix("DHHC-1:").ok_or(NotASecret::Form)?;
+        let (code, rest) = rest.split_once(':').ok_or(NotASecret::Form)?;
+        let encoded = rest.strip_suffix(':').ok_or(NotASecret::Form)?;
+        let transform = match code {
+            "00" => None,
+            "01" => Some(Hash::Sha256),
+            "02" => Some(Hash::Sha384),
+            "03" => Some(Hash::Sha512),
+            _ => return Err(NotASecret::Hash),
+        };
+        let mut key = Zeroizing::new(STANDARD.decode(encoded).map_err(|_| NotASecret::Form)?);
+        let bytes = key.len().checked_sub(CRC_BYTES).ok_or(NotASecret::Length)?;
+        let fits = match transform {
+            None => [32, 48, 64].contains(&bytes),
+            Some(hash) => bytes == hash.bytes(),
+        };
+        if !fits {
+            return Err(NotASecret::Length);
+        }
+        let crc = crc_fast::checksum(CrcAlgorithm::Crc32IsoHdlc, &key[..bytes]) as u32;
+        if key[bytes..] != crc.to_le_bytes() {
+            return Err(NotASecret::Crc);
+        }
+        key.truncate(bytes);
+        Ok(Self { transform, key })
+    }
+
+    /// The key of responses by the port with this NQN (clause 8.13.5.7).
+    pub(crate) fn transformed(&self, nqn: &str) -> Zeroizing<Vec<u8>> {
+        match self.transform {
+            None => self.key.clone(),
+            Some(hash) => Zeroizing::new(hash.mac(&self.key, &[nqn.as_bytes(), SEED])),
+        }
+    }
+
+    /// Whether both are the same key.
+    pub fn is_same_key(&self, other: &Self) -> bool {
+        super::hash::same(&self.key, &other.key)
+    }
+}
+
+impl fmt::Debug for DhchapSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DhchapSecret(…)")
+    }
+}
