@@ -5,7 +5,7 @@
 use crate::drives::Drives;
 use crate::executor::{Executor, TaskId};
 use block::workload::Random;
-use engine::Engine;
+use engine::{Engine, Options};
 use rados::memory::Cluster;
 use raid::{DriveShelf, FormatOptions};
 use shelf::Drive;
@@ -229,6 +229,34 @@ impl Machine {
         let shelf = shelf.map_err(|cause| format!("opening the shelf: {cause}"))?;
         self.start_background(shelf.background());
         Ok(Some(shelf))
+    }
+
+    /// Starts an array on the drives: store, engine, its own check, and the background of both, with time going on; `None`
+    /// if the machine must crash before. `formatted` becomes true once there is a store.
+    ///
+    /// # Errors
+    /// Why it can't be opened, or what the check finds.
+    pub fn start_array(
+        &mut self,
+        formatted: &mut bool,
+        store: FormatOptions,
+        options: Options,
+    ) -> Result<Option<Arc<Engine>>, String> {
+        let handles = self.drives.handles();
+        let Some(shelf) = self.open_shelf(handles, !*formatted, store)? else { return Ok(None) };
+        *formatted = true;
+        let Some(engine) = self.finish(Engine::open(shelf.clone(), options))? else { return Ok(None) };
+        let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
+        let ticking = engine.clone();
+        self.clock = Some(Box::new(move |now| {
+            shelf.tick(now);
+            ticking.watch_drives();
+        }));
+        if !self.check(&engine)? {
+            return Ok(None);
+        }
+        self.start_background(engine.background());
+        Ok(Some(engine))
     }
 
     /// Lets some time pass.

@@ -152,28 +152,12 @@ impl World {
     /// The next home opens the store; `None` if it must crash before it serves.
     fn boot(&mut self) -> Result<Option<Arc<Engine>>, String> {
         self.homes += 1;
-        let handles = self.machine.drives.handles();
         let opening = Opening { salt: self.homes, key: None };
         let sizes = Sizes { chunk_bytes: Some(16 << 10), segment_bytes: None, journal_bytes: Some(4 << 20) };
-        let options =
+        let store =
             FormatOptions { array: ARRAY, sizes, opening, limits: self.limits, ..FormatOptions::default() };
-        let Some(shelf) = self.machine.open_shelf(handles, !self.formatted, options)? else {
-            return Ok(None);
-        };
-        self.formatted = true;
-        let Some(engine) = self.machine.finish(Engine::open(shelf.clone(), self.options.clone()))? else {
-            return Ok(None);
-        };
-        let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
-        let ticking = (shelf, engine.clone());
-        self.machine.clock = Some(Box::new(move |now| {
-            ticking.0.tick(now);
-            ticking.1.watch_drives();
-        }));
-        if !self.machine.check(&engine)? {
-            return Ok(None);
-        }
-        self.machine.start_background(engine.background());
+        let started = self.machine.start_array(&mut self.formatted, store, self.options.clone())?;
+        let Some(engine) = started else { return Ok(None) };
         for id in [DISK, RESERVED] {
             if engine.volume(id).is_none() {
                 let (making, geometry) =

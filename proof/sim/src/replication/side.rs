@@ -110,28 +110,10 @@ impl Side {
 
     fn try_boot(&mut self) -> Result<Option<Arc<Engine>>, String> {
         self.boots += 1;
-        let handles = self.machine.drives.handles();
         let opening = Opening { salt: self.boots, key: None };
         let (sizes, limits) = (self.sizes, self.limits);
-        let options = FormatOptions { array: 9, sizes, opening, limits, ..FormatOptions::default() };
-        let Some(shelf) = self.machine.open_shelf(handles, !self.formatted, options)? else {
-            return Ok(None);
-        };
-        self.formatted = true;
-        let Some(engine) = self.machine.finish(Engine::open(shelf.clone(), self.options.clone()))? else {
-            return Ok(None);
-        };
-        let engine = engine.map_err(|cause| format!("opening the engine: {cause}"))?;
-        let ticking = (shelf, engine.clone());
-        self.machine.clock = Some(Box::new(move |now| {
-            ticking.0.tick(now);
-            ticking.1.watch_drives();
-        }));
-        if !self.machine.check(&engine)? {
-            return Ok(None);
-        }
-        self.machine.start_background(engine.background());
-        Ok(Some(engine))
+        let store = FormatOptions { array: 9, sizes, opening, limits, ..FormatOptions::default() };
+        self.machine.start_array(&mut self.formatted, store, self.options.clone())
     }
 
     /// Cuts the power.
