@@ -57,6 +57,24 @@ pub struct TimeRange {
     pub points: Option<u32>,
 }
 
+impl TimeRange {
+    /// Beginning and end, in seconds since 1970; the last `default_seconds` if no field is given.
+    pub(crate) fn ends(&self, now: u64, default_seconds: u64) -> Result<(u64, u64)> {
+        // What comes after now is not known; a second that has begun is not over.
+        let to = self.to.unwrap_or(now).min(now);
+        let from = self.from.unwrap_or_else(|| to.saturating_sub(default_seconds));
+        match from < to || self.to.is_none() {
+            true => Ok((from.min(to), to)),
+            false => Err(Error::invalid("the time asked for ends before it begins, or has not come yet")),
+        }
+    }
+
+    /// Points of a series.
+    pub(crate) fn number_of_points(&self) -> u32 {
+        self.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS)
+    }
+}
+
 /// What the busiest are chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
@@ -298,24 +316,13 @@ impl Metering {
 
     fn series(&self, subjects: &[String], range: TimeRange) -> Result<Series> {
         let now = self.env.seconds();
-        let (from, to) = self.ends(range)?;
-        let points = range.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
+        let (from, to) = range.ends(now, DEFAULT_RANGE_SECONDS)?;
+        let points = range.number_of_points();
         let span = history::tier_for(now, from, to, points.into(), subjects.len()).ok_or_else(|| {
             Error::invalid("that is too much for one answer: ask for a shorter time or for fewer volumes")
         })?;
         let begun = self.meter.lock().recorder.begin(span, subjects);
         self.history.read(begun, subjects).map_err(|error| Error::failed("the history can't be read", error))
-    }
-
-    fn ends(&self, range: TimeRange) -> Result<(u64, u64)> {
-        let now = self.env.seconds();
-        // What comes after now is not known; a second that has begun is not over.
-        let to = range.to.unwrap_or(now).min(now);
-        let from = range.from.unwrap_or_else(|| to.saturating_sub(DEFAULT_RANGE_SECONDS));
-        match from < to || range.to.is_none() {
-            true => Ok((from.min(to), to)),
-            false => Err(Error::invalid("the time asked for ends before it begins, or has not come yet")),
-        }
     }
 
     /// What each volume or host did in the last `seconds`, the busiest first; and for how long that is known.
@@ -397,8 +404,8 @@ impl Metering {
     /// Capacity history and forecast.
     pub fn capacity(&self, range: TimeRange) -> Result<Capacity> {
         let now = self.env.seconds();
-        let (from, to) = self.ends(range)?;
-        let points = range.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
+        let (from, to) = range.ends(now, DEFAULT_RANGE_SECONDS)?;
+        let points = range.number_of_points();
         let read = |from, to, points| {
             let points = self.history.space(now, from, to, points);
             points.map_err(|error| Error::failed("the history can't be read", error))

@@ -12,9 +12,6 @@ use records::{Identity, ReplicationId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Points of a series by default, and at most.
-const DEFAULT_POINTS: u32 = 300;
-const MAX_POINTS: u32 = 3600;
 /// How far a question looks back that does not say it, in seconds.
 const DEFAULT_RANGE_SECONDS: u64 = 3600;
 
@@ -88,12 +85,8 @@ impl ReplicationMeter {
     pub fn history(&self, name: &str, range: TimeRange) -> Result<Vec<ReplicationPoint>> {
         let id = self.configuration.read().replications.named(name)?.id;
         let now = self.env.seconds();
-        let to = range.to.unwrap_or(now).min(now);
-        let from = range.from.unwrap_or_else(|| to.saturating_sub(DEFAULT_RANGE_SECONDS));
-        if from >= to && range.to.is_some() {
-            return Err(Error::invalid("the time asked for ends before it begins, or has not come yet"));
-        }
-        let points = range.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS);
+        let (from, to) = range.ends(now, DEFAULT_RANGE_SECONDS)?;
+        let points = range.number_of_points();
         let found = self.history.replication(&id.digits(), (now, from, to), points.into());
         found.map_err(|error| Error::failed("the history can't be read", error))
     }
