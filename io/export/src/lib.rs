@@ -27,7 +27,7 @@ pub use mapping::Mapping;
 pub use power::Power;
 pub use qos::{Admission, Charges, Cost, MAX_UNMAP_THROTTLE_LEVEL, QosLimits, Rate, RateLimiter};
 pub use quota::{QuotaRefusals, Usage, copied_by_sharing, grant_copy};
-pub use state::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION, StateError};
+pub use state::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION, Reader, StateError};
 pub use state_lock::StateGuard;
 pub use statistics::{Histogram, IoCounters, Operation, OperationCounts, PathId, Recorder, SizeClass};
 pub use volume::{Limiters, PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, ScsiState, Volume, VolumeState};

@@ -197,16 +197,19 @@ fn encode_initiator(out: &mut Vec<u8>, initiator: &InitiatorPort) {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+/// What is left of saved bytes.
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    /// The next `len` bytes; `None` if there are fewer.
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    /// The next `N` bytes; `None` if there are fewer.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 

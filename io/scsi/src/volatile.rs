@@ -6,6 +6,7 @@
 
 use crate::sense::Code;
 use bytes::Bytes;
+use export::Reader;
 
 const VERSION: u8 = 1;
 
@@ -93,11 +94,11 @@ impl Volatile {
         if version != VERSION || flags & !(RESERVED | OVERFLOWED) != 0 {
             return None;
         }
-        let holder = if flags & RESERVED != 0 { Some(from.origin()?) } else { None };
+        let holder = if flags & RESERVED != 0 { Some(take_origin(&mut from)?) } else { None };
         let length = from.array().map(u16::from_le_bytes)?;
         let pages = from.take(length.into())?.to_vec();
         let count = from.array().map(u16::from_le_bytes)?;
-        let attentions = (0..count).map(|_| from.attention()).collect::<Option<_>>()?;
+        let attentions = (0..count).map(|_| take_attention(&mut from)).collect::<Option<_>>()?;
         let overflowed = flags & OVERFLOWED != 0;
         from.0.is_empty().then_some(Volatile { pages, holder, attentions, overflowed })
     }
@@ -108,30 +109,16 @@ fn put_origin(out: &mut Vec<u8>, origin: Origin) {
     out.extend_from_slice(&origin.nexus.to_le_bytes());
 }
 
-struct Reader<'a>(&'a [u8]);
+fn take_origin(from: &mut Reader<'_>) -> Option<Origin> {
+    let front = from.array().map(u64::from_le_bytes)?;
+    Some(Origin { front, nexus: from.array().map(u32::from_le_bytes)? })
+}
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn origin(&mut self) -> Option<Origin> {
-        let front = self.array().map(u64::from_le_bytes)?;
-        Some(Origin { front, nexus: self.array().map(u32::from_le_bytes)? })
-    }
-
-    fn attention(&mut self) -> Option<Attention> {
-        let origin = self.origin()?;
-        let [key, asc, ascq] = self.array()?;
-        let code = CODES.into_iter().find(|code| (code.key, code.asc, code.ascq) == (key, asc, ascq))?;
-        Some((origin, code))
-    }
+fn take_attention(from: &mut Reader<'_>) -> Option<Attention> {
+    let origin = take_origin(from)?;
+    let [key, asc, ascq] = from.array()?;
+    let code = CODES.into_iter().find(|code| (code.key, code.asc, code.ascq) == (key, asc, ascq))?;
+    Some((origin, code))
 }
 
 #[cfg(test)]
