@@ -296,7 +296,6 @@ impl Transaction<'_> {
         if of_host.is_none() && of_array.is_none() {
             return Ok(());
         }
-        let given = [of_host.is_some(), of_array.is_some()];
         let kept = |given: Option<Option<Secret>>, sealed, field| match given {
             Some(given) => Ok(given),
             None => self.opened(host, sealed, field),
@@ -304,12 +303,8 @@ impl Transaction<'_> {
         let of_host = kept(of_host, &host.dhchap, "dhchap")?;
         let of_array = kept(of_array, &host.dhchap_controller, "dhchap_controller")?;
         check::dhchap(of_host.as_ref(), of_array.as_ref())?;
-        if given[0] {
-            host.dhchap = self.seal_secret(host.id, "dhchap", of_host)?;
-        }
-        if given[1] {
-            host.dhchap_controller = self.seal_secret(host.id, "dhchap_controller", of_array)?;
-        }
+        host.dhchap = self.seal_secret(host.id, "dhchap", of_host)?;
+        host.dhchap_controller = self.seal_secret(host.id, "dhchap_controller", of_array)?;
         Ok(())
     }
 

@@ -693,9 +693,7 @@ fn announce(
 
 /// Random bytes for the authentication of one connection.
 fn seed() -> std::io::Result<[u8; 32]> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
-    Ok(seed)
+    random().map_err(std::io::Error::other)
 }
 
 /// Bytes from the system's generator.

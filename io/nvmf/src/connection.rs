@@ -352,7 +352,7 @@ impl Connection {
             Stage::Queue(queue) => {
                 let held = queue.held(&self.wire);
                 self.wire.share.settle_all(held);
-                if queue.unauthenticated_seconds() >= CONNECT_SECONDS {
+                if queue.tick() >= CONNECT_SECONDS {
                     return self.close("the host did not authenticate in time");
                 }
                 if queue.qid > 0 {

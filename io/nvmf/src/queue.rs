@@ -447,8 +447,8 @@ impl Queue {
         self.failure.or(self.authentication.abandoned())
     }
 
-    /// Called once a second: seconds without an authentication.
-    pub(crate) fn unauthenticated_seconds(&mut self) -> u32 {
+    /// Called once a second; returns the seconds without an authentication.
+    pub(crate) fn tick(&mut self) -> u32 {
         self.unauthenticated_seconds += u32::from(!self.is_authenticated());
         self.unauthenticated_seconds
     }
