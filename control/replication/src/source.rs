@@ -9,7 +9,7 @@ use crate::env::{Env, Stream};
 use crate::fingerprint::{Digest, Key};
 use crate::limits::{Limits, MAX_VOLUMES};
 use crate::points::{Point, Records, Volume};
-use crate::throttle::Throttle;
+use crate::throttle::{MAX_WAIT_NS, Throttle};
 use crate::turns::Turns;
 use crate::wire::{Message, NAMES_VERSION, Offer, Position, SourceVolume, first_digest, pack};
 use crate::{Error, Result};
@@ -332,9 +332,16 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
     async fn send(&mut self, message: &Message) -> Result<()> {
         let (message, env) = (Encoded::new(message), &self.source.env);
         self.synced.sent_bytes += message.len() as u64;
-        let wait = self.source.throttle.wait_ns(env.now_ns(), message.len());
-        if wait > 0 {
-            env.sleep(wait).await;
+        let throttle = &self.source.throttle;
+        let mut now = env.now_ns();
+        let place = throttle.count(now, message.len());
+        loop {
+            match throttle.wait_ns(now, place) {
+                0 => break,
+                // The limit may be changed meanwhile.
+                wait => env.sleep(wait.min(MAX_WAIT_NS)).await,
+            }
+            now = env.now_ns();
         }
         self.connection.send_encoded(message).await
     }

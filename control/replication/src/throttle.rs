@@ -1,5 +1,8 @@
-//! Bandwidth limit: a virtual schedule (GCRA) of the bytes that are sent.
+//! Bandwidth limit: bytes are sent in the order in which they were counted, at the rate of the moment.
+//!
+//! What waits is counted in bytes and not in time, so that a limit which is changed holds for it as well.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NS_PER_SECOND: u128 = 1_000_000_000;
@@ -7,19 +10,35 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 /// Time by which sending may be ahead of its schedule.
 const BURST_NS: u64 = 50_000_000;
 
+/// Longest time between two looks at the limit while something waits.
+pub const MAX_WAIT_NS: u64 = 100_000_000;
+
 /// A limit of bytes per second. It can be changed while it is in use.
 #[derive(Debug, Default)]
 pub struct Throttle {
     /// None if zero.
     bytes_per_second: AtomicU64,
-    /// When everything that was sent would have been sent at the limit.
-    sent_ns: AtomicU64,
+    schedule: Mutex<Schedule>,
 }
+
+/// Bytes since the beginning, each times [`NS_PER_SECOND`].
+#[derive(Debug, Default)]
+struct Schedule {
+    /// That were counted.
+    counted: u128,
+    /// That the limit has let through until `time_ns`.
+    passed: u128,
+    time_ns: u64,
+}
+
+/// A place in the order of what is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(u128);
 
 impl Throttle {
     /// A limit; none if it is zero.
     pub fn new(bytes_per_second: u64) -> Self {
-        Self { bytes_per_second: AtomicU64::new(bytes_per_second), sent_ns: AtomicU64::new(0) }
+        Self { bytes_per_second: AtomicU64::new(bytes_per_second), schedule: Mutex::default() }
     }
 
     /// Changes the limit; none if it is zero.
@@ -32,17 +51,45 @@ impl Throttle {
         self.bytes_per_second.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that are sent after a wait, and returns how long that is.
-    pub fn wait_ns(&self, now_ns: u64, bytes: usize) -> u64 {
-        let limit = u128::from(self.limit());
-        if limit == 0 {
-            return 0;
+    /// Counts bytes that are sent once [`Throttle::wait_ns`] is zero for their place.
+    pub fn count(&self, now_ns: u64, bytes: usize) -> Place {
+        let limit = self.limit();
+        let mut schedule = self.schedule.lock();
+        schedule.pass(limit, now_ns);
+        let place = Place(schedule.counted);
+        if limit > 0 {
+            schedule.counted += bytes as u128 * NS_PER_SECOND;
         }
-        let takes = u64::try_from(bytes as u128 * NS_PER_SECOND / limit).unwrap_or(u64::MAX);
-        let schedule = |sent: u64| Some(sent.max(now_ns.saturating_sub(BURST_NS)).saturating_add(takes));
-        let sent = self.sent_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, schedule);
-        let sent = sent.unwrap_or_else(|sent| sent);
-        sent.saturating_sub(now_ns)
+        place
+    }
+
+    /// How long what was counted has still to wait, at the limit of this moment.
+    pub fn wait_ns(&self, now_ns: u64, place: Place) -> u64 {
+        let limit = self.limit();
+        let mut schedule = self.schedule.lock();
+        schedule.pass(limit, now_ns);
+        match u128::from(limit) {
+            0 => 0,
+            limit => {
+                let wait = place.0.saturating_sub(schedule.passed).div_ceil(limit);
+                u64::try_from(wait).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+impl Schedule {
+    /// Lets through what the limit allows until now.
+    fn pass(&mut self, limit: u64, now_ns: u64) {
+        let time = now_ns.saturating_sub(self.time_ns);
+        self.time_ns = self.time_ns.max(now_ns);
+        self.passed = match u128::from(limit) {
+            0 => self.counted,
+            limit => {
+                let ahead = self.counted + limit * u128::from(BURST_NS);
+                (self.passed + limit * u128::from(time)).min(ahead)
+            }
+        };
     }
 }
 

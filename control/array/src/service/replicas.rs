@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 /// A source takes a point after this part of the RPO, so that its transfer may take as long.
 const RPO_DIVISOR: u64 = 2;
@@ -129,11 +130,13 @@ pub(crate) struct Failure {
 pub(crate) struct ReplicationEnv {
     env: Arc<Env>,
     clock: Arc<RetentionClock>,
+    /// What `now_ns` counts from, by the clock that ends the waits of `sleep`: what waits for a time has to see it come.
+    begun: Instant,
 }
 
 impl replication::Env for ReplicationEnv {
     fn now_ns(&self) -> u64 {
-        u64::try_from((self.env.uptime)().since.as_nanos()).unwrap_or(u64::MAX)
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn timestamp(&self) -> u64 {
@@ -261,7 +264,7 @@ impl Replicas {
     }
 
     fn library_env(&self) -> Arc<ReplicationEnv> {
-        Arc::new(ReplicationEnv { env: self.env.clone(), clock: self.clock.clone() })
+        Arc::new(ReplicationEnv { env: self.env.clone(), clock: self.clock.clone(), begun: Instant::now() })
     }
 
     /// The sending end to a remote array. `key` is the secret of the pairing, `array` the number of this array.
