@@ -33,6 +33,7 @@ const PAGES: [string, string][] = [
   ["/settings/tokens", "Settings"],
   ["/settings/key", "Settings"],
   ["/settings/notifications", "Settings"],
+  ["/settings/upgrade", "Settings"],
   ["/settings/support", "Settings"],
   ["/settings/certificate", "Settings"],
   ["/setup", "Set up the array"],

@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaUpgrade, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -14,6 +14,7 @@ export type State = {
   store: SchemaStore;
   remotes: SchemaRemoteArray[];
   replications: SchemaReplication[];
+  upgrade: SchemaUpgrade;
   /** It is a standby: the problem that it answers everything with. */
   standby?: { detail: string; home: string | undefined };
   /** The one that was set last. */
@@ -50,7 +51,28 @@ export function random(seed: number): () => number {
   };
 }
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], store: onDrives, remotes: [], replications: [], password: undefined });
+/** An array of the release before. */
+const uncommitted = (): SchemaUpgrade => ({
+  software: "0.1.0",
+  committed: false,
+  formats: [
+    { part: "engine", active: 6, oldest: 6, newest: 7 },
+    { part: "store", active: 5, oldest: 4, newest: 5 },
+    { part: "unit_state", active: null, oldest: 1, newest: 2 },
+  ],
+  enables: ["commands of hosts are noted with their effect, so that a takeover by another controller repeats none"],
+  blocked: null,
+});
+
+/** It after the commit. */
+export const committed = (before: SchemaUpgrade): SchemaUpgrade => ({
+  ...before,
+  committed: true,
+  formats: before.formats.map((it) => (it.active === null ? it : { ...it, active: it.newest })),
+  enables: [],
+});
+
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {

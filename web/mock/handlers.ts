@@ -148,6 +148,13 @@ export const handlers: Handlers = {
   "/api/v1/performance/offload/history": { get: () => ({ resolution_seconds: 1, times: [], items: [] }) },
   "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800, time_zone: "UTC" }) },
   "/api/v1/key/rotate": { post: () => ({ source: "file", generation: 4, kmip_id: null }) },
+  "/api/v1/upgrade": { get: (state) => state.upgrade },
+  "/api/v1/upgrade/commit": {
+    post: (state) => {
+      state.upgrade = model.committed(state.upgrade);
+      return state.upgrade;
+    },
+  },
   "/api/v1/key": { get: () => ({ source: "file", generation: 3, kmip_id: null }) },
   "/api/v1/groups": { get: () => list([]) },
   "/api/v1/host-groups": { get: () => list([]) },

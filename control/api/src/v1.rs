@@ -28,6 +28,7 @@ mod sign_in;
 mod snapshot;
 mod store;
 mod stream;
+mod upgrade;
 mod usage;
 mod user;
 mod volume;
@@ -45,6 +46,7 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new()
         .merge(array::routes())
+        .merge(upgrade::routes())
         .merge(configuration::routes())
         .merge(controller::routes())
         .merge(store::routes())

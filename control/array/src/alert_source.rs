@@ -48,11 +48,11 @@ pub(crate) fn sources(services: &Services<'_>) -> Vec<Source> {
     sources
 }
 
-fn of_parts(services: &Services<'_>) -> [Source; 7] {
+fn of_parts(services: &Services<'_>) -> [Source; 8] {
     let Parts { engine, pool, history, sealing, exports, .. } = services.parts.clone();
     let config = || services.configuration.clone();
     let (configured, secrets, certified) = (config(), config(), config());
-    let space = engine.clone();
+    let (space, formatted) = (engine.clone(), engine.clone());
     [
         Source::new(0, move |_, _| of_history(&history)),
         Source::new(10, move |_, _| of_secrets(&sealing, &secrets.read())),
@@ -60,6 +60,7 @@ fn of_parts(services: &Services<'_>) -> [Source; 7] {
         Source::new(5, move |_, _| condition::of_contradictions(&engine.inconsistencies())),
         Source::new(5, move |_, _| condition::of_map(&space.space())),
         Source::new(5, move |_, _| of_unit_states(&exports, &configured.read())),
+        Source::new(5, move |_, _| condition::of_format(formatted.format(), *formatted.formats().end())),
         Source::new(600, move |_, now| {
             let expires = certified.read().certificate.as_ref().and_then(|entry| expiry(&entry.chain));
             expires.map(|expires| condition::of_certificate(expires, now)).unwrap_or_default()

@@ -290,6 +290,20 @@ pub(crate) fn of_map(space: &SpaceReport) -> Conditions {
     found
 }
 
+/// The array has an older format than the software knows.
+pub(crate) fn of_format(active: u32, newest: u32) -> Conditions {
+    let mut found = Conditions::default();
+    if active < newest {
+        add(&mut found, "upgrade.uncommitted", Severity::Info, None, &|| {
+            format!(
+                "the array has format {active}, and this software knows format {newest}: once you will not go back to the \
+                 release before, commit the upgrade (ashlar array upgrade --commit)"
+            )
+        });
+    }
+    found
+}
+
 /// Pages that a scrub found to be wrong.
 pub(crate) fn of_scrub(scrub: &Scrub) -> Conditions {
     let mut found = Conditions::default();

@@ -63,6 +63,7 @@ mod test_failover;
 mod tick;
 mod time;
 mod transaction;
+mod upgrade;
 mod usage;
 mod verb;
 mod view;
@@ -176,6 +177,7 @@ pub use snapshot::{
 pub use store::{ShowStore, Store};
 pub use test_failover::{StartTestFailover, StopTestFailover};
 pub use time::ConfirmTime;
+pub use upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade};
 pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
 pub use verb::{Effect, Verb};
 pub use view::{
@@ -190,6 +192,7 @@ pub use volume::{
 /// Every verb, by noun.
 pub const VERBS: &[&[Verb]] = &[
     settings::VERBS,
+    upgrade::VERBS,
     time::VERBS,
     import::VERBS,
     controller::VERBS,

@@ -55,6 +55,8 @@ pub struct Controller {
     pub name: String,
     /// The version of its software.
     pub version: String,
+    /// The newest format of the engine that it reads; `None` if it does not report that.
+    pub reads: Option<u32>,
     /// Its state.
     pub state: ControllerState,
     /// Whether it is drained: it becomes the home only if no other one can.

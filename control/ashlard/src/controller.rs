@@ -80,7 +80,7 @@ impl Controller {
             link,
             service,
             release: crate::VERSION.into(),
-            reads: engine::NOTING_VERSION,
+            reads: *engine::FORMATS.end(),
         };
         let first_version = Some(owner + 1);
         let config = Config {

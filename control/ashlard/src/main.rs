@@ -288,7 +288,7 @@ async fn serve(
     let ring = Ring::start()?;
     let (shelf, given) = open_store(&ring, args, member.as_ref()).await?;
     let opened = Instant::now();
-    let options = engine_options(args, &*shelf, member.as_ref())?;
+    let options = args.engine_options(random()?, capacity(&*shelf));
     service::status("recovering");
     let engine = Engine::open(shelf.clone(), options).await.context("the array can't be recovered")?;
     let recovered = Instant::now();
@@ -354,13 +354,6 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// What the engine is opened with.
-fn engine_options(args: &Args, shelf: &dyn Pool, member: Option<&Membership<'_>>) -> Result<engine::Options> {
-    let mut options = args.engine_options(random()?, capacity(shelf));
-    options.notes_commands = member.is_some_and(Membership::may_note_commands);
-    Ok(options)
 }
 
 /// What a home has of other controllers, and of its own time as a front end, and what it knows of the target's power: hosts see
@@ -441,13 +434,6 @@ fn start_tasks(
 }
 
 impl Membership<'_> {
-    /// Whether the store may have the format in which commands of front ends are noted: every controller that may be the home
-    /// next has to read it.
-    fn may_note_commands(&self) -> bool {
-        let map = self.controller.map().borrow().clone();
-        self.link.is_some() && map.is_some_and(|map| map.all_read(engine::NOTING_VERSION))
-    }
-
     /// Ends what only a standby has. Returns the thread of the membership, which goes on.
     fn end(self) -> threads::Watched {
         self.answers.stop();

@@ -149,6 +149,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("AuditChange", "{fields}"),
     ("AuditField", "{field} {before|none} → {after|none}"),
     ("Connection", "{volume} →[ {host}][ group {host_group}] (LUN {lun})"),
+    ("Format", "{part} {active|each its own} (known: {oldest} to {newest})"),
     ("Grant", "{group}={role}"),
     ("Portal", "{address} port {port} (group {group_tag})"),
     ("StorePool", "{name}: {stored} stored, {available} available"),

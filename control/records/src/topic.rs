@@ -60,6 +60,8 @@ topics! {
     Snapshots: "snapshots";
     /// API tokens.
     Tokens: "tokens";
+    /// Formats of the array.
+    Upgrade: "upgrade";
     /// Users.
     Users: "users";
     /// Volumes.

@@ -200,12 +200,6 @@ impl Map {
         active.map(|member| (MemberId(member.id), member.joined))
     }
 
-    /// True if every controller that takes part reads this format of the array.
-    pub fn all_read(&self, format: u32) -> bool {
-        let mut active = self.members.iter().filter(|member| member.standing == Standing::Active);
-        active.all(|member| member.reads() >= format)
-    }
-
     /// Domains whose home is this controller.
     pub fn domains_of(&self, id: MemberId) -> impl Iterator<Item = &Domain> {
         self.domains.iter().filter(move |domain| domain.home == id.0)

@@ -80,6 +80,7 @@ impl Worker {
         core.shutdown.begin();
         core.throttle.credit.advance(u64::MAX);
         core.shutdown.end();
+        core.format.end();
         core.throttle.queue.freed();
     }
 
@@ -139,7 +140,9 @@ impl Worker {
         busy |= self.clean(self.appender.data_bytes() - before).await?;
         // Free space is known exactly when everything has been flushed and a checkpoint written.
         let settle = !busy && self.core.throttle.take_space_request();
-        let is_due = self.idle.take_checkpoint_request() || self.checkpointer.is_due();
+        let is_due = self.idle.take_checkpoint_request()
+            || self.core.format.is_to_be_raised()
+            || self.checkpointer.is_due();
         if is_due || settle || (!busy && self.checkpointer.wants_trim()) {
             self.checkpoint().await?;
             busy = true;

@@ -379,13 +379,14 @@ impl Checkpointer {
         self.core.journal.until(cut.replay_from - 1).await?;
         let oldest = cut.root.unflushed.first().map_or(cut.replay_from, |one| one.slot.batch);
         let journal_from = oldest.min(cut.replay_from);
-        let (version, key) = (self.core.version, self.core.key);
+        let (version, key) = (self.core.format.next(), self.core.key);
         let payload = Payload { version, key, replay_from: cut.replay_from, root: root.clone() };
         let superblock =
             Superblock { journal_from: JournalPos(journal_from), payload: payload.encode().into() };
         let (done, written) = wait();
         self.core.log.shelf().write_superblock(superblock, done);
         written.await.map_err(failed)?;
+        self.core.format.note_written(version);
         self.core.journal.trimmed(journal_from);
         self.root = root;
         self.left_dirty_bytes = self.core.dirty_bytes();

@@ -3,6 +3,7 @@
 use crate::backpressure::Throttle;
 use crate::cache::Cache;
 use crate::capacity::RefusalCounters;
+use crate::format::Format;
 use crate::hidden::{HiddenIds, Images};
 use crate::inconsistency::Inconsistencies;
 use crate::journal::Journal;
@@ -124,8 +125,8 @@ pub struct Core {
     pub log_writes: Mutex<LogWrites>,
     /// Key of the fingerprints.
     pub key: [u8; 32],
-    /// The version that is written.
-    pub version: u32,
+    /// The format of the store.
+    pub format: Format,
     /// Inconsistencies found on media.
     pub inconsistencies: Inconsistencies,
     /// For a repair: the pages of the journal, by batch.
@@ -162,7 +163,7 @@ impl Core {
             activity: Activity::default(),
             log_writes: Mutex::default(),
             key,
-            version,
+            format: Format::new(version),
             inconsistencies,
             journal_pages: Mutex::default(),
             state: ShardedLock::new(state),

@@ -9,7 +9,7 @@ use block::{Known, Ledger, Pending, Reply, Sequence};
 impl Engine {
     /// Whether commands of front ends are noted: then the engine is the ledger of its volumes.
     pub fn notes_commands(&self) -> bool {
-        self.core.version >= NOTING_VERSION
+        self.core.format.active() >= NOTING_VERSION
     }
 }
 

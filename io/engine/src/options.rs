@@ -1,6 +1,8 @@
 //! Options of the engine: memory bounds and tunables.
 
+use crate::root::FORMATS;
 use crate::tunables::Tunables;
+use std::ops::RangeInclusive;
 
 /// Options of an engine.
 #[derive(Clone, Debug)]
@@ -20,8 +22,9 @@ pub struct Options {
     pub map_pages: u64,
     /// Whether stored data is recompressed while the array is idle.
     pub recompress: bool,
-    /// Whether commands of front ends are noted. The store has a version from then on that earlier releases refuse.
-    pub notes_commands: bool,
+    /// Formats that are opened, of [`crate::FORMATS`]; a new store gets the newest. With fewer of them the engine does what an
+    /// earlier release does.
+    pub formats: RangeInclusive<u32>,
     /// How work is divided.
     pub tunables: Tunables,
 }
@@ -37,7 +40,7 @@ impl Options {
             page_bytes: 512 << 20,
             map_pages: 16 << 20,
             recompress: true,
-            notes_commands: false,
+            formats: FORMATS,
             tunables: Tunables::default(),
         }
     }

@@ -16,7 +16,7 @@ use crate::map::{Maps, Need};
 use crate::options::Options;
 use crate::page_index::{CHUNK, Chunk, PageIndex, PageInfo};
 use crate::record::{self, Mutation, Record};
-use crate::root::{Aside, NOTING_VERSION, Payload, READABLE_VERSIONS, Root};
+use crate::root::{Aside, Payload, Root};
 use crate::slots::Slot;
 use crate::space::{Location, Usage};
 use crate::state::{Refusal, State};
@@ -69,15 +69,15 @@ impl Engine {
         };
         let malformed = |why: Malformed| unusable(format_args!("{why}, of which all copies are the same"));
         let version = Payload::version(&superblock.payload).map_err(malformed)?;
-        if !READABLE_VERSIONS.contains(&version) {
-            let (oldest, newest) = (READABLE_VERSIONS.start(), READABLE_VERSIONS.end());
+        if !options.formats.contains(&version) {
+            let (oldest, newest) = (options.formats.start(), options.formats.end());
             let needs = if version > *newest { "a newer" } else { "an older" };
             return Err(Error::Stopped(format!(
                 "the array is in format {version}: use {needs} release of Ashlar, this one reads format \
                  {oldest} to format {newest}; nothing was changed"
             )));
         }
-        let mut payload = Payload::decode(&superblock.payload).map_err(malformed)?;
+        let payload = Payload::decode(&superblock.payload).map_err(malformed)?;
         let (done, batches) = wait();
         shelf.recover(superblock.journal_from, done);
         let batches = batches.await.map_err(failed)?;
@@ -97,11 +97,6 @@ impl Engine {
                 payload.replay_from,
                 next - 1
             )));
-        }
-        if options.notes_commands && version < NOTING_VERSION {
-            // Before the first record that an earlier release does not know.
-            payload.version = NOTING_VERSION;
-            write_superblock(&shelf, superblock.journal_from, &payload).await?;
         }
         let journal = Journal::new(shelf.clone(), next, &batches, options.tunables);
         let written = (payload.version, payload.key);
@@ -126,7 +121,7 @@ async fn format(shelf: &Arc<dyn Shelf>, options: &Options) -> block::Result<Supe
     if !batches.await.map_err(failed)?.is_empty() {
         return Err(unusable("journal: there are batches, but no superblock"));
     }
-    let version = *READABLE_VERSIONS.start();
+    let version = *options.formats.end();
     let payload = Payload { version, key: options.seed, replay_from: 1, root: Vec::new() };
     write_superblock(shelf, JournalPos(1), &payload).await
 }

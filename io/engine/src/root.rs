@@ -11,11 +11,11 @@ use std::ops::RangeInclusive;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
-/// Versions of what the engine keeps in the store that this release reads. A version that is not among them is refused before
-/// anything is read or written. The oldest is written that can hold what there is, so that an earlier release reads it, too.
-pub const READABLE_VERSIONS: RangeInclusive<u32> = 6..=NOTING_VERSION;
+/// Formats of the store that this release reads and writes. Another one is refused before anything is written. An array keeps
+/// the format that it has until an operator commits to the newest, so that an earlier release can open it until then.
+pub const FORMATS: RangeInclusive<u32> = 6..=NOTING_VERSION;
 
-/// The first version in which commands of front ends are noted.
+/// The first format in which commands of front ends are noted.
 pub const NOTING_VERSION: u32 = 7;
 
 /// What the superblock says.
@@ -67,7 +67,7 @@ impl Payload {
         let sum = take.u32()?;
         take.check(sum == checksum(&bytes[8..]))?;
         let version = take.u32()?;
-        take.check(READABLE_VERSIONS.contains(&version))?;
+        take.check(FORMATS.contains(&version))?;
         let mut key = [0; 32];
         key.copy_from_slice(take.bytes(32)?);
         let replay_from = take.u64()?;

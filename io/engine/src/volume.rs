@@ -90,7 +90,7 @@ impl Disk for Volume {
     }
 
     fn execute_noted(&self, op: Op, note: Note) -> Pending {
-        assert!(self.handle.core.version >= NOTING_VERSION, "the engine was opened to note commands");
+        assert!(self.handle.core.format.active() >= NOTING_VERSION, "the format holds notes");
         let handle = Handle { note: Some(note), ..self.handle.clone() };
         handle.execute(op).unwrap_or_else(|error| handle.refuse(error))
     }

@@ -1,9 +1,11 @@
 //! The management interface of the store: redundancy and scrubs are those of Ceph, so little is left.
 
 use crate::envelope;
+use crate::record::RECORDS;
 use crate::store::Store;
 use shelf::pool::{BoxFuture, KEY_BYTES, KeySource, Keys, Pool, PoolStatus, WrappedKey};
 use shelf::{Error, Result, spawn};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,6 +19,10 @@ const JOURNAL_POOL_DIVISOR: u64 = 10;
 impl Pool for Store {
     fn array(&self) -> u128 {
         self.0.keyring.array()
+    }
+
+    fn format(&self) -> (u32, RangeInclusive<u32>) {
+        (RECORDS.current, RECORDS.oldest..=RECORDS.current)
     }
 
     fn status(&self) -> PoolStatus {

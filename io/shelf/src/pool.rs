@@ -5,6 +5,7 @@
 
 use crate::{Drive, Result, Shelf};
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,9 @@ pub type ScrubStep<'a> = Box<dyn FnMut(u32, &ScrubReport) -> bool + Send + 'a>;
 pub trait Pool: Shelf {
     /// The identity of the array.
     fn array(&self) -> u128;
+
+    /// The format that it has, and those that this release reads.
+    fn format(&self) -> (u32, RangeInclusive<u32>);
 
     /// Redundancy, capacity and drives now.
     fn status(&self) -> PoolStatus;

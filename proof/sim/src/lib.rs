@@ -54,6 +54,9 @@
 //!
 //! In the world `takeover` front ends go on while their home crashes, and repeat commands at the next one; see `takeover`.
 //!
+//! In the world `upgrade` an array is opened by this release and by an earlier one in turn, and committed to the newer format; see
+//! `upgrade`.
+//!
 //! # Limits and scheduling
 //!
 //! Every seed draws the internal limits of the engine and of the store, each from a wide range down to one
@@ -78,6 +81,7 @@ mod journal;
 mod machine;
 mod replication;
 mod takeover;
+mod upgrade;
 
 use engine::{Engine, SpaceRefusals};
 
@@ -120,6 +124,8 @@ pub enum World {
     Management,
     /// Commands of hosts that front ends repeat when their home has crashed.
     Takeover,
+    /// The array opened by two releases in turn, and committed to the format of the newer one.
+    Upgrade,
 }
 
 /// The names of a world.
@@ -135,7 +141,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 16] = [
+const NAMES: [Names; 17] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -212,6 +218,12 @@ const NAMES: [Names; 16] = [
         "takeover",
         "hosts at front ends that repeat commands when their home has crashed",
     ),
+    names(
+        World::Upgrade,
+        "upgrade",
+        "upgrade",
+        "an array opened by two releases in turn, under crashes, and committed to the format of the newer one",
+    ),
 ];
 
 impl World {
@@ -278,7 +290,7 @@ pub struct Report {
     pub takeovers: u64,
     /// The longest of them, in milliseconds: until the next home acknowledged a write.
     pub longest_takeover_ms: u64,
-    /// Changes of the map that operators asked for and got.
+    /// Changes of the map, or of the format, that operators asked for and got.
     pub settled: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
@@ -376,6 +388,7 @@ pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failu
         World::Cluster => cluster::run(seed, cluster::Options::default()),
         World::Replication => replication::run(seed, bounds),
         World::Takeover => takeover::run(seed, bounds, (takeover::Notes::Consulted, takeover::Work::All)),
+        World::Upgrade => upgrade::run(seed, bounds),
         other => array::run(other, seed, bounds),
     };
     outcome.map_err(|what| Failure { world, seed, bounds, what })

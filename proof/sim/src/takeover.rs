@@ -122,7 +122,6 @@ impl World {
     fn new(seed: u64, bounds: Bounds, (notes, work): (Notes, Work)) -> Self {
         let mut random = Random::new(seed ^ 0x7461_6b65);
         let mut options = Options::new([3; 32]);
-        options.notes_commands = true;
         (options.slot_bytes, options.cache_bytes) = (4 << 20, 1 << 20);
         (options.index_bytes, options.page_bytes) = (1 << 20, 1 << 20);
         if bounds != Bounds::Measured {

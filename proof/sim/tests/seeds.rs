@@ -439,3 +439,11 @@ fn front_ends_repeat_commands_that_take_effect_once() {
         run(World::Takeover, seed).unwrap();
     }
 }
+
+/// Crashes meet the commit to a new format at any moment, between releases that do and do not know it.
+#[test]
+fn a_format_is_raised_by_a_commit_alone_and_stays() {
+    let mut sum = sim::Report::default();
+    (0..40).for_each(|seed| sum.add(&run(World::Upgrade, seed).unwrap()));
+    assert!(sum.settled > 10 && sum.crashes > 150 && sum.operations > 1000, "{sum:?}");
+}

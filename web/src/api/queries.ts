@@ -161,6 +161,8 @@ export const certificate = () => queryOptions({ queryKey: key("certificate"), qu
 export const notificationTargets = () =>
   queryOptions({ queryKey: key("notification-targets"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/notification-targets", { signal }))).items, ...LIST });
 
+export const upgrade = () => queryOptions({ queryKey: key("upgrade"), queryFn: ({ signal }) => answer(api.GET("/api/v1/upgrade", { signal })), ...LIST });
+
 export const driveKey = () => queryOptions({ queryKey: key("key"), queryFn: ({ signal }) => answer(api.GET("/api/v1/key", { signal })), ...LIST });
 
 export const alerts = () =>

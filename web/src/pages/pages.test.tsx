@@ -291,3 +291,16 @@ test("the first run keeps the password or sets one, and offers drives with what 
   expect(await screen.findByText("No notification targets")).toBeTruthy();
   expect(mock.state.password).toBe("my own password");
 });
+
+test("an upgrade is committed after a confirmation that names the end of the way back", async () => {
+  const { user, mock } = show("/settings/upgrade", busy(1, 1));
+  const formats = await screen.findByRole("table", { name: "Formats" });
+  expect(within(formats).getByText("6 to 7")).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "Commit the upgrade" }));
+  const dialog = within(await screen.findByRole("dialog", { name: "Commit the upgrade?" }));
+  expect(dialog.getByText(/no way back/)).toBeTruthy();
+  expect(mock.state.upgrade.committed).toBe(false);
+  await user.click(dialog.getByRole("button", { name: "Commit the upgrade" }));
+  expect(await screen.findByText("The array has the newest format")).toBeTruthy();
+  expect(mock.state.upgrade.committed).toBe(true);
+});

@@ -238,6 +238,7 @@ impl From<array::Controller> for Controller {
             portals,
             nvme_portals,
             takeover,
+            reads: _,
         } = it;
         let state = match state {
             Home => ControllerState::Home,

@@ -64,6 +64,8 @@ pub enum Topic {
     Snapshots,
     /// API tokens.
     Tokens,
+    /// Formats of the array.
+    Upgrade,
     /// Users.
     Users,
     /// Volumes.
@@ -99,6 +101,7 @@ impl From<array::Topic> for Topic {
             Settings => Topic::Settings,
             Snapshots => Topic::Snapshots,
             Tokens => Topic::Tokens,
+            Upgrade => Topic::Upgrade,
             Users => Topic::Users,
             Volumes => Topic::Volumes,
         }

@@ -27,4 +27,5 @@ mod schedules;
 mod snapshots;
 mod topics;
 mod trail;
+mod upgrades;
 mod windows;

@@ -15,6 +15,7 @@ use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -43,6 +44,8 @@ pub struct Rig {
     pub serial: u64,
     /// Whether new drives are encrypted.
     encrypted: bool,
+    /// Formats that the software knows.
+    pub formats: RangeInclusive<u32>,
 }
 
 /// Controllers as a test wants them.
@@ -101,6 +104,7 @@ pub fn controller(number: u16, state: ControllerState) -> Controller {
         number,
         name: format!("host{number}"),
         version: "1.0".into(),
+        reads: Some(*engine::FORMATS.end()),
         state,
         since: Some(1000),
         api: Some(format!("https://192.0.2.{number}:8443")),
@@ -264,6 +268,7 @@ impl Rig {
             network: Arc::default(),
             serial: 0x5e71a1,
             encrypted: false,
+            formats: engine::FORMATS,
         }
     }
 
@@ -335,7 +340,11 @@ impl Rig {
         };
         let shelf = shelf.expect("a shelf");
         let fuse = Arc::new(Fuse { shelf: shelf.clone(), left: AtomicI64::new(i64::MAX), last_is_written });
-        let engine = Engine::open(fuse.clone(), small()).await.expect("an engine");
+        let options = engine::Options { formats: self.formats.clone(), ..small() };
+        let engine = match Engine::open(fuse.clone(), options).await {
+            Ok(engine) => engine,
+            Err(why) => return Err(Error::failed("the engine does not open", why)),
+        };
         let background = tokio::spawn({
             let engine = engine.clone();
             async move { engine.background().await }

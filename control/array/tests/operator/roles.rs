@@ -5,8 +5,8 @@ use array::{
     AddDrive, AlertState, By, Caller, CancelJob, ChangeAlert, ChangeDirectory, ChangeGroup, ChangeHost,
     ChangeHostGroup, ChangeNotificationTarget, ChangeOwnPassword, ChangeRemoteArray, ChangeReplication,
     ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeUser, ChangeVolume, ClearVolumeState, CloneVolume,
-    CompareConfiguration, CompareSnapshots, ConfirmTime, CreateConnection, CreateDirectory, CreateGroup,
-    CreateHost, CreateHostGroup, CreateJoinToken, CreateNotificationTarget, CreatePairingKey,
+    CommitUpgrade, CompareConfiguration, CompareSnapshots, ConfirmTime, CreateConnection, CreateDirectory,
+    CreateGroup, CreateHost, CreateHostGroup, CreateJoinToken, CreateNotificationTarget, CreatePairingKey,
     CreateReplication, CreateSchedule, CreateSnapshotSet, CreateSnapshots, CreateToken, CreateUser,
     CreateVolume, Credential, DeleteConnection, DeleteDirectory, DeleteGroup, DeleteHost, DeleteHostGroup,
     DeleteNotificationTarget, DeleteRemoteArray, DeleteReplication, DeleteSchedule, DeleteSnapshot,
@@ -25,9 +25,9 @@ use array::{
     ShowController, ShowDirectory, ShowDrive, ShowGroup, ShowGroupSpace, ShowHost, ShowHostGroup, ShowJob,
     ShowKey, ShowNotificationTarget, ShowOwnUser, ShowPerformance, ShowProtection, ShowRemoteArray,
     ShowReplication, ShowReplicationHistory, ShowSchedule, ShowSettings, ShowSnapshot, ShowStatus, ShowStore,
-    ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover, StopTestFailover,
-    SubjectName, SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS, Verb,
-    VolumeChange,
+    ShowUpgrade, ShowUser, ShowVolume, ShowVolumeSpace, SnapshotChange, StartScrub, StartTestFailover,
+    StopTestFailover, SubjectName, SyncReplication, TestDirectory, TestNotificationTarget, TimeRange, VERBS,
+    Verb, VolumeChange,
 };
 
 const PASSWORD: &str = "eight chars";
@@ -40,6 +40,7 @@ const NEEDED: &[(Role, &[&str])] = &[
             "ShowArray",
             "ShowStatus",
             "ShowSettings",
+            "ShowUpgrade",
             "ListControllers",
             "ShowController",
             "ShowStore",
@@ -130,6 +131,7 @@ const NEEDED: &[(Role, &[&str])] = &[
         Role::Admin,
         &[
             "ChangeSettings",
+            "CommitUpgrade",
             "ConfirmTime",
             "ShowConfiguration",
             "CompareConfiguration",
@@ -198,6 +200,8 @@ fn of_drives() -> Vec<Step> {
         ShowStatus,
         ShowSettings,
         ChangeSettings(SettingsChange::default()),
+        ShowUpgrade,
+        CommitUpgrade,
         ConfirmTime,
         ShowConfiguration,
         CompareConfiguration(import.clone()),

@@ -1,12 +1,17 @@
 //! The array as a whole, its events and its audit log.
 
 use super::{Shown, choice, seconds};
+use crate::ask;
 use crate::client::Client;
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;
 use client::schemas::{SettingsChange, Severity};
 use serde_json::json;
+
+/// What a commit means.
+const IRREVERSIBLE: &str =
+    "The array gets the newest format, and releases that do not know it can't open it any more";
 
 #[derive(Clone, Subcommand)]
 pub enum ArrayVerb {
@@ -35,6 +40,15 @@ pub enum ArrayVerb {
         #[arg(long, value_name = "ZONE")]
         time_zone: Option<String>,
     },
+    /// Show the formats of the array, and with --commit raise it to the newest one
+    Upgrade {
+        /// Raise the array to the newest format; releases that do not know it can't open the array afterwards
+        #[arg(long)]
+        commit: bool,
+        /// Commit without confirmation
+        #[arg(long, requires = "commit")]
+        yes: bool,
+    },
     /// Confirm the time of day after a clock jump; until then nothing expires
     ConfirmTime,
 }
@@ -54,6 +68,14 @@ impl ArrayVerb {
                     time_zone: time_zone.map(Some),
                 };
                 client.call(api::change_settings(&change))?.into()
+            }
+            ArrayVerb::Upgrade { commit: false, .. } => client.call(api::show_upgrade())?.into(),
+            ArrayVerb::Upgrade { yes, .. } => {
+                let now = client.call(api::show_upgrade())?;
+                if !now.read()?.committed {
+                    ask::confirm(yes, IRREVERSIBLE)?;
+                }
+                client.call(api::commit_upgrade())?.into()
             }
             ArrayVerb::ConfirmTime => {
                 client.call(api::confirm_time())?;

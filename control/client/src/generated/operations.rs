@@ -1102,6 +1102,14 @@ pub fn create_token(body: &schemas::NewToken) -> Request<schemas::ApiToken> {
 pub fn delete_token(name: &str) -> Request<()> {
     Request::new("DELETE", format!("/api/v1/tokens/{}", quoted(name)), "")
 }
+/// Get the formats of the array
+pub fn show_upgrade() -> Request<schemas::Upgrade> {
+    Request::new("GET", format!("/api/v1/upgrade",), "Upgrade")
+}
+/// Commit the upgrade
+pub fn commit_upgrade() -> Request<schemas::Upgrade> {
+    Request::new("POST", format!("/api/v1/upgrade/commit",), "Upgrade")
+}
 /// Query of: List users
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListUsers {

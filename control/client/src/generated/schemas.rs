@@ -1329,6 +1329,96 @@ impl ::std::default::Default for Forecast {
         }
     }
 }
+///Format of a part.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Format {
+    ///Format in use; `null` if each object or connection has its own.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub active: ::std::option::Option<u32>,
+    ///Newest that it reads or speaks.
+    pub newest: u32,
+    ///Oldest that the software reads or speaks.
+    pub oldest: u32,
+    ///Part.
+    pub part: FormatPart,
+}
+///What has a format.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum FormatPart {
+    #[serde(rename = "engine")]
+    Engine,
+    #[serde(rename = "store")]
+    Store,
+    #[serde(rename = "records")]
+    Records,
+    #[serde(rename = "unit_state")]
+    UnitState,
+    #[serde(rename = "replication_link")]
+    ReplicationLink,
+}
+impl ::std::fmt::Display for FormatPart {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Engine => f.write_str("engine"),
+            Self::Store => f.write_str("store"),
+            Self::Records => f.write_str("records"),
+            Self::UnitState => f.write_str("unit_state"),
+            Self::ReplicationLink => f.write_str("replication_link"),
+        }
+    }
+}
+impl ::std::str::FromStr for FormatPart {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "engine" => Ok(Self::Engine),
+            "store" => Ok(Self::Store),
+            "records" => Ok(Self::Records),
+            "unit_state" => Ok(Self::UnitState),
+            "replication_link" => Ok(Self::ReplicationLink),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for FormatPart {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for FormatPart {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for FormatPart {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
 /**The role granted to members of a group. The highest role of several groups applies; without a matching group, log-in is
 refused.*/
 ///
@@ -4280,6 +4370,22 @@ pub struct TestConnection {
     ///The clone.
     pub volume: ::std::string::String,
 }
+///The formats of the array, and what a commit changes.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Upgrade {
+    ///Why it can't be committed now; `null` if it can, or is.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub blocked: ::std::option::Option<::std::string::String>,
+    ///Whether the array has the newest format that the software knows. An earlier release that does not know it refuses the array.
+    pub committed: bool,
+    ///What the commit enables; empty once it is done. Until then the array works as with the release before.
+    pub enables: ::std::vec::Vec<::std::string::String>,
+    ///Formats by part.
+    pub formats: ::std::vec::Vec<Format>,
+    ///Software version.
+    pub software: ::std::string::String,
+}
 /**Space usage of volumes with their snapshots, in bytes. Data shared with other volumes, clones or the recycle bin is not
 counted in `unique`, `physical` and `metadata`.*/
 ///
@@ -4701,6 +4807,15 @@ impl crate::Choice for DriveState {
 }
 impl crate::Choice for Encryption {
     const CHOICES: &'static [&'static str] = &["none", "file", "passphrase", "kmip"];
+}
+impl crate::Choice for FormatPart {
+    const CHOICES: &'static [&'static str] = &[
+        "engine",
+        "store",
+        "records",
+        "unit_state",
+        "replication_link",
+    ];
 }
 impl crate::Choice for ImportAction {
     const CHOICES: &'static [&'static str] = &[

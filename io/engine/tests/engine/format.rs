@@ -1,13 +1,14 @@
 //! Old media open: a shelf written by each version of the format that is read is kept. Others are refused.
 //!
-//! `WRITE_FIXTURE=1 cargo test -p engine --test format` writes the one of the current version.
+//! `WRITE_FIXTURE=1 cargo test -p engine --test engine format` writes those of the versions that are written.
 
 use crate::support::{MemShelf, World, data, options};
-use block::{CopySegment, DiskId, Extent, Op};
+use block::{CopySegment, Disk, DiskId, Extent, Known, Ledger, Note, Op, Sequence};
 use bytes::Bytes;
+use engine::Options;
 use shelf::Layout;
 
-const LAYOUT: Layout = Layout {
+pub const LAYOUT: Layout = Layout {
     segment_bytes: 64 << 10,
     stripe_bytes: 4 << 10,
     segments: 48,
@@ -19,7 +20,14 @@ const LAYOUT: Layout = Layout {
 /// A shelf of an older format, which no array uses.
 const V5: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v5.bin");
 
-const V6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v6.bin");
+/// A shelf of format 6.
+pub const V6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v6.bin");
+
+/// A shelf of format 7, in which a command of a front end is noted.
+const V7: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v7.bin");
+
+/// The command that is noted there.
+const NOTED: Sequence = Sequence { front: 5, number: 9, lowest: 9 };
 
 /// Text that compresses well, and differs for each `n`.
 fn text(n: usize, len: usize) -> Vec<u8> {
@@ -27,8 +35,9 @@ fn text(n: usize, len: usize) -> Vec<u8> {
     line.into_bytes().into_iter().cycle().take(len).collect()
 }
 
-fn write() -> Vec<u8> {
-    let mut world = World::open(MemShelf::new(LAYOUT));
+fn write(format: u32) -> Vec<u8> {
+    let written = Options { formats: format..=format, ..options() };
+    let mut world = World::open_with(MemShelf::new(LAYOUT), written);
     world.create(1, 512, 1 << 30);
     world.create(2, 4096, 1 << 40);
     for n in 0..10 {
@@ -58,16 +67,40 @@ fn write() -> Vec<u8> {
     }
     world.execute(3, Op::Unmap(vec![Extent::new(5000, 3)])).expect("unmapped");
     world.execute(2, Op::Fill { extent: Extent::new(0, 600), block: data(&[0; 4096]) }).expect("filled");
+    if format >= engine::NOTING_VERSION {
+        let op = Op::Write { lba: 1 << 16, data: data(&text(9, 4096)) };
+        let noted = world.volume(1).execute_noted(op, Note { sequence: NOTED, whole: true });
+        world.run(noted).expect("written");
+    }
     world.shelf.export()
+}
+
+/// The shelf of a fixture, which may be written before.
+fn fixture(path: &str, format: u32) -> World {
+    if std::env::var_os("WRITE_FIXTURE").is_some() {
+        std::fs::write(path, write(format)).expect("written");
+    }
+    let bytes = std::fs::read(path).expect("the fixture is in the tree");
+    let world = World::open(MemShelf::import(LAYOUT, &bytes));
+    assert_eq!(world.engine.format(), format);
+    world
 }
 
 #[test]
 fn media_of_version_6_open() {
-    if std::env::var_os("WRITE_FIXTURE").is_some() {
-        std::fs::write(V6, write()).expect("written");
-    }
-    let bytes = std::fs::read(V6).expect("the fixture is in the tree");
-    let mut world = World::open(MemShelf::import(LAYOUT, &bytes));
+    verify(fixture(V6, 6));
+}
+
+#[test]
+fn media_of_version_7_open() {
+    let mut world = fixture(V7, 7);
+    assert_eq!(world.engine.look_up(NOTED), Known::Done);
+    assert_eq!(world.read(1, 1 << 16, 8), text(9, 4096));
+    verify(world);
+}
+
+/// What [`write`] wrote is there, and can be changed.
+fn verify(mut world: World) {
     world.check();
     assert_eq!(world.read(1, 5000, 8), text(50, 4096));
     assert_eq!(world.read(4, 5000, 20), text(1, 10_240));
@@ -81,9 +114,9 @@ fn media_of_version_6_open() {
     assert_eq!(world.read(1, 40_960 + 29 * 8, 8), text(129, 4096));
     assert_eq!(world.read(2, 1 << 27, 2), text(3, 8192));
     assert_eq!(world.read(3, 5000, 4), [vec![0; 3 * 512], text(1, 2048)[1536..].to_vec()].concat());
-    assert_eq!(block::Disk::state(&*world.volume(1)), "reservations");
+    assert_eq!(Disk::state(&*world.volume(1)), "reservations");
     assert_eq!(world.engine.records("a/"), [("a/b".to_owned(), Bytes::from_static(b"value"))]);
-    assert_eq!(block::Disk::space(&*world.volume(2)).mapped, 602 * 4096);
+    assert_eq!(Disk::space(&*world.volume(2)).mapped, 602 * 4096);
     world.write(1, 0, &text(7, 512));
     world.settle();
     world.check();

@@ -22,3 +22,4 @@ mod space;
 mod staged;
 mod support;
 mod unreadable;
+mod upgrade;

@@ -1,20 +1,15 @@
 //! Commands of front ends are noted with their effect: after a power loss both are there, or neither.
 
-use crate::support::{Dice, MemShelf, World, data, options};
+use crate::support::{Dice, MemShelf, World, data};
 use block::{CopySegment, Disk, DiskId, Error, Extent, Known, Ledger, Note, Op, Pending, Sequence};
 use bytes::Bytes;
-use engine::Options;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 const FRONT: u64 = 77;
 
-fn noting() -> Options {
-    Options { notes_commands: true, ..options() }
-}
-
 fn open() -> World {
-    World::try_open(MemShelf::small(), noting()).expect("opened")
+    World::open(MemShelf::small())
 }
 
 fn sequence(number: u64, lowest: u64) -> Sequence {
@@ -82,12 +77,12 @@ fn a_change_of_every_kind_is_noted_and_survives_checkpoints_and_power_losses() {
         assert!((0..count).all(|number| known(&world, number) == Known::Done), "round {round}");
         assert_eq!(known(&world, count), Known::New);
         match round {
-            0 => world = world.crash_with(&mut Dice::new(4), noting()),
+            0 => world = world.crash(&mut Dice::new(4)),
             1 => world.settle(),
             _ => {}
         }
         if round == 1 {
-            world = world.crash_with(&mut Dice::new(5), noting());
+            world = world.crash(&mut Dice::new(5));
         }
     }
     // The front end has its answers.
@@ -98,14 +93,14 @@ fn a_change_of_every_kind_is_noted_and_survives_checkpoints_and_power_losses() {
     assert_eq!(world.engine.fronts(), [FRONT]);
     let forget = world.engine.forget(FRONT);
     world.run(forget).expect("forgotten");
-    let world = world.crash_with(&mut Dice::new(6), noting());
+    let world = world.crash(&mut Dice::new(6));
     assert_eq!((world.engine.fronts(), known(&world, count)), (vec![], Known::New));
 }
 
 #[test]
 fn what_is_noted_is_answered_for_only_when_it_is_durable() {
     let shelf = MemShelf::small();
-    let mut world = World::try_open(shelf.clone(), noting()).expect("opened");
+    let mut world = World::open(shelf.clone());
     let volume = world.create(1, 512, 1 << 20);
     shelf.hold();
     let mut write = volume.execute_noted(swap(0, 0, 1), whole(0));
@@ -150,7 +145,7 @@ fn the_ledger_and_the_content_agree_after_every_power_loss() {
                 world.turn(1);
             }
             let is_open = open.take().is_some();
-            world = world.crash_with(&mut dice, noting());
+            world = world.crash(&mut dice);
             let took_effect = known(&world, number) == Known::Done;
             assert!(is_open || !took_effect, "seed {seed}");
             if took_effect {
@@ -165,28 +160,4 @@ fn the_ledger_and_the_content_agree_after_every_power_loss() {
         world.check();
     }
     assert!(done > 10 && lost > 10, "{done} took effect, {lost} did not");
-}
-
-#[test]
-fn a_store_has_the_older_version_until_commands_are_to_be_noted() {
-    let version = |shelf: &MemShelf| {
-        let bytes = shelf.export();
-        let at = bytes.windows(4).position(|four| four == b"ALE1").expect("a superblock");
-        bytes[at + 8]
-    };
-    let mut world = World::open(MemShelf::small());
-    world.create(1, 512, 1 << 20);
-    world.write(1, 0, &[1; 4096]);
-    world.settle();
-    assert_eq!(version(&world.shelf), 6);
-    let mut world = world.crash_with(&mut Dice::new(1), noting());
-    assert_eq!(version(&world.shelf), 7);
-    let noted = world.volume(1).execute_noted(swap(8, 0, 1), whole(0));
-    world.run(noted).expect("written");
-    // It stays so without the option, and nothing is forgotten.
-    let mut world = world.crash(&mut Dice::new(2));
-    world.write(1, 16, &[1; 4096]);
-    world.settle();
-    assert_eq!((version(&world.shelf), known(&world, 0)), (7, Known::Done));
-    assert_eq!(world.read(1, 0, 8), vec![1; 4096]);
 }

@@ -1,16 +1,23 @@
 //! The management interface of the shelf: what [`Pool`] asks for, by the methods of the other modules.
 
 use super::DriveShelf;
+use crate::codec::FORMAT;
 use crate::{Consent, Drive, DriveContents, Result};
 use shelf::pool::{
     BoxFuture, Drives, KEY_BYTES, KeySource, Keys, Pool, PoolStatus, ScrubReport, ScrubStep, WrappedKey,
 };
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Pool for DriveShelf {
     fn array(&self) -> u128 {
         self.array
+    }
+
+    fn format(&self) -> (u32, RangeInclusive<u32>) {
+        // The opening wrote every label.
+        (FORMAT.current, FORMAT.oldest..=FORMAT.current)
     }
 
     fn status(&self) -> PoolStatus {

@@ -92,7 +92,8 @@ impl Scenario {
             | World::Replication
             | World::Repair
             | World::Management
-            | World::Takeover => {}
+            | World::Takeover
+            | World::Upgrade => {}
         }
         scenario
     }

@@ -11,6 +11,7 @@ import { KeyPanel } from "./key";
 import { NotificationsPanel } from "./notifications";
 import { SupportPanel } from "./support";
 import { TokensPanel } from "./tokens";
+import { UpgradePanel } from "./upgrade";
 import { UsersPanel } from "./users";
 
 type Part = { name: string; label: string; admin?: boolean; show: () => ReactNode };
@@ -25,6 +26,7 @@ const PARTS: Part[] = [
   { name: "key", label: "Encryption", show: () => <KeyPanel /> },
   { name: "notifications", label: "Notifications", admin: true, show: () => <NotificationsPanel /> },
   { name: "certificate", label: "Certificate", show: () => <CertificatePanel /> },
+  { name: "upgrade", label: "Upgrade", show: () => <UpgradePanel /> },
   { name: "support", label: "Support", admin: true, show: () => <SupportPanel /> },
 ];
 

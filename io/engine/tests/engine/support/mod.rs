@@ -526,7 +526,7 @@ pub fn options() -> Options {
         page_bytes: 1 << 20,
         map_pages: 1 << 20,
         recompress: true,
-        notes_commands: false,
+        formats: engine::FORMATS,
         tunables: Tunables::default(),
     }
 }
