@@ -172,6 +172,31 @@ test("the configuration is exported as a document without secrets", async ({ arr
   expect(document.left_out).toContain("password of user/admin");
 });
 
+test("a configuration is imported after a look at the difference, and what differs only if it is marked", async ({ array, open, page }) => {
+  await array.ask("POST", "volumes", { name: "db1", size: 2 ** 30 });
+  await array.ask("POST", "hosts", { name: "esx1", initiators: ["iqn.1998-01.com.vmware:esx1"] });
+  const document = (await array.ask("GET", "configuration")) as { volumes: { name: string; size: number }[] };
+  const wanted = [...document.volumes.map((it) => ({ ...it, size: 2 ** 31 })), ...document.volumes.map((it) => ({ ...it, name: "db2" }))];
+  await open("/settings/support");
+  const file = (content: unknown) => ({ name: "prod.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(content)) });
+  await page.locator("input[type=file]").setInputFiles({ ...file({}), buffer: Buffer.from("no document") });
+  await expect(page.getByText("prod.json is no configuration document.")).toBeVisible();
+  await page.locator("input[type=file]").setInputFiles(file({ ...document, volumes: wanted }));
+  const dialog = page.getByRole("dialog", { name: "Import prod.json" });
+  const row = (object: string) => dialog.getByRole("row").filter({ hasText: object });
+  await expect(row("volume/db2")).toContainText("create");
+  await expect(row("volume/db1")).toContainText("differs, stays");
+  await expect(row("host/esx1")).toHaveCount(0);
+  await expect(dialog.getByRole("button", { name: "Import 1 object" })).toBeVisible();
+  const names = async () => ((await array.ask("GET", "volumes")) as { items: { name: string; size: number }[] }).items.map((it) => `${it.name} ${it.size}`);
+  expect(await names()).toEqual([`db1 ${2 ** 30}`]);
+  await dialog.getByRole("checkbox", { name: "Overwrite volume/db1" }).check();
+  await expect(row("volume/db1").getByText("overwrite", { exact: true })).toBeVisible();
+  await dialog.getByRole("button", { name: "Import 2 objects" }).click();
+  await expect(page.getByRole("dialog", { name: "Imported from prod.json" })).toBeVisible();
+  expect(await names()).toEqual([`db1 ${2 ** 31}`, `db2 ${2 ** 30}`]);
+});
+
 test("the time zone is the one that is chosen in the setup, and schedules say so", async ({ open, page }) => {
   await open("/setup");
   await page.getByRole("button", { name: "Next" }).click();
