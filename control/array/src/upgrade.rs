@@ -98,7 +98,7 @@ impl Array {
         let oldest = versions().map(|it| it.oldest).min().unwrap_or_default();
         let current = versions().map(|it| it.current).max().unwrap_or_default();
         let (links, states) = (replication::VERSIONS, OLDEST_STATE_VERSION..=CURRENT_STATE_VERSION);
-        let blocked = behind(&self.parts.controllers.controllers(), *known.end());
+        let blocked = prevents(&self.parts.controllers.controllers(), *known.end());
         Upgrade {
             software: self.version.clone(),
             committed,
@@ -116,10 +116,10 @@ impl Array {
 }
 
 /// Why the array can't have this format: a controller that takes part could not serve it any more.
-fn behind(controllers: &[Controller], format: u32) -> Option<String> {
+fn prevents(controllers: &[Controller], format: u32) -> Option<String> {
     let mut active = controllers.iter().filter(|it| it.state.takes_part());
-    let behind = active.find(|it| it.reads.unwrap_or_default() < format)?;
-    let Controller { number, name, version, reads, .. } = behind;
+    let older = active.find(|it| it.reads.unwrap_or_default() < format)?;
+    let Controller { number, name, version, reads, .. } = older;
     let reads =
         reads.map_or_else(|| "does not report what it reads".into(), |it| format!("reads format {it}"));
     Some(format!(
