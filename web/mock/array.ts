@@ -88,6 +88,7 @@ export function busy(volumes = 24, hosts = 9): State {
       labels: {},
       initiators: [`iqn.1998-01.com.vmware:${name}-${(0x1f3a + number * 77).toString(16)}`],
       nqns: [],
+      wwpns: [],
       chap_user: number % 4 === 0 ? name : null,
       mutual_user: null,
       dhchap: false,

@@ -154,6 +154,7 @@ const CASES: &[Case] = &[
         volumes: &[("database", 1024, 512, &[("guest", 0)])],
     },
     Case { name: "drives", home: Home::Guest { kind: Kind::Hosts, disk: 9 * 384 }, hosts: &[], volumes: &[] },
+    Case { name: "fc", home: Home::Guest { kind: Kind::Peers, disk: 4 * 512 }, hosts: &[], volumes: &[] },
     Case { name: "package", home: Home::Server, hosts: &[], volumes: &[] },
     Case { name: "peers", home: Home::Guest { kind: Kind::Peers, disk: 15 << 10 }, hosts: &[], volumes: &[] },
 ];

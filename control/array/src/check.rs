@@ -110,10 +110,33 @@ pub fn nqns(names: &[String]) -> Result<Vec<String>> {
     Ok(out)
 }
 
+/// The N_Port names (WWPNs) of a host, in one form, each once.
+pub fn wwpns(names: &[String]) -> Result<Vec<String>> {
+    if names.len() > MAX_INITIATORS {
+        return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} WWPNs")).about("wwpns"));
+    }
+    let mut out: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let shown: String = name.chars().take(256).collect();
+        let wwpn = export::parse_wwpn(name).map(export::shown_wwpn).ok_or_else(|| {
+            Error::invalid(format!(
+                "{shown:?} is not a WWPN: it has 16 hexadecimal digits, such as 21:00:00:24:ff:00:00:01; on Linux it is in \
+                 /sys/class/fc_host/host*/port_name"
+            ))
+            .about("wwpns")
+        })?;
+        if out.contains(&wwpn) {
+            return Err(Error::invalid(format!("WWPN {wwpn} is given twice")).about("wwpns"));
+        }
+        out.push(wwpn);
+    }
+    Ok(out)
+}
+
 /// Refuses a host without a name of any protocol.
-pub fn has_names(initiators: &[String], nqns: &[String]) -> Result<()> {
-    match initiators.is_empty() && nqns.is_empty() {
-        true => Err(Error::invalid("a host needs at least one initiator name (IQN) or NQN")),
+pub fn has_names(names: [&[String]; 3]) -> Result<()> {
+    match names.iter().all(|names| names.is_empty()) {
+        true => Err(Error::invalid("a host needs at least one initiator name (IQN), NQN or WWPN")),
         false => Ok(()),
     }
 }

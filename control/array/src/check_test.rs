@@ -73,8 +73,9 @@ fn initiator_names_follow_the_rfc_and_are_folded() {
 #[test]
 fn a_host_needs_initiators_each_once() {
     let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
-    assert!(has_names(&[], &[]).is_err());
-    assert!(has_names(&[], &names(&["nqn.2014-08.org.nvmexpress:uuid:1"])).is_ok());
+    assert!(has_names([&[], &[], &[]]).is_err());
+    assert!(has_names([&[], &names(&["nqn.2014-08.org.nvmexpress:uuid:1"]), &[]]).is_ok());
+    assert!(has_names([&[], &[], &names(&["21:00:00:24:ff:00:00:01"])]).is_ok());
     assert_eq!(
         nqns(&names(&["nqn.2014-08.org.nvmexpress:uuid:A"])).unwrap(),
         ["nqn.2014-08.org.nvmexpress:uuid:A"]

@@ -182,6 +182,9 @@ pub struct HostItem {
     /// Its NVMe qualified names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nqns: Vec<String>,
+    /// Its WWPNs of Fibre Channel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wwpns: Vec<String>,
     /// The CHAP user that it must log in as.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap_user: Option<String>,
@@ -354,6 +357,7 @@ impl ConfigurationDocument {
             }
             host.initiators.sort();
             host.nqns.sort();
+            host.wwpns.sort();
         }
         self.host_groups.iter_mut().for_each(|group| group.hosts.sort());
     }
@@ -451,12 +455,13 @@ fn group_item(entry: &GroupEntry) -> GroupItem {
 }
 
 fn host_item(entry: &HostEntry) -> HostItem {
-    let HostEntry { name, initiators, nqns, chap, mutual, dhchap, dhchap_controller, labels, .. } =
+    let HostEntry { name, initiators, nqns, wwpns, chap, mutual, dhchap, dhchap_controller, labels, .. } =
         entry.clone();
     HostItem {
         name,
         initiators,
         nqns,
+        wwpns,
         chap_user: chap.map(|chap| chap.user),
         chap_secret: None,
         mutual_user: mutual.map(|chap| chap.user),

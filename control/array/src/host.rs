@@ -32,6 +32,9 @@ pub struct CreateHost {
     /// Its NVMe qualified names; it has at least one name of any protocol.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nqns: Vec<String>,
+    /// Its WWPNs of Fibre Channel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wwpns: Vec<String>,
     /// CHAP that it must pass.
     pub chap: Option<Chap>,
     /// CHAP that the array passes to it.
@@ -124,6 +127,9 @@ pub struct HostChange {
     /// All of its NVMe qualified names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nqns: Option<Vec<String>>,
+    /// All of its WWPNs of Fibre Channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wwpns: Option<Vec<String>>,
     /// Other CHAP that it must pass, or none.
     pub chap: Option<Option<Chap>>,
     /// Other CHAP that the array passes to it, or none.
@@ -179,10 +185,12 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_host(&mut self, new: CreateHost) -> Result<Ensured<Host>> {
-        let CreateHost { name, initiators, nqns, chap, mutual, dhchap, dhchap_controller, labels } = new;
+        let CreateHost { name, initiators, nqns, wwpns, chap, mutual, dhchap, dhchap_controller, labels } =
+            new;
         check::name("host", &name)?;
         let (initiators, nqns) = (check::initiators(&initiators)?, check::nqns(&nqns)?);
-        check::has_names(&initiators, &nqns)?;
+        let wwpns = check::wwpns(&wwpns)?;
+        check::has_names([&initiators, &nqns, &wwpns])?;
         check::chap(chap.as_ref(), mutual.as_ref())?;
         check::dhchap(dhchap.as_ref(), dhchap_controller.as_ref())?;
         let existing = self.array.config().hosts.find(&name).cloned();
@@ -191,6 +199,7 @@ impl Transaction<'_> {
             let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
             existing.same("initiators", sorted(&initiators) == sorted(&entry.initiators))?;
             existing.same("nqns", sorted(&nqns) == sorted(&entry.nqns))?;
+            existing.same("wwpns", sorted(&wwpns) == sorted(&entry.wwpns))?;
             for (field, given, kept) in [("chap", chap, &entry.chap), ("mutual", mutual, &entry.mutual)] {
                 existing
                     .same(field, given.is_none() || given == self.with_kept(None, &entry, kept, field)?)?;
@@ -208,8 +217,9 @@ impl Transaction<'_> {
             existing.same_labels(&entry.labels, &labels)?;
             return self.host_now(entry.id).map(Ensured::existing);
         }
-        self.array.config().initiators_free(&initiators, None)?;
-        self.array.config().initiators_free(&nqns, None)?;
+        for names in [&initiators, &nqns, &wwpns] {
+            self.array.config().initiators_free(names, None)?;
+        }
         let labels = Labels::default().with(&labels)?;
         let id = HostId(self.id64());
         let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
@@ -221,6 +231,7 @@ impl Transaction<'_> {
             name,
             initiators,
             nqns,
+            wwpns,
             chap,
             mutual,
             dhchap,
@@ -269,7 +280,11 @@ impl Transaction<'_> {
             new.nqns = check::nqns(&nqns)?;
             self.array.config().initiators_free(&new.nqns, Some(entry.id))?;
         }
-        check::has_names(&new.initiators, &new.nqns)?;
+        if let Some(wwpns) = change.wwpns {
+            new.wwpns = check::wwpns(&wwpns)?;
+            self.array.config().initiators_free(&new.wwpns, Some(entry.id))?;
+        }
+        check::has_names([&new.initiators, &new.nqns, &new.wwpns])?;
         if change.chap.is_some() || change.mutual.is_some() {
             let chap = self.with_kept(change.chap, &entry, &entry.chap, "chap")?;
             let mutual = self.with_kept(change.mutual, &entry, &entry.mutual, "mutual")?;

@@ -263,9 +263,10 @@ impl Array {
 
     /// Every host, by name; with an initiator name only the one that has it.
     pub(crate) fn hosts(&self, config: &Config, initiator: Option<&str>) -> crate::Result<Vec<Host>> {
-        let normalised = |name: &str| match name.starts_with("nqn.") {
-            true => Ok(name.to_owned()),
-            false => crate::check::initiator(name),
+        let normalised = |name: &str| match export::parse_wwpn(name) {
+            Some(wwpn) => Ok(export::shown_wwpn(wwpn)),
+            None if name.starts_with("nqn.") => Ok(name.to_owned()),
+            None => crate::check::initiator(name),
         };
         let name = initiator.map(normalised).transpose()?;
         let wanted =
@@ -294,6 +295,7 @@ impl Array {
             name: entry.name.clone(),
             initiators: entry.initiators.clone(),
             nqns: entry.nqns.clone(),
+            wwpns: entry.wwpns.clone(),
             chap_user: entry.chap.as_ref().map(|chap| chap.user.clone()),
             mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
             dhchap: entry.dhchap.is_some(),

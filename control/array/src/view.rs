@@ -199,6 +199,8 @@ pub struct Host {
     pub initiators: Vec<String>,
     /// Its NVMe qualified names.
     pub nqns: Vec<String>,
+    /// Its WWPNs of Fibre Channel.
+    pub wwpns: Vec<String>,
     /// The CHAP user that it must log in as.
     pub chap_user: Option<String>,
     /// The CHAP user that the array answers as.

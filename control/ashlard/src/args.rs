@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::fibre_channel::target_port;
 use crate::forwarding::token::Token;
 use crate::memory;
 use bytesize::ByteSize;
@@ -19,7 +20,7 @@ const LINK_PORT: u16 = 8445;
 /// Port of the API.
 const API_PORT: u16 = 8443;
 
-/// The Ashlar array: volumes for iSCSI and NVMe/TCP hosts on the drives of this machine.
+/// The Ashlar array: volumes for iSCSI, NVMe/TCP and Fibre Channel hosts on the drives of this machine.
 #[derive(clap::Parser)]
 #[command(name = "ashlard", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
@@ -61,6 +62,11 @@ pub struct Args {
     /// served [default: NVMe/TCP is off]
     #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',', value_parser = |text: &str| listener(text, NVME_PORT))]
     pub nvme: Vec<SocketAddr>,
+    /// Preview: target ports for Fibre Channel hosts, by the WWPN of an adapter of this machine in target mode; after @ what it
+    /// belongs to in the kernel's target core: qla2xxx, efct, fc or loopback [default: Fibre Channel is off]
+    #[arg(long, value_name = "WWPN[@FABRIC]", value_delimiter = ',', value_parser = target_port,
+        conflicts_with = "controller")]
+    pub fc: Vec<tcmu::TargetPort>,
     /// Address to listen on for the API and the browser, with port 8443 unless another is given; port 0 takes a free one
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:8443",
         value_parser = |text: &str| listener(text, API_PORT))]

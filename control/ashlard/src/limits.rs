@@ -27,13 +27,14 @@ pub struct Connections {
     pub api: usize,
 }
 
-/// Raises the limit of open files to what the system allows, and shares it out for a number of threads.
+/// Raises the limit of open files to what the system allows, and shares it out for a number of threads and of devices of Fibre
+/// Channel.
 ///
 /// # Errors
 /// If it is too low; the text says what to do.
-pub fn connections(threads: usize) -> Result<Connections> {
+pub fn connections(threads: usize, devices: usize) -> Result<Connections> {
     let limit = raise();
-    let connections = share_out(limit, threads as u64)?;
+    let connections = share_out(limit, threads as u64, devices as u64)?;
     tracing::info!(limit, hosts = connections.hosts, api = connections.api, "open files");
     Ok(connections)
 }
@@ -53,8 +54,8 @@ fn raise() -> u64 {
     }
 }
 
-fn share_out(limit: u64, threads: u64) -> Result<Connections> {
-    let other = OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
+fn share_out(limit: u64, threads: u64, devices: u64) -> Result<Connections> {
+    let other = OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES + devices;
     let rest = limit.saturating_sub(other);
     ensure!(
         rest >= MIN_CONNECTIONS,
@@ -75,24 +76,24 @@ mod tests {
     #[test]
     fn the_limit_is_shared_out_and_never_exceeded() {
         let maximum = Connections { hosts: MAX_HOSTS as usize, api: MAX_API as usize };
-        assert_eq!(share_out(u64::MAX, 64).unwrap(), maximum);
-        assert_eq!(share_out(524_288, 4).unwrap(), maximum);
+        assert_eq!(share_out(u64::MAX, 64, 0).unwrap(), maximum);
+        assert_eq!(share_out(524_288, 4, 1024).unwrap(), maximum);
         for limit in 0..4096 {
             for threads in [1, 4, 64] {
-                let Ok(Connections { hosts, api }) = share_out(limit, threads) else { continue };
+                let Ok(Connections { hosts, api }) = share_out(limit, threads, 0) else { continue };
                 let used =
                     (hosts + api) as u64 + OWN_FILES + DRIVE_FILES + CLOSING_FILES + threads * THREAD_FILES;
                 assert!(used <= limit, "{used} of {limit}");
                 assert!(hosts >= 18 && api >= 6, "{hosts} and {api} of {limit}");
             }
         }
-        let usual = share_out(1024, 4).unwrap();
+        let usual = share_out(1024, 4, 0).unwrap();
         assert!(usual.hosts > 500 && usual.api > 150, "{usual:?}");
     }
 
     #[test]
     fn a_limit_that_is_too_low_is_refused_with_what_to_do() {
-        let error = share_out(200, 4).unwrap_err().to_string();
+        let error = share_out(200, 4, 0).unwrap_err().to_string();
         assert!(error.contains("ulimit -n") && error.contains("LimitNOFILE"), "{error}");
     }
 

@@ -16,6 +16,7 @@ mod config;
 mod controller;
 mod drives;
 mod fatal;
+mod fibre_channel;
 mod find;
 mod forwarding;
 mod key;
@@ -174,6 +175,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         ceph::is_meant(args)?,
         "--controller is for an array in Ceph that several controllers share: say where it is with --rados POOL"
     );
+    ensure!(args.fc.is_empty(), "--fc is not for one of several controllers");
     let (objects, array) = ceph::shared(args).await?;
     let listener = standby::listen(args)?;
     let board = Board::shared(id);
@@ -306,6 +308,7 @@ async fn serve(
     let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
     let portals = serve_iscsi(&array, args, (&shards, kept.as_ref())).await?;
     let nvme_portals = serve_nvme(&array, args, &shards).await?;
+    let fibre_channel = serve_fibre_channel(&array, args, &shards)?;
     let listener =
         member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
     let address = listener.local_addr()?;
@@ -344,8 +347,7 @@ async fn serve(
     let finish = web.stop();
     tasks.end();
     arrays.end();
-    tokio::join!(array.server.shutdown(), array.nvme.shutdown());
-    array.array.flush().await;
+    end_hosts(&array, fibre_channel).await;
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
@@ -354,6 +356,13 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Ends the sessions of all hosts.
+async fn end_hosts(array: &Assembled, fibre_channel: Option<fibre_channel::Service>) {
+    let fibre_channel = fibre_channel::stop(fibre_channel, LOGOUT_SECONDS);
+    tokio::join!(array.server.shutdown(), array.nvme.shutdown(), fibre_channel);
+    array.array.flush().await;
 }
 
 /// What a home has of other controllers, and of its own time as a front end, and what it knows of the target's power: hosts see
@@ -499,6 +508,27 @@ async fn serve_nvme(array: &Assembled, args: &Args, shards: &threads::Shards) ->
     portals.with_context(|| cannot_listen("NVMe/TCP", &args.nvme))
 }
 
+/// Serves Fibre Channel hosts, if there are ports for them.
+fn serve_fibre_channel(
+    array: &Assembled,
+    args: &Args,
+    shards: &threads::Shards,
+) -> Result<Option<fibre_channel::Service>> {
+    if args.fc.is_empty() {
+        return Ok(None);
+    }
+    let parts = fibre_channel::Parts {
+        serial: array.identity.serial.clone(),
+        exports: array.exports.clone(),
+        target: array.target.clone(),
+        budget: array.budget.clone(),
+        first_port: array.first_fc_port,
+        ports: args.fc.clone(),
+        shards: shards.handles(),
+    };
+    fibre_channel::start(parts).map(Some)
+}
+
 fn cannot_listen(protocol: &str, portals: &[SocketAddr]) -> String {
     let portals: Vec<_> = portals.iter().map(ToString::to_string).collect();
     format!("can't listen for {protocol} on {}", portals.join(", "))
@@ -513,7 +543,11 @@ fn capacity(shelf: &dyn Pool) -> u64 {
 /// The parts above the engine.
 struct Assembled {
     identity: ArrayIdentity,
+    exports: Arc<export::Exports>,
+    budget: Arc<transport::Budget>,
     target: Arc<scsi::Target>,
+    /// Relative identifier of the first port of Fibre Channel.
+    first_fc_port: u16,
     server: Arc<iscsi::Server>,
     nvme: Arc<nvmf::Server>,
     nvme_limits: transport::ConnectionLimits,
@@ -531,15 +565,9 @@ async fn assemble(
 ) -> Result<Assembled> {
     let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
-    let names = scsi::TargetIdentity {
-        name: identity.target_iqn(),
-        vendor: VENDOR.into(),
-        product: PRODUCT.into(),
-        revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
-        ports: scsi::PortGroups::new(vec![own_ports(args, link)]),
-    };
     let first_port = *own_ports(args, link).ports.start();
     let exports = exports(power);
+    let names = scsi_names(&identity, own_ports(args, link));
     let target = scsi::Target::new(names, exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
     let (of_iscsi, of_nvme, of_api) = host_connections(args)?;
@@ -557,15 +585,10 @@ async fn assemble(
             (iscsi::Server::new(target.clone(), settings, budget.clone()), budget)
         }
     };
-    let names = nvmf::SubsystemIdentity {
-        nqn: identity.subsystem_nqn(),
-        serial: identity.serial.clone(),
-        model: format!("{VENDOR} {PRODUCT}"),
-        revision: VERSION.into(),
-        first_port: first_port + args.iscsi.len() as u16,
-    };
+    let first_fc_port = first_port + args.iscsi.len() as u16;
+    let names = nvme_names(&identity, first_fc_port + args.fc.len() as u16);
     let subsystem = nvmf::Subsystem::new(names, exports.clone());
-    let nvme = nvmf::Server::new(subsystem.clone(), budget, permit, Box::new(seed));
+    let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed));
     let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
         now: Box::new(SystemTime::now),
@@ -588,7 +611,7 @@ async fn assemble(
         machine,
         network,
         controllers,
-        exports,
+        exports: exports.clone(),
         target: target.clone(),
         server: server.clone(),
         subsystem,
@@ -596,12 +619,46 @@ async fn assemble(
         sealing,
     };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
-    Ok(Assembled { identity, target, server, nvme, nvme_limits, array, api_connections: of_api })
+    Ok(Assembled {
+        identity,
+        exports,
+        budget,
+        target,
+        first_fc_port,
+        server,
+        nvme,
+        nvme_limits,
+        array,
+        api_connections: of_api,
+    })
+}
+
+/// The names of the SCSI target.
+fn scsi_names(identity: &ArrayIdentity, ports: scsi::PortGroup) -> scsi::TargetIdentity {
+    scsi::TargetIdentity {
+        name: identity.target_iqn(),
+        vendor: VENDOR.into(),
+        product: PRODUCT.into(),
+        revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
+        ports: scsi::PortGroups::new(vec![ports]),
+    }
+}
+
+/// The names of the NVM subsystem.
+fn nvme_names(identity: &ArrayIdentity, first_port: u16) -> nvmf::SubsystemIdentity {
+    nvmf::SubsystemIdentity {
+        nqn: identity.subsystem_nqn(),
+        serial: identity.serial.clone(),
+        model: format!("{VENDOR} {PRODUCT}"),
+        revision: VERSION.into(),
+        first_port,
+    }
 }
 
 /// Connections of iSCSI hosts, of NVMe/TCP hosts and of the API.
 fn host_connections(args: &Args) -> Result<(usize, usize, usize)> {
-    let connections = limits::connections(args.threads())?;
+    let connections =
+        limits::connections(args.threads(), if args.fc.is_empty() { 0 } else { tcmu::MAX_DEVICES })?;
     // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
     let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
     Ok((connections.hosts - of_nvme, of_nvme, connections.api))
@@ -610,7 +667,8 @@ fn host_connections(args: &Args) -> Result<(usize, usize, usize)> {
 /// The target ports of this controller.
 fn own_ports(args: &Args, link: Option<&forwarding::Link>) -> scsi::PortGroup {
     let (id, first) = link.map_or((1, 1), |link| (link.own.id, link.first_port()));
-    scsi::PortGroup { id, ports: first..=first + args.iscsi.len() as u16 - 1, is_active: true }
+    let count = (args.iscsi.len() + args.fc.len()) as u16;
+    scsi::PortGroup { id, ports: first..=first + count - 1, is_active: true }
 }
 
 /// Runs periodic work.

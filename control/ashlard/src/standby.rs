@@ -49,7 +49,7 @@ impl Answers {
         let tls = certificate::of_standby(args)?;
         let url = url(args, listener.local_addr()?, "localhost");
         access::show_standby(args.data(), &url)?;
-        let (plain, connections) = (args.plain_http(), limits::connections(args.threads())?.api);
+        let (plain, connections) = (args.plain_http(), limits::connections(args.threads(), 0)?.api);
         let secret = || access::secret::<16>().expect("the system gave random numbers before");
         let standby = Standby { referral: Arc::new(move || board.referral()), secret: Arc::new(secret) };
         let runtime = crate::threads::management()?;

@@ -63,7 +63,7 @@ impl Config {
         self.snapshots.free(name)
     }
 
-    /// Refuses initiator names and NQNs that belong to another host than `own`.
+    /// Refuses initiator names, NQNs and WWPNs that belong to another host than `own`.
     pub fn initiators_free(&self, names: &[String], own: Option<HostId>) -> Result<()> {
         for host in self.hosts.iter().filter(|host| Some(host.id) != own) {
             if let Some(taken) = names.iter().find(|name| host.port_names().any(|known| known == *name)) {
@@ -71,19 +71,25 @@ impl Config {
                     "initiator {taken} belongs to host {:?}: use that host, or delete it first",
                     host.name
                 );
-                let field = if host.nqns.contains(taken) { "nqns" } else { "initiators" };
+                let field = match () {
+                    () if host.nqns.contains(taken) => "nqns",
+                    () if host.wwpns.contains(taken) => "wwpns",
+                    () => "initiators",
+                };
                 return Err(Error::conflict(message).about(field));
             }
         }
         Ok(())
     }
 
-    /// Volumes and snapshots that hosts see over iSCSI and over NVMe/TCP at once, without those that may be.
+    /// Volumes and snapshots that hosts see over SCSI (iSCSI or Fibre Channel) and over NVMe/TCP at once, without those that
+    /// may be.
     pub fn mixed_transports(&self) -> BTreeSet<DiskId> {
         let (mut scsi, mut nvme) = (BTreeSet::new(), BTreeSet::new());
         for connection in self.connections.iter() {
             for host in self.hosts_of(connection.peer) {
-                scsi.extend((!host.initiators.is_empty()).then_some(connection.volume));
+                let has_scsi = !host.initiators.is_empty() || !host.wwpns.is_empty();
+                scsi.extend(has_scsi.then_some(connection.volume));
                 nvme.extend((!host.nqns.is_empty()).then_some(connection.volume));
             }
         }

@@ -26,6 +26,9 @@ pub struct HostEntry {
     /// Its NVMe qualified names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nqns: Vec<String>,
+    /// Its N_Port names (WWPNs) of Fibre Channel, as pairs of digits with colons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wwpns: Vec<String>,
     /// CHAP credentials by which the array authenticates the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap: Option<SealedChap>,
@@ -64,7 +67,7 @@ pub struct HostGroupEntry {
 impl HostEntry {
     /// The names by which its ports are recognized, of all protocols.
     pub fn port_names(&self) -> impl Iterator<Item = &String> {
-        self.initiators.iter().chain(&self.nqns)
+        self.initiators.iter().chain(&self.nqns).chain(&self.wwpns)
     }
 
     /// The context (additional data) with which a secret of a host is sealed. `field`: `chap`, `mutual`, `dhchap` or

@@ -17,6 +17,7 @@ fn host() -> HostEntry {
         name: "esx1".into(),
         initiators: vec!["iqn.1998-01.com.vmware:esx1".into()],
         nqns: Vec::new(),
+        wwpns: Vec::new(),
         chap: None,
         mutual: None,
         dhchap: None,

@@ -916,6 +916,9 @@ type Host struct {
 
 	// Sessions Current number of iSCSI sessions.
 	Sessions int `json:"sessions"`
+
+	// Wwpns N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
+	Wwpns []string `json:"wwpns"`
 }
 
 // HostChange Changes to a host. Omitted fields keep their values.
@@ -940,6 +943,9 @@ type HostChange struct {
 
 	// Nqns Complete list of NQNs, at most 64.
 	Nqns nullable.Nullable[[]string] `json:"nqns,omitempty"`
+
+	// Wwpns Complete list of WWPNs, at most 64.
+	Wwpns nullable.Nullable[[]string] `json:"wwpns,omitempty"`
 }
 
 // HostGroup A host group.
@@ -1081,7 +1087,7 @@ type NewHost struct {
 	// DhchapSecret DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
 	DhchapSecret nullable.Nullable[string] `json:"dhchap_secret,omitempty"`
 
-	// Initiators iSCSI initiator names, at most 64; may be empty if there are NQNs.
+	// Initiators iSCSI initiator names, at most 64; may be empty if there are NQNs or WWPNs.
 	Initiators []string `json:"initiators"`
 
 	// Labels Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
@@ -1093,6 +1099,9 @@ type NewHost struct {
 
 	// Nqns NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
 	Nqns *[]string `json:"nqns,omitempty"`
+
+	// Wwpns N_Port names (WWPNs) for Fibre Channel, at most 64.
+	Wwpns *[]string `json:"wwpns,omitempty"`
 }
 
 // NewHostGroup A new host group.

@@ -102,6 +102,11 @@ impl Registry {
         self.mappings.of(host)
     }
 
+    /// The hosts that have mappings, by the names that those were set with.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.mappings.hosts()
+    }
+
     fn front_ends(&self) -> Vec<Arc<dyn FrontEnd>> {
         self.front_ends.iter().filter_map(Weak::upgrade).collect()
     }

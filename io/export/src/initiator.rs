@@ -48,13 +48,13 @@ impl InitiatorPort {
         InitiatorPort::Iscsi { name: name.into(), isid }
     }
 
-    /// The name that mappings, QoS and statistics use for the host: the iSCSI name, the NQN, or the port's identifier
-    /// in hexadecimal.
+    /// The name that mappings, QoS and statistics use for the host: the iSCSI name, the NQN, the WWPN (see
+    /// [`shown_wwpn`]), or the port's identifier in hexadecimal.
     pub fn host_name(&self) -> Cow<'_, str> {
         match self {
             InitiatorPort::Iscsi { name, .. } => name.into(),
             InitiatorPort::Nvme { nqn, .. } => nqn.into(),
-            InitiatorPort::FibreChannel { wwpn } => format!("wwpn.{wwpn:016x}").into(),
+            InitiatorPort::FibreChannel { wwpn } => shown_wwpn(*wwpn).into(),
             InitiatorPort::Sas { address } => format!("sas.{address:016x}").into(),
             InitiatorPort::Srp { port } => format!("srp.{:032x}", u128::from_be_bytes(*port)).into(),
         }
@@ -82,6 +82,25 @@ pub fn iscsi_name(text: &str) -> Option<String> {
     (fits && text.bytes().all(is_name)).then(|| text.to_ascii_lowercase())
 }
 
+/// An N_Port name (WWPN) of Fibre Channel: 16 hexadecimal digits, as pairs with colons, in a row, or after `0x`. `None` if
+/// `text` is none; zero is none.
+pub fn parse_wwpn(text: &str) -> Option<u64> {
+    let pairs: Vec<&str> = text.strip_prefix("0x").unwrap_or(text).split(':').collect();
+    let digits = match pairs.as_slice() {
+        [digits] => (*digits).to_owned(),
+        pairs if pairs.len() == 8 && pairs.iter().all(|pair| pair.len() == 2) => pairs.concat(),
+        _ => return None,
+    };
+    let is_name = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let wwpn = if is_name { u64::from_str_radix(&digits, 16).ok() } else { None };
+    wwpn.filter(|wwpn| *wwpn != 0)
+}
+
+/// An N_Port name as switches and hosts show it, in which it is stored and compared: pairs of digits with colons.
+pub fn shown_wwpn(wwpn: u64) -> String {
+    wwpn.to_be_bytes().map(|byte| format!("{byte:02x}")).join(":")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +121,24 @@ mod tests {
     }
 
     #[test]
+    fn a_wwpn_is_taken_as_switches_hosts_and_the_kernel_show_it() {
+        for text in ["21:00:00:24:FF:00:00:01", "21000024ff000001", "0x21000024ff000001"] {
+            assert_eq!(parse_wwpn(text), Some(0x2100_0024_FF00_0001), "{text}");
+        }
+        assert_eq!(shown_wwpn(0x2100_0024_FF00_0001), "21:00:00:24:ff:00:00:01");
+        for bad in [
+            "",
+            "0000000000000000",
+            "21:00:00:24:ff:00:00",
+            "2100:0024:ff00:0001",
+            "+1000024ff000001",
+            "iqn.a",
+        ] {
+            assert_eq!(parse_wwpn(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn every_transport_has_a_host_name_of_its_own() {
         let names = [
             InitiatorPort::iscsi("iqn.a", [1; 6]).host_name().into_owned(),
@@ -111,7 +148,7 @@ mod tests {
             InitiatorPort::Srp { port: [1; 16] }.host_name().into_owned(),
         ];
         assert_eq!(names[0], "iqn.a");
-        assert_eq!(names[2], "wwpn.21000024ff000001");
+        assert_eq!(names[2], "21:00:00:24:ff:00:00:01");
         let different: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(different.len(), names.len());
     }

@@ -22,7 +22,7 @@ mod volume;
 pub use clock::{Clock, Sleep};
 pub use event::{Event, FrontEnd};
 pub use exports::{Exports, Registry};
-pub use initiator::{InitiatorPort, MAX_ISCSI_NAME_BYTES, NexusName, iscsi_name};
+pub use initiator::{InitiatorPort, MAX_ISCSI_NAME_BYTES, NexusName, iscsi_name, parse_wwpn, shown_wwpn};
 pub use mapping::Mapping;
 pub use power::Power;
 pub use qos::{Admission, Charges, Cost, MAX_UNMAP_THROTTLE_LEVEL, QosLimits, Rate, RateLimiter};

@@ -35,6 +35,10 @@ impl Mappings {
         self.0.get(host).into_iter().flatten().map(|(number, mapping)| (*number, *mapping))
     }
 
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// The hosts that see a volume which `host` may write to; `host` itself among them, unless it can write nowhere.
     pub(crate) fn sharing_with(&self, host: &str) -> BTreeSet<String> {
         let writable = self.of(host).filter(|(_, mapping)| !mapping.read_only);

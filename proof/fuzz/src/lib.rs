@@ -29,5 +29,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "peer", run: targets::peer::run, test_inputs: 10_000 },
     Target { name: "replication", run: targets::replication::run, test_inputs: 10_000 },
     Target { name: "shelf_media", run: targets::shelf_media::run, test_inputs: 10_000 },
+    Target { name: "tcmu", run: targets::tcmu::run, test_inputs: 3000 },
     Target { name: "token", run: targets::token::run, test_inputs: 3000 },
 ];

@@ -10,4 +10,5 @@ pub mod pdu;
 pub mod peer;
 pub mod replication;
 pub mod shelf_media;
+pub mod tcmu;
 pub mod token;

@@ -122,5 +122,6 @@ targets!(
     peer,
     replication,
     shelf_media,
+    tcmu,
     token
 );

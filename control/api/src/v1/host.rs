@@ -39,6 +39,8 @@ pub struct Host {
     initiators: Vec<String>,
     /// NVMe qualified names (NQNs) for NVMe/TCP.
     nqns: Vec<String>,
+    /// N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
+    wwpns: Vec<String>,
     /// CHAP user of the host; `null` if CHAP is not required.
     chap_user: Option<String>,
     /// CHAP user of the array (mutual CHAP); `null` if mutual CHAP is off.
@@ -116,11 +118,14 @@ pub struct Hosts {
 pub struct NewHost {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// iSCSI initiator names, at most 64; may be empty if there are NQNs.
+    /// iSCSI initiator names, at most 64; may be empty if there are NQNs or WWPNs.
     initiators: Vec<String>,
     /// NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
     #[serde(default)]
     nqns: Vec<String>,
+    /// N_Port names (WWPNs) for Fibre Channel, at most 64.
+    #[serde(default)]
+    wwpns: Vec<String>,
     /// CHAP credentials that the host must present.
     chap: Option<Chap>,
     /// CHAP credentials that the array presents (mutual CHAP). Requires `chap`.
@@ -146,6 +151,8 @@ pub struct HostChange {
     initiators: Option<Vec<String>>,
     /// Complete list of NQNs, at most 64.
     nqns: Option<Vec<String>>,
+    /// Complete list of WWPNs, at most 64.
+    wwpns: Option<Vec<String>>,
     /// CHAP credentials that the host must present; `null`: none.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Chap>)]
@@ -266,13 +273,22 @@ async fn create_host(
     State(context): State<Context>,
     Body(new): Body<NewHost>,
 ) -> Created<Host> {
-    let NewHost { name, initiators, nqns, chap, mutual, dhchap_secret, dhchap_controller_secret, labels } =
-        new;
+    let NewHost {
+        name,
+        initiators,
+        nqns,
+        wwpns,
+        chap,
+        mutual,
+        dhchap_secret,
+        dhchap_controller_secret,
+        labels,
+    } = new;
     let (chap, mutual, labels) = (chap.map(Into::into), mutual.map(Into::into), setting(labels));
     let (dhchap, dhchap_controller) =
         (dhchap_secret.map(Secret::new), dhchap_controller_secret.map(Secret::new));
     let action =
-        array::CreateHost { name, initiators, nqns, chap, mutual, dhchap, dhchap_controller, labels };
+        array::CreateHost { name, initiators, nqns, wwpns, chap, mutual, dhchap, dhchap_controller, labels };
     created(perform(operator, &context, action).await?)
 }
 
@@ -302,14 +318,24 @@ async fn change_host(
     Named(host): Named<String>,
     Body(change): Body<HostChange>,
 ) -> Answer<Host> {
-    let HostChange { name, initiators, nqns, chap, mutual, dhchap_secret, dhchap_controller_secret, labels } =
-        change;
+    let HostChange {
+        name,
+        initiators,
+        nqns,
+        wwpns,
+        chap,
+        mutual,
+        dhchap_secret,
+        dhchap_controller_secret,
+        labels,
+    } = change;
     let labels = array::LabelsChange(labels);
     let of = |chap: Option<Option<Chap>>| chap.map(|chap| chap.map(Into::into));
     let change = array::HostChange {
         name,
         initiators,
         nqns,
+        wwpns,
         chap: of(chap),
         mutual: of(mutual),
         dhchap: dhchap_secret.map(|it| it.map(Secret::new)),
@@ -432,6 +458,7 @@ impl From<array::Host> for Host {
             id: digits(host.id),
             initiators: host.initiators,
             nqns: host.nqns,
+            wwpns: host.wwpns,
             chap_user: host.chap_user,
             mutual_user: host.mutual_user,
             dhchap: host.dhchap,

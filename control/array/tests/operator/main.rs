@@ -9,6 +9,7 @@ mod clock;
 mod configuration;
 mod controllers;
 mod drives;
+mod fibre_channel;
 mod keys;
 mod logins;
 mod measured;

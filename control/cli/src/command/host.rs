@@ -17,11 +17,14 @@ pub enum HostVerb {
         /// 1 to 63 letters, digits, '-', '_' or '.'
         name: String,
         /// iSCSI initiator name; repeatable
-        #[arg(long = "iqn", required_unless_present = "nqns", value_name = "IQN", value_delimiter = ',')]
+        #[arg(long = "iqn", required_unless_present_any = ["nqns", "wwpns"], value_name = "IQN", value_delimiter = ',')]
         iqns: Vec<String>,
         /// NVMe qualified name, for NVMe/TCP; repeatable
         #[arg(long = "nqn", value_name = "NQN", value_delimiter = ',')]
         nqns: Vec<String>,
+        /// N_Port name (WWPN), for Fibre Channel; repeatable
+        #[arg(long = "wwpn", value_name = "WWPN", value_delimiter = ',')]
+        wwpns: Vec<String>,
         #[command(flatten)]
         labels: NewLabels,
         #[command(flatten)]
@@ -29,7 +32,7 @@ pub enum HostVerb {
     },
     /// List hosts
     List {
-        /// Only the host that has this iSCSI initiator name or NQN
+        /// Only the host that has this iSCSI initiator name, NQN or WWPN
         #[arg(long, value_name = "NAME")]
         initiator: Option<String>,
         #[command(flatten)]
@@ -55,6 +58,9 @@ pub enum HostVerb {
         /// Complete list of NVMe qualified names; repeatable
         #[arg(long = "nqn", value_name = "NQN", value_delimiter = ',')]
         nqns: Option<Vec<String>>,
+        /// Complete list of WWPNs; repeatable
+        #[arg(long = "wwpn", value_name = "WWPN", value_delimiter = ',')]
+        wwpns: Option<Vec<String>>,
         #[command(flatten)]
         labels: LabelChanges,
         #[command(flatten)]
@@ -103,6 +109,22 @@ pub enum HostVerb {
         /// NVMe qualified names
         #[arg(required = true)]
         nqns: Vec<String>,
+    },
+    /// Add N_Port names (WWPNs) to a host
+    AddWwpn {
+        /// Host
+        name: String,
+        /// N_Port names of Fibre Channel
+        #[arg(required = true)]
+        wwpns: Vec<String>,
+    },
+    /// Remove N_Port names (WWPNs) from a host
+    RemoveWwpn {
+        /// Host
+        name: String,
+        /// N_Port names of Fibre Channel
+        #[arg(required = true)]
+        wwpns: Vec<String>,
     },
     /// Delete a host that is not connected to a volume
     Delete {
@@ -185,12 +207,13 @@ impl HostVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use HostVerb::*;
         Ok(match self {
-            Create { name, iqns, nqns, labels, secrets } => {
+            Create { name, iqns, nqns, wwpns, labels, secrets } => {
                 let Given { chap, mutual, dhchap, dhchap_controller } = secrets.read()?;
                 let new = NewHost {
                     name,
                     initiators: iqns,
                     nqns,
+                    wwpns,
                     chap,
                     mutual,
                     dhchap_secret: dhchap,
@@ -210,6 +233,7 @@ impl HostVerb {
                 new_name,
                 iqns,
                 nqns,
+                wwpns,
                 labels,
                 secrets,
                 no_chap,
@@ -223,6 +247,7 @@ impl HostVerb {
                     name: new_name.map(Some),
                     initiators: iqns.map(Some),
                     nqns: nqns.map(Some),
+                    wwpns: wwpns.map(Some),
                     chap: chap.map(Some).or(no_chap.then_some(None)),
                     mutual: mutual.map(Some).or((no_chap || no_mutual).then_some(None)),
                     dhchap_secret: dhchap.map(Some).or(no_dhchap.then_some(None)),
@@ -235,6 +260,8 @@ impl HostVerb {
             RemoveIqn { name, iqns } => change_initiators(client, &name, &[], &iqns)?,
             AddNqn { name, nqns } => change_nqns(client, &name, &nqns, &[])?,
             RemoveNqn { name, nqns } => change_nqns(client, &name, &[], &nqns)?,
+            AddWwpn { name, wwpns } => change_wwpns(client, &name, &wwpns, &[])?,
+            RemoveWwpn { name, wwpns } => change_wwpns(client, &name, &[], &wwpns)?,
             Delete { names } => each(names, |name| {
                 client.call(api::delete_host(&name))?;
                 Ok(show::deleted(name))
@@ -260,6 +287,27 @@ fn change_nqns(client: &Client, name: &str, added: &[String], removed: &[String]
     let nqns = changed_names(host.read()?.nqns, name, added, removed)?;
     let change = HostChange { nqns: Some(Some(nqns)), ..HostChange::default() };
     Ok(client.call_if(&tag, api::change_host(name, &change))?.into())
+}
+
+/// The same of WWPNs, which the array shows as pairs of digits with colons.
+fn change_wwpns(client: &Client, name: &str, added: &[String], removed: &[String]) -> Result<Shown> {
+    let host = client.call(api::show_host(name))?;
+    let tag = host.tag.clone();
+    let [added, removed] =
+        [added, removed].map(|names| names.iter().map(|it| paired(it)).collect::<Vec<_>>());
+    let wwpns = changed_names(host.read()?.wwpns, name, &added, &removed)?;
+    let change = HostChange { wwpns: Some(Some(wwpns)), ..HostChange::default() };
+    Ok(client.call_if(&tag, api::change_host(name, &change))?.into())
+}
+
+/// A WWPN as the array shows it; anything else is left for the array to refuse.
+fn paired(wwpn: &str) -> String {
+    let digits = wwpn.to_lowercase();
+    let digits = digits.strip_prefix("0x").unwrap_or(&digits);
+    match digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => digits.as_bytes().chunks(2).map(String::from_utf8_lossy).collect::<Vec<_>>().join(":"),
+        false => digits.to_owned(),
+    }
 }
 
 /// A list of names of a host, changed.

@@ -1594,6 +1594,8 @@ pub struct Host {
     pub refused_logins: ::std::vec::Vec<RefusedLogin>,
     ///Current number of iSCSI sessions.
     pub sessions: u64,
+    ///N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
+    pub wwpns: ::std::vec::Vec<::std::string::String>,
 }
 ///Path balance of a host.
 ///
@@ -1646,6 +1648,11 @@ pub struct HostChange {
     pub nqns: ::std::option::Option<
         ::std::option::Option<::std::vec::Vec<::std::string::String>>,
     >,
+    ///Complete list of WWPNs, at most 64.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub wwpns: ::std::option::Option<
+        ::std::option::Option<::std::vec::Vec<::std::string::String>>,
+    >,
 }
 impl ::std::default::Default for HostChange {
     fn default() -> Self {
@@ -1658,6 +1665,7 @@ impl ::std::default::Default for HostChange {
             mutual: Default::default(),
             name: Default::default(),
             nqns: Default::default(),
+            wwpns: Default::default(),
         }
     }
 }
@@ -2427,7 +2435,7 @@ pub struct NewHost {
     ///DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub dhchap_secret: ::std::option::Option<::std::string::String>,
-    ///iSCSI initiator names, at most 64; may be empty if there are NQNs.
+    ///iSCSI initiator names, at most 64; may be empty if there are NQNs or WWPNs.
     pub initiators: ::std::vec::Vec<::std::string::String>,
     ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
     #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
@@ -2442,6 +2450,9 @@ pub struct NewHost {
     ///NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
     #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
     pub nqns: ::std::vec::Vec<::std::string::String>,
+    ///N_Port names (WWPNs) for Fibre Channel, at most 64.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
+    pub wwpns: ::std::vec::Vec<::std::string::String>,
 }
 ///A new host group.
 ///

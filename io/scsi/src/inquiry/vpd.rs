@@ -1,5 +1,6 @@
 //! Vital product data pages (SPC-5 7.7, SBC-4 6.6).
 
+use crate::InitiatorPort;
 use crate::path::Path;
 use crate::target::TargetIdentity;
 use crate::unit::Unit;
@@ -66,6 +67,10 @@ fn t10_name(identity: &TargetIdentity, id: DiskId) -> Vec<u8> {
     out
 }
 
+/// Protocol identifiers of designators of ports (SPC-5 7.6.1).
+const FIBRE_CHANNEL: u8 = 0x00;
+const ISCSI: u8 = 0x50;
+
 /// Designator association (SPC-5 7.7.6.1).
 #[derive(Clone, Copy)]
 enum Association {
@@ -79,17 +84,16 @@ fn device_identification(path: &Path) -> Vec<u8> {
     let (unit, name) = (&path.unit, &path.unit.identity.name);
     let port = path.port().to_be_bytes();
     let mut out = unit_designators(unit);
-    designator(&mut out, 0x51, Association::Port, 0x04, &[0, 0, port[0], port[1]]);
+    let by_fibre_channel = matches!(path.nexus.initiator, InitiatorPort::FibreChannel { .. });
+    let protocol = if by_fibre_channel { FIBRE_CHANNEL } else { ISCSI };
+    designator(&mut out, protocol | 0x01, Association::Port, 0x04, &[0, 0, port[0], port[1]]);
     let group = unit.identity.ports.group_of(path.port()).to_be_bytes();
-    designator(&mut out, 0x51, Association::Port, 0x05, &[0, 0, group[0], group[1]]);
-    designator(
-        &mut out,
-        0x53,
-        Association::Port,
-        0x08,
-        &terminated(format!("{name},t,0x{:04x}", path.port())),
-    );
-    designator(&mut out, 0x53, Association::Device, 0x08, &terminated(name.clone()));
+    designator(&mut out, protocol | 0x01, Association::Port, 0x05, &[0, 0, group[0], group[1]]);
+    if !by_fibre_channel {
+        let port = terminated(format!("{name},t,0x{:04x}", path.port()));
+        designator(&mut out, ISCSI | 0x03, Association::Port, 0x08, &port);
+    }
+    designator(&mut out, ISCSI | 0x03, Association::Device, 0x08, &terminated(name.clone()));
     out
 }
 

@@ -25,12 +25,18 @@ export function initiatorsError(text: string): string | null {
   return wrong ? `“${wrong}” is not an iSCSI name: they look like iqn.1993-08.org.debian:01:abcdef.` : null;
 }
 
-/** What is wrong with pasted NQNs, if anything; a host needs a name of any protocol. */
-export function nqnsError(text: string, initiators: string): string | null {
+/** What is wrong with pasted NQNs, if anything; a host needs a name of any protocol. `others`: its names of the others. */
+export function nqnsError(text: string, others: string): string | null {
   const names = initiatorsOf(text);
-  if (names.length === 0 && initiatorsOf(initiators).length === 0) return "Give an iSCSI name or an NQN.";
+  if (names.length === 0 && initiatorsOf(others).length === 0) return "Give an iSCSI name, an NQN or a WWPN.";
   const wrong = names.find((name) => !/^nqn\.\S+$/.test(name));
   return wrong ? `“${wrong}” is not an NQN: they look like nqn.2014-08.org.nvmexpress:uuid:….` : null;
+}
+
+/** What is wrong with pasted WWPNs, if anything. */
+export function wwpnsError(text: string): string | null {
+  const wrong = initiatorsOf(text).find((name) => !/^((0x)?[0-9a-f]{16}|[0-9a-f]{2}(:[0-9a-f]{2}){7})$/i.test(name));
+  return wrong ? `“${wrong}” is not a WWPN: they look like 21:00:00:24:ff:00:00:01.` : null;
 }
 
 /** The form of a DH-HMAC-CHAP secret; the array checks the rest. */
@@ -42,11 +48,12 @@ const secretError = (secret: string) => (secret.length < 12 || secret.length > 2
 export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: "", initiators: initiator, nqns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "", dhchap: false, dhchapSecret: "", dhchapMutual: false, dhchapController: "" },
+    initialValues: { name: "", initiators: initiator, nqns: "", wwpns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "", dhchap: false, dhchapSecret: "", dhchapMutual: false, dhchapController: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
-      nqns: (nqns, { initiators }) => nqnsError(nqns, initiators),
+      nqns: (nqns, { initiators, wwpns }) => nqnsError(nqns, `${initiators} ${wwpns}`),
+      wwpns: wwpnsError,
       user: (user, { chap }) => (chap && !user ? "Give a user name." : null),
       secret: (secret, { chap }) => (chap ? secretError(secret) : null),
       mutualUser: (user, { chap, mutual }) => (chap && mutual && !user ? "Give a user name." : null),
@@ -69,6 +76,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
             name: values.name,
             initiators: initiatorsOf(values.initiators),
             nqns: initiatorsOf(values.nqns),
+            wwpns: initiatorsOf(values.wwpns),
             ...(values.chap && { chap: { user: values.user, secret: values.secret } }),
             ...(values.chap && values.mutual && { mutual: { user: values.mutualUser, secret: values.mutualSecret } }),
             ...(values.dhchap && { dhchap_secret: values.dhchapSecret }),
@@ -106,6 +114,13 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
         spellCheck={false}
         {...form.getInputProps("nqns")}
       />
+      <Textarea
+        label="WWPNs"
+        description={<>For Fibre Channel, one per line. On Linux: <Code>cat /sys/class/fc_host/host*/port_name</Code></>}
+        autosize
+        spellCheck={false}
+        {...form.getInputProps("wwpns")}
+      />
       <Switch label="Require CHAP" {...form.getInputProps("chap", { type: "checkbox" })} />
       {form.values.chap && (
         <Fieldset legend="CHAP credentials of the host">
@@ -141,11 +156,12 @@ const DHCHAP_NEW = "another secret";
 export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "", dhchap: CHAP_KEPT, dhchapSecret: "" },
+    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), wwpns: host.wwpns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "", dhchap: CHAP_KEPT, dhchapSecret: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
-      nqns: (nqns, { initiators }) => nqnsError(nqns, initiators),
+      nqns: (nqns, { initiators, wwpns }) => nqnsError(nqns, `${initiators} ${wwpns}`),
+      wwpns: wwpnsError,
       user: (user, { chap }) => (chap === CHAP_NEW && !user ? "Give a user name." : null),
       secret: (secret, { chap }) => (chap === CHAP_NEW ? secretError(secret) : null),
       dhchapSecret: (secret, { dhchap }) => (dhchap === DHCHAP_NEW ? dhchapError(secret) : null),
@@ -157,7 +173,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
     save.reset();
   };
   const save = useChange({
-    run: ({ name, initiators, nqns, chap, user, secret, dhchap, dhchapSecret }: typeof form.values) =>
+    run: ({ name, initiators, nqns, wwpns, chap, user, secret, dhchap, dhchapSecret }: typeof form.values) =>
       answer(
         api.PATCH("/api/v1/hosts/{name}", {
           params: { path: { name: host.name } },
@@ -165,6 +181,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
             name,
             initiators: initiatorsOf(initiators),
             nqns: initiatorsOf(nqns),
+            wwpns: initiatorsOf(wwpns),
             ...(chap === CHAP_NEW && { chap: { user, secret } }),
             // The array proves itself only to hosts that do.
             ...(chap === CHAP_NONE && { chap: null, mutual: null }),
@@ -185,6 +202,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <Textarea label="iSCSI names" description="Complete list, one per line." autosize minRows={2} spellCheck={false} {...form.getInputProps("initiators")} />
       <Textarea label="NQNs" description="For NVMe/TCP. Complete list, one per line." autosize spellCheck={false} {...form.getInputProps("nqns")} />
+      <Textarea label="WWPNs" description="For Fibre Channel. Complete list, one per line." autosize spellCheck={false} {...form.getInputProps("wwpns")} />
       <Select label="CHAP" data={[CHAP_KEPT, CHAP_NEW, ...(host.chap_user ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("chap")} />
       {form.values.chap === CHAP_NEW && (
         <Fieldset legend="CHAP credentials of the host">

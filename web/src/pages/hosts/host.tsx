@@ -58,7 +58,7 @@ export function HostPage({ name }: { name: string }) {
           <Panel title="Commands for the host">
             <Instructions host={data} />
           </Panel>
-          <ChangeHost key={`${data.name} ${[...data.initiators, ...data.nqns].join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
+          <ChangeHost key={`${data.name} ${[...data.initiators, ...data.nqns, ...data.wwpns].join(" ")} ${data.chap_user ?? ""}`} host={data} opened={changing} onClose={() => setChanging(false)} />
           <ConnectToHost host={data} opened={connecting} onClose={() => setConnecting(false)} />
           <DeleteHost host={data} opened={deleting} onClose={() => setDeleting(false)} />
         </>
@@ -73,7 +73,7 @@ function Facts({ host }: { host: Host }) {
       <dl className="facts">
         <dt>Initiators</dt>
         <dd>
-          {[...host.initiators, ...host.nqns].map((name) => (
+          {[...host.initiators, ...host.nqns, ...host.wwpns].map((name) => (
             <div key={name}>
               {name} <CopyText text={name} label={`Copy ${name}`} />
             </div>

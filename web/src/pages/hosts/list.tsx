@@ -32,7 +32,7 @@ function Sessions({ host }: { host: Host }) {
 
 /** The names of its ports: of iSCSI, then of NVMe. */
 function namesOf(host: Host): string[] {
-  return [...host.initiators, ...host.nqns];
+  return [...host.initiators, ...host.nqns, ...host.wwpns];
 }
 
 function Initiators({ host }: { host: Host }) {

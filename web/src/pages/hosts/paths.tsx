@@ -44,7 +44,7 @@ export function PathsPanel({ host }: { host: Host }) {
   const used = host.sessions + host.controllers > 0;
   const missing = portals.filter((_, index) => !live.has(index + 1));
   const balance = balanceText(data?.hosts[0]?.paths ?? 0, data?.hosts[0]?.imbalance);
-  const several = host.initiators.length + host.nqns.length > 1;
+  const several = host.initiators.length + host.nqns.length + host.wwpns.length > 1;
   return (
     <Panel title="Paths" flush>
       <ProblemAlert error={error} />

@@ -1,0 +1,406 @@
+//! Devices and their paths to initiators in the kernel's target core, which is set up by folders, links and files of
+//! `/sys/kernel/config/target`.
+//!
+//! Everything here can be repeated: what is there stays. Making a link to the loopback fabric, and removing links of any
+//! fabric, waits for commands, so the device has to be served meanwhile.
+
+use crate::plan::{DeviceName, Wanted};
+use export::shown_wwpn;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// The number of the adapter under which the devices of arrays are: any, but always the same.
+const ADAPTER: u32 = 1000;
+/// Memory of the kernel for data of commands in flight, of one device, in MiB. It is taken as it is used.
+const DATA_AREA_MIB: u32 = 128;
+/// Length of the ring in MiB, the minimum. It holds a few thousand commands.
+const RING_MIB: u32 = 1;
+/// Longest transfer in blocks, which is the array's to limit.
+const MAX_TRANSFER_BLOCKS: u32 = 65_535;
+/// Logical units of a target port in the kernel.
+const MAX_UNITS: u32 = 65_536;
+/// Initiators of a port of the loopback fabric.
+const MAX_LOOPBACK_INITIATORS: u32 = 32;
+
+/// A step of the set-up that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// configfs is not mounted.
+    #[error("{0} is no configfs: mount it with `mount -t configfs configfs /sys/kernel/config`")]
+    NoConfigfs(PathBuf),
+    /// The target core is not loaded.
+    #[error("the kernel's target core is not loaded: load it with `modprobe target_core_user`")]
+    NoTargetCore,
+    /// The backend for devices in user space is not there.
+    #[error("the kernel has no devices in user space ({0}): load them with `modprobe target_core_user`")]
+    NoUserBackend(io::Error),
+    /// A fabric is not there.
+    #[error("the kernel has no fabric {fabric} ({source}): load it with `modprobe {module}`")]
+    NoFabric {
+        /// Its name.
+        fabric: String,
+        /// The module with it.
+        module: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The system's error for a path.
+    #[error("{doing} {}: {source}", path.display())]
+    Io {
+        /// What was done.
+        doing: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// More of something than the kernel has numbers for.
+    #[error("{} has no number left for another one", .0.display())]
+    Full(PathBuf),
+}
+
+/// What brings commands of initiators to a target port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// QLogic adapters (qla2xxx).
+    Qlogic,
+    /// Emulex adapters (efct).
+    Emulex,
+    /// Fibre Channel over Ethernet (tcm_fc).
+    Fcoe,
+    /// This machine's own disks (tcm_loop), for trials and tests.
+    Loopback,
+}
+
+/// All fabrics: the name in the kernel, and the module with it.
+const FABRICS: [(Fabric, &str, &str); 4] = [
+    (Fabric::Qlogic, "qla2xxx", "tcm_qla2xxx"),
+    (Fabric::Emulex, "efct", "efct"),
+    (Fabric::Fcoe, "fc", "tcm_fc"),
+    (Fabric::Loopback, "loopback", "tcm_loop"),
+];
+
+impl Fabric {
+    /// All of them.
+    pub fn all() -> [Fabric; 4] {
+        FABRICS.map(|(fabric, ..)| fabric)
+    }
+
+    /// Its name in the kernel.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The fabric with a name.
+    pub fn named(name: &str) -> Option<Fabric> {
+        FABRICS.iter().find(|(_, known, _)| *known == name).map(|(fabric, ..)| *fabric)
+    }
+
+    fn row(self) -> (&'static str, &'static str) {
+        let row = FABRICS.iter().find(|(fabric, ..)| *fabric == self);
+        row.map_or(("", ""), |(_, name, module)| (name, module))
+    }
+}
+
+/// A target port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetPort {
+    /// What it belongs to.
+    pub fabric: Fabric,
+    /// Its N_Port name.
+    pub wwpn: u64,
+}
+
+/// The target core, for the devices of one array.
+#[derive(Clone, Debug)]
+pub struct Configfs {
+    root: PathBuf,
+    serial: String,
+}
+
+impl Configfs {
+    /// The target core below a mounted configfs, for the array with this serial number.
+    pub fn new(root: impl Into<PathBuf>, serial: impl Into<String>) -> Self {
+        Self { root: root.into(), serial: serial.into() }
+    }
+
+    /// Checks that the target core is there, and opens target ports.
+    ///
+    /// # Errors
+    /// [`SetupError`], which says what to load.
+    pub fn open(&self, ports: &[TargetPort]) -> Result<(), SetupError> {
+        if !self.root.is_dir() {
+            return Err(SetupError::NoConfigfs(self.root.clone()));
+        }
+        if !self.target().is_dir() {
+            // A folder in any other file system can be made; configfs has only what modules have brought.
+            return Err(SetupError::NoTargetCore);
+        }
+        make(&self.adapter()).map_err(|error| match error {
+            SetupError::Io { source, .. } => SetupError::NoUserBackend(source),
+            error => error,
+        })?;
+        ports.iter().try_for_each(|port| self.open_port(*port))
+    }
+
+    fn open_port(&self, port: TargetPort) -> Result<(), SetupError> {
+        let (fabric, module) = port.fabric.row();
+        make(&self.target().join(fabric)).map_err(|error| match error {
+            SetupError::Io { source, .. } => SetupError::NoFabric { fabric: fabric.into(), module, source },
+            error => error,
+        })?;
+        let target = self.port(port);
+        make(&target)?;
+        if port.fabric == Fabric::Loopback {
+            return Ok(());
+        }
+        let group = target.join("tpgt_1");
+        make(&group)?;
+        match group.join("enable") {
+            enable if enable.exists() => write(&enable, "1"),
+            _ => Ok(()),
+        }
+    }
+
+    fn target(&self) -> PathBuf {
+        self.root.join("target")
+    }
+
+    fn adapter(&self) -> PathBuf {
+        self.target().join(format!("core/user_{ADAPTER}"))
+    }
+
+    fn device(&self, name: &DeviceName) -> PathBuf {
+        self.adapter().join(name.text(&self.serial))
+    }
+
+    fn port(&self, TargetPort { fabric, wwpn }: TargetPort) -> PathBuf {
+        let name = match fabric {
+            Fabric::Loopback => format!("fc.{wwpn:016x}"),
+            _ => shown_wwpn(wwpn),
+        };
+        self.target().join(fabric.row().0).join(name)
+    }
+
+    /// The beginning of the name that the memory of a device has among UIO devices.
+    pub fn uio_name(&self, name: &DeviceName) -> String {
+        format!("tcm-user/{ADAPTER}/{}/", name.text(&self.serial))
+    }
+
+    /// The devices of the array that there are, of an earlier process or of this one.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub fn devices(&self) -> Result<BTreeSet<DeviceName>, SetupError> {
+        let names = entries(&self.adapter())?;
+        Ok(names.iter().filter_map(|name| DeviceName::parse(name, &self.serial)).collect())
+    }
+
+    /// Makes a device, unless there is one, and enables it.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub fn create(&self, name: &DeviceName, wanted: Wanted) -> Result<(), SetupError> {
+        let device = self.device(name);
+        make(&device)?;
+        if read(&device.join("enable"))? == "1" {
+            return Ok(());
+        }
+        let Wanted { block_bytes, bytes } = wanted;
+        // Replies to netlink messages would have to come from here before anything goes on.
+        write(
+            &device.join("control"),
+            &format!(
+                "dev_config=ashlar/{},dev_size={bytes},hw_block_size={block_bytes},\
+                 hw_max_sectors={MAX_TRANSFER_BLOCKS},max_data_area_mb={DATA_AREA_MIB},\
+                 cmd_ring_size_mb={RING_MIB},nl_reply_supported=-1",
+                self.serial
+            ),
+        )?;
+        for (attribute, value) in [
+            // A command waits as long as its host waits, also while this process is restarted.
+            ("cmd_time_out", "0"),
+            ("tmr_notification", "1"),
+            // Reservations and target port groups are the array's.
+            ("pgr_support", "0"),
+            ("alua_support", "0"),
+        ] {
+            write(&device.join("attrib").join(attribute), value)?;
+        }
+        write(&device.join("enable"), "1")
+    }
+
+    /// Responds BUSY to every command in the ring of a device, and empties it. For a device that nobody serves: what an earlier
+    /// process has done of its commands is not known.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub fn reset_ring(&self, name: &DeviceName) -> Result<(), SetupError> {
+        write(&self.device(name).join("action/reset_ring"), "1")
+    }
+
+    /// Shows a device to its initiator at its target port.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub fn expose(&self, port: TargetPort, name: &DeviceName) -> Result<(), SetupError> {
+        let (device, link) = (self.device(name), name.text(&self.serial));
+        if port.fabric == Fabric::Loopback {
+            let group = self.make_loopback_group(port, name.initiator)?;
+            let unit = group.join(format!("lun/lun_{}", name.lun));
+            make(&unit)?;
+            return connect(&device, &unit.join(link));
+        }
+        let group = self.port(port).join("tpgt_1");
+        let units = group.join("lun");
+        let unit = match find_unit(&units, &link)? {
+            Some(unit) => unit,
+            None => free_number(&units, "lun_", MAX_UNITS)?,
+        };
+        make(&unit)?;
+        connect(&device, &unit.join(&link))?;
+        let initiator = group.join("acls").join(shown_wwpn(name.initiator));
+        make(&initiator)?;
+        let mapped = initiator.join(format!("lun_{}", name.lun));
+        make(&mapped)?;
+        connect(&unit, &mapped.join(link))
+    }
+
+    /// The group of a loopback port for an initiator, if there is one: each nexus has a group.
+    fn loopback_group(&self, port: TargetPort, initiator: u64) -> Result<Option<PathBuf>, SetupError> {
+        let port = self.port(port);
+        let groups = entries(&port)?.into_iter().filter(|name| name.starts_with("tpgt_"));
+        let own = format!("{initiator:016x}");
+        // Without a nexus it can't be read.
+        let is_own = |group: &PathBuf| read(&group.join("nexus")).is_ok_and(|nexus| nexus == own);
+        Ok(groups.map(|name| port.join(name)).find(is_own))
+    }
+
+    fn make_loopback_group(&self, port: TargetPort, initiator: u64) -> Result<PathBuf, SetupError> {
+        if let Some(group) = self.loopback_group(port, initiator)? {
+            return Ok(group);
+        }
+        let group = free_number(&self.port(port), "tpgt_", MAX_LOOPBACK_INITIATORS)?;
+        make(&group)?;
+        write(&group.join("nexus"), &format!("fc.{initiator:016x}"))?;
+        Ok(group)
+    }
+
+    /// Takes a device from its initiator at a target port. Its commands complete first.
+    ///
+    /// # Errors
+    /// [`SetupError`]
+    pub fn conceal(&self, port: TargetPort, name: &DeviceName) -> Result<(), SetupError> {
+        let link = name.text(&self.serial);
+        let port_folder = self.port(port);
+        if !port_folder.is_dir() {
+            return Ok(());
+        }
+        if port.fabric == Fabric::Loopback {
+            let Some(group) = self.loopback_group(port, name.initiator)? else { return Ok(()) };
+            disconnect(&group.join(format!("lun/lun_{}", name.lun)), &link)?;
+            if entries(&group.join("lun"))?.is_empty() {
+                write(&group.join("nexus"), "NULL")?;
+                remove(&group)?;
+            }
+            return Ok(());
+        }
+        let group = port_folder.join("tpgt_1");
+        let initiator = group.join("acls").join(shown_wwpn(name.initiator));
+        if initiator.is_dir() {
+            disconnect(&initiator.join(format!("lun_{}", name.lun)), &link)?;
+            if !entries(&initiator)?.iter().any(|entry| entry.starts_with("lun_")) {
+                remove(&initiator)?;
+            }
+        }
+        match find_unit(&group.join("lun"), &link)? {
+            Some(unit) => disconnect(&unit, &link),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a device that nobody sees.
+    ///
+    /// # Errors
+    /// [`SetupError`]; also if something else links to it.
+    pub fn remove(&self, name: &DeviceName) -> Result<(), SetupError> {
+        remove(&self.device(name))
+    }
+}
+
+/// The unit of a target port that has a link.
+fn find_unit(units: &Path, link: &str) -> Result<Option<PathBuf>, SetupError> {
+    let units = entries(units)?.into_iter().map(|name| units.join(name));
+    Ok(units.into_iter().find(|unit| unit.join(link).symlink_metadata().is_ok()))
+}
+
+/// The first of numbered folders that does not exist.
+fn free_number(folder: &Path, prefix: &str, end: u32) -> Result<PathBuf, SetupError> {
+    let taken: BTreeSet<_> = entries(folder)?.into_iter().collect();
+    let free = (0..end).map(|number| format!("{prefix}{number}")).find(|name| !taken.contains(name));
+    free.map(|name| folder.join(name)).ok_or_else(|| SetupError::Full(folder.to_owned()))
+}
+
+fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> SetupError + 'a {
+    move |source| SetupError::Io { doing, path: path.to_owned(), source }
+}
+
+fn make(folder: &Path) -> Result<(), SetupError> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(failed("can't make", folder)),
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), SetupError> {
+    match fs::remove_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(failed("can't remove", folder)),
+    }
+}
+
+fn connect(to: &Path, link: &Path) -> Result<(), SetupError> {
+    match symlink(to, link) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(failed("can't link", link)),
+    }
+}
+
+/// Removes a folder with a link, if that is in it. One with another link stays.
+fn disconnect(folder: &Path, link: &str) -> Result<(), SetupError> {
+    let link = folder.join(link);
+    match fs::remove_file(&link) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed.map_err(failed("can't unlink", &link))?,
+    }
+    remove(folder)
+}
+
+fn entries(folder: &Path) -> Result<Vec<String>, SetupError> {
+    let list = || -> io::Result<Vec<String>> {
+        let names =
+            fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().unwrap_or_default()));
+        names.collect()
+    };
+    list().map_err(failed("can't list", folder))
+}
+
+fn read(file: &Path) -> Result<String, SetupError> {
+    let text = fs::read_to_string(file).map_err(failed("can't read", file))?;
+    Ok(text.trim().to_owned())
+}
+
+/// Writes an attribute, which exists and takes the text as a whole.
+fn write(file: &Path, text: &str) -> Result<(), SetupError> {
+    use io::Write;
+    let open = fs::OpenOptions::new().write(true).open(file);
+    let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(failed("can't write", file))
+}
+
+#[cfg(test)]
+#[path = "configfs_test.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+use super::*;
+use tempfile::TempDir;
+
+const PORT: TargetPort = TargetPort { fabric: Fabric::Qlogic, wwpn: 0x2100_0024_FF00_0001 };
+const LOOP: TargetPort = TargetPort { fabric: Fabric::Loopback, wwpn: 0x2100_0024_FF00_0002 };
+
+fn name(initiator: u64, lun: u16) -> DeviceName {
+    DeviceName { initiator, port: PORT.wwpn, lun, disk: 7 }
+}
+
+/// Folders as the kernel makes them, with devices.
+fn rig(devices: &[DeviceName]) -> (TempDir, Configfs) {
+    let folder = tempfile::tempdir().unwrap();
+    let core = Configfs::new(folder.path(), "ab12");
+    for device in devices {
+        fs::create_dir_all(core.device(device)).unwrap();
+    }
+    for part in ["lun", "acls"] {
+        fs::create_dir_all(core.port(PORT).join("tpgt_1").join(part)).unwrap();
+    }
+    for (group, initiator) in [("tpgt_0", "00000000000000a1"), ("tpgt_1", "00000000000000a2")] {
+        fs::create_dir_all(core.port(LOOP).join(group).join("lun")).unwrap();
+        fs::write(core.port(LOOP).join(group).join("nexus"), format!("{initiator}\n")).unwrap();
+    }
+    (folder, core)
+}
+
+fn tree(folder: &Path) -> Vec<String> {
+    let mut out = entries(folder).unwrap();
+    out.sort();
+    out
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_brings_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = Configfs::new(folder.path().join("config"), "ab12").open(&[]).unwrap_err();
+    assert!(absent.to_string().contains("mount -t configfs"), "{absent}");
+    let core = Configfs::new(folder.path(), "ab12");
+    assert!(core.open(&[]).unwrap_err().to_string().contains("modprobe target_core_user"));
+    fs::create_dir(core.target()).unwrap();
+    assert!(core.open(&[]).unwrap_err().to_string().contains("modprobe target_core_user"));
+    fs::create_dir(core.target().join("core")).unwrap();
+    core.open(&[]).unwrap();
+    // A name that can't be a folder, as a fabric without its module.
+    fs::write(core.target().join("fc"), "").unwrap();
+    let port = TargetPort { fabric: Fabric::Fcoe, wwpn: 1 };
+    core.open(&[port]).unwrap_err();
+    for (fabric, name, module) in FABRICS {
+        assert_eq!((Fabric::named(name), fabric.row()), (Some(fabric), (name, module)));
+    }
+    assert_eq!(Fabric::named("iscsi"), None);
+}
+
+#[test]
+fn a_device_is_shown_to_its_initiator_alone_and_taken_away_without_a_trace() {
+    let devices = [name(0xA1, 0), name(0xA2, 0), name(0xA1, 300)];
+    let (_folder, core) = rig(&devices);
+    for device in devices {
+        core.expose(PORT, &device).unwrap();
+        core.expose(PORT, &device).unwrap();
+    }
+    let group = core.port(PORT).join("tpgt_1");
+    assert_eq!(tree(&group.join("lun")), ["lun_0", "lun_1", "lun_2"]);
+    let acls = group.join("acls");
+    assert_eq!(tree(&acls), ["00:00:00:00:00:00:00:a1", "00:00:00:00:00:00:00:a2"]);
+    assert_eq!(tree(&acls.join("00:00:00:00:00:00:00:a1")), ["lun_0", "lun_300"]);
+    let link = acls.join("00:00:00:00:00:00:00:a2/lun_0").join(devices[1].text("ab12"));
+    assert_eq!(fs::read_link(&link).unwrap(), group.join("lun/lun_1"));
+    core.conceal(PORT, &devices[0]).unwrap();
+    assert_eq!(tree(&acls.join("00:00:00:00:00:00:00:a1")), ["lun_300"]);
+    assert_eq!(tree(&group.join("lun")), ["lun_1", "lun_2"]);
+    for device in devices {
+        core.conceal(PORT, &device).unwrap();
+        core.remove(&device).unwrap();
+        core.remove(&device).unwrap();
+    }
+    assert_eq!((tree(&acls), tree(&group.join("lun"))), (Vec::new(), Vec::new()));
+    assert!(core.devices().unwrap().is_empty());
+}
+
+#[test]
+fn a_unit_number_that_another_device_has_by_now_stays() {
+    let (old, new) = (name(0xA1, 0), DeviceName { disk: 8, ..name(0xA1, 0) });
+    let (_folder, core) = rig(&[old, new]);
+    core.expose(PORT, &new).unwrap();
+    core.conceal(PORT, &old).unwrap();
+    let mapped = core.port(PORT).join("tpgt_1/acls/00:00:00:00:00:00:00:a1/lun_0");
+    assert_eq!(tree(&mapped), [new.text("ab12")]);
+}
+
+#[test]
+fn initiators_of_a_loopback_port_have_a_group_each() {
+    let device = DeviceName { port: LOOP.wwpn, ..name(0xA2, 5) };
+    let (_folder, core) = rig(&[device]);
+    core.expose(LOOP, &device).unwrap();
+    assert_eq!(tree(&core.port(LOOP).join("tpgt_1/lun")), ["lun_5"]);
+    assert!(tree(&core.port(LOOP).join("tpgt_0/lun")).is_empty());
+    assert!(core.port(LOOP).ends_with("loopback/fc.21000024ff000002"));
+    assert!(core.port(PORT).ends_with("qla2xxx/21:00:00:24:ff:00:00:01"));
+}
+
+#[test]
+fn only_devices_of_the_own_array_are_found() {
+    let (_folder, core) = rig(&[name(0xA1, 0)]);
+    fs::create_dir(core.adapter().join("ashlar-ab1-00000000000000a1-2100000000000001-0-7")).unwrap();
+    fs::create_dir(core.adapter().join("disk")).unwrap();
+    assert_eq!(core.devices().unwrap(), [name(0xA1, 0)].into());
+}

@@ -1,0 +1,263 @@
+//! The state machine of one device, without system calls: commands of its ring to the nexus that it stands for, and responses
+//! back. The spine of this crate.
+//!
+//! Its owner calls [`Device::poll`] when the kernel has signalled or the context was woken, and signals the kernel when that
+//! says so.
+
+use crate::area::Outside;
+use crate::ring::{Entry, Ring, RingError, RingResponse, Vectors};
+use bytes::Bytes;
+use scsi::{Command, Direction, Execution, Lun, ManagementFunction, Nexus, Response, Status, TaskAttribute};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use transport::{Budget, BudgetShare, Guarantee, Tasks};
+
+/// Memory for commands that a device has without drawing from the pool of all hosts, in bytes.
+const GUARANTEE_BYTES: u64 = 128 << 10;
+/// Upper bound of the records of one command in bytes.
+const RECORD_BYTES: u64 = 1 << 10;
+/// Rounds of responses and new commands before the device yields to others of its thread.
+const MAX_ROUNDS: usize = 32;
+
+/// Task management functions of the ring.
+const ABORT_TASK_SET: u8 = 2;
+const CLEAR_TASK_SET: u8 = 4;
+const LUN_RESET: u8 = 5;
+const TARGET_WARM_RESET: u8 = 6;
+const TARGET_COLD_RESET: u8 = 7;
+
+/// A device can't go on.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// The kernel wrote what can't be.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// Two commands with one identifier.
+    #[error("a second command {0} came before the response to the first")]
+    Duplicate(u16),
+    /// The memory of all hosts has no room for another device.
+    #[error("there is no memory for another device")]
+    NoMemory,
+}
+
+impl From<Outside> for DeviceError {
+    fn from(outside: Outside) -> Self {
+        DeviceError::Ring(outside.into())
+    }
+}
+
+/// The memory of a device: a guarantee, and draws from the pool of all hosts.
+pub struct DeviceMemory(BudgetShare);
+
+impl DeviceMemory {
+    /// The part of a device of an initiator.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoMemory`] if there is no room for another guarantee.
+    pub fn open(budget: Arc<Budget>, initiator: &str) -> Result<Self, DeviceError> {
+        let mut share = BudgetShare::unknown_host(budget, 0);
+        let guarantee = Guarantee { total_bytes: GUARANTEE_BYTES, covered_bytes: GUARANTEE_BYTES };
+        match share.open(initiator, guarantee) {
+            true => Ok(Self(share)),
+            false => Err(DeviceError::NoMemory),
+        }
+    }
+}
+
+/// A command without its response.
+struct Pending {
+    id: u16,
+    /// Room for Data-In; none if its data went to the device.
+    room: Vectors,
+    is_read: bool,
+}
+
+/// A command that was taken and waits for memory.
+struct Held {
+    id: u16,
+    cdb: Bytes,
+    data: Vectors,
+    charge: u64,
+    data_out: usize,
+}
+
+/// A device.
+pub struct Device {
+    ring: Ring,
+    nexus: Arc<Nexus>,
+    number: u16,
+    lun: Lun,
+    memory: DeviceMemory,
+    tasks: Tasks<Pending, Option<Response>>,
+    held: Option<Held>,
+    /// No commands are taken any more.
+    stopping: bool,
+}
+
+impl Device {
+    /// A device whose commands go to a logical unit of a nexus.
+    pub fn new(ring: Ring, nexus: Arc<Nexus>, number: u16, memory: DeviceMemory) -> Device {
+        let [high, low] = number.to_be_bytes();
+        let first = if number < 256 { 0 } else { 0x40 | high };
+        let lun = Lun([first, low, 0, 0, 0, 0, 0, 0]);
+        Device { ring, nexus, number, lun, memory, tasks: Tasks::default(), held: None, stopping: false }
+    }
+
+    /// Takes no more commands. What was taken goes on.
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// True if every command that was taken has its response.
+    pub fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.held.is_none()
+    }
+
+    /// Takes commands and responds to those that have ended. Returns whether the kernel is to be signalled. The context is
+    /// woken when there may be more to do without a signal of the kernel.
+    ///
+    /// # Errors
+    /// [`DeviceError`]: the ring is of no use any more.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Result<bool, DeviceError> {
+        for round in 0..=MAX_ROUNDS {
+            let mut progress = false;
+            if let Poll::Ready(ended) = self.tasks.poll(cx) {
+                progress = true;
+                for (pending, response) in ended {
+                    self.respond(&pending, response.as_ref())?;
+                }
+            }
+            progress |= self.take_next(cx)?;
+            if !progress {
+                break;
+            }
+            if round == MAX_ROUNDS {
+                cx.waker().wake_by_ref();
+            }
+        }
+        self.memory.0.settle(self.tasks.charge());
+        Ok(self.ring.take_moved())
+    }
+
+    /// Begins the command that was held, or takes the next entry. Returns false if there is none that can begin now.
+    fn take_next(&mut self, cx: &mut Context<'_>) -> Result<bool, DeviceError> {
+        if let Some(held) = self.held.take() {
+            return self.begin_or_hold(held, cx);
+        }
+        if self.stopping {
+            return Ok(false);
+        }
+        match self.ring.take()? {
+            None => Ok(false),
+            Some(Entry::Management { function, aborted }) => {
+                self.manage(function, &aborted);
+                Ok(true)
+            }
+            Some(Entry::Command { id, cdb, data }) => {
+                if self.tasks.contains(id.into()) {
+                    return Err(DeviceError::Duplicate(id));
+                }
+                let bound = self.nexus.transfer_bound(self.lun, &cdb);
+                let data_out = usize::try_from(bound.data_out).unwrap_or(usize::MAX).min(data.bytes());
+                let charge = RECORD_BYTES + data_out as u64 + bound.data_in.min(data.bytes() as u64);
+                self.begin_or_hold(Held { id, cdb, data, charge, data_out }, cx)
+            }
+        }
+    }
+
+    /// Begins a command if there is memory for it. Until then the kernel's data area keeps its data, and nothing is taken.
+    fn begin_or_hold(&mut self, held: Held, cx: &mut Context<'_>) -> Result<bool, DeviceError> {
+        let total = self.tasks.charge() + held.charge;
+        let share = &mut self.memory.0;
+        let covered = match share.waits() {
+            true => share.poll(cx).is_ready() && share.covers(total),
+            false => share.cover(total),
+        };
+        if covered {
+            self.begin(held)?;
+            return Ok(true);
+        }
+        if !share.waits() && share.wait_for(total).is_err() {
+            // It would never begin.
+            self.finish(held.id, Status::TaskSetFull, &[], 0)?;
+            return Ok(true);
+        }
+        let granted = share.poll(cx).is_ready();
+        self.held = Some(held);
+        Ok(granted)
+    }
+
+    fn begin(&mut self, held: Held) -> Result<(), DeviceError> {
+        let Held { id, cdb, data, charge, data_out } = held;
+        // The ring does not say in which direction data go; the command does. Nor has it a place for a residual: less data
+        // than a command asks for is not accepted from an initiator that has announced none.
+        let writes = self.nexus.transfer_bound(self.lun, &cdb).data_out > 0;
+        let is_read = !writes && data.bytes() > 0;
+        let direction = if is_read { Direction::In } else { Direction::None };
+        let data_in_limit = if is_read { data.bytes() as u64 } else { 0 };
+        let data_out = if writes { self.ring.gather(&data, data_out)? } else { Bytes::new() };
+        let room = if is_read { data } else { Vectors::default() };
+        let pending = Pending { id, room, is_read };
+        let command = Command {
+            tag: self.tag(id),
+            lun: self.lun,
+            cdb,
+            attribute: TaskAttribute::Simple,
+            direction,
+            data_out: data_out.into(),
+            data_in_limit,
+        };
+        match self.nexus.execute(command) {
+            Execution::Done(response) => self.respond(&pending, Some(&response)),
+            Execution::Task(running) => {
+                self.tasks.insert(id.into(), pending, charge, running);
+                Ok(())
+            }
+        }
+    }
+
+    /// The tag of a command, unique among those of the nexus, which has a device for each logical unit.
+    fn tag(&self, id: u16) -> u64 {
+        u64::from(self.number) << 16 | u64::from(id)
+    }
+
+    /// Responds to a command; without a response it was aborted.
+    fn respond(&mut self, pending: &Pending, response: Option<&Response>) -> Result<(), DeviceError> {
+        let Some(response) = response else {
+            return self.finish(pending.id, Status::TaskAborted, &[], 0);
+        };
+        let mut data_in = 0;
+        if pending.is_read {
+            data_in = self.ring.scatter(&pending.room, response.data_in.parts().cloned())?;
+        }
+        self.finish(pending.id, response.status, &response.sense, data_in)
+    }
+
+    fn finish(&mut self, id: u16, status: Status, sense: &[u8], data_in: usize) -> Result<(), DeviceError> {
+        let data_in = u32::try_from(data_in).unwrap_or(u32::MAX);
+        Ok(self.ring.respond(id, &RingResponse { status: status as u8, sense, data_in })?)
+    }
+
+    /// Performs a task management function. The kernel has the response to its initiator, which waits for the responses to
+    /// the commands that are aborted: they come with the next poll, since aborted tasks end without a response of their own.
+    fn manage(&mut self, function: u8, aborted: &[u16]) {
+        tracing::info!(lun = self.number, function, aborted = aborted.len(), "task management");
+        let function = match function {
+            ABORT_TASK_SET => ManagementFunction::AbortTaskSet,
+            CLEAR_TASK_SET => ManagementFunction::ClearTaskSet,
+            LUN_RESET => ManagementFunction::LogicalUnitReset,
+            TARGET_WARM_RESET | TARGET_COLD_RESET => ManagementFunction::TargetReset,
+            _ => {
+                for id in aborted {
+                    self.nexus.manage(self.lun, ManagementFunction::AbortTask { tag: self.tag(*id) });
+                }
+                return;
+            }
+        };
+        self.nexus.manage(self.lun, function);
+    }
+}
+
+#[cfg(test)]
+#[path = "device_test.rs"]
+mod tests;

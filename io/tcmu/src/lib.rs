@@ -1,0 +1,24 @@
+//! Fibre Channel through the Linux target core: volumes as devices of TCMU (target_core_user), whose commands the kernel
+//! passes to this process in a ring of shared memory.
+//!
+//! The ring says nothing about who sent a command. So there is a device for each volume, initiator port and target port: it
+//! *is* the I_T nexus, and reservations, unit attentions, masking and copies stay those of [`scsi`], shared with iSCSI. The
+//! kernel has the frames of Fibre Channel, and the drivers of adapters.
+//!
+//! [`Device`] is the state machine, over a [`Ring`]; it makes no system call. [`uio`] maps the memory of a device and drives
+//! it, [`Configfs`] makes and removes devices and their paths to initiators. What devices there are to be is decided by
+//! [`Plan`], from the mappings of hosts.
+
+mod area;
+mod configfs;
+mod device;
+pub mod model;
+mod plan;
+mod ring;
+pub mod uio;
+
+pub use area::{Area, Outside};
+pub use configfs::{Configfs, Fabric, SetupError, TargetPort};
+pub use device::{Device, DeviceError, DeviceMemory};
+pub use plan::{DeviceName, MAX_DEVICES, Plan, Wanted};
+pub use ring::{Entry, Ring, RingError, RingResponse, Vector, Vectors};

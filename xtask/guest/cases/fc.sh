@@ -1,0 +1,137 @@
+# Fibre Channel through the kernel's target core: the array runs in the guest, its volumes are devices of TCMU, and the loopback
+# fabric makes them disks of this machine, one nexus for each WWPN of a host.
+modprobe dm_mod
+PORT=21000024ff000001 ONE=21000024ff0000a1 TWO=21000024ff0000a2
+export ASHLAR_DATA=/tmp/array
+core=/sys/kernel/config/target
+for n in 0 1 2 3; do dmsetup create "d$n" --table "0 $((512 * 2048)) linear /dev/vdb $((n * 512 * 2048))"; done
+
+# daemon OPTIONS: becomes the array.
+daemon() {
+  exec /run/lab/ashlard --data $ASHLAR_DATA --drive /dev/mapper/d0 --drive /dev/mapper/d1 --drive /dev/mapper/d2 --drive /dev/mapper/d3 \
+    --iscsi 127.0.0.1:3260 --write-memory 32MiB --read-memory 32MiB --map-memory 64MiB --index-memory 32MiB "$@"
+}
+start() {
+  : >/tmp/ready
+  daemon --fc "$PORT@loopback" >/tmp/ready 2>>/run/lab/ashlard.log &
+  array=$!
+  until_true 300 grep -q ready /tmp/ready
+}
+stop() { kill "-$1" "$array"; wait "$array" || true; }
+ashlar() { /run/lab/ashlar "$@"; }
+
+# address INITIATOR: host, channel and target of its disks. device INITIATOR LUN: such a disk.
+address() {
+  local group
+  for group in "$core/loopback/fc.$PORT"/tpgt_*; do
+    if [ "$(cat "$group/nexus" 2>/dev/null)" = "$1" ]; then cat "$group/address"; return; fi
+  done
+  return 1
+}
+device() { local at; at=$(address "$1") && ls -d "/sys/bus/scsi/devices/$at:$2/block/"* 2>/dev/null | sed 's,.*/,/dev/,'; }
+there() { [ -b "$(device "$1" "$2")" ]; }
+gone() { ! there "$@"; }
+timed_out() { [ $(($(cat "/sys/block/${1#/dev/}/device/iotmo_cnt"))) -gt 0 ]; }
+sized() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
+devices() { [ "$(ls -d $core/core/user_1000/*/ | wc -l)" = "$1" ]; }
+refused() { ! "$@" >/dev/null 2>&1; }
+
+say "what is missing is named"
+if (daemon --fc "$PORT@loopback" >/tmp/ready 2>/tmp/refused); then fail "it runs without the target core"; fi
+grep -Eq 'mount -t configfs|modprobe target_core_user' /tmp/refused || { cat /tmp/refused; fail "no advice"; }
+modprobe -a target_core_user configfs
+mountpoint -q /sys/kernel/config || mount -t configfs c /sys/kernel/config
+if (daemon --fc "$PORT@qla2xxx" >/tmp/ready 2>/tmp/refused); then fail "it runs without the fabric"; fi
+grep -q 'modprobe tcm_qla2xxx' /tmp/refused || { cat /tmp/refused; fail "no advice"; }
+modprobe tcm_loop
+
+say "disks of two initiators"
+start
+ashlar host create one --wwpn 21:00:00:24:ff:00:00:a1 >/dev/null
+ashlar host create two --wwpn 0x$TWO >/dev/null
+ashlar volume create data --size 512MiB >/dev/null
+ashlar volume create native --size 64MiB --block-size 4096 >/dev/null
+ashlar volume connect data --host one --lun 0 >/dev/null
+ashlar volume connect data --host two --lun 0 >/dev/null
+ashlar volume connect native --host one --lun 300 >/dev/null
+until_true 60 there $ONE 0; until_true 60 there $TWO 0; until_true 60 there $ONE 300
+a=$(device $ONE 0) other=$(device $TWO 0) native=$(device $ONE 300)
+lsscsi -gs
+gone $TWO 300 || fail "an initiator sees what it is not connected to"
+sg_inq "$a" | grep -q 'ASHLAR' || fail "another INQUIRY"
+naa() { tr -d "\0" <"/sys/block/${1#/dev/}/device/wwid" | tr A-Z a-z; }
+say "names: $(naa "$a") $(naa "$other") $(naa "$native")"
+[ "$(naa "$a")" = "$(naa "$other")" ] && [ "$(naa "$a")" != "$(naa "$native")" ] || fail "names"
+ashlar volume show data -o json | grep -q "$(naa "$a")" || fail "another name than the array shows"
+sg_vpd -p di "$a" | grep -q "transport: Fibre Channel" || fail "a port of another protocol"
+[ "$(blockdev --getss "$native")" = 4096 ] && [ "$(blockdev --getsize64 "$a")" = $((512 << 20)) ] || fail "sizes"
+
+say "file systems, and data that are read back"
+mkfs.ext4 -q "$a"; mkfs.ext4 -q -b 4096 "$native"; mkdir -p /mnt/a; mount "$a" /mnt/a
+head -c $((24 << 20)) /dev/urandom >/mnt/a/data; sum=$(sha256sum </mnt/a/data); sync
+umount /mnt/a; e2fsck -fn "$native" >/dev/null 2>&1 || fail "fsck"
+verify "$native" 24m
+
+say "UNMAP, WRITE SAME, COMPARE AND WRITE, EXTENDED COPY"
+ashlar volume create raw --size 256MiB >/dev/null; ashlar volume create target --size 256MiB >/dev/null
+ashlar volume connect raw --host one --lun 5 >/dev/null; ashlar volume connect target --host one --lun 6 >/dev/null
+until_true 60 there $ONE 5; until_true 60 there $ONE 6
+raw=$(device $ONE 5) target=$(device $ONE 6)
+same() { cmp -s <(dd if="$1" bs=512 skip="$2" count=$(($3 / 512)) iflag=direct status=none) <(head -c "$3" "$4"); }
+head -c 512 /dev/urandom >/tmp/block; head -c $((8 << 20)) /dev/urandom >/tmp/data
+dd if=/tmp/data of="$raw" bs=1M oflag=direct status=none
+sg_unmap --lba=8 --num=8 "$raw"; same "$raw" 8 4096 /dev/zero || fail "UNMAP"
+sg_write_same --16 --lba=1000 --num=2000 --xferlen=512 --in=/tmp/block "$raw"
+same "$raw" 2999 512 /tmp/block || fail "WRITE SAME"
+sg_write_same --16 --unmap --lba=4096 --num=4096 --xferlen=512 --in=/dev/zero "$raw"; same "$raw" 4096 $((2 << 20)) /dev/zero || fail "unmapped"
+{ cat /tmp/block; head -c 512 /dev/zero; } >/tmp/caw
+sg_compare_and_write --in=/tmp/caw --lba=1000 --num=1 --xferlen=1024 "$raw"; same "$raw" 1000 512 /dev/zero || fail "COMPARE AND WRITE"
+refused sg_compare_and_write --in=/tmp/caw --lba=1000 --num=1 --xferlen=1024 "$raw" || fail "no miscompare"
+sg_xcopy if="$raw" of="$target" bs=512 count=8192 bpt=2048 >/dev/null 2>&1 || fail "EXTENDED COPY"
+cmp <(head -c 4M "$raw") <(head -c 4M "$target") || fail "the copy differs"
+
+say "reservations between two initiators"
+out() { sg_persist --no-inquiry --out "$@" >/dev/null; }
+out --register --param-sark=0xa1 "$a"; out --register --param-sark=0xb2 "$other"
+out --reserve --param-rk=0xa1 --prout-type=1 "$a"
+sg_persist --no-inquiry --in --read-full-status "$a" | grep -q '21 00 00 24 ff 00 00 a1' || fail "no TransportID of Fibre Channel"
+dd if=/tmp/data of="$a" bs=4k count=1 seek=100 oflag=direct status=none
+refused dd if=/tmp/data of="$other" bs=4k count=1 seek=100 oflag=direct || fail "no conflict"
+dd if="$other" of=/dev/null bs=4k count=1 iflag=direct status=none
+out --release --param-rk=0xa1 --prout-type=1 "$a"; out --clear --param-rk=0xa1 "$a"
+until_true 10 sg_turs "$other"; dd if="$other" of=/dev/null bs=4k count=1 iflag=direct status=none
+
+say "a reset of the unit is noticed by the other initiator"
+until_true 10 sg_turs "$other"; sg_reset --device "$a"
+{ sg_turs --verbose "$other" 2>&1 || true; } | grep -qi 'reset function occurred' || fail "no unit attention"
+grep -q 'task management.*function=5' /run/lab/ashlard.log || fail "the reset did not come by the ring"
+
+say "a command that takes too long is aborted, and the array goes on"
+echo 3 >"/sys/block/${raw#/dev/}/device/timeout"
+kill -STOP "$array"; dd if="$raw" of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
+until_true 60 timed_out "$raw"
+kill -CONT "$array"; wait $reader || fail "the read was not repeated"
+until_true 30 grep -q 'task management.*function=1' /run/lab/ashlard.log
+echo 30 >"/sys/block/${raw#/dev/}/device/timeout"
+
+say "restarts while a host writes"
+load() {
+  fio --name=load --filename="$raw" --direct=1 --ioengine=libaio --iodepth=8 --rw=randwrite --bsrange=4k-32k --size=64m --rate_iops=60 \
+    --verify=crc32c --verify_fatal=1 --do_verify=1 --minimal >/tmp/load.out 2>&1
+}
+load & loading=$!
+for signal in TERM KILL; do
+  sleep 3; stop $signal; sleep 2; start; say "started again after $signal"
+  until_true 60 sg_turs "$raw"
+done
+wait $loading || { cat /tmp/load.out; fail "the host saw an error"; }
+[ "$(device $ONE 5)" = "$raw" ] || fail "the disk is another one"
+mount "$a" /mnt/a; [ "$(sha256sum </mnt/a/data)" = "$sum" ] || fail "other data"; umount /mnt/a
+
+say "another size, and connections that end"
+ashlar volume resize target --size 384MiB >/dev/null; echo 1 >"/sys/block/${target#/dev/}/device/rescan"
+until_true 30 sized "$target" $((384 << 20))
+ashlar volume disconnect raw --host one >/dev/null; ashlar volume disconnect data --host two >/dev/null
+until_true 60 gone $ONE 5; until_true 60 gone $TWO 0
+until_true 60 devices 3
+there $ONE 0 || fail "another disk is gone"
