@@ -3,9 +3,10 @@
 use crate::disk;
 use crate::fingerprint::{Digest, Fingerprint, Key};
 use crate::index::Index;
+use crate::known::{self, Reader};
 use crate::wire::{Kind, Offer, unpack};
 use crate::{Error, Result};
-use block::{Data, Disk, DiskId, Op};
+use block::{CopySegment, Data, Disk, DiskId, Op};
 use bytes::{Bytes, BytesMut};
 use engine::{Engine, Volume};
 use parking_lot::Mutex;
@@ -15,13 +16,17 @@ use std::sync::Arc;
 /// Blocks of one write to a staging volume: the journal of a small array takes no longer ones.
 const MAX_WRITE_BLOCKS: u64 = 64;
 
+/// Blocks that lie next to each other elsewhere as well from which on they are shared and not written: a shorter run is written
+/// at no greater cost, and finds its duplicates then.
+const MIN_SHARED_BLOCKS: u64 = 8;
+
 /// What is known of a block of an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
     /// The staging volume has it there.
     InPlace,
-    /// It was elsewhere on this array, or was sent.
-    Found(Bytes),
+    /// It was elsewhere on this array, at this block of this disk, or was sent.
+    Found(Bytes, Option<(DiskId, u64)>),
     /// It is to be sent, with this offer or an earlier one.
     Wanted,
 }
@@ -41,6 +46,7 @@ struct Pending {
 /// Offers under way, in order.
 pub struct Offers {
     key: Key,
+    reader: Reader,
     index: Arc<Mutex<Index>>,
     pending: VecDeque<Pending>,
     /// Blocks that are to be sent, by fingerprint: the offers and indices that need each.
@@ -49,8 +55,8 @@ pub struct Offers {
 
 impl Offers {
     /// None yet.
-    pub fn new(key: Key, index: Arc<Mutex<Index>>) -> Self {
-        Self { key, index, pending: VecDeque::new(), wanted: BTreeMap::new() }
+    pub fn new(key: Key, reader: Reader, index: Arc<Mutex<Index>>) -> Self {
+        Self { key, reader, index, pending: VecDeque::new(), wanted: BTreeMap::new() }
     }
 
     /// Offers that were not applied yet.
@@ -61,7 +67,7 @@ impl Offers {
     /// Adds an offer that was checked; returns one bit for each of its blocks, set for those that are wanted.
     pub async fn add(&mut self, engine: &Engine, staging: Arc<Volume>, offer: Offer) -> Result<Bytes> {
         let mut contents = self.in_place(&staging, &offer).await;
-        self.find_elsewhere(engine, &offer, &mut contents).await;
+        self.find_elsewhere(engine, staging.geometry().block_bytes, &offer, &mut contents).await;
         let mut bits = BytesMut::zeroed(contents.len().div_ceil(8));
         let (mut asked, mut missing) = (Vec::new(), 0);
         for (index, fingerprint) in offer.fingerprints.iter().enumerate() {
@@ -82,18 +88,38 @@ impl Offers {
 
     /// Which blocks the staging volume has already. One that can't be read is replaced.
     async fn in_place(&self, staging: &Volume, offer: &Offer) -> Vec<Content> {
-        let there = disk::read(staging, offer.data().collect()).await.unwrap_or_default();
-        let same = |index: usize, fingerprint| {
-            there.get(index).is_some_and(|block| self.key.fingerprint(block) == fingerprint)
-        };
+        let there = self.fingerprints(staging, offer).await.unwrap_or_default();
+        let same = |index: usize, fingerprint: &Fingerprint| there.get(index) == Some(&Some(*fingerprint));
         let content = |(index, fingerprint): (usize, &Fingerprint)| {
-            if same(index, *fingerprint) { Content::InPlace } else { Content::Wanted }
+            if same(index, fingerprint) { Content::InPlace } else { Content::Wanted }
         };
         offer.fingerprints.iter().enumerate().map(content).collect()
     }
 
+    /// The fingerprints of what a staging volume has in place of the blocks of an offer; none of what reads as zeros, which is no
+    /// data that a source offers.
+    async fn fingerprints(&self, staging: &Volume, offer: &Offer) -> Result<Vec<Option<Fingerprint>>> {
+        let mut fingerprints = Vec::with_capacity(offer.fingerprints.len());
+        for (first, count) in offer.data() {
+            let contents = self.reader.contents(staging.id(), first, count).await?;
+            fingerprints.extend(contents.into_iter().map(|content| match content {
+                known::Content::Zeros => None,
+                known::Content::Read(fingerprint, _) | known::Content::Known(fingerprint) => {
+                    Some(fingerprint)
+                }
+            }));
+        }
+        Ok(fingerprints)
+    }
+
     /// Reads blocks that the index knows, and keeps those that have the fingerprint.
-    async fn find_elsewhere(&self, engine: &Engine, offer: &Offer, contents: &mut [Content]) {
+    async fn find_elsewhere(
+        &self,
+        engine: &Engine,
+        block_bytes: u32,
+        offer: &Offer,
+        contents: &mut [Content],
+    ) {
         let mut places: BTreeMap<DiskId, Vec<(usize, u64)>> = BTreeMap::new();
         {
             let mut known = self.index.lock();
@@ -106,14 +132,17 @@ impl Offers {
         }
         for (id, mut places) in places {
             let Some(disk) = engine.volume(id) else { continue };
-            let blocks = disk::blocks(disk.geometry());
+            let geometry = disk.geometry();
+            let blocks = disk::blocks(geometry);
             places.retain(|(_, block)| *block < blocks);
+            let alike = geometry.block_bytes == block_bytes;
             let runs = places.iter().map(|(_, block)| (*block, 1)).collect();
             // One that can't be read is asked for like one that is not there.
             let found = disk::read(&*disk, runs).await.unwrap_or_default();
-            for ((index, _), block) in places.iter().zip(found) {
+            for ((index, place), block) in places.iter().zip(found) {
                 if self.key.fingerprint(&block) == offer.fingerprints[*index] {
-                    contents[*index] = Content::Found(block);
+                    let whole = block.len() == disk::BLOCK_BYTES;
+                    contents[*index] = Content::Found(block, (alike && whole).then_some((id, *place)));
                 }
             }
         }
@@ -143,7 +172,7 @@ impl Offers {
             for (number, index) in self.wanted.remove(&fingerprint).unwrap_or_default() {
                 let needs = self.pending.iter_mut().find(|pending| pending.offer.number == number);
                 let needs = needs.expect("an offer that misses a block is not applied");
-                needs.contents[index] = Content::Found(block.clone());
+                needs.contents[index] = Content::Found(block.clone(), None);
                 needs.missing -= 1;
             }
         }
@@ -159,9 +188,21 @@ impl Offers {
             return Ok(None);
         };
         let (offer, staging) = (&first.offer, &first.staging);
-        disk::perform(&**staging, first.ops()).await?;
-        let there = disk::read(&**staging, offer.data().collect()).await?;
-        let fingerprints: Vec<_> = there.iter().map(|block| self.key.fingerprint(block)).collect();
+        let shared = first.shared();
+        if !shared.is_empty() {
+            let segments = shared.iter().map(|run| run.segment(staging)).collect();
+            // What can't be shared any more is written below.
+            _ = disk::perform(&**staging, vec![Op::Copy(segments)]).await;
+        }
+        disk::perform(&**staging, first.ops(|block| !shared.iter().any(|run| run.has(block)))).await?;
+        let mut there = self.fingerprints(staging, offer).await?;
+        if !shared.is_empty() && !first.is_there(&there) {
+            // The disk with which they were to be shared has changed since it was read.
+            disk::perform(&**staging, first.ops(|_| true)).await?;
+            there = self.fingerprints(staging, offer).await?;
+        }
+        // No data that the source offers is zeros: those have no fingerprint here, and differ.
+        let fingerprints: Vec<_> = there.into_iter().map(Option::unwrap_or_default).collect();
         let written = Offer { fingerprints, extents: offer.extents.clone(), ..*offer };
         if self.key.chain(digest, &written.chained()) != offer.digest {
             return Err(Error::Differs { point, volume: offer.volume, block: offer.end() });
@@ -176,9 +217,64 @@ impl Offers {
     }
 }
 
+/// Blocks that lie next to each other here and on another disk, which are shared with it.
+struct Shared {
+    from: DiskId,
+    first: u64,
+    to: u64,
+    count: u64,
+}
+
+impl Shared {
+    fn has(&self, block: u64) -> bool {
+        (self.to..self.to + self.count).contains(&block)
+    }
+
+    fn segment(&self, staging: &Volume) -> CopySegment {
+        let geometry = staging.geometry();
+        let (source, target) =
+            (disk::extent(geometry, self.first, 1).lba, disk::extent(geometry, self.to, self.count));
+        CopySegment {
+            source: self.from,
+            source_lba: source,
+            target: staging.id(),
+            target_lba: target.lba,
+            blocks: target.blocks,
+        }
+    }
+}
+
 impl Pending {
-    /// What has to be done on the staging volume.
-    fn ops(&self) -> Vec<Op> {
+    /// What is shared with other disks.
+    fn shared(&self) -> Vec<Shared> {
+        let mut runs: Vec<Shared> = Vec::new();
+        for (block, content) in self.offer.blocks().zip(&self.contents) {
+            let Content::Found(bytes, Some((from, place))) = content else { continue };
+            if bytes.len() != disk::bytes(self.staging.geometry(), block, 1) as usize {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run)
+                    if run.from == *from
+                        && run.first + run.count == *place
+                        && run.to + run.count == block =>
+                {
+                    run.count += 1;
+                }
+                _ => runs.push(Shared { from: *from, first: *place, to: block, count: 1 }),
+            }
+        }
+        runs.retain(|run| run.count >= MIN_SHARED_BLOCKS);
+        runs
+    }
+
+    /// Whether the staging volume has all blocks.
+    fn is_there(&self, there: &[Option<Fingerprint>]) -> bool {
+        there.iter().copied().eq(self.offer.fingerprints.iter().copied().map(Some))
+    }
+
+    /// What has to be done on the staging volume, and for these blocks with data.
+    fn ops(&self, is_written: impl Fn(u64) -> bool) -> Vec<Op> {
         let geometry = self.staging.geometry();
         let zero = Data::from(Bytes::from(vec![0; geometry.block_bytes as usize]));
         let (mut ops, mut holes) = (Vec::new(), Vec::new());
@@ -195,7 +291,10 @@ impl Pending {
         }
         let mut runs: Vec<(u64, u64, Data)> = Vec::new();
         for (block, content) in self.offer.blocks().zip(&self.contents) {
-            let Content::Found(bytes) = content else { continue };
+            let Content::Found(bytes, _) = content else { continue };
+            if !is_written(block) {
+                continue;
+            }
             match runs.last_mut() {
                 Some((first, end, data)) if *end == block && *end - *first < MAX_WRITE_BLOCKS => {
                     data.push(bytes.clone());

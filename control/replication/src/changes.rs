@@ -3,11 +3,12 @@
 //! Where there is no base everything is offered, also what is not mapped: whatever the staging volume holds, it gets the
 //! content of the source, and what it has already is not sent.
 
+use crate::Result;
 use crate::disk::{self, BLOCK_BYTES};
-use crate::fingerprint::{Fingerprint, Key};
+use crate::fingerprint::Fingerprint;
+use crate::known::{Content, Reader};
 use crate::limits::MAX_EXTENTS;
 use crate::wire::{Extent, Kind};
-use crate::{Error, Result};
 use block::{Disk, DiskId, Provisioning};
 use bytes::Bytes;
 use engine::Engine;
@@ -32,20 +33,36 @@ pub struct Pair {
     pub new: DiskId,
 }
 
+/// A block with data that changed.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// It was read.
+    Read(Bytes),
+    /// The block of the snapshot: its fingerprint was known.
+    At(u64),
+}
+
 /// A part of what changed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Part {
     /// Index of the volume.
     pub volume: u32,
+    /// The snapshot of the volume.
+    pub snapshot: DiskId,
     /// Runs in order.
     pub extents: Vec<Extent>,
     /// Of the blocks with data.
     pub fingerprints: Vec<Fingerprint>,
     /// The blocks with data.
-    pub blocks: Vec<Bytes>,
+    pub blocks: Vec<Block>,
 }
 
 impl Part {
+    fn new(volume: u32, snapshot: DiskId) -> Self {
+        let (extents, fingerprints, blocks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { volume, snapshot, extents, fingerprints, blocks }
+    }
+
     fn add(&mut self, first: u64, count: u64, kind: Kind) {
         match self.extents.last_mut() {
             Some(last) if last.kind == kind && last.end() == first => last.count += count,
@@ -58,7 +75,7 @@ impl Part {
 /// The changes from one place on.
 pub struct Changes {
     engine: Arc<Engine>,
-    key: Key,
+    reader: Reader,
     volumes: Vec<Pair>,
     /// The volume that is compared.
     volume: usize,
@@ -70,14 +87,21 @@ pub struct Changes {
 
 impl Changes {
     /// The changes of these volumes, from a block of one of them on.
-    pub fn new(engine: Arc<Engine>, key: Key, volumes: Vec<Pair>, volume: u32, block: u64) -> Self {
-        Self { engine, key, volumes, volume: volume as usize, found: VecDeque::new(), compared: Some(block) }
+    pub fn new(engine: Arc<Engine>, reader: Reader, volumes: Vec<Pair>, volume: u32, block: u64) -> Self {
+        Self {
+            engine,
+            reader,
+            volumes,
+            volume: volume as usize,
+            found: VecDeque::new(),
+            compared: Some(block),
+        }
     }
 
     /// The next part with at most `max_blocks` of data; `None` after the last.
     pub async fn next(&mut self, max_blocks: usize) -> Result<Option<Part>> {
         while let Some(pair) = self.volumes.get(self.volume).copied() {
-            let mut part = Part { volume: self.volume as u32, ..Part::default() };
+            let mut part = Part::new(self.volume as u32, pair.new);
             let ended = self.fill(pair, &mut part, max_blocks).await?;
             if ended {
                 (self.volume, self.compared) = (self.volume + 1, Some(0));
@@ -91,7 +115,6 @@ impl Changes {
 
     /// Adds runs until the part is full; true at the end of the volume.
     async fn fill(&mut self, pair: Pair, part: &mut Part, max_blocks: usize) -> Result<bool> {
-        let disk = disk::find(&self.engine, pair.new)?;
         let mut left = MAX_READ_BLOCKS;
         while part.blocks.len() < max_blocks && left > 0 && part.extents.len() < MAX_EXTENTS / 2 {
             let Some((first, count, mapped)) = self.next_run(pair).await? else { return Ok(true) };
@@ -105,18 +128,18 @@ impl Changes {
                 self.found.push_front((first + now, count - now, true));
             }
             left -= now;
-            let blocks = disk::read(&*disk, vec![(first, now)]).await?;
-            if blocks.len() as u64 != now {
-                return Err(Error::Malformed("a read of another length"));
-            }
-            for (block, bytes) in (first..).zip(blocks) {
-                if block::is_zero(&bytes) {
-                    part.add(block, 1, Kind::Zero);
-                } else {
-                    part.add(block, 1, Kind::Data);
-                    part.fingerprints.push(self.key.fingerprint(&bytes));
-                    part.blocks.push(bytes);
-                }
+            for (block, content) in (first..).zip(self.reader.contents(pair.new, first, now).await?) {
+                let (fingerprint, data) = match content {
+                    Content::Zeros => {
+                        part.add(block, 1, Kind::Zero);
+                        continue;
+                    }
+                    Content::Read(fingerprint, bytes) => (fingerprint, Block::Read(bytes)),
+                    Content::Known(fingerprint) => (fingerprint, Block::At(block)),
+                };
+                part.add(block, 1, Kind::Data);
+                part.fingerprints.push(fingerprint);
+                part.blocks.push(data);
             }
         }
         Ok(false)

@@ -61,6 +61,14 @@ pub async fn perform(disk: &dyn Disk, ops: Vec<Op>) -> Result<Vec<Reply>> {
     results.into_iter().flatten().map(|result| result.map_err(Error::from)).collect()
 }
 
+/// Adds a block to runs of blocks.
+pub fn extend(runs: &mut Vec<(u64, u64)>, block: u64) {
+    match runs.last_mut() {
+        Some((first, count)) if *first + *count == block => *count += 1,
+        _ => runs.push((block, 1)),
+    }
+}
+
 /// Reads runs of blocks, and cuts them into blocks.
 pub async fn read(disk: &dyn Disk, runs: Vec<(u64, u64)>) -> Result<Vec<Bytes>> {
     let geometry = disk.geometry();

@@ -20,6 +20,7 @@ mod error;
 mod fingerprint;
 mod index;
 mod inventory;
+mod known;
 mod limits;
 mod points;
 mod reversal;

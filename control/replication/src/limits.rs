@@ -10,6 +10,8 @@ pub struct Limits {
     pub offers: usize,
     /// Entries of the target's index from fingerprints to blocks, of 24 bytes each.
     pub index_entries: usize,
+    /// Fingerprints of stored blocks that an end remembers, of 24 bytes each.
+    pub known_blocks: usize,
 }
 
 /// Blocks with data in one offer that a target takes.
@@ -34,9 +36,9 @@ pub const MAX_VOLUMES: usize = 1024;
 pub const MAX_POINTS: usize = 1024;
 
 impl Default for Limits {
-    /// 16 MiB under way, and an index for 16 GiB of distinct blocks in 96 MiB.
+    /// 16 MiB under way, an index for 16 GiB of distinct blocks in 96 MiB, and fingerprints of 4 GiB in 24 MiB.
     fn default() -> Self {
-        Self { offer_blocks: 512, offers: 8, index_entries: 4 << 20 }
+        Self { offer_blocks: 512, offers: 8, index_entries: 4 << 20, known_blocks: 1 << 20 }
     }
 }
 
@@ -46,7 +48,7 @@ impl Limits {
         Self {
             offer_blocks: self.offer_blocks.clamp(1, MAX_OFFER_BLOCKS),
             offers: self.offers.clamp(1, MAX_OFFERS),
-            index_entries: self.index_entries,
+            ..self
         }
     }
 }

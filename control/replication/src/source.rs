@@ -2,11 +2,12 @@
 //!
 //! It remembers its points alone. Where a transfer goes on is known to the target.
 
-use crate::changes::{Changes, Pair};
+use crate::changes::{Block, Changes, Pair, Part};
 use crate::connection::{Connection, Encoded};
 use crate::disk;
 use crate::env::{Env, Stream};
 use crate::fingerprint::{Digest, Key};
+use crate::known::Reader;
 use crate::limits::{Limits, MAX_VOLUMES};
 use crate::points::{Point, Records, Volume};
 use crate::throttle::{MAX_WAIT_NS, Throttle};
@@ -24,6 +25,7 @@ pub struct Source<E> {
     engine: Arc<Engine>,
     env: Arc<E>,
     key: Key,
+    reader: Reader,
     array: u128,
     limits: Limits,
     throttle: Throttle,
@@ -50,6 +52,8 @@ pub struct Synced {
     pub offered_blocks: u64,
     /// Of these, blocks that the target did not have.
     pub sent_blocks: u64,
+    /// Blocks that were read: those whose fingerprint was not known, and of the others those that the target did not have.
+    pub read_blocks: u64,
     /// Bytes of everything that was sent.
     pub sent_bytes: u64,
 }
@@ -57,7 +61,8 @@ pub struct Synced {
 /// An offer whose blocks the target may still want.
 struct UnderWay {
     number: u64,
-    blocks: Vec<Bytes>,
+    snapshot: DiskId,
+    blocks: Vec<Block>,
     answered: bool,
 }
 
@@ -73,7 +78,8 @@ impl<E: Env> Source<E> {
     /// The source of an engine for one other array. `array`: the identity of this array.
     pub fn new(engine: Arc<Engine>, env: Arc<E>, key: Key, array: u128, limits: Limits) -> Self {
         let (limits, throttle) = (limits.bounded(), Throttle::default());
-        Self { engine, env, key, array, limits, throttle, turns: Turns::default() }
+        let reader = Reader::new(engine.clone(), key.clone(), limits.known_blocks);
+        Self { engine, env, key, reader, array, limits, throttle, turns: Turns::default() }
     }
 
     /// The limit of what is sent to the other array, over all groups.
@@ -263,7 +269,8 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
             return Err(Error::Malformed("another message than that it is ready"));
         };
         let position = position.unwrap_or(start);
-        let changes = Changes::new(engine.clone(), key.clone(), pairs, position.volume, position.block);
+        let changes =
+            Changes::new(engine.clone(), self.source.reader.clone(), pairs, position.volume, position.block);
         let digest = self.offer_all(changes, position).await?;
         self.send(&Message::End { digest }).await?;
         match self.connection.receive().await? {
@@ -281,14 +288,8 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
                     ended = true;
                     break;
                 };
-                let (volume, extents, fingerprints) = (part.volume, part.extents, part.fingerprints);
-                let mut offer = Offer { number, volume, extents, fingerprints, digest };
-                digest = self.source.key.chain(digest, &offer.chained());
-                offer.digest = digest;
-                self.synced.offered_blocks += part.blocks.len() as u64;
-                self.under_way.push_back(UnderWay { number, blocks: part.blocks, answered: false });
+                digest = self.offer(number, digest, part).await?;
                 number += 1;
-                self.send(&Message::Offer(offer)).await?;
             }
             if self.under_way.is_empty() {
                 return Ok(digest);
@@ -306,6 +307,25 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         }
     }
 
+    /// Offers a part; returns the digest after it.
+    async fn offer(&mut self, number: u64, before: Digest, part: Part) -> Result<Digest> {
+        let (volume, extents, fingerprints) = (part.volume, part.extents, part.fingerprints);
+        let mut offer = Offer { number, volume, extents, fingerprints, digest: before };
+        offer.digest = self.source.key.chain(before, &offer.chained());
+        let digest = offer.digest;
+        let read = part.blocks.iter().filter(|block| matches!(block, Block::Read(_)));
+        self.synced.read_blocks += read.count() as u64;
+        self.synced.offered_blocks += part.blocks.len() as u64;
+        self.under_way.push_back(UnderWay {
+            number,
+            snapshot: part.snapshot,
+            blocks: part.blocks,
+            answered: false,
+        });
+        self.send(&Message::Offer(offer)).await?;
+        Ok(digest)
+    }
+
     /// Sends the blocks of an offer that are wanted.
     async fn answer(&mut self, number: u64, wanted: &Bytes) -> Result<()> {
         let open = self.under_way.iter_mut().find(|offer| !offer.answered);
@@ -317,15 +337,38 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         }
         offer.answered = true;
         let bit = |index: usize| wanted.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 != 0);
-        let blocks = std::mem::take(&mut offer.blocks);
-        let blocks: Vec<Bytes> =
+        let (snapshot, blocks) = (offer.snapshot, std::mem::take(&mut offer.blocks));
+        let blocks: Vec<Block> =
             blocks.into_iter().enumerate().filter_map(|(index, block)| bit(index).then_some(block)).collect();
         if blocks.is_empty() {
             return Ok(());
         }
+        let blocks = self.bytes_of(snapshot, blocks).await?;
         self.synced.sent_blocks += blocks.len() as u64;
         let (method, packed) = pack(&blocks);
         self.send(&Message::Blocks { number, method, packed }).await
+    }
+
+    /// The bytes of blocks, those that were not read yet from the snapshot.
+    async fn bytes_of(&mut self, snapshot: DiskId, blocks: Vec<Block>) -> Result<Vec<Bytes>> {
+        let mut runs = Vec::new();
+        for block in &blocks {
+            if let Block::At(block) = block {
+                disk::extend(&mut runs, *block);
+            }
+        }
+        let read = match runs.is_empty() {
+            true => Vec::new(),
+            false => disk::read(&*disk::find(&self.source.engine, snapshot)?, runs).await?,
+        };
+        self.synced.read_blocks += read.len() as u64;
+        let mut read = read.into_iter();
+        let bytes = |block| match block {
+            Block::Read(bytes) => Some(bytes),
+            Block::At(_) => read.next(),
+        };
+        let bytes: Option<Vec<Bytes>> = blocks.into_iter().map(bytes).collect();
+        bytes.ok_or(Error::Malformed("a read of another length"))
     }
 
     /// Sends a message at the rate that is allowed.

@@ -9,6 +9,7 @@ use crate::disk;
 use crate::env::{Env, Stream};
 use crate::fingerprint::{Digest, Key};
 use crate::index::Index;
+use crate::known::Reader;
 use crate::limits::{Limits, MAX_OFFERS, MAX_POINTS};
 use crate::points::{Point, Records, Volume, value};
 use crate::turns::{Connected, Turns};
@@ -26,6 +27,7 @@ pub struct Target<E> {
     engine: Arc<Engine>,
     env: Arc<E>,
     key: Key,
+    reader: Reader,
     array: u128,
     index: Arc<Mutex<Index>>,
     turns: Turns,
@@ -102,7 +104,8 @@ impl<E: Env> Target<E> {
     /// The target of an engine for one other array. `array`: the identity of this array.
     pub fn new(engine: Arc<Engine>, env: Arc<E>, key: Key, array: u128, limits: Limits) -> Self {
         let index = Arc::new(Mutex::new(Index::new(limits.index_entries)));
-        Self { engine, env, key, array, index, turns: Turns::default() }
+        let reader = Reader::new(engine.clone(), key.clone(), limits.known_blocks);
+        Self { engine, env, key, reader, array, index, turns: Turns::default() }
     }
 
     /// Makes this array the target of a group. Its points get a retention lock for `lock`, in the unit of
@@ -309,7 +312,7 @@ impl<E: Env> Target<E> {
         };
         let staging = transfer.volumes.iter().map(staging).collect::<Result<Vec<_>>>()?;
         let next = (position.next, position.volume, position.block);
-        let offers = Offers::new(self.key.clone(), self.index.clone());
+        let offers = Offers::new(self.key.clone(), self.reader.clone(), self.index.clone());
         Ok(Session { target: self, connection, records, transfer, staging, position, offers, next })
     }
 }

@@ -56,6 +56,80 @@ fn a_first_transfer_of_clones_moves_their_image_once() {
     }
 }
 
+/// A clone has the blocks of its image in the log, whatever is written to it, and whatever moves them.
+#[test]
+fn blocks_that_clones_share_are_read_once() {
+    let (source, target) = pair(b"key", b"key");
+    let image = source.create(1, BLOCKS, 4096);
+    (0..BLOCKS).for_each(|block| source.write(&image, block, &random_block(block)));
+    for id in 2..6 {
+        block_on(source.engine.clone_volume(DiskId(1), DiskId(id), 0)).unwrap();
+        source.write(&source.volume(id), u64::try_from(id).unwrap(), &random_block(id as u64 + 9_999));
+    }
+    source.until_stored(&[1, 2, 3, 4, 5]);
+    source.take_point(&[1, 2, 3, 4, 5]);
+    let synced = sync(&source, &target).unwrap();
+    assert_eq!((synced.offered_blocks, synced.sent_blocks), (5 * BLOCKS, BLOCKS + 4));
+    assert_eq!(synced.read_blocks, BLOCKS + 4);
+
+    // What is known is sent if the target wants it after all.
+    let (_, other) = pair(b"key", b"key");
+    source.take_point(&[1, 2]);
+    let synced = sync(&source, &other).unwrap();
+    assert_eq!((synced.offered_blocks, synced.sent_blocks), (2 * BLOCKS, BLOCKS + 1));
+    assert_eq!(synced.read_blocks, BLOCKS + 1);
+    let point = other.points().pop().unwrap();
+    for (volume, own) in point.volumes.iter().zip([None, Some(2)]) {
+        let copy = other.volume(volume.snapshot);
+        for block in 0..BLOCKS {
+            let own = own.filter(|own| *own == block).map(|own| own + 9_999);
+            assert_eq!(other.read(&copy, block, 1), random_block(own.unwrap_or(block)), "block {block}");
+        }
+    }
+}
+
+/// The same stored block is a whole one of the image, and cut off at the end of the clone.
+#[test]
+fn a_volume_may_end_within_a_block_that_another_has_whole() {
+    let (source, target) = pair(b"key", b"key");
+    let image = source.create(1, 64 * 8, 512);
+    (0..64).for_each(|block| source.write(&image, block * 8, &random_block(block)));
+    source.until_stored(&[1]);
+    block_on(source.engine.clone_volume(DiskId(1), DiskId(2), 0)).unwrap();
+    block_on(source.engine.resize_volume(DiskId(2), 60 * 8 + 3)).unwrap();
+    source.take_point(&[1, 2]);
+    assert_eq!(sync(&source, &target).unwrap().sent_blocks, 65);
+    let point = target.points().pop().unwrap();
+    let copy = target.volume(point.volumes[1].snapshot);
+    assert_eq!(target.read(&copy, 60 * 8, 3), random_block(60)[..3 * 512]);
+    assert_eq!(target.read(&copy, 0, 8), random_block(0));
+}
+
+/// Offers that are found elsewhere wait for one that is not, which changes what they were found in.
+#[test]
+fn blocks_that_move_within_a_volume_are_shared_or_written() {
+    let (source, target) = pair(b"key", b"key");
+    let volume = source.create(1, BLOCKS, 4096);
+    (0..BLOCKS).for_each(|block| source.write(&volume, block, &random_block(block)));
+    source.take_point(&[1]);
+    sync(&source, &target).unwrap();
+    const BY: u64 = 600;
+    let now = |block: u64| random_block(block.checked_sub(BY).unwrap_or(block + 7777));
+    (0..BLOCKS).for_each(|block| source.write(&volume, block, &now(block)));
+    source.take_point(&[1]);
+    let synced = sync(&source, &target).unwrap();
+    assert_eq!((synced.offered_blocks, synced.sent_blocks), (BLOCKS, BY));
+    let copy = target.volume(target.points().pop().unwrap().volumes[0].snapshot);
+    (0..BLOCKS).for_each(|block| assert_eq!(target.read(&copy, block, 1), now(block), "block {block}"));
+    // And back, over blocks that lie after each other already.
+    (0..BLOCKS).for_each(|block| source.write(&volume, block, &now((block + BY).min(BLOCKS - 1))));
+    source.take_point(&[1]);
+    assert_eq!(sync(&source, &target).unwrap().sent_blocks, 0);
+    let copy = target.volume(target.points().pop().unwrap().volumes[0].snapshot);
+    let back = |block: u64| now((block + BY).min(BLOCKS - 1));
+    (0..BLOCKS).for_each(|block| assert_eq!(target.read(&copy, block, 1), back(block), "block {block}"));
+}
+
 #[test]
 fn a_transfer_keeps_to_its_limit_within_five_percent() {
     for limit in [64 << 10, 1_000_000, 20_000_000] {

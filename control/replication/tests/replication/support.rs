@@ -2,7 +2,7 @@
 
 use block::{Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
-use engine::{Engine, Options, Volume};
+use engine::{Engine, Options, Stored, Volume};
 use peer::frame;
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use replication::{
@@ -98,6 +98,17 @@ impl Array {
 
     pub fn volume(&self, id: u128) -> Arc<Volume> {
         self.engine.volume(DiskId(id)).unwrap()
+    }
+
+    /// Returns once the background has stored all that was written to these volumes.
+    pub fn until_stored(&self, volumes: &[u128]) {
+        let waits = |id: &u128| {
+            let blocks = self.volume(*id).geometry().bytes().div_ceil(4096);
+            block_on(self.engine.stored(DiskId(*id), 0, blocks)).unwrap().contains(&Stored::Unknown)
+        };
+        while volumes.iter().any(waits) {
+            std::thread::yield_now();
+        }
     }
 
     pub fn take_point(&self, volumes: &[u128]) -> Point {

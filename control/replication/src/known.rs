@@ -1,0 +1,139 @@
+//! Fingerprints of stored blocks that were read: a block that many volumes share is read and hashed once.
+//!
+//! They are kept by the identity that the engine gives a block, which stands for its content ([`engine::Stored`]), so that
+//! nothing has to be forgotten when blocks are moved or overwritten. The size is fixed.
+
+use crate::disk::{self, BLOCK_BYTES};
+use crate::fingerprint::{Fingerprint, Key};
+use crate::{Error, Result};
+use block::{Disk, DiskId};
+use bytes::Bytes;
+use engine::{Engine, Stored};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Entries with one hash, of which the oldest is replaced.
+const WAYS: usize = 4;
+
+/// Spreads identities, most of which are consecutive.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    /// The identity and one; zero if it is free.
+    tag: u64,
+    fingerprint: Fingerprint,
+}
+
+/// Fingerprints by identity, of an engine and under a key.
+pub struct Known {
+    entries: Vec<Entry>,
+    /// Which entry of a set is replaced next.
+    turn: usize,
+}
+
+/// A block of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// It reads as zeros.
+    Zeros,
+    /// It was read now.
+    Read(Fingerprint, Bytes),
+    /// What it is stored as was read before.
+    Known(Fingerprint),
+}
+
+impl Known {
+    /// Room for this many; of none it knows nothing.
+    pub fn new(entries: usize) -> Self {
+        Self { entries: vec![Entry::default(); entries / WAYS * WAYS], turn: 0 }
+    }
+
+    /// The entries that an identity may be in, and its tag.
+    fn set(&mut self, identity: u64) -> Option<(&mut [Entry], u64)> {
+        let sets = (self.entries.len() / WAYS) as u64;
+        let set = (identity.wrapping_mul(SPREAD) >> 16).checked_rem(sets)? as usize;
+        Some((&mut self.entries[set * WAYS..][..WAYS], identity.checked_add(1)?))
+    }
+
+    /// The fingerprint of what has this identity.
+    pub fn find(&mut self, identity: u64) -> Option<Fingerprint> {
+        let (entries, tag) = self.set(identity)?;
+        Some(entries.iter().find(|entry| entry.tag == tag)?.fingerprint)
+    }
+
+    /// Notes the fingerprint of what has this identity.
+    pub fn insert(&mut self, identity: u64, fingerprint: Fingerprint) {
+        self.turn = (self.turn + 1) % WAYS;
+        let turn = self.turn;
+        let Some((entries, tag)) = self.set(identity) else { return };
+        let known = entries.iter().position(|entry| entry.tag == tag || entry.tag == 0);
+        entries[known.unwrap_or(turn)] = Entry { tag, fingerprint };
+    }
+}
+
+/// What reads disks of an engine, and remembers fingerprints.
+#[derive(Clone)]
+pub struct Reader {
+    engine: Arc<Engine>,
+    key: Key,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Reader {
+    /// A reader that remembers this many blocks.
+    pub fn new(engine: Arc<Engine>, key: Key, entries: usize) -> Self {
+        Self { engine, key, known: Arc::new(Mutex::new(Known::new(entries))) }
+    }
+
+    /// The content of a run of blocks of a disk that does not change meanwhile, in order.
+    pub async fn contents(&self, id: DiskId, first: u64, count: u64) -> Result<Vec<Content>> {
+        let disk = disk::find(&self.engine, id)?;
+        let geometry = disk.geometry();
+        let stored = self.engine.stored(id, first, count).await?;
+        // A disk may end within a block that another one has whole.
+        let whole = |block| disk::bytes(geometry, block, 1) == BLOCK_BYTES as u64;
+        let mut found: Vec<Option<Content>> = Vec::with_capacity(stored.len());
+        {
+            let mut known = self.known.lock();
+            for (block, stored) in (first..).zip(&stored) {
+                found.push(match stored {
+                    Stored::Zeros => Some(Content::Zeros),
+                    Stored::Block(identity) if whole(block) => known.find(*identity).map(Content::Known),
+                    Stored::Block(_) | Stored::Unknown => None,
+                });
+            }
+        }
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for (block, _) in (first..).zip(&found).filter(|(_, content)| content.is_none()) {
+            disk::extend(&mut runs, block);
+        }
+        let mut read = disk::read(&*disk, runs).await?.into_iter();
+        let mut known = self.known.lock();
+        let mut contents = Vec::with_capacity(found.len());
+        for ((block, stored), content) in (first..).zip(stored).zip(found) {
+            contents.push(match content {
+                Some(content) => content,
+                None => {
+                    let bytes = read.next().ok_or(Error::Malformed("a read of another length"))?;
+                    if block::is_zero(&bytes) {
+                        Content::Zeros
+                    } else {
+                        let fingerprint = self.key.fingerprint(&bytes);
+                        if let Stored::Block(identity) = stored
+                            && whole(block)
+                        {
+                            known.insert(identity, fingerprint);
+                        }
+                        Content::Read(fingerprint, bytes)
+                    }
+                }
+            });
+        }
+        Ok(contents)
+    }
+}
+
+#[cfg(test)]
+#[path = "known_test.rs"]
+mod tests;
