@@ -56,12 +56,16 @@ const IMAGE_BYTES: u64 = 64 << 20;
 /// What each clone has of its own.
 const OWN_BYTES: u64 = 256 << 10;
 const TABLE_BYTES: u64 = 256 << 20;
+/// A thin volume, and what is changed of it: a thousandth, in places that are spread over all of it.
+const LARGE_BYTES: u64 = 1 << 40;
+const CHANGED_BYTES: u64 = LARGE_BYTES / 1000 / WRITE_BYTES * WRITE_BYTES;
 /// Of the volume that hosts use meanwhile.
 const BESIDE_BYTES: u64 = 64 << 20;
 const WRITE_BYTES: u64 = 256 << 10;
 const BESIDE_LUN: u16 = 201;
 const FRESH_LUN: u16 = 202;
 const TABLE_LUN: u16 = 203;
+const LARGE_LUN: u16 = 204;
 /// How long a transfer may take.
 const TIMEOUT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(20);
@@ -84,6 +88,7 @@ pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Vec<R
     let mut rig = Rig::start(programs, scratch.path())?;
     rig.clones().context("clones")?;
     rig.table().context("the fact table")?;
+    rig.large().context("a large volume")?;
     rig.fresh(options).context("new data")?;
     rig.beside(options).context("hosts beside a transfer")?;
     Ok(rig.rows)
@@ -155,6 +160,30 @@ impl Rig {
         let synced = self.sync("table")?;
         let share = format!("{} ({} bytes)", percent(synced.network, TABLE_BYTES), synced.network);
         self.report("fact table, all written again with what was there: network ÷ its size", share, "≤ 1 %");
+        Ok(())
+    }
+
+    /// A point of a large volume of which little has changed: what did not change must cost nothing.
+    fn large(&mut self) -> Result<()> {
+        self.add("large", LARGE_BYTES, LARGE_LUN)?;
+        self.first("large", &["--volume", "large"])?;
+        let before = self.rest()?;
+        let writes = CHANGED_BYTES / WRITE_BYTES;
+        let apart = LARGE_BYTES / writes / WRITE_BYTES * WRITE_BYTES;
+        for number in 0..writes {
+            let at = number * apart;
+            self.write(LARGE_LUN, at..at + WRITE_BYTES, &Content::Half)?;
+        }
+        let stored = self.rest()?.saturating_sub(before);
+        let synced = self.sync("large")?;
+        ensure!(synced.logical == CHANGED_BYTES, "not all was transferred: {synced:?}");
+        let what = "thin volume of 1 TiB, 0.1 % of it changed";
+        self.report(&format!("{what}: time"), format!("{:.1} s", synced.time.as_secs_f64()), "seconds");
+        for (name, bytes) in [("changed data", CHANGED_BYTES), ("unique data after reduction", stored)] {
+            let value =
+                format!("{} ({} of {})", percent(synced.network, bytes), mib(synced.network), mib(bytes));
+            self.report(&format!("{what}: network ÷ {name}"), value, "");
+        }
         Ok(())
     }
 
