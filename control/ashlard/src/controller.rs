@@ -7,7 +7,7 @@ use crate::board::{self, Board, DOMAIN, Home, Order};
 use crate::random;
 use crate::threads::Watched;
 use anyhow::{Context, Result, anyhow, bail};
-use cluster::{Config, Event, Identity, Lease, Map, Member, Out, Service, Timing};
+use cluster::{Config, Event, Identity, Lease, Map, Member, MembershipEnd, Service, Timing};
 use rados::objects::Objects;
 use rustix::time::{ClockId, clock_gettime};
 use shelf::arbiter::{Arbiter, MemberId};
@@ -243,13 +243,13 @@ impl Announcements {
                     _ = orders.swap_remove(at).done.send(outcome);
                 }
             }
-            Event::Out(Out::Left) => {
+            Event::Ended(MembershipEnd::Left) => {
                 _ = state.send_replace(State::Left);
                 return ControlFlow::Break(());
             }
-            Event::Out(out) => {
-                end_if_home(state, &out.to_string());
-                _ = state.send_replace(State::Failed(out.to_string()));
+            Event::Ended(end) => {
+                end_if_home(state, &end.to_string());
+                _ = state.send_replace(State::Failed(end.to_string()));
                 return ControlFlow::Break(());
             }
         }

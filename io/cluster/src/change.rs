@@ -1,16 +1,16 @@
-//! Changes of the map that an operator asks for.
+//! Changes of the membership map by an operator.
 
 use crate::map::{Map, Standing};
 use shelf::arbiter::MemberId;
 
-/// A change that an operator asks for.
+/// A change of the membership map by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A controller that does not take part is forgotten.
     Remove(MemberId),
     /// A controller is the home only if no other one can be; a home hands over.
     Drain(MemberId),
-    /// That ends.
+    /// A drained controller may be the home again.
     Resume(MemberId),
 }
 

@@ -9,8 +9,8 @@ pub struct Expulsion {
     pub victim: MemberId,
     /// The map that was known; the marks announce the next version.
     pub version: u64,
-    /// When it began.
-    pub begun: u64,
+    /// When it began, in nanoseconds of the member's clock.
+    pub begun_ns: u64,
     witnesses: Vec<Vote>,
     /// When each witness may be asked again.
     next_attempt: Vec<u64>,
@@ -31,12 +31,12 @@ impl Expulsion {
         victim: MemberId,
         version: u64,
         (witnesses, observation): (usize, &Observation),
-        (begun, seen_until): (u64, u64),
+        (begun_ns, seen_until): (u64, u64),
     ) -> Self {
-        let seen = |witness| observation.seen(witness, victim).filter(|seen| seen.since <= seen_until);
+        let seen = |witness| observation.seen(witness, victim).filter(|seen| seen.since_ns <= seen_until);
         let seen = |witness| seen(witness).map(|seen| seen.beat);
         let states = (0..witnesses).map(|witness| Vote::Unmarked(seen(witness))).collect();
-        Self { victim, version, begun, witnesses: states, next_attempt: vec![0; witnesses] }
+        Self { victim, version, begun_ns, witnesses: states, next_attempt: vec![0; witnesses] }
     }
 
     /// The version of the map without the victim.

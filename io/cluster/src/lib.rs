@@ -36,12 +36,12 @@ mod timing;
 pub use change::{Change, Refusal};
 pub use lease::Lease;
 pub use map::{Domain, FORMATS, Identity, Link, MAX_MEMBERS, Map, Member as MapMember, Service, Standing};
-pub use member::{Config, Event, Member, Out};
+pub use member::{Config, Event, Member, MembershipEnd};
 pub use request::{Reply, Request, RequestId};
 pub use succession::{Cause, Succession};
 pub use timing::Timing;
 
-/// Why a map can't be used.
+/// A map that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// It is damaged, or of a newer release.

@@ -17,7 +17,7 @@ pub(crate) const MAX_VERSION: u64 = u64::MAX / 2;
 /// Formats that this release reads. A new one is for what an older release would misread.
 pub const FORMATS: Versions = Versions { oldest: 1, current: 1 };
 
-/// Most controllers of a cluster.
+/// Maximum number of controllers of a cluster.
 pub const MAX_MEMBERS: usize = 16;
 
 const MAGIC: &[u8; 4] = b"ASHC";
@@ -25,7 +25,7 @@ const MAGIC: &[u8; 4] = b"ASHC";
 /// Bytes before the JSON: magic, format, checksum.
 const HEADER_BYTES: usize = 12;
 
-/// Fields of a newer release.
+/// Fields that this release does not know.
 type Unknown = serde_json::Map<String, Value>;
 
 /// Whether a controller takes part.
@@ -93,7 +93,8 @@ pub struct Member {
     reads: Reads,
     /// Whether it takes part.
     pub standing: Standing,
-    /// An operator wants others to be the home while they can. A home is drained only until it has handed over.
+    /// An operator has drained it: it becomes the home only if no other controller can. A home is drained only until it has
+    /// handed over.
     #[serde(default)]
     pub drained: bool,
     /// Since when, in seconds since 1970; zero if that is not known.
@@ -243,7 +244,7 @@ impl Map {
         self.members.retain(|member| member.id != id.0);
     }
 
-    /// Whether others are to be the home.
+    /// Drains a controller, or ends that.
     pub(crate) fn set_drained(&mut self, id: MemberId, drained: bool) {
         if let Some(member) = self.members.iter_mut().find(|member| member.id == id.0) {
             member.drained = drained;
@@ -282,7 +283,7 @@ impl Map {
         if let Some(heir) = heir {
             let domain = &mut self.domains[at];
             (domain.home, domain.epoch, domain.since) = (heir.0, self.version, self.made);
-            // It serves, although it was not to: nobody else could.
+            // A drained controller that serves, because no other one can, is not drained any more.
             self.set_drained(heir, false);
         }
     }

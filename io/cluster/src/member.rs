@@ -2,7 +2,7 @@
 //!
 //! It does no I/O and has no clock. Its caller calls [`Member::poll`] at [`Member::next_wake`] and after each reply,
 //! performs the requests that this returns, and passes replies to [`Member::reply`]. Replies may come in any order, late,
-//! or never.
+//! or never. Times are in nanoseconds of one clock, which counts while the machine sleeps, unless they are named otherwise.
 
 mod decide;
 
@@ -18,7 +18,7 @@ use shelf::arbiter::{Beat, MemberId, Signs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What a member is started with.
+/// Configuration of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// What it reports when it joins.
@@ -61,12 +61,12 @@ pub enum Event {
     Settled(Change, Result<(), Refusal>),
     /// Membership has ended, and with it that it is the home of any domain; no host may be answered any more. Sessions are
     /// closed, and the process ends.
-    Out(Out),
+    Ended(MembershipEnd),
 }
 
 /// Why membership has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Out {
+pub enum MembershipEnd {
     /// It has left.
     #[error("this controller has left the cluster")]
     Left,
@@ -92,18 +92,18 @@ pub enum Out {
     Map(String),
 }
 
-/// Beats that a process which is gone may still have under way. One that runs makes six a second.
+/// Beats of a process that has ended which may still arrive. A running process sends six a second.
 const MAX_LATE_BEATS: u32 = 12;
 
-/// A request without a reply.
+/// An outstanding request.
 #[derive(Debug)]
 struct Pending {
-    what: What,
+    operation: Operation,
     sent: u64,
 }
 
 #[derive(Debug)]
-enum What {
+enum Operation {
     Map,
     Signs(usize),
     Beat(usize),
@@ -121,8 +121,8 @@ pub struct Member {
     /// When the newest beat that each witness took was sent.
     beaten: Vec<Option<u64>>,
     started: Option<u64>,
-    /// Seconds since 1970, for what people read in the map.
-    time: u64,
+    /// Seconds since 1970, which maps show to operators.
+    unix_seconds: u64,
     map: Option<Arc<Map>>,
     /// There is no map, as far as is known.
     map_missing: bool,
@@ -147,7 +147,7 @@ pub struct Member {
     predecessor_beats: u32,
     leaving: bool,
     events: Vec<Event>,
-    out: bool,
+    has_ended: bool,
 }
 
 impl Member {
@@ -162,7 +162,7 @@ impl Member {
             lease_since: 0,
             beaten: vec![None; config.witnesses],
             started: None,
-            time: 0,
+            unix_seconds: 0,
             map: None,
             map_missing: false,
             stale_since: Some(0),
@@ -180,7 +180,7 @@ impl Member {
             predecessor_beats: 0,
             leaving: false,
             events: Vec::new(),
-            out: false,
+            has_ended: false,
             config,
         }
     }
@@ -195,9 +195,9 @@ impl Member {
         self.map.as_ref()
     }
 
-    /// Takes the time of day, in seconds since 1970: the maps that this member makes say when. Nothing else depends on it.
+    /// Sets the time of day, in seconds since 1970, which the maps that this member makes show. Nothing else depends on it.
     pub fn set_time(&mut self, seconds: u64) {
-        self.time = seconds;
+        self.unix_seconds = seconds;
     }
 
     /// Its number.
@@ -230,7 +230,7 @@ impl Member {
 
     /// When [`Member::poll`] is to be called next, at the latest.
     pub fn next_wake(&self, now: u64) -> u64 {
-        if self.out {
+        if self.has_ended {
             return u64::MAX;
         }
         let patience = self.config.timing.patience_ns;
@@ -243,7 +243,7 @@ impl Member {
     /// What is to be asked of the arbiter now.
     pub fn poll(&mut self, now: u64) -> Vec<(RequestId, Request)> {
         let mut requests = Vec::new();
-        if self.out {
+        if self.has_ended {
             return requests;
         }
         self.started.get_or_insert(now);
@@ -251,7 +251,7 @@ impl Member {
         let mut lost_replace = false;
         self.pending.retain(|_, pending| {
             let expired = pending.sent.saturating_add(patience) <= now;
-            lost_replace |= expired && matches!(pending.what, What::Replace(_));
+            lost_replace |= expired && matches!(pending.operation, Operation::Replace(_));
             !expired
         });
         if lost_replace {
@@ -273,30 +273,30 @@ impl Member {
 
     /// Takes a reply. Those to requests that were given up are ignored.
     pub fn reply(&mut self, now: u64, id: RequestId, reply: Reply) {
-        let Some(Pending { what, sent }) = self.pending.remove(&id) else { return };
-        if self.out {
+        let Some(Pending { operation, sent }) = self.pending.remove(&id) else { return };
+        if self.has_ended {
             return;
         }
         if let Reply::Map(Err(error)) | Reply::Signs(Err(error)) | Reply::Done(Err(error)) = &reply {
             match error {
-                shelf::Error::Fenced { .. } => return self.end(Out::Fenced),
+                shelf::Error::Fenced { .. } => return self.end(MembershipEnd::Fenced),
                 error => {
-                    tracing::debug!(%error, ?what, "the arbiter failed");
+                    tracing::debug!(%error, ?operation, "the arbiter failed");
                     self.quiet_until = now + self.config.timing.beat_ns;
                 }
             }
         }
-        match (what, reply) {
-            (What::Map, Reply::Map(Ok(bytes))) => self.note_map(now, sent, bytes.as_deref()),
-            (What::Signs(witness), Reply::Signs(Ok(signs))) => self.note_signs(now, witness, &signs),
-            (What::Beat(witness), Reply::Done(Ok(true))) => self.note_beat(now, witness, sent),
+        match (operation, reply) {
+            (Operation::Map, Reply::Map(Ok(bytes))) => self.note_map(now, sent, bytes.as_deref()),
+            (Operation::Signs(witness), Reply::Signs(Ok(signs))) => self.note_signs(now, witness, &signs),
+            (Operation::Beat(witness), Reply::Done(Ok(true))) => self.note_beat(now, witness, sent),
             // A mark, or a beat of this process that came late.
-            (What::Beat(_), Reply::Done(Ok(false))) => self.stale_since = Some(now),
-            (What::Mark { witness, mark }, Reply::Done(Ok(marked))) => {
+            (Operation::Beat(_), Reply::Done(Ok(false))) => self.stale_since = Some(now),
+            (Operation::Mark { witness, mark }, Reply::Done(Ok(marked))) => {
                 self.note_mark(now, witness, mark, marked)
             }
-            (What::Replace(map), Reply::Done(Ok(true))) => self.adopt(now, *map),
-            (What::Replace(_), _) => self.stale_since = Some(now),
+            (Operation::Replace(map), Reply::Done(Ok(true))) => self.adopt(now, *map),
+            (Operation::Replace(_), _) => self.stale_since = Some(now),
             _ => {}
         }
     }
@@ -304,8 +304,8 @@ impl Member {
     fn begin_round(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
         self.ask_for_map(now, requests);
         for witness in 0..self.config.witnesses {
-            if !self.is_pending(|what| matches!(what, What::Signs(of) if *of == witness)) {
-                self.request(now, What::Signs(witness), Request::Signs { witness }, requests);
+            if !self.is_pending(|operation| matches!(operation, Operation::Signs(of) if *of == witness)) {
+                self.request(now, Operation::Signs(witness), Request::Signs { witness }, requests);
             }
         }
         let (Some(joined), Some(map), false) = (self.joined, self.map.clone(), self.leaving) else { return };
@@ -313,28 +313,34 @@ impl Member {
         let beat = Beat { joined, count: self.count };
         for witness in 0..self.config.witnesses {
             // One operation on an object at a time.
-            if !self.is_pending(|what| matches!(what, What::Beat(of) if *of == witness)) {
+            if !self.is_pending(|operation| matches!(operation, Operation::Beat(of) if *of == witness)) {
                 let request = Request::Beat { witness, member: self.id(), beat, map_version: map.version };
-                self.request(now, What::Beat(witness), request, requests);
+                self.request(now, Operation::Beat(witness), request, requests);
             }
         }
     }
 
     fn ask_for_map(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
-        if !self.is_pending(|what| matches!(what, What::Map)) {
-            self.request(now, What::Map, Request::Map, requests);
+        if !self.is_pending(|operation| matches!(operation, Operation::Map)) {
+            self.request(now, Operation::Map, Request::Map, requests);
         }
     }
 
-    fn request(&mut self, now: u64, what: What, request: Request, requests: &mut Vec<(RequestId, Request)>) {
+    fn request(
+        &mut self,
+        now: u64,
+        operation: Operation,
+        request: Request,
+        requests: &mut Vec<(RequestId, Request)>,
+    ) {
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        self.pending.insert(id, Pending { what, sent: now });
+        self.pending.insert(id, Pending { operation, sent: now });
         requests.push((id, request));
     }
 
-    fn is_pending(&self, is: impl Fn(&What) -> bool) -> bool {
-        self.pending.values().any(|pending| is(&pending.what))
+    fn is_pending(&self, is: impl Fn(&Operation) -> bool) -> bool {
+        self.pending.values().any(|pending| is(&pending.operation))
     }
 
     fn note_map(&mut self, now: u64, sent: u64, bytes: Option<&[u8]>) {
@@ -347,7 +353,7 @@ impl Member {
         };
         match Map::decode(bytes) {
             Ok(map) => self.adopt(now, map),
-            Err(crate::Error::Map(what)) => self.end(Out::Map(what)),
+            Err(crate::Error::Map(what)) => self.end(MembershipEnd::Map(what)),
         }
     }
 
@@ -361,7 +367,7 @@ impl Member {
         if self.joined.is_none() && settled && changed {
             self.predecessor_beats += 1;
             if self.predecessor_beats > MAX_LATE_BEATS {
-                return self.end(Out::NumberInUse(self.id().0));
+                return self.end(MembershipEnd::NumberInUse(self.id().0));
             }
         }
         if self.is_marked() && self.stale_since.is_none() {
@@ -411,7 +417,7 @@ impl Member {
             return;
         }
         if map.array != format!("{:032x}", self.config.array) {
-            return self.end(Out::OtherArray(map.array));
+            return self.end(MembershipEnd::OtherArray(map.array));
         }
         self.map_missing = false;
         let successions = self.successions(now, &map);
@@ -427,9 +433,9 @@ impl Member {
                 self.next_round = 0;
             }
             Some((Standing::Active, _)) => {}
-            Some((Standing::Left, _)) => return self.end(Out::Left),
-            Some((Standing::Expelled, _)) => return self.end(Out::Expelled),
-            None if self.joined.is_some() => return self.end(Out::Expelled),
+            Some((Standing::Left, _)) => return self.end(MembershipEnd::Left),
+            Some((Standing::Expelled, _)) => return self.end(MembershipEnd::Expelled),
+            None if self.joined.is_some() => return self.end(MembershipEnd::Expelled),
             None => {}
         }
         for (member, joined) in map.active_members() {
@@ -472,11 +478,11 @@ impl Member {
         }
     }
 
-    fn end(&mut self, out: Out) {
+    fn end(&mut self, end: MembershipEnd) {
         self.lease.end();
-        self.out = true;
+        self.has_ended = true;
         self.pending.clear();
         self.serving.clear();
-        self.events.push(Event::Out(out));
+        self.events.push(Event::Ended(end));
     }
 }

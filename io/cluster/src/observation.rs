@@ -1,13 +1,13 @@
-//! What a member has seen of the others: since when the beat in each witness is the same.
+//! Observations of other members: since when the beat of each is unchanged in each witness.
 
 use shelf::arbiter::{Beat, MemberId, Sign, Signs};
 use std::collections::BTreeMap;
 
-/// A beat and the time at which it was first seen.
+/// A beat and the time, in nanoseconds of the member's clock, at which it was first seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub beat: Beat,
-    pub since: u64,
+    pub since_ns: u64,
 }
 
 /// What was seen in all witnesses.
@@ -18,7 +18,7 @@ pub struct Observation {
     own_mark: u64,
 }
 
-/// How many of `witnesses` are more than half of them.
+/// The smallest number of witnesses that is more than half of `witnesses`.
 pub fn majority(witnesses: usize) -> usize {
     witnesses / 2 + 1
 }
@@ -38,9 +38,9 @@ impl Observation {
         seen.retain(|member, _| members.contains(member));
         for member in members {
             let beat = sign(*member).beat;
-            let known = seen.entry(*member).or_insert(Seen { beat, since: now });
+            let known = seen.entry(*member).or_insert(Seen { beat, since_ns: now });
             if known.beat != beat {
-                *known = Seen { beat, since: now };
+                *known = Seen { beat, since_ns: now };
             }
         }
     }
@@ -65,7 +65,7 @@ impl Observation {
     /// Since when a majority of witnesses have had the same beat of a member.
     pub fn unchanged_since(&self, member: MemberId) -> Option<u64> {
         let mut since: Vec<_> =
-            self.witnesses.iter().filter_map(|seen| seen.get(&member)).map(|it| it.since).collect();
+            self.witnesses.iter().filter_map(|seen| seen.get(&member)).map(|it| it.since_ns).collect();
         since.sort_unstable();
         since.get(majority(self.witnesses.len()) - 1).copied()
     }

@@ -1,4 +1,4 @@
-//! What a member asks of the arbiter, and the replies.
+//! Requests of a member to the arbiter, and the replies.
 
 use bytes::Bytes;
 use shelf::arbiter::{Arbiter, Beat, MemberId, Signs};

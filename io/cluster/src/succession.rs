@@ -1,12 +1,12 @@
-//! How a controller has become the home of a domain: after which one, why, and how long it took until the map said so. It is for
-//! people; nothing depends on it.
+//! How a controller became the home of a domain: which one was it before, why it changed, and how long that took. Operators
+//! read it; nothing depends on it.
 
 use crate::expulsion::Expulsion;
 use crate::map::{Map, Standing};
 use crate::observation::Observation;
 use shelf::arbiter::MemberId;
 
-/// Why the home before is none any more.
+/// Why the previous home is not the home any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
     /// There was none, as far as this controller knows.
@@ -22,12 +22,12 @@ pub enum Cause {
     GivenUp,
 }
 
-/// How a controller has become the home of a domain.
+/// A change of the home of a domain, as the new home saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Succession {
-    /// The home before.
+    /// The previous home.
     pub from: Option<MemberId>,
-    /// Why it is none any more.
+    /// Why the home changed.
     pub cause: Cause,
     /// For how long this controller had seen no beat of it when its expulsion began, or when another controller had
     /// expelled it.
@@ -61,7 +61,7 @@ impl Known<'_> {
         let (silent_ns, agreed_ns) = match (cause, seen) {
             (Cause::Expelled | Cause::Restarted, Some(seen)) => {
                 let own = self.expulsion.filter(|expulsion| expulsion.victim == from);
-                let begun = own.map_or(self.now, |expulsion| expulsion.begun);
+                let begun = own.map_or(self.now, |expulsion| expulsion.begun_ns);
                 (begun.saturating_sub(seen), self.now.saturating_sub(begun))
             }
             _ => (0, 0),

@@ -3,9 +3,9 @@
 /// Intervals in nanoseconds of a member's own clock, which counts while the machine sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Between two beats.
+    /// Interval of beats.
     pub beat_ns: u64,
-    /// From sending a beat that counted, how long hosts may be answered.
+    /// How long hosts may be answered after the sending of a beat that a majority took.
     pub lease_ns: u64,
     /// How long a beat has to be seen unchanged before its member may be marked.
     pub dead_ns: u64,
@@ -17,7 +17,7 @@ pub struct Timing {
 const DRIFT_PERCENT: u64 = 10;
 
 impl Timing {
-    /// That of the product: four beats may be lost, and a silent member is noticed within 4 s.
+    /// The intervals that the product uses: four beats may be lost, and a silent member is noticed within 4 s.
     pub const PRODUCT: Self = Self {
         beat_ns: 500_000_000,
         lease_ns: 2_500_000_000,

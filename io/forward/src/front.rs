@@ -29,7 +29,7 @@ pub struct Front {
     power_on: u64,
     link: Option<Link>,
     /// When the last link broke.
-    broken: u64,
+    broken_ns: u64,
     nexuses: BTreeMap<u32, Attachment>,
     next_nexus: u32,
     next_request: u64,
@@ -46,7 +46,7 @@ struct Link {
     /// The process of the home.
     home: u64,
     pulse: Pulse,
-    /// The newest reading of the home's clock, and when it came by the own one.
+    /// The newest reading of the home's clock, and of the own one when it came.
     home_clock: Option<(u64, u64)>,
 }
 
@@ -58,20 +58,20 @@ struct Attachment {
     used: bool,
     /// That home notes which commands took effect, and looks them up.
     notes: bool,
-    /// Which one it is at which home: that of the requests that were begun.
+    /// The home's process and the incarnation that it gave the nexus; requests that were begun were begun there.
     identity: Option<(u64, u64)>,
 }
 
-enum What {
+enum Operation {
     Command(Box<scsi::Command>),
     Manage(Lun, ManagementFunction),
 }
 
 struct Request {
     nexus: u32,
-    what: What,
+    operation: Operation,
     /// When it came from its host.
-    since: u64,
+    since_ns: u64,
     /// It changes nothing.
     is_repeatable: bool,
     /// It is a command all whose effect homes note that note commands.
@@ -87,7 +87,7 @@ struct Request {
 impl Request {
     /// It may have taken effect, or do so yet.
     fn has_open_effect(&self) -> bool {
-        self.begun && !self.is_repeatable && matches!(self.what, What::Command(_))
+        self.begun && !self.is_repeatable && matches!(self.operation, Operation::Command(_))
     }
 
     /// How long it waits for a home. The next one can say whether it has taken effect, if every home notes commands that may have
@@ -97,11 +97,11 @@ impl Request {
     }
 
     fn bytes(&self) -> u64 {
-        match &self.what {
-            What::Command(command) => {
+        match &self.operation {
+            Operation::Command(command) => {
                 command.data_out.len() as u64 + command.data_in_limit.min(MAX_DATA_BYTES as u64)
             }
-            What::Manage(..) => 0,
+            Operation::Manage(..) => 0,
         }
     }
 }
@@ -114,7 +114,7 @@ impl Front {
             domain,
             power_on: 0,
             link: None,
-            broken: 0,
+            broken_ns: 0,
             nexuses: BTreeMap::new(),
             next_nexus: 0,
             next_request: 0,
@@ -139,7 +139,7 @@ impl Front {
     /// The connection has ended.
     pub fn disconnect(&mut self, now: u64) {
         if self.link.take().is_some() {
-            self.broken = now;
+            self.broken_ns = now;
         }
         self.sent_bytes = 0;
         self.nexuses.values_mut().for_each(|nexus| nexus.attached = false);
@@ -201,12 +201,12 @@ impl Front {
             self.events.push_back(Event::Completed(number, Some(wire::busy())));
             return number;
         }
-        self.begin(nexus, What::Command(Box::new(command)), now)
+        self.begin(nexus, Operation::Command(Box::new(command)), now)
     }
 
     /// Takes a task management function that came from its host now.
     pub fn manage(&mut self, nexus: u32, lun: Lun, function: ManagementFunction, now: u64) -> u64 {
-        self.begin(nexus, What::Manage(lun, function), now)
+        self.begin(nexus, Operation::Manage(lun, function), now)
     }
 
     fn number(&mut self) -> u64 {
@@ -214,12 +214,12 @@ impl Front {
         self.next_request - 1
     }
 
-    fn begin(&mut self, nexus: u32, what: What, since: u64) -> u64 {
+    fn begin(&mut self, nexus: u32, operation: Operation, since_ns: u64) -> u64 {
         let number = self.number();
-        let is_repeatable = matches!(&what, What::Command(command) if command.is_repeatable());
-        let is_noted = matches!(&what, What::Command(command) if command.is_noted());
+        let is_repeatable = matches!(&operation, Operation::Command(command) if command.is_repeatable());
+        let is_noted = matches!(&operation, Operation::Command(command) if command.is_noted());
         let (begun, noted, sent) = (false, true, false);
-        let request = Request { nexus, what, since, is_repeatable, is_noted, begun, noted, sent };
+        let request = Request { nexus, operation, since_ns, is_repeatable, is_noted, begun, noted, sent };
         self.requests.insert(number, request);
         self.unsent.insert(number);
         self.send_requests();
@@ -270,11 +270,11 @@ impl Front {
     /// Ends requests that no home has taken for too long. One that a home may have begun ends only after that home has aborted
     /// it: nothing takes effect after its end.
     fn give_up(&mut self, now: u64) {
-        let is_settled = self.link.is_none() && self.broken + ABORTED_NS <= now;
+        let was_aborted = self.link.is_none() && self.broken_ns + ABORTED_NS <= now;
         let is_old = |number: &&u64| {
             self.requests.get(number).is_some_and(|request| {
-                let is_old = request.since + request.patience_ns() <= now;
-                is_old && !request.sent && (is_settled || !request.begun)
+                let is_old = request.since_ns + request.patience_ns() <= now;
+                is_old && !request.sent && (was_aborted || !request.begun)
             })
         };
         let old: Vec<u64> = self.unsent.iter().filter(is_old).copied().collect();
@@ -286,12 +286,12 @@ impl Front {
     /// Ends a request without an answer of the home. If none has begun it, it did not take effect, which BUSY says.
     fn end(&mut self, number: u64) {
         let Some(request) = self.remove(number) else { return };
-        let event = match request.what {
-            What::Command(_) if request.has_open_effect() => {
+        let event = match request.operation {
+            Operation::Command(_) if request.has_open_effect() => {
                 Event::Completed(number, Some(Response::cleared_by_server()))
             }
-            What::Command(_) => Event::Completed(number, Some(wire::busy())),
-            What::Manage(..) => Event::Managed(number, ManagementResponse::Rejected),
+            Operation::Command(_) => Event::Completed(number, Some(wire::busy())),
+            Operation::Manage(..) => Event::Managed(number, ManagementResponse::Rejected),
         };
         self.events.push_back(event);
     }
@@ -327,11 +327,11 @@ impl Front {
                 let response = wire::management(response)?;
                 match self.sent(number) {
                     None => {}
-                    Some(What::Manage(..)) => {
+                    Some(Operation::Manage(..)) => {
                         self.remove(number);
                         self.events.push_back(Event::Managed(number, response));
                     }
-                    Some(What::Command(_)) => return malformed("an answer of another kind"),
+                    Some(Operation::Command(_)) => return malformed("an answer of another kind"),
                 }
             }
             _ => return malformed("a request to a front end"),
@@ -339,19 +339,19 @@ impl Front {
         Ok(())
     }
 
-    fn sent(&self, number: u64) -> Option<&What> {
-        self.requests.get(&number).filter(|request| request.sent).map(|request| &request.what)
+    fn sent(&self, number: u64) -> Option<&Operation> {
+        self.requests.get(&number).filter(|request| request.sent).map(|request| &request.operation)
     }
 
     fn ended(&mut self, number: u64, response: Option<Response>) -> Result<()> {
         match self.sent(number) {
             // It was given up.
             None => {}
-            Some(What::Command(_)) => {
+            Some(Operation::Command(_)) => {
                 self.remove(number);
                 self.events.push_back(Event::Completed(number, response));
             }
-            Some(What::Manage(..)) => return malformed("an answer of another kind"),
+            Some(Operation::Manage(..)) => return malformed("an answer of another kind"),
         }
         Ok(())
     }
@@ -371,7 +371,7 @@ impl Front {
         let before = std::mem::replace(&mut attachment.identity, identity);
         if before != identity {
             let home = |identity: Option<(u64, u64)>| identity.map(|(home, _)| home);
-            self.settle(nexus, home(before) == home(identity));
+            self.end_lost_requests(nexus, home(before) == home(identity));
         }
         Ok(())
     }
@@ -379,7 +379,7 @@ impl Front {
     /// The nexus is a new one: of the former one nothing takes effect any more. Requests that change nothing, and task management, are
     /// sent again. So are commands whose effect the home can look up: what a former home noted, in the store; what it changed in
     /// its memory alone has ended with its process. Whether others took effect is not known, and they end.
-    fn settle(&mut self, nexus: u32, same_home: bool) {
+    fn end_lost_requests(&mut self, nexus: u32, same_home: bool) {
         let looks_up = self.nexuses.get(&nexus).is_some_and(|attachment| attachment.notes);
         let mut open = Vec::new();
         for (number, request) in self.requests.iter_mut().filter(|(_, request)| request.nexus == nexus) {
@@ -413,7 +413,7 @@ impl Front {
             nexus.used = true;
             // Not more than the home's clock showed when the command came, if both run equally fast within 10 %. What changes
             // nothing is never too late.
-            let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since) };
+            let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since_ns) };
             let read_ns = clock.saturating_sub(age.saturating_mul(5) / 4);
             let sequence = Sequence { front: self.instance, number, lowest };
             let message = message(request, sequence, read_ns);
@@ -432,8 +432,8 @@ impl Front {
 
 fn message(request: &Request, sequence: Sequence, read_ns: u64) -> Message {
     let nexus = request.nexus;
-    match &request.what {
-        What::Command(command) => Message::Command(Command {
+    match &request.operation {
+        Operation::Command(command) => Message::Command(Command {
             sequence,
             read_ns,
             nexus,
@@ -445,7 +445,7 @@ fn message(request: &Request, sequence: Sequence, read_ns: u64) -> Message {
             cdb: command.cdb.clone(),
             data: command.data_out.to_bytes(),
         }),
-        What::Manage(lun, function) => {
+        Operation::Manage(lun, function) => {
             let (function, tag) = wire::function_code(*function);
             Message::Manage(Manage { sequence, nexus, function, lun: u64::from_be_bytes(lun.0), tag })
         }

@@ -3,7 +3,8 @@
 //! Whole commands with their data cross the link, so all SCSI state of a unit (task set, reservations, unit attentions) stays
 //! in one place, and atomic commands are exact over the paths of all controllers. [`Front`] is the half at the front end,
 //! [`Service`] the half at the home, one for each front end. [`FrontEnd`] gives the sessions of hosts their device servers.
-//! None has a socket, a clock or a thread: their driver moves bytes, passes the time, and decides who the home is.
+//! None of them has a socket, a clock or a thread: a driver moves their bytes, passes the time, and decides which controller is
+//! the home. All times are in nanoseconds of a clock that counts while the machine sleeps.
 //!
 //! # A command takes effect once
 //!
@@ -54,13 +55,13 @@ pub const HOLD_NS: u64 = 8_000_000_000;
 /// command after 30 s, and resets the unit if it can't; any end before that is better.
 pub const OPEN_HOLD_NS: u64 = 25_000_000_000;
 
-/// Between two signs of life.
+/// Time between two pulses of one end of a link.
 pub const PULSE_NS: u64 = 250_000_000;
 
-/// A link without a sign of life for this long is broken.
+/// A link on which nothing has come for this long is broken.
 pub const SILENCE_NS: u64 = 1_000_000_000;
 
-/// Bytes of data of the requests that a front end has under way at the home, unless it is a single request.
+/// Maximum bytes of data of the requests that a front end has outstanding at the home, unless it is a single request.
 pub const MAX_SENT_BYTES: u64 = 32 << 20;
 
 /// Bytes of running requests and of remembered answers of one front end beyond which the home answers BUSY. A front end that
@@ -70,10 +71,11 @@ pub const MAX_HELD_BYTES: u64 = 3 * MAX_SENT_BYTES;
 /// Longest data of one command in either direction.
 pub const MAX_DATA_BYTES: usize = 32 << 20;
 
-/// Most nexuses of a front end.
+/// Maximum number of nexuses of a front end.
 pub const MAX_NEXUSES: usize = 4096;
 
-/// After this the home has aborted what was under way when the link broke, even if it noticed that by its silence alone.
+/// Time after the break of a link by which the home has aborted the outstanding requests, even if it noticed the break by
+/// silence alone.
 pub const ABORTED_NS: u64 = SILENCE_NS + LINGER_NS + 1_000_000_000;
 
 const _: () = assert!(ABORTED_NS < HOLD_NS, "a host does not wait longer for it");
@@ -90,7 +92,7 @@ pub enum Error {
     Silent,
 }
 
-/// What a link came to.
+/// The result of an operation of a link.
 pub type Result<T> = std::result::Result<T, Error>;
 
 fn malformed<T>(what: &'static str) -> Result<T> {

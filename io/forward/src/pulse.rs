@@ -1,36 +1,37 @@
-//! Signs of life on a link, the same from both ends.
+//! Keep-alive of a link: a pulse from each end at a fixed interval, and detection of silence.
 
 use crate::{Error, PULSE_NS, Result, SILENCE_NS};
 use peer::Channel;
 use peer::message::Message;
 
-/// When they came and go.
+/// State of the keep-alive of one end of a link.
 pub struct Pulse {
-    /// Bytes came.
-    heard: u64,
-    next: u64,
+    /// When bytes came last.
+    heard_ns: u64,
+    /// When the next pulse is due.
+    next_ns: u64,
 }
 
 impl Pulse {
-    /// Of a link that is new.
+    /// The keep-alive of a new link.
     pub fn new(now: u64) -> Self {
-        Self { heard: now, next: now + PULSE_NS }
+        Self { heard_ns: now, next_ns: now + PULSE_NS }
     }
 
     /// Bytes came.
     pub fn note(&mut self, now: u64) {
-        self.heard = now;
+        self.heard_ns = now;
     }
 
-    /// Sends one if it is time, with what this end knows of the power-on.
+    /// Sends a pulse when it is due, with the power-on that this end knows.
     ///
     /// # Errors
     /// [`Error::Silent`]: nothing has come for too long.
     pub fn beat(&mut self, channel: &mut Channel, (domain, power_on): (u16, u64), now: u64) -> Result<()> {
-        if self.next <= now {
-            self.next = now + PULSE_NS;
+        if self.next_ns <= now {
+            self.next_ns = now + PULSE_NS;
             channel.send(domain, 0, &Message::Pulse { clock_ns: now, power_on });
         }
-        if self.heard + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
+        if self.heard_ns + SILENCE_NS <= now { Err(Error::Silent) } else { Ok(()) }
     }
 }

@@ -28,20 +28,20 @@ pub struct Service {
     /// What the front end is to know of the configuration.
     configuration: Bytes,
     link: Option<Link>,
-    /// When the link broke that was the last one to settle.
-    broken: Option<u64>,
+    /// When the link broke; `None` while the front end has a link on which it has named its nexuses.
+    broken_ns: Option<u64>,
     nexuses: BTreeMap<u32, Attached>,
     tasks: Tasks<Running, Option<Response>>,
-    /// Saves of what task management functions have changed, by the number of their request.
+    /// Unit state that task management functions have changed and that is being saved, by the number of their request.
     saves: Tasks<u64, ManagementResponse>,
-    /// Requests from here on are remembered.
+    /// Requests from this number on are remembered.
     lowest: u64,
     /// Of the next nexus: no other one of this home has it.
     next_incarnation: u64,
     /// The highest number of a nexus that this process has had.
-    begun: Option<u32>,
+    highest_nexus: Option<u32>,
     /// The front end has named all its nexuses once.
-    has_settled: bool,
+    has_named_nexuses: bool,
     requests: BTreeMap<u64, Request>,
     /// Bytes of the answers in there.
     answer_bytes: u64,
@@ -51,7 +51,7 @@ struct Link {
     channel: Channel,
     pulse: Pulse,
     /// The front end has attached all its nexuses.
-    settled: bool,
+    named_nexuses: bool,
 }
 
 struct Attached {
@@ -98,12 +98,12 @@ impl Service {
             front,
             configuration: Bytes::new(),
             link: None,
-            broken: None,
+            broken_ns: None,
             nexuses: BTreeMap::new(),
             tasks: Tasks::default(),
             saves: Tasks::default(),
-            begun: None,
-            has_settled: false,
+            highest_nexus: None,
+            has_named_nexuses: false,
             lowest: 0,
             next_incarnation: u64::from(id) << 32,
             requests: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl Service {
         self.nexuses.values_mut().for_each(|attached| attached.claimed = false);
         channel.send(self.domain, 0, &Message::Configuration(self.configuration.clone()));
         channel.send(self.domain, 0, &Message::Pulse { clock_ns: now, power_on: self.power_on() });
-        self.link = Some(Link { channel, pulse: Pulse::new(now), settled: false });
+        self.link = Some(Link { channel, pulse: Pulse::new(now), named_nexuses: false });
     }
 
     /// What the front end is to know of the configuration from now on.
@@ -137,7 +137,7 @@ impl Service {
     /// The connection has ended.
     pub fn disconnect(&mut self, now: u64) {
         if self.link.take().is_some() {
-            self.broken.get_or_insert(now);
+            self.broken_ns.get_or_insert(now);
         }
     }
 
@@ -165,8 +165,8 @@ impl Service {
     }
 
     /// True if the front end has named all its nexuses: it resumes no other one.
-    pub fn has_settled(&self) -> bool {
-        self.has_settled
+    pub fn has_named_nexuses(&self) -> bool {
+        self.has_named_nexuses
     }
 
     /// What pulses say of the power-on.
@@ -195,12 +195,12 @@ impl Service {
     /// # Errors
     /// [`crate::Error::Silent`]: the connection is to be closed.
     pub fn tick(&mut self, now: u64) -> Result<()> {
-        if self.broken.is_some_and(|broken| broken + LINGER_NS <= now) {
+        if self.broken_ns.is_some_and(|broken| broken + LINGER_NS <= now) {
             self.forget();
         }
-        let about = (self.domain, self.power_on());
+        let state = (self.domain, self.power_on());
         let Some(link) = &mut self.link else { return Ok(()) };
-        link.pulse.beat(&mut link.channel, about, now)
+        link.pulse.beat(&mut link.channel, state, now)
     }
 
     /// Aborts everything. Whether aborted commands took effect is not known afterwards, so no answer is kept either.
@@ -210,7 +210,7 @@ impl Service {
         self.nexuses.clear();
         self.requests.clear();
         self.answer_bytes = 0;
-        self.broken = None;
+        self.broken_ns = None;
     }
 
     /// Sends the answers of tasks that have ended. Pending if none has.
@@ -241,7 +241,7 @@ impl Service {
         match message {
             Message::Pulse { power_on, .. } => {
                 self.claim(power_on);
-                self.settle();
+                self.end_unnamed_nexuses();
             }
             Message::Attach(attach) => return self.attach(number, attach),
             Message::Detach { nexus } => self.detach(nexus),
@@ -255,15 +255,15 @@ impl Service {
 
     /// The front end has named all its nexuses: it has ended the others while the link was broken. That it says so shows that it
     /// has this link as well; before, it may count the time since the last one broke.
-    fn settle(&mut self) {
+    fn end_unnamed_nexuses(&mut self) {
         let Some(link) = &mut self.link else { return };
-        if std::mem::replace(&mut link.settled, true) {
+        if std::mem::replace(&mut link.named_nexuses, true) {
             return;
         }
-        self.broken = None;
+        self.broken_ns = None;
         let gone = self.nexuses.iter().filter(|(_, attached)| !attached.claimed).map(|(nexus, _)| *nexus);
         gone.collect::<Vec<_>>().into_iter().for_each(|nexus| self.detach(nexus));
-        self.has_settled = true;
+        self.has_named_nexuses = true;
         self.target.release_unclaimed(self.front);
     }
 
@@ -284,7 +284,7 @@ impl Service {
         let (initiator, origin) =
             (InitiatorPort::iscsi(name, attach.isid), Origin { front: self.front, nexus: attach.nexus });
         let nexus = self.target.attach_forwarded((initiator, attach.port), origin, begin);
-        self.begun = self.begun.max(Some(attach.nexus));
+        self.highest_nexus = self.highest_nexus.max(Some(attach.nexus));
         let incarnation = self.next_incarnation;
         self.next_incarnation += 1;
         self.nexuses.insert(attach.nexus, Attached { nexus, incarnation, claimed: true });
@@ -296,8 +296,8 @@ impl Service {
     fn begin(&self, attach: &Attach) -> Begin {
         let is_same_power_on = self.target.power().number() == Some(attach.power_on);
         match attach.resume {
-            true if self.begun >= Some(attach.nexus) => Begin::Lost,
-            true if is_same_power_on && !self.has_settled => Begin::Resumed,
+            true if self.highest_nexus >= Some(attach.nexus) => Begin::Lost,
+            true if is_same_power_on && !self.has_named_nexuses => Begin::Resumed,
             _ => Begin::New,
         }
     }

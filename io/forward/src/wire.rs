@@ -1,4 +1,4 @@
-//! Between SCSI and the messages of the link: codes of attributes, directions, functions and statuses.
+//! Conversion between SCSI types and messages of the link: codes of attributes, directions, functions and statuses.
 
 use crate::{MAX_DATA_BYTES, Result, malformed};
 use bytes::Bytes;
@@ -61,7 +61,7 @@ pub fn direction_code(direction: Direction) -> u8 {
 }
 
 pub fn direction(code: u8) -> Result<Direction> {
-    value(&DIRECTIONS, code, "an unknown direction of data")
+    value(&DIRECTIONS, code, "an unknown data direction")
 }
 
 /// Code and tag.

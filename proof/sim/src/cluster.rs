@@ -273,24 +273,24 @@ impl World {
                 self.trace(&[13, process.0 as u64, u64::from(outcome.is_ok())]);
                 self.report.settled += u64::from(outcome.is_ok());
             }
-            Event::Out(out) => {
+            Event::Ended(end) => {
                 self.trace(&[5, process.0 as u64]);
-                return self.take_out(process, &out);
+                return self.take_out(process, &end);
             }
         }
         Ok(())
     }
 
     /// A process ends by itself; it is started again.
-    fn take_out(&mut self, process: Process, out: &::cluster::Out) -> Check {
-        use ::cluster::Out;
+    fn take_out(&mut self, process: Process, end: &::cluster::MembershipEnd) -> Check {
+        use ::cluster::MembershipEnd;
         let quiet = self.faults.quiet_since(process.0);
-        match out {
-            Out::Left => {}
-            Out::Expelled | Out::Fenced => {
+        match end {
+            MembershipEnd::Left => {}
+            MembershipEnd::Expelled | MembershipEnd::Fenced => {
                 if quiet + 10 * SECOND < self.now {
                     return Err(format!(
-                        "controller {} was expelled at {}, and nothing has disturbed it since {quiet}: {out}",
+                        "controller {} was expelled at {}, and nothing has disturbed it since {quiet}: {end}",
                         process.0, self.now
                     ));
                 }

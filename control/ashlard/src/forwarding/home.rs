@@ -148,7 +148,7 @@ impl Home {
     }
 
     fn note_settled(&self, service: &Service, front: u64) {
-        if service.has_settled() {
+        if service.has_named_nexuses() {
             self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(front);
         }
     }

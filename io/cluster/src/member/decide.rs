@@ -1,6 +1,6 @@
-//! What a member decides by itself: who is silent, and which map comes next.
+//! Decisions of a member: which other member is silent, and which map it proposes.
 
-use super::{Event, Member, Out, What};
+use super::{Event, Member, MembershipEnd, Operation};
 use crate::change::{Change, Refusal};
 use crate::expulsion::Expulsion;
 use crate::map::{MAX_MEMBERS, Map, Standing};
@@ -60,26 +60,27 @@ impl Member {
             let Some((witness, seen)) = expulsion.attempt(now, again) else { return };
             let (member, mark) = (expulsion.victim, expulsion.mark());
             let request = Request::Mark { witness, member, seen, mark };
-            self.request(now, What::Mark { witness, mark }, request, requests);
+            self.request(now, Operation::Mark { witness, mark }, request, requests);
         }
     }
 
     pub(super) fn propose(&mut self, now: u64, requests: &mut Vec<(RequestId, Request)>) {
         let waits = self.stale_since.is_some() || now < self.quiet_until;
-        if self.out || waits || self.is_pending(|what| matches!(what, What::Replace(_))) {
+        if self.has_ended || waits || self.is_pending(|operation| matches!(operation, Operation::Replace(_)))
+        {
             return;
         }
         let expected = self.map.as_ref().map(|map| map.version);
         let Some(map) = self.proposal(now) else { return };
         if map.members.len() > MAX_MEMBERS {
-            return self.end(Out::TooMany);
+            return self.end(MembershipEnd::TooMany);
         }
         match map.encode() {
             Ok(bytes) => {
                 let request = Request::Replace { expected, version: map.version, map: bytes };
-                self.request(now, What::Replace(Box::new(map)), request, requests);
+                self.request(now, Operation::Replace(Box::new(map)), request, requests);
             }
-            Err(crate::Error::Map(what)) => self.end(Out::Map(what)),
+            Err(crate::Error::Map(what)) => self.end(MembershipEnd::Map(what)),
         }
     }
 
@@ -101,23 +102,23 @@ impl Member {
         let (Some(map), Some(_)) = (&self.map, self.joined) else { return None };
         let mut live = self.fresh(now, None);
         live.push(self.id());
-        Some(change.made(map, map.next(0, self.time), &live))
+        Some(change.made(map, map.next(0, self.unix_seconds), &live))
     }
 
     /// The map that is to come next, if this member wants another one.
     fn proposal(&self, now: u64) -> Option<Map> {
         let Some(map) = &self.map else {
             let first = self.config.first_version.filter(|_| self.map_missing)?;
-            return Some(Map::first(self.config.array, (first, self.time), &self.config.identity));
+            return Some(Map::first(self.config.array, (first, self.unix_seconds), &self.config.identity));
         };
         let expelled = self.expulsion.as_ref().filter(|it| it.is_certain()).map(|it| it.victim);
         let own = self.id();
         if self.joined.is_none() {
             // Above the epoch of an owner that was not of the cluster, such as a command on the stopped array.
-            let mut next = map.next(self.config.first_version.unwrap_or(0), self.time);
+            let mut next = map.next(self.config.first_version.unwrap_or(0), self.unix_seconds);
             return self.admission(&mut next, expelled).then_some(next);
         }
-        let mut next = map.next(0, self.time);
+        let mut next = map.next(0, self.unix_seconds);
         if let Some(victim) = expelled {
             let mut heirs = vec![own];
             heirs.extend(self.fresh(now, expelled));
@@ -139,7 +140,7 @@ impl Member {
         if self.lease.holds(now) && adopt_orphans(&mut next, own) {
             return Some(next);
         }
-        self.is_marked().then(|| map.next(self.observation.own_mark(), self.time))
+        self.is_marked().then(|| map.next(self.observation.own_mark(), self.unix_seconds))
     }
 
     /// Makes this process a member. An earlier one with its number has to be expelled in the same step, unless it is known
