@@ -19,7 +19,7 @@ use lab::front::Front;
 use lab::pair::Pair;
 use lab::scratch::Scratch;
 use lab::target::{Login, Shape, Target};
-use lab::tgt::{Backing, Tgt};
+use lab::tgt::{BackingStore, Tgt};
 use report::{Outcome, Verdict};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -174,7 +174,7 @@ fn start(kind: Kind, folder: &Path) -> Result<Box<dyn Target>> {
     Ok(match kind {
         Kind::Tgt => {
             setup::need(&["tgt"])?;
-            Box::new(Tgt::new(folder, Backing::Buffered, None)?)
+            Box::new(Tgt::new(folder, BackingStore::Buffered, None)?)
         }
         Kind::Front => Box::new(Front::new(&test_binaries()?.join("examples/mem_target"), None)?),
         Kind::Controllers => bail!("they need a cluster"),

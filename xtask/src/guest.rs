@@ -13,7 +13,7 @@ use lab::load::processor_time;
 use lab::report;
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
-use lab::tgt::{Backing, Tgt};
+use lab::tgt::{BackingStore, Tgt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -409,7 +409,7 @@ fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
 fn start_peer(peer: &mut Option<Tgt>, folder: &Path, mib: &str) -> Result<String> {
     setup::need(&["tgt"])?;
     std::fs::create_dir_all(folder)?;
-    let tgt = peer.insert(Tgt::new(folder, Backing::DirectAio, None)?);
+    let tgt = peer.insert(Tgt::new(folder, BackingStore::DirectAio, None)?);
     let luns = tgt.fresh(&[Shape { bytes: mib.parse::<u64>()? << 20, block_bytes: 512 }], &[])?;
     let port = tgt.portals().first().context("a peer without a portal")?.port();
     Ok(format!("{port} {} {}\n", tgt.iqn(), luns.first().context("a peer without a LUN")?))

@@ -9,7 +9,7 @@ use crate::key;
 use anyhow::{Context, Result, bail, ensure};
 use cluster::Timing;
 use rados::objects::{Objects, Pool};
-use rados::{Client, Contents, FormatOptions, OpenOptions, Place, Store, contents};
+use rados::{Client, Contents, FormatOptions, Location, OpenOptions, Store, contents};
 use raid::encryption::{DataKey, Envelope};
 use serde::{Deserialize, Serialize};
 use shelf::arbiter::Arbiter as _;
@@ -42,8 +42,8 @@ struct Remembered {
 }
 
 impl Remembered {
-    fn new(array: u128, place: &Place, made: bool) -> Self {
-        let Place { conf, id, meta, data, namespace } = place.clone();
+    fn new(array: u128, location: &Location, made: bool) -> Self {
+        let Location { conf, id, meta, data, namespace } = location.clone();
         Self {
             array: format!("{array:032x}"),
             conf,
@@ -60,8 +60,8 @@ impl Remembered {
         u128::from_str_radix(&self.array, 16).with_context(|| format!("{FILE} has no identity of an array"))
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn location(&self) -> Location {
+        Location {
             conf: self.conf.clone(),
             id: self.id.clone(),
             meta: self.meta_pool.clone(),
@@ -105,8 +105,8 @@ pub fn array_of(data: &Path) -> Result<Option<u128>> {
 ///
 /// # Errors
 /// If the folder can't be read.
-pub fn place_of(data: &Path) -> Result<Option<Place>> {
-    Ok(remembered(data)?.map(|found| found.place()))
+pub fn location_of(data: &Path) -> Result<Option<Location>> {
+    Ok(remembered(data)?.map(|found| found.location()))
 }
 
 /// The number of the controller of a folder that has joined by a token.
@@ -121,8 +121,8 @@ pub fn controller_of(data: &Path) -> Result<Option<u16>> {
 ///
 /// # Errors
 /// If nothing can be written.
-pub fn remember(data: &Path, (array, controller): (u128, u16), place: &Place) -> Result<()> {
-    Remembered { controller: Some(controller), ..Remembered::new(array, place, true) }.write(data)
+pub fn remember(data: &Path, (array, controller): (u128, u16), location: &Location) -> Result<()> {
+    Remembered { controller: Some(controller), ..Remembered::new(array, location, true) }.write(data)
 }
 
 /// True if the array of this command line is in Ceph.
@@ -133,21 +133,21 @@ pub fn is_meant(args: &Args) -> Result<bool> {
     Ok(args.rados.pools.is_some() || args.drive.is_empty() && remembered(args.data())?.is_some())
 }
 
-/// The place that the command line names, or the folder where it does not.
-fn place(args: &RadosArgs, before: Option<&Remembered>) -> Result<Place> {
+/// The location that the command line names, or the folder where it does not.
+fn location(args: &RadosArgs, before: Option<&Remembered>) -> Result<Location> {
     let Some(pools) = &args.pools else {
         let before = before.context("say in which pool the array is: --rados POOL")?;
-        let mut place = before.place();
-        place.conf = args.ceph_conf.clone().unwrap_or(place.conf);
-        place.id = args.ceph_id.clone().unwrap_or(place.id);
-        return Ok(place);
+        let mut location = before.location();
+        location.conf = args.ceph_conf.clone().unwrap_or(location.conf);
+        location.id = args.ceph_id.clone().unwrap_or(location.id);
+        return Ok(location);
     };
     let (meta, data) = pools.split_once(',').unwrap_or((pools, pools));
     ensure!(
         !meta.is_empty() && !data.is_empty() && !data.contains(','),
         "--rados takes one pool, or two: META,DATA"
     );
-    Ok(Place {
+    Ok(Location {
         conf: args.ceph_conf.clone().unwrap_or_else(|| CONF.into()),
         id: args.ceph_id.clone().unwrap_or_else(|| "ashlar".into()),
         meta: meta.into(),
@@ -159,12 +159,16 @@ fn place(args: &RadosArgs, before: Option<&Remembered>) -> Result<Place> {
 /// The objects and the identity of the array of a folder; `None` if it is not in Ceph.
 pub async fn stopped(data: &Path) -> Result<Option<(Arc<dyn Objects>, u128)>> {
     let Some(found) = remembered(data)? else { return Ok(None) };
-    let client = Client::connect(found.place())?;
+    let client = Client::connect(found.location())?;
     let array = found.array()?;
     match contents(&*client).await? {
         Contents::Array { array: there, .. } if there == array => {}
         other => {
-            bail!("the array {array:032x} is not in {} any more: {}", name(&found.place()), describe(&other))
+            bail!(
+                "the array {array:032x} is not in {} any more: {}",
+                name(&found.location()),
+                describe(&other)
+            )
         }
     }
     if rados::is_shared(&*client).await? {
@@ -192,10 +196,10 @@ async fn refuse_running(objects: Arc<dyn Objects>) -> Result<()> {
     Ok(())
 }
 
-fn name(place: &Place) -> String {
-    match place.meta == place.data {
-        true => format!("pool {}, namespace {}", place.meta, place.namespace),
-        false => format!("pools {} and {}, namespace {}", place.meta, place.data, place.namespace),
+fn name(location: &Location) -> String {
+    match location.meta == location.data {
+        true => format!("pool {}, namespace {}", location.meta, location.namespace),
+        false => format!("pools {} and {}, namespace {}", location.meta, location.data, location.namespace),
     }
 }
 
@@ -220,22 +224,23 @@ struct Found {
 /// Finds the array. Nothing is written.
 async fn find(args: &Args) -> Result<Found> {
     let before = remembered(args.data())?;
-    let place = place(&args.rados, before.as_ref())?;
+    let location = location(&args.rados, before.as_ref())?;
     if let Some(before) = &before {
-        let there = before.place();
+        let there = before.location();
         ensure!(
-            (&there.meta, &there.data, &there.namespace) == (&place.meta, &place.data, &place.namespace),
+            (&there.meta, &there.data, &there.namespace)
+                == (&location.meta, &location.data, &location.namespace),
             "the array of the folder {} is in {}, and {} was named: leave --rados out, or give the folder of the other \
              array",
             args.data().display(),
             name(&there),
-            name(&place)
+            name(&location)
         );
     }
-    let client = Client::connect(place.clone())?;
+    let client = Client::connect(location.clone())?;
     let found = contents(&*client).await?;
     let known = before.as_ref().map(Remembered::array).transpose()?;
-    let (array, made) = decide(args, (&before, known), &found, &place)?;
+    let (array, made) = decide(args, (&before, known), &found, &location)?;
     Ok(Found { client, array, made })
 }
 
@@ -250,7 +255,7 @@ pub async fn shared(args: &Args) -> Result<(Arc<dyn Objects>, u128)> {
         found = find(args).await?;
     }
     let Found { client, array, .. } = found;
-    Remembered::new(array, client.place(), true).write(args.data())?;
+    Remembered::new(array, client.location(), true).write(args.data())?;
     Ok((client, array))
 }
 
@@ -265,9 +270,9 @@ pub async fn open(args: &Args, epoch: Option<u64>) -> Result<Arc<Store>> {
         epoch.is_some() || !rados::is_shared(&*client).await?,
         "several controllers share the array in {}: start ashlard with --controller N, where N is the number of this \
          controller",
-        name(client.place())
+        name(client.location())
     );
-    Remembered::new(array, client.place(), true).write(args.data())?;
+    Remembered::new(array, client.location(), true).write(args.data())?;
     let store =
         open_array(args, client, (array, epoch)).await.context("the array in Ceph can't be opened")?;
     let settled =
@@ -283,9 +288,9 @@ fn decide(
     args: &Args,
     (before, known): (&Option<Remembered>, Option<u128>),
     found: &Contents,
-    place: &Place,
+    location: &Location,
 ) -> Result<(u128, bool)> {
-    let (data, there) = (args.data().display(), name(place));
+    let (data, there) = (args.data().display(), name(location));
     match found {
         Contents::Array { array, .. } if known == Some(*array) || args.rados.rados_array == Some(*array) => {
             Ok((*array, true))
@@ -339,19 +344,19 @@ async fn open_array(
 }
 
 async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store>> {
-    let place = client.place().clone();
+    let location = client.location().clone();
     let usage = client.usage(Pool::Data).await?;
     let format = FormatOptions::for_pool(usage, args.rados.rados_capacity);
     ensure!(
         format.segments >= MIN_SEGMENTS,
         "{} has space for {} segments of {} MiB, and an array needs {MIN_SEGMENTS}: give it more space (quota, full OSDs) or \
          a larger --rados-capacity",
-        name(&place),
+        name(&location),
         format.segments,
         format.segment_bytes() >> 20
     );
-    tracing::info!(array = format_args!("{array:032x}"), place = name(&place), "formatting");
-    Remembered::new(array, &place, false).write(args.data())?;
+    tracing::info!(array = format_args!("{array:032x}"), location = name(&location), "formatting");
+    Remembered::new(array, &location, false).write(args.data())?;
     let key = match args.encrypt {
         true => Some(key::make(&args.key, args.data(), array)?),
         false if args.key.is_named() => bail!("a key was given: say --encrypt, too"),
@@ -359,7 +364,7 @@ async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store
     };
     let opened = Store::format(client, format, opening(args, array, key)?).await;
     let store = opened.context("no array can be made in Ceph")?;
-    Remembered::new(array, &place, true).write(args.data())?;
+    Remembered::new(array, &location, true).write(args.data())?;
     Ok(store)
 }
 

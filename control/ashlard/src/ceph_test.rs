@@ -6,19 +6,19 @@ fn args(data: &Path, more: &str) -> Args {
     Args::try_parse_from(line.split_whitespace()).unwrap()
 }
 
-fn place_of(more: &str) -> Result<Place> {
-    place(&args(Path::new("d"), more).rados, None)
+fn location_of(more: &str) -> Result<Location> {
+    location(&args(Path::new("d"), more).rados, None)
 }
 
 #[test]
-fn a_place_has_one_pool_or_two_and_usual_names_for_the_rest() {
-    let one = place_of("--rados volumes").unwrap();
+fn a_location_has_one_pool_or_two_and_usual_names_for_the_rest() {
+    let one = location_of("--rados volumes").unwrap();
     assert_eq!((&*one.meta, &*one.data), ("volumes", "volumes"));
     assert_eq!((&*one.conf, &*one.id, &*one.namespace), ("/etc/ceph/ceph.conf", "ashlar", "ashlar"));
-    let two = place_of("--rados fast,wide --ceph-id me --ceph-conf c --rados-namespace n").unwrap();
+    let two = location_of("--rados fast,wide --ceph-id me --ceph-conf c --rados-namespace n").unwrap();
     assert_eq!([two.meta, two.data, two.id, two.conf, two.namespace], ["fast", "wide", "me", "c", "n"]);
     for wrong in [",", "a,", ",a", "a,b,c"] {
-        assert!(place_of(&format!("--rados {wrong}")).is_err(), "{wrong}");
+        assert!(location_of(&format!("--rados {wrong}")).is_err(), "{wrong}");
     }
     let both = "ashlard --data d --iscsi 127.0.0.1:0 --rados p --drive x".split(' ');
     assert!(Args::try_parse_from(both).is_err());
@@ -28,7 +28,7 @@ fn a_place_has_one_pool_or_two_and_usual_names_for_the_rest() {
 fn decided(data: &Path, more: &str, found: &Contents) -> Result<(u128, bool)> {
     let (args, before) = (args(data, &format!("--rados p {more}")), remembered(data)?);
     let known = before.as_ref().map(Remembered::array).transpose()?;
-    decide(&args, (&before, known), found, &place(&args.rados, before.as_ref())?)
+    decide(&args, (&before, known), found, &location(&args.rados, before.as_ref())?)
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn an_array_is_opened_by_its_folder_or_by_name_and_made_in_an_empty_namespace_on
     refused("--rados-array 00000000000000000000000000000007", &Contents::Blank, "no array");
     refused("", &foreign, "photo");
 
-    let place = place_of("--rados p").unwrap();
-    Remembered::new(7, &place, false).write(data).unwrap();
+    let location = location_of("--rados p").unwrap();
+    Remembered::new(7, &location, false).write(data).unwrap();
     assert_eq!(decided(data, "", &Contents::Blank).unwrap(), (7, false), "a format that was interrupted");
     assert_eq!(decided(data, "", &seven).unwrap(), (7, true));
-    Remembered::new(7, &place, true).write(data).unwrap();
+    Remembered::new(7, &location, true).write(data).unwrap();
     assert_eq!(decided(data, "", &seven).unwrap(), (7, true));
     refused("", &eight, "not the one of the folder");
     refused("", &Contents::Blank, "no array is made in its place");
@@ -73,11 +73,11 @@ fn a_folder_of_drives_gets_no_array_in_ceph() {
 fn what_the_folder_remembers_is_written_only_when_it_changes() {
     use std::os::unix::fs::MetadataExt;
     let folder = tempfile::tempdir().unwrap();
-    let place = place_of("--rados p").unwrap();
+    let location = location_of("--rados p").unwrap();
     // A file that is replaced has another inode while the old one is open.
     let mut seen = Vec::new();
     let mut write = |made: bool| {
-        Remembered::new(7, &place, made).write(folder.path()).unwrap();
+        Remembered::new(7, &location, made).write(folder.path()).unwrap();
         let file = std::fs::File::open(folder.path().join(FILE)).unwrap();
         let inode = file.metadata().unwrap().ino();
         seen.push(file);

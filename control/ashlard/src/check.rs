@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Prints the defects, one a line. Returns how many there are, or are left after a repair.
+/// Prints the defects, one per line. Returns how many there are, or are left after a repair.
 pub async fn run(check: &Check) -> Result<usize> {
     if check.repair {
         return repair(check).await;

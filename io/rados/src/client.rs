@@ -29,7 +29,7 @@ const OPTIONS: &[(&str, &str)] = &[
 
 /// Where an array is in Ceph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The configuration file.
     pub conf: String,
     /// The user, without `client.`.
@@ -57,7 +57,7 @@ pub struct Client {
 type Job = Box<dyn FnOnce(&Inside) + Send>;
 
 struct Inside {
-    place: Place,
+    location: Location,
     connection: Arc<Connection>,
     spaces: [Space; 2],
 }
@@ -77,8 +77,8 @@ fn call_back(callback: impl FnOnce()) {
 impl Inside {
     fn pool(&self, pool: Pool) -> (&Space, &str) {
         match pool {
-            Pool::Meta => (&self.spaces[0], &self.place.meta),
-            Pool::Data => (&self.spaces[1], &self.place.data),
+            Pool::Meta => (&self.spaces[0], &self.location.meta),
+            Pool::Data => (&self.spaces[1], &self.location.data),
         }
     }
 
@@ -160,32 +160,35 @@ impl Client {
     /// # Errors
     /// [`Error::Unusable`] with what to do: librados or the configuration is missing, no monitor answers, the user is
     /// unknown, a pool does not exist, or the journal's is erasure-coded.
-    pub fn connect(place: Place) -> Result<Arc<Self>> {
-        let access = Access { conf: &place.conf, id: &place.id, options: OPTIONS };
+    pub fn connect(location: Location) -> Result<Arc<Self>> {
+        let access = Access { conf: &location.conf, id: &location.id, options: OPTIONS };
         let connection = Connection::open(&access).map_err(Error::Unusable)?;
         let open = |pool: &str| {
-            connection.space(pool, &place.namespace).map_err(|errno| {
+            connection.space(pool, &location.namespace).map_err(|errno| {
                 Error::Unusable(match errno {
                     -2 => format!(
                         "there is no pool {pool} in the Ceph cluster of {}: create it with `ceph osd pool create {pool}`",
-                        place.conf
+                        location.conf
                     ),
                     errno => format!("the pool {pool} can't be opened: {}", message(errno)),
                 })
             })
         };
-        let spaces = [open(&place.meta)?, open(&place.data)?];
+        let spaces = [open(&location.meta)?, open(&location.data)?];
         let instance = connection.instance();
         let instance =
             instance.map_err(|errno| Error::Unusable(format!("no address in Ceph: {}", message(errno))))?;
         let alignment = spaces[1].alignment();
         let alignment = alignment.map_err(|errno| {
-            Error::Unusable(format!("the alignment of pool {}: {}", place.data, message(errno)))
+            Error::Unusable(format!("the alignment of pool {}: {}", location.data, message(errno)))
         })?;
-        let inside = Arc::new(Inside { place, connection, spaces });
+        let inside = Arc::new(Inside { location, connection, spaces });
         let dump = inside.ask("osd dump", "").map_err(|error| Error::Unusable(error.to_string()))?;
-        let tolerates =
-            redundancy(&dump, &inside.place.meta, true)?.min(redundancy(&dump, &inside.place.data, false)?);
+        let tolerates = redundancy(&dump, &inside.location.meta, true)?.min(redundancy(
+            &dump,
+            &inside.location.data,
+            false,
+        )?);
         let (jobs, queue) = mpsc::channel::<Job>();
         let of_thread = inside.clone();
         let thread = std::thread::Builder::new().name("rados".into()).spawn(move || {
@@ -202,8 +205,8 @@ impl Client {
     }
 
     /// Where it is.
-    pub fn place(&self) -> &Place {
-        &self.inside().place
+    pub fn location(&self) -> &Location {
+        &self.inside().location
     }
 
     fn inside(&self) -> &Inside {
@@ -306,7 +309,7 @@ impl Objects for Client {
     }
 
     fn namespace(&self) -> String {
-        self.place().namespace.clone()
+        self.location().namespace.clone()
     }
 
     fn alignment(&self) -> u64 {

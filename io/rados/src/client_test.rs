@@ -34,13 +34,13 @@ fn errors_are_told_apart_and_name_the_pool() {
 
 #[test]
 fn a_cluster_that_is_not_there_is_an_error_that_says_what_to_do() {
-    let place = Place {
+    let location = Location {
         conf: "/nonexistent/ceph.conf".into(),
         id: "ashlar".into(),
         meta: "meta".into(),
         data: "data".into(),
         namespace: "test".into(),
     };
-    let Err(Error::Unusable(what)) = Client::connect(place) else { panic!("it is there") };
+    let Err(Error::Unusable(what)) = Client::connect(location) else { panic!("it is there") };
     assert!(what.contains("librados2") || what.contains("/nonexistent/ceph.conf"), "{what}");
 }

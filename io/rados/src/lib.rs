@@ -34,7 +34,7 @@ mod store;
 mod takeover;
 
 pub use arbiter::{Arbiter, is_shared};
-pub use client::{Client, Place};
+pub use client::{Client, Location};
 pub use contents::{Contents, contents};
 pub use envelope::{read as read_envelope, replace as replace_envelope};
 pub use overlay::Overlay;

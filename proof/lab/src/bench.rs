@@ -7,7 +7,7 @@ use crate::scratch::Scratch;
 use crate::spdk::{self, Spdk};
 use crate::stats;
 use crate::target::{Shape, Target};
-use crate::tgt::{Backing, Tgt};
+use crate::tgt::{BackingStore, Tgt};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
@@ -103,11 +103,11 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
     let core = Some(options.target_core);
     let mut targets: Vec<Box<dyn Target>> = vec![
         Box::new(array(programs, &folder("ashlar")?, core)?),
-        Box::new(Tgt::new(&folder("tgt")?, Backing::DirectAio, core)?),
+        Box::new(Tgt::new(&folder("tgt")?, BackingStore::DirectAio, core)?),
     ];
     if Spdk::is_installed() {
-        for (name, backing) in [("spdk-memory", spdk::Backing::Memory), ("spdk-file", spdk::Backing::File)] {
-            targets.push(Box::new(Spdk::new(&folder(name)?, backing, core)?));
+        for (name, bdev) in [("spdk-memory", spdk::Bdev::Memory), ("spdk-file", spdk::Bdev::File)] {
+            targets.push(Box::new(Spdk::new(&folder(name)?, bdev, core)?));
         }
     }
     // As large as the part that is used: not every client can be limited to a part.

@@ -24,7 +24,7 @@ const GROUP: u32 = 1;
 
 /// Where its volumes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
+pub enum Bdev {
     /// In its memory: nothing is durable, the least that a command can cost.
     Memory,
     /// In a file, by Linux native asynchronous I/O past the page cache.
@@ -35,7 +35,7 @@ pub enum Backing {
 pub struct Spdk {
     folder: PathBuf,
     portals: [SocketAddr; 2],
-    backing: Backing,
+    bdev: Bdev,
     core: Option<usize>,
     login: Option<Login>,
     process: Option<Process>,
@@ -49,9 +49,9 @@ impl Spdk {
     }
 
     /// A target with its files in `folder`, on one processor. It starts with [`Target::fresh`].
-    pub fn new(folder: &Path, backing: Backing, core: Option<usize>) -> Result<Self> {
+    pub fn new(folder: &Path, bdev: Bdev, core: Option<usize>) -> Result<Self> {
         let (folder, portals) = (folder.into(), free_addresses()?);
-        Ok(Self { folder, portals, backing, core, login: None, process: None })
+        Ok(Self { folder, portals, bdev, core, login: None, process: None })
     }
 
     fn start(&mut self, volumes: &[Shape]) -> Result<()> {
@@ -59,7 +59,7 @@ impl Spdk {
         let socket = self.socket();
         let _ = std::fs::remove_file(&socket);
         let held: u64 = volumes.iter().map(|shape| shape.bytes >> 20).sum();
-        let memory = OWN_MIB + if self.backing == Backing::Memory { held } else { 0 };
+        let memory = OWN_MIB + if self.bdev == Bdev::Memory { held } else { 0 };
         let log = std::fs::File::create(self.folder.join(LOG))?;
         let mut command = Command::new(PROGRAM);
         // Without devices of its own it needs nothing of the machine but its core and memory.
@@ -94,15 +94,15 @@ impl Spdk {
 
     fn add_volume(&self, name: &str, shape: Shape) -> Result<()> {
         let block = shape.block_bytes;
-        match self.backing {
-            Backing::Memory => {
+        match self.bdev {
+            Bdev::Memory => {
                 let count = shape.bytes / u64::from(block);
                 self.ask(
                     "bdev_malloc_create",
                     &json!({ "name": name, "num_blocks": count, "block_size": block }),
                 )?;
             }
-            Backing::File => {
+            Bdev::File => {
                 let file = self.folder.join(name);
                 blank_file(&file, shape.bytes)?;
                 self.ask("bdev_aio_create", &json!({ "name": name, "filename": file, "block_size": block }))?;
@@ -142,9 +142,9 @@ fn call(socket: &Path, method: &str, params: &Value) -> Result<Value> {
 
 impl Target for Spdk {
     fn name(&self) -> &'static str {
-        match self.backing {
-            Backing::Memory => "SPDK on memory",
-            Backing::File => "SPDK on a file",
+        match self.bdev {
+            Bdev::Memory => "SPDK on memory",
+            Bdev::File => "SPDK on a file",
         }
     }
 

@@ -12,7 +12,7 @@ const IQN: &str = "iqn.2001-04.org.example:peer";
 
 /// How tgt reaches its backing files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
+pub enum BackingStore {
     /// Through the page cache, each command in a thread.
     Buffered,
     /// Linux native asynchronous I/O, which tgt always opens with `O_DIRECT`: its fastest durable way.
@@ -23,7 +23,7 @@ pub enum Backing {
 pub struct Tgt {
     folder: PathBuf,
     portals: [SocketAddr; 2],
-    backing: Backing,
+    backing: BackingStore,
     core: Option<usize>,
     login: Option<Login>,
     process: Option<Process>,
@@ -32,7 +32,7 @@ pub struct Tgt {
 impl Tgt {
     /// A target with its files in `folder`, pinned to a processor when `core` says so. It starts with
     /// [`Target::fresh`].
-    pub fn new(folder: &Path, backing: Backing, core: Option<usize>) -> Result<Self> {
+    pub fn new(folder: &Path, backing: BackingStore, core: Option<usize>) -> Result<Self> {
         Ok(Self {
             folder: folder.into(),
             portals: free_addresses()?,
@@ -79,7 +79,7 @@ impl Tgt {
         let (file, lun) = (file.display().to_string(), lun.to_string());
         let block = shape.block_bytes.to_string();
         let mut new = vec!["--lun", &lun, "-b", &file, "--blocksize", &block];
-        if self.backing == Backing::DirectAio {
+        if self.backing == BackingStore::DirectAio {
             new.extend(["--bstype", "aio"]);
         }
         self.admin("new", "logicalunit", &new)?;

@@ -3,7 +3,7 @@
 mod plan;
 
 use crate::host::{Host, Policy, Settings};
-use crate::tgt::Backing;
+use crate::tgt::BackingStore;
 use anyhow::{Context, Result, bail, ensure};
 use plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -111,10 +111,10 @@ pub enum Peer {
 
 impl Peer {
     /// What the peer is to be started with, if at all.
-    pub fn backing(self) -> Option<Backing> {
+    pub fn backing(self) -> Option<BackingStore> {
         match self {
-            Peer::Direct => Some(Backing::DirectAio),
-            Peer::Buffered => Some(Backing::Buffered),
+            Peer::Direct => Some(BackingStore::DirectAio),
+            Peer::Buffered => Some(BackingStore::Buffered),
             Peer::None => None,
         }
     }

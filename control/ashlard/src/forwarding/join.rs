@@ -89,7 +89,7 @@ impl Grant {
     /// # Errors
     /// If something can't be read.
     pub fn of(data: &Path) -> Result<Self> {
-        let place = ceph::place_of(data)?.context("this array is not in Ceph")?;
+        let location = ceph::location_of(data)?.context("this array is not in Ceph")?;
         let secrets = access::secrets_key(data, true).map_err(|why| anyhow::anyhow!(why))?;
         let drives = data.join(crate::key::FILE);
         let drives = match access::read_whole(&drives) {
@@ -97,7 +97,7 @@ impl Grant {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("{} can't be read", drives.display())),
         };
-        let rados::Place { id, meta, data, namespace, .. } = place;
+        let rados::Location { id, meta, data, namespace, .. } = location;
         Ok(Self { meta_pool: meta, data_pool: data, namespace, ceph_id: id, secrets: hex(&secrets), drives })
     }
 }
@@ -294,14 +294,14 @@ pub async fn join(args: &Args, token: &Token) -> Result<()> {
         write_key(data, crate::key::FILE, drives)?;
     }
     let Grant { meta_pool, data_pool, namespace, ceph_id, .. } = grant;
-    let place = rados::Place {
+    let location = rados::Location {
         conf: args.rados.ceph_conf.clone().unwrap_or_else(|| ceph::CONF.into()),
         id: args.rados.ceph_id.clone().unwrap_or(ceph_id),
         meta: meta_pool,
         data: data_pool,
         namespace,
     };
-    ceph::remember(data, (token.array, token.controller), &place)?;
+    ceph::remember(data, (token.array, token.controller), &location)?;
     tracing::info!(controller = token.controller, "this controller has joined the array");
     Ok(())
 }

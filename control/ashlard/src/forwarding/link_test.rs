@@ -364,14 +364,14 @@ async fn a_front_end_connects_to_the_home_of_the_map_alone() {
 async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     std::fs::write(folder.join("secrets.key"), [9; 32]).unwrap();
     std::fs::write(folder.join("drives.key"), [8; 32]).unwrap();
-    let place = rados::Place {
+    let location = rados::Location {
         conf: "/etc/ceph/ceph.conf".into(),
         id: "ashlar".into(),
         meta: "fast".into(),
         data: "wide".into(),
         namespace: "n".into(),
     };
-    crate::ceph::remember(folder, (ARRAY, 1), &place).unwrap();
+    crate::ceph::remember(folder, (ARRAY, 1), &location).unwrap();
     let one = Member::join(cluster, link(1, &[9; 32])).await;
     one.controller.home().await.unwrap();
     let of_target = (target(&volumes(), Power::default()), None, Permit::default());
@@ -401,8 +401,8 @@ async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
     }
     assert_eq!(crate::ceph::array_of(new.path()).unwrap(), Some(ARRAY));
     assert_eq!(crate::ceph::controller_of(new.path()).unwrap(), Some(3));
-    let place = crate::ceph::place_of(new.path()).unwrap().unwrap();
-    assert_eq!([place.meta, place.data, place.namespace], ["fast", "wide", "n"]);
+    let location = crate::ceph::location_of(new.path()).unwrap().unwrap();
+    assert_eq!([location.meta, location.data, location.namespace], ["fast", "wide", "n"]);
     // The home and the new controller know each other by that.
     let own = Own::load(new.path(), (ARRAY, 3)).unwrap();
     let map = one.controller.map().borrow().clone().unwrap();

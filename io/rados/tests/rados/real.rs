@@ -4,7 +4,7 @@
 use super::{Ground, call, conformance, damage, manage, now, opening, small};
 use bytes::Bytes;
 use rados::objects::{Name, ObjectError, Objects, Operation, Pool, Step};
-use rados::{Client, FormatOptions, Place, Store};
+use rados::{Client, FormatOptions, Location, Store};
 use shelf::{AlignedBuf, Error, JournalPos, SegmentId, Shelf, Wait, wait};
 use std::collections::VecDeque;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn namespace() -> String {
 fn ground_in(data: &'static str) -> Ground {
     let (conf, namespace) = (conf(), namespace());
     Box::new(move || {
-        Client::connect(Place {
+        Client::connect(Location {
             conf: conf.clone(),
             id: "admin".into(),
             meta: "meta".into(),
@@ -212,19 +212,19 @@ fn real_full_pool_refuses_room_and_takes_what_was_promised() {
 #[test]
 #[ignore = "needs a Ceph cluster: cargo xtask rados"]
 fn real_mistakes_are_named() {
-    let place = |meta: &str, data: &str, id: &str| Place {
+    let location = |meta: &str, data: &str, id: &str| Location {
         conf: conf(),
         id: id.into(),
         meta: meta.into(),
         data: data.into(),
         namespace: namespace(),
     };
-    for (place, word) in [
-        (place("absent", "meta", "admin"), "ceph osd pool create absent"),
-        (place("meta", "absent", "admin"), "ceph osd pool create absent"),
-        (place("erasure", "erasure", "admin"), "replicated"),
+    for (location, word) in [
+        (location("absent", "meta", "admin"), "ceph osd pool create absent"),
+        (location("meta", "absent", "admin"), "ceph osd pool create absent"),
+        (location("erasure", "erasure", "admin"), "replicated"),
     ] {
-        let refused = Client::connect(place).err().unwrap().to_string();
+        let refused = Client::connect(location).err().unwrap().to_string();
         assert!(refused.contains(word), "{refused}");
     }
 }
@@ -242,7 +242,7 @@ fn real_capabilities_suffice() {
     ceph(&["auth", "get-or-create", "client.ashlar", "mon", monitor, "osd", pools, "-o", &keyring]);
     let whole = std::fs::read_to_string(conf()).unwrap();
     std::fs::write(&own, format!("{whole}\n[client.ashlar]\nkeyring = {keyring}\n")).unwrap();
-    let place = |data: &str, namespace: &str| Place {
+    let location = |data: &str, namespace: &str| Location {
         conf: own.display().to_string(),
         id: "ashlar".into(),
         meta: "meta".into(),
@@ -250,10 +250,10 @@ fn real_capabilities_suffice() {
         namespace: namespace.into(),
     };
     let name = namespace();
-    let former = Client::connect(place("erasure", &name)).unwrap();
+    let former = Client::connect(location("erasure", &name)).unwrap();
     let store = now(Store::format(former.clone(), small(), opening(1, false))).unwrap();
     now(append(&store, 1)).unwrap();
-    let client = Client::connect(place("erasure", &name)).unwrap();
+    let client = Client::connect(location("erasure", &name)).unwrap();
     let store = now(Store::open(client.clone(), opening(2, false))).unwrap();
     assert_eq!(call(|done| store.recover(JournalPos(1), done)).unwrap().len(), 1);
     now(store.measure());
@@ -264,11 +264,11 @@ fn real_capabilities_suffice() {
         let step = vec![Step::set("late", "1")];
         now(former.operate(&object, Operation { steps: step, force: false })) == Err(ObjectError::Blocklisted)
     });
-    let other = Client::connect(place("small", &name)).unwrap();
+    let other = Client::connect(location("small", &name)).unwrap();
     let refused =
         now(other.read(&Name { pool: Pool::Data, name: "x".into() }, 0, 1)).unwrap_err().to_string();
     assert!(refused.contains("allow rwx pool=small"), "{refused}");
-    let unknown = Client::connect(Place { id: "nobody".into(), ..place("erasure", &name) });
+    let unknown = Client::connect(Location { id: "nobody".into(), ..location("erasure", &name) });
     assert!(unknown.err().unwrap().to_string().contains("client.nobody"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
