@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Most volumes at a time.
+/// Maximum number of volumes at a time.
 const VOLUMES: usize = 6;
 
 struct UnderWay {
@@ -254,7 +254,7 @@ impl Run {
         Ok(Some(incarnation))
     }
 
-    /// Unties every knot and compares every block; false when the machine has to crash before.
+    /// Explains every conflict group and compares every block; false when the machine has to crash before.
     fn compare(&mut self, incarnation: &mut Incarnation) -> Result<bool, String> {
         if !self.settle(incarnation)? {
             return Ok(false);
@@ -334,11 +334,11 @@ impl Run {
         if !self.history.may_settle(&self.unreadable) {
             return Ok(true);
         }
-        'knots: while let Some((ids, observations)) =
+        'groups: while let Some((ids, observations)) =
             self.history.settle(&present(&incarnation.engine), &self.unreadable)?
         {
             if incarnation.engine.stopped().is_some() {
-                // What a stopped engine has in memory may be on the drives or not: it stays tied until the next life.
+                // What a stopped engine has in memory may be on the drives or not: it stays unexplained until the next start.
                 return Ok(true);
             }
             if !incarnation.fresh && self.history.names_disks(&ids) {
@@ -363,13 +363,13 @@ impl Run {
                 if matches!(answer, Err(Error::Stopped(_) | Error::Medium { .. }))
                     && self.scenario.world == World::DriveFailures
                 {
-                    // Others may still be readable: one knot must not hide them.
+                    // Others may still be readable: one group must not hide them.
                     self.unreadable.extend(ids);
-                    continue 'knots;
+                    continue 'groups;
                 }
                 seen.push((id, op, answer));
             }
-            self.history.untie(&ids, &seen, &present(&incarnation.engine))?;
+            self.history.check_group(&ids, &seen, &present(&incarnation.engine))?;
         }
         Ok(true)
     }

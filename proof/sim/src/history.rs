@@ -1,7 +1,7 @@
-//! What was asked and answered, explained by the model.
+//! History of actions and answers, checked for linearizability against the model.
 //!
-//! Actions that touch the same blocks, or are connected through others that do, form a knot. A knot is untied when
-//! all of it has ended: what it wrote is read back, and some order of its actions must explain every
+//! Concurrent actions on the same blocks, directly or through other actions, form a conflict group. A group is checked when all
+//! its actions have ended: what it wrote is read back, and some order of its actions must explain every
 //! answer and every byte. An action that ended without an answer may have had no effect, but not half of one.
 
 use block::mem::{MemArray, MemDisk};
@@ -13,8 +13,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// Maximum number of actions in a knot: all their orders are tried.
-pub const MAX_KNOT_ACTIONS: usize = 5;
+/// Maximum number of actions in a conflict group: all their orders are tried.
+pub const MAX_GROUP_ACTIONS: usize = 5;
 
 /// What can be asked of an array.
 #[derive(Clone, Debug)]
@@ -255,7 +255,7 @@ impl Entry {
 /// The model, and the actions that it does not contain yet.
 #[derive(Default)]
 pub struct History {
-    /// What all untied actions made.
+    /// The state after all actions that were explained.
     pub model: MemArray,
     geometries: BTreeMap<DiskId, Geometry>,
     entries: Vec<Entry>,
@@ -302,7 +302,7 @@ impl Known {
 /// The disks that there really are.
 pub type Present = BTreeMap<DiskId, Known>;
 
-/// What has to be read before a knot can be untied, and what was read.
+/// What has to be read before a conflict group can be checked, and what was read.
 pub type Observations = Vec<(DiskId, Op)>;
 
 impl History {
@@ -322,9 +322,9 @@ impl History {
         self.learn();
     }
 
-    /// True when the action would be in a knot that is not too large, and not meet one that is being read back.
+    /// True when the action would be in a group that is not too large, and not meet one that is being read back.
     pub fn admits(&self, action: &Action) -> bool {
-        self.knot(&action.touches()).len() < MAX_KNOT_ACTIONS
+        self.group(&action.touches()).len() < MAX_GROUP_ACTIONS
     }
 
     /// Number of actions not yet explained.
@@ -399,15 +399,15 @@ impl History {
     }
 
     /// The entries connected with these touches.
-    fn knot(&self, touches: &[Touch]) -> BTreeSet<usize> {
-        let mut knot = BTreeSet::new();
+    fn group(&self, touches: &[Touch]) -> BTreeSet<usize> {
+        let mut group = BTreeSet::new();
         let mut reach: Vec<Touch> = touches.to_vec();
         loop {
             let found = (0..self.entries.len())
-                .find(|index| !knot.contains(index) && meet(&self.entries[*index].touches, &reach));
-            let Some(index) = found else { return knot };
+                .find(|index| !group.contains(index) && meet(&self.entries[*index].touches, &reach));
+            let Some(index) = found else { return group };
             reach.extend_from_slice(&self.entries[index].touches);
-            knot.insert(index);
+            group.insert(index);
         }
     }
 
@@ -416,8 +416,8 @@ impl History {
         self.settled != Some((self.ended, unreadable.len()))
     }
 
-    /// Unties what needs no reading: single actions with an answer. Then names the members of a knot that has to be
-    /// read back, with what to read, if there is one. Knots with a member in `unreadable` are left for the next start.
+    /// Explains what needs no reading: single actions with an answer. Then names the members of a group that has to be
+    /// read back, with what to read, if there is one. Groups with a member in `unreadable` are left for the next start.
     ///
     /// # Errors
     /// An answer that the model does not give.
@@ -428,8 +428,8 @@ impl History {
     ) -> std::result::Result<Option<(Vec<ActionId>, Observations)>, String> {
         let mut next = 0;
         while next < self.entries.len() {
-            let knot = self.knot(&self.entries[next].touches.clone());
-            let members: Vec<usize> = if knot.is_empty() { vec![next] } else { knot.into_iter().collect() };
+            let group = self.group(&self.entries[next].touches.clone());
+            let members: Vec<usize> = if group.is_empty() { vec![next] } else { group.into_iter().collect() };
             let stays = |entry: &Entry| entry.ended.is_none() || unreadable.contains(&entry.id);
             if members.iter().any(|index| stays(&self.entries[*index])) {
                 next += 1;
@@ -485,7 +485,7 @@ impl History {
     ///
     /// # Errors
     /// When there is none.
-    pub fn untie(
+    pub fn check_group(
         &mut self,
         ids: &[ActionId],
         seen: &[(DiskId, Op, Result)],

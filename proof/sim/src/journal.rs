@@ -53,8 +53,8 @@ impl FaultInjector {
         Some(drive)
     }
 
-    fn tell(&self, when: &str, drive: usize, fate: u64) {
-        let event = format!("{when}: fate {fate} of drive {drive}, {} may follow", self.budget);
+    fn log(&self, when: &str, drive: usize, fault: u64) {
+        let event = format!("{when}: fault {fault} of drive {drive}, {} more drives may be hit", self.budget);
         if std::env::var_os("SIM_TRACE").is_some() {
             eprintln!("{event}");
         }
@@ -69,9 +69,9 @@ impl FaultInjector {
     /// While the shelf runs.
     fn inject(&mut self, random: &mut Random) {
         let Some(drive) = self.choose(random) else { return };
-        let fate = random.below(6);
-        self.tell("strike", drive, fate);
-        match fate {
+        let fault = random.below(6);
+        self.log("running", drive, fault);
+        match fault {
             0 | 1 => self.drives.set_fault(drive, Fault::Dead),
             2 => self.drives.set_fault(drive, Fault::Writes(0..DRIVE_BYTES)),
             3 => self.drives.set_fault(drive, Fault::Stuck),
@@ -96,9 +96,9 @@ impl FaultInjector {
                 continue;
             }
             let Some(drive) = self.choose(random) else { return };
-            let fate = random.below(4);
-            self.tell("between", drive, fate);
-            match fate {
+            let fault = random.below(4);
+            self.log("off", drive, fault);
+            match fault {
                 0 => self.drives.wipe(drive),
                 1 => {
                     self.drives.corrupt(drive, 0..DRIVE_BYTES);
