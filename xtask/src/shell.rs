@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lines of [`exec_keeping_output`].
 const KEPT_LINES: usize = 60;
@@ -39,7 +40,19 @@ pub fn command(program: &str, args: &[&str]) -> Command {
 pub fn cargo(args: &[&str]) -> Command {
     let mut cargo = command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args);
     cargo.env_remove("CARGO_MANIFEST_DIR");
+    if LINTED.load(Ordering::Relaxed) {
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    }
     cargo
+}
+
+/// Whether [`cargo`] compiles the workspace with lints.
+static LINTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`cargo`] compiles the packages of the workspace by Clippy's compiler, which prints the warnings of all lints.
+/// What it compiles is kept apart from what is compiled without lints, and less optimized: it is for tests.
+pub fn lint_what_is_compiled() {
+    LINTED.store(true, Ordering::Relaxed);
 }
 
 /// Says what it runs, runs it with this terminal, and fails when it fails.

@@ -3,7 +3,7 @@
 //! Steps that leave a processor idle run beside those that compile: as further processes of this program, so that their
 //! output can be kept and printed in one piece.
 
-use crate::shell::{cargo, command, exec, target_dir};
+use crate::shell::{capture, cargo, command, exec, lint_what_is_compiled, root, target_dir};
 use crate::{
     conformance, crash, dashboard, demo, guest, integrations, openapi, parity, rados, schemathesis, setup,
     sim, web,
@@ -12,14 +12,14 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Which steps.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Only the steps that need no array: formatting, lints, tests
+    /// Only what starts no array and no simulation: formatting, lints, tests of the crates
     #[arg(long)]
     quick: bool,
     /// Only this step, such as `conformance`; prints nothing at the end
@@ -63,10 +63,7 @@ struct Phase {
 
 const PHASES: &[Phase] = &[
     Phase {
-        main: &[
-            Step { name: "fmt", run: || one(exec(&mut cargo(&["fmt", "--all", "--check"]))) },
-            Step { name: "clippy", run: clippy },
-        ],
+        main: &[FMT, Step { name: "clippy", run: clippy }],
         // Before the daemon is built, which has the interface in it.
         beside: &[Step { name: "web", run: web::check }],
     },
@@ -96,7 +93,20 @@ const PHASES: &[Phase] = &[
 ];
 
 /// The steps of `--quick`.
-const QUICK: &[&str] = &["fmt", "clippy", "cargo test", "openapi", "parity"];
+const QUICK: &[Phase] = &[Phase {
+    main: &[
+        FMT,
+        Step { name: "linted tests", run: linted_tests },
+        Step { name: "openapi", run: || one(openapi::check()) },
+        Step { name: "parity", run: || one(parity::check()) },
+    ],
+    beside: &[],
+}];
+
+const FMT: Step = Step { name: "fmt", run: || one(exec(&mut cargo(&["fmt", "--all", "--check"]))) };
+
+/// The test program that `--quick` leaves out beside those of `proof`: it starts arrays.
+const STARTS_ARRAYS: &str = "daemon";
 
 /// What came of a step, and how long it took.
 type Outcome = (&'static str, Tally, Duration);
@@ -111,15 +121,11 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let start = Instant::now();
     let mut report = Vec::new();
-    for phase in PHASES {
+    for phase in if args.quick { QUICK } else { PHASES } {
         std::thread::scope(|scope| {
-            let beside =
-                (!args.quick).then(|| scope.spawn(|| phase.beside.iter().map(beside).collect::<Vec<_>>()));
-            let steps = phase.main.iter().filter(|step| !args.quick || QUICK.contains(&step.name));
-            report.extend(steps.map(live));
-            let beside =
-                beside.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            report.extend(beside.into_iter().flatten());
+            let beside = scope.spawn(|| phase.beside.iter().map(beside).collect::<Vec<_>>());
+            report.extend(phase.main.iter().map(live));
+            report.extend(beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         });
     }
     let mut total = Tally::default();
@@ -233,9 +239,14 @@ fn clippy() -> Result<Tally> {
     one(exec(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))
 }
 
-/// `cargo test` of the whole workspace, its output passed on and its summaries added up.
+/// `cargo test` of the whole workspace.
 fn cargo_test() -> Result<Tally> {
-    let mut child = cargo(&["test", "--workspace", "--no-fail-fast"]).stdout(Stdio::piped()).spawn()?;
+    run_tests(cargo(&["test", "--workspace", "--all-targets", "--no-fail-fast"]))
+}
+
+/// Runs a `cargo test`, passes its output on, and adds its summaries up.
+fn run_tests(mut cargo_test: Command) -> Result<Tally> {
+    let mut child = cargo_test.stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().context("the output of cargo test")?;
     let mut total = Tally::default();
     for line in BufReader::new(output).lines() {
@@ -248,6 +259,67 @@ fn cargo_test() -> Result<Tally> {
         bail!("cargo test failed before it ran every test");
     }
     Ok(total)
+}
+
+/// Compiles tests and what they need with the lints, so that nothing is compiled once for these and once for the tests; runs
+/// the tests of what is neither in `proof` nor starts arrays.
+fn linted_tests() -> Result<Tally> {
+    lint_what_is_compiled();
+    let metadata = capture(&mut cargo(&["metadata", "--format-version=1", "--no-deps"]))?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&metadata).context("the output of cargo metadata")?;
+    let selection = selection(&metadata, &root().join("proof"));
+    let test = [vec!["test".to_owned(), "--workspace".to_owned()], selection].concat();
+    let with = |option: &str| {
+        let mut cargo = cargo(&[]);
+        cargo.args(&test).arg(option);
+        cargo
+    };
+    let warnings = count_warnings(with("--no-run"))?;
+    let mut tally = run_tests(with("--no-fail-fast"))?;
+    if warnings > 0 {
+        tally.failed += 1;
+        tally.failures.push(format!("{warnings} targets have warnings, which are above"));
+    }
+    Ok(tally)
+}
+
+/// Options that name the targets of the packages outside a folder, without [`STARTS_ARRAYS`].
+fn selection(metadata: &serde_json::Value, without: &Path) -> Vec<String> {
+    let mut options: Vec<String> = ["--lib", "--bins", "--examples"].map(str::to_owned).into();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        if Path::new(&text(&package["manifest_path"])).starts_with(without) {
+            options.extend(["--exclude".to_owned(), text(&package["name"])]);
+            continue;
+        }
+        let targets = package["targets"].as_array().into_iter().flatten();
+        let tests = targets.filter(|target| target["kind"][0] == "test").map(|target| text(&target["name"]));
+        let tests = tests.filter(|name| name != STARTS_ARRAYS);
+        options.extend(tests.flat_map(|name| ["--test".to_owned(), name]));
+    }
+    options
+}
+
+/// Runs a build, passes on what it prints, and counts the targets that have warnings.
+fn count_warnings(mut build: Command) -> Result<usize> {
+    let mut child = build.stderr(Stdio::piped()).spawn()?;
+    let output = child.stderr.take().context("the output of cargo")?;
+    let mut warnings = 0;
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        eprintln!("{line}");
+        warnings += usize::from(is_count_of_warnings(&line));
+    }
+    if !child.wait()?.success() {
+        bail!("it does not compile");
+    }
+    Ok(warnings)
+}
+
+/// True for ``warning: `engine` (lib) generated 2 warnings``.
+fn is_count_of_warnings(line: &str) -> bool {
+    line.starts_with("warning: `") && line.contains("` (") && line.contains(") generated ")
 }
 
 /// The counts in `test result: ok. 3 passed; 0 failed; 1 ignored; …`.
@@ -265,11 +337,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_quick_step_exists_once() {
-        let names: Vec<_> = PHASES.iter().flat_map(|phase| phase.main).map(|step| step.name).collect();
-        for quick in QUICK {
-            assert_eq!(names.iter().filter(|name| *name == quick).count(), 1, "{quick}");
-        }
+    fn quick_tests_are_those_outside_proof_that_start_no_array() {
+        let metadata = serde_json::json!({ "packages": [
+            { "name": "sim", "manifest_path": "/top/proof/sim/Cargo.toml",
+              "targets": [{ "kind": ["test"], "name": "seeds" }] },
+            { "name": "ashlard", "manifest_path": "/top/control/ashlard/Cargo.toml",
+              "targets": [{ "kind": ["bin"], "name": "ashlard" }, { "kind": ["test"], "name": "daemon" }] },
+            { "name": "scsi", "manifest_path": "/top/io/scsi/Cargo.toml",
+              "targets": [{ "kind": ["lib"], "name": "scsi" }, { "kind": ["test"], "name": "scsi" }] },
+        ]});
+        let options = selection(&metadata, Path::new("/top/proof")).join(" ");
+        assert_eq!(options, "--lib --bins --examples --exclude sim --test scsi");
+    }
+
+    #[test]
+    fn a_target_with_warnings_is_counted_once() {
+        assert!(is_count_of_warnings(
+            "warning: `engine` (lib) generated 2 warnings (run `cargo clippy --fix`)"
+        ));
+        assert!(is_count_of_warnings("warning: `scsi` (test \"scsi\") generated 1 warning"));
+        assert!(!is_count_of_warnings("warning: unused variable: `x`"));
     }
 
     #[test]
