@@ -1,6 +1,7 @@
 //! Benchmarks: the array beside its peers on the same disk, as ratios (absolute figures say more about the machine), the
 //! engine alone on drives in memory (`proof/bench`), and the record of the newest runs.
 
+mod aims;
 mod record;
 
 use crate::conformance::release_programs;
@@ -130,7 +131,8 @@ pub fn run(args: &Args) -> Result<()> {
     let rows = bench::run(&release_programs()?, &target_dir(), options, &args.only)?;
     print(&rows);
     if args.record {
-        record::record("peers", rows.iter().flat_map(beside_tgt).collect())?;
+        let suite = aims::suite(args.span);
+        record::record(suite, rows.iter().flat_map(|row| beside_tgt(suite, row)).collect())?;
     }
     if args.check {
         return check(&rows);
@@ -274,20 +276,30 @@ fn replicated(args: &Args) -> Result<()> {
     }
 }
 
-/// The figures of a load beside those of tgt.
-fn beside_tgt(row: &Row) -> Vec<record::Figure> {
+/// The figures of a load of a suite beside those of tgt.
+fn beside_tgt(suite: &str, row: &Row) -> Vec<record::Figure> {
     let Some(tgt) = row.peers.first() else { return Vec::new() };
     let (ours, tgt) = (row.ours.median, tgt.median);
-    let figure = |what: &str, array: String, peer: String| record::Figure {
+    let aim = aims::of(suite, &row.name);
+    let figure = |what: &str, array: String, peer: String, aim: Option<String>| record::Figure {
         name: format!("{}: {what}", row.name),
         array,
         peer,
-        aim: String::new(),
+        aim: aim.unwrap_or_default(),
     };
-    vec![
-        figure("IOPS, × tgt", format!("{:.2}", ours.iops / tgt.iops), "1".into()),
-        figure("CPU per I/O", format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", tgt.cpu_us)),
-    ]
+    let ratio = |ours: f64, tgt: f64| format!("{:.2}", ours / tgt);
+    let iops = aim.map(|aim| format!("≥ {}", aim.min_iops_ratio));
+    let cpu = aim.map(|aim| format!("≤ {} µs", aim.max_cpu_us));
+    let p50 = aim.and_then(|aim| aim.max_p50_ratio).map(|ratio| format!("≤ {ratio}"));
+    let mut figures = vec![
+        figure("IOPS, × tgt", ratio(ours.iops, tgt.iops), "1".into(), iops),
+        figure("CPU per I/O", format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", tgt.cpu_us), cpu),
+    ];
+    // Not every client reports latencies.
+    if (ours.p50_us / tgt.p50_us).is_finite() {
+        figures.push(figure("p50 latency, × tgt", ratio(ours.p50_us, tgt.p50_us), "1".into(), p50));
+    }
+    figures
 }
 
 /// A table for each peer.

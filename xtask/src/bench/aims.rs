@@ -1,0 +1,49 @@
+//! Aims of the loads beside tgt, which the recorded figures stand beside.
+
+/// The least that a load is to reach beside tgt in the same run, and the most that it is to cost.
+pub struct Aim {
+    /// The name of the load.
+    load: &'static str,
+    /// IOPS as a multiple of tgt's.
+    pub min_iops_ratio: f64,
+    /// CPU time of the target for each I/O, in microseconds.
+    pub max_cpu_us: f64,
+    /// Median latency as a multiple of tgt's, where it has an aim.
+    pub max_p50_ratio: Option<f64>,
+}
+
+/// The read cache that a daemon has by default, in MiB: with a larger used part most reads miss it.
+const READ_CACHE_MIB: u64 = 256;
+
+const fn aim(load: &'static str, min_iops_ratio: f64, max_cpu_us: f64, max_p50_ratio: Option<f64>) -> Aim {
+    Aim { load, min_iops_ratio, max_cpu_us, max_p50_ratio }
+}
+
+/// Where the used part fits into the read cache.
+const CACHED: &[Aim] = &[
+    aim("4K random, depth 32 write, 1 session", 1.49, 10.5, None),
+    aim("4K random, depth 32 write, 4 sessions", 2.71, 8.0, None),
+    aim("64K sequential, depth 8 write, 1 session", 0.9, 75.0, None),
+    aim("64K sequential, depth 8 write, 4 sessions", 1.2, 70.0, None),
+    aim("4K random, depth 1 write, 1 session", 0.8, 75.0, Some(1.25)),
+];
+
+/// Where most reads miss the read cache.
+const UNCACHED: &[Aim] = &[
+    aim("4K random, depth 32 read, 1 session", 1.3, 11.0, Some(1.0)),
+    aim("4K random, depth 32 read, 4 sessions", 1.8, 10.0, Some(1.0)),
+    aim("64K sequential, depth 8 read, 1 session", 1.5, 36.0, None),
+    aim("64K sequential, depth 8 read, 4 sessions", 1.5, 36.0, None),
+    aim("4K random, depth 1 read, 1 session", 1.1, 60.0, Some(1.0)),
+];
+
+/// The suite as which a run with this used part is recorded.
+pub fn suite(used_mib: u64) -> &'static str {
+    if used_mib > READ_CACHE_MIB { "uncached" } else { "peers" }
+}
+
+/// The aim of a load in a suite, if it has one.
+pub fn of(suite: &str, load: &str) -> Option<&'static Aim> {
+    let aims = if suite == "uncached" { UNCACHED } else { CACHED };
+    aims.iter().find(|aim| aim.load == load)
+}
