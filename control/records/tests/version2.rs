@@ -5,7 +5,7 @@
 use records::{ARRAY, ArrayIdentity, CLOCK, ClockEntry, Config, Edit, Record};
 use std::collections::BTreeSet;
 
-/// Key and value of each record, one a line.
+/// Key and value of each record, one per line.
 const STORED: &str = include_str!("version2.txt");
 
 fn stored() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -1470,7 +1470,7 @@ type RemoteArray struct {
 	// Address Host and port at which it listens for other arrays; `null` if only it can open connections.
 	Address nullable.Nullable[string] `json:"address,omitempty"`
 
-	// BandwidthLimit Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
+	// BandwidthLimit Bandwidth limit of replications to it over all of its links, in bytes per second; `null`: no limit.
 	BandwidthLimit nullable.Nullable[int64] `json:"bandwidth_limit,omitempty"`
 
 	// BandwidthLimitNow Limit that applies now, in bytes per second; `null`: none.

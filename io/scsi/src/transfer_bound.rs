@@ -8,7 +8,7 @@ use crate::verify::CHUNK_BYTES;
 use crate::{Lun, Nexus};
 use bytes::Bytes;
 
-/// Most Data-In bytes of a command other than READ: every possible logical unit in REPORT LUNS takes half of it.
+/// Maximum Data-In bytes of a command other than READ: every possible logical unit in REPORT LUNS takes half of it.
 const MAX_PARAMETER_BYTES: u64 = 256 << 10;
 /// The block length for the bound of a command to a unit that does not exist.
 const ABSENT_BLOCK_BYTES: u32 = 512;

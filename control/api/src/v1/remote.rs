@@ -61,7 +61,7 @@ pub struct RemoteArray {
     serial: String,
     /// Host and port at which it listens for other arrays; `null` if only it can open connections.
     address: Option<String>,
-    /// Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
+    /// Bandwidth limit of replications to it over all of its links, in bytes per second; `null`: no limit.
     #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     bandwidth_limit: Option<u64>,
     /// Weekly windows with another limit.
@@ -122,7 +122,7 @@ struct RemoteArrayChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     address: Option<Option<String>>,
-    /// Most that replications send to it, in bytes per second, at least 65536; `null`: no limit.
+    /// Bandwidth limit of replications to it, in bytes per second, at least 65536; `null`: no limit.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u64>, minimum = 65_536, extensions(("x-unit" = json!("bytes/s"))))]
     bandwidth_limit: Option<Option<u64>>,

@@ -46,7 +46,7 @@ struct ReplicationColumns {
     network_bytes_per_second: Vec<u64>,
     /// Changed data that was transferred, in bytes per second.
     logical_bytes_per_second: Vec<u64>,
-    /// Most bytes that hosts had written since the newest complete point was taken; `null` on the target.
+    /// Maximum of the bytes that hosts had written since the newest complete point was taken; `null` on the target.
     backlog_bytes: Vec<Option<u64>>,
 }
 

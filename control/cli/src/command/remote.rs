@@ -45,7 +45,7 @@ pub enum RemoteArrayVerb {
         /// Only the other array opens connections
         #[arg(long)]
         no_address: bool,
-        /// Most that replications send to it per second, such as 50MiB, or none
+        /// Bandwidth limit of replications to it per second, such as 50MiB, or none
         #[arg(long, value_name = "SIZE", value_parser = limit)]
         bandwidth_limit: Option<Limit>,
         /// Complete list of the weekly windows with another limit, such as "mon-fri 08:00-18:00=10MiB" or

@@ -3039,7 +3039,7 @@ pub struct RemoteArray {
     ///Host and port at which it listens for other arrays; `null` if only it can open connections.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub address: ::std::option::Option<::std::string::String>,
-    ///Most that replications send to it over all of its links, in bytes per second; `null`: no limit.
+    ///Bandwidth limit of replications to it over all of its links, in bytes per second; `null`: no limit.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub bandwidth_limit: ::std::option::Option<u64>,
     ///Limit that applies now, in bytes per second; `null`: none.
@@ -3066,7 +3066,7 @@ pub struct RemoteArrayChange {
     ///New host and port; `null`: only the other array opens connections.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub address: ::std::option::Option<::std::option::Option<::std::string::String>>,
-    ///Most that replications send to it, in bytes per second, at least 65536; `null`: no limit.
+    ///Bandwidth limit of replications to it, in bytes per second, at least 65536; `null`: no limit.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub bandwidth_limit: ::std::option::Option<::std::option::Option<u64>>,
     ///Complete list of the weekly windows with another limit; they must not overlap.
@@ -3230,7 +3230,7 @@ impl ::std::default::Default for ReplicationChange {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct ReplicationColumns {
-    ///Most bytes that hosts had written since the newest complete point was taken; `null` on the target.
+    ///Maximum of the bytes that hosts had written since the newest complete point was taken; `null` on the target.
     pub backlog_bytes: ::std::vec::Vec<::std::option::Option<u64>>,
     ///Largest lag in seconds; `null` where no point is to follow.
     pub lag_seconds: ::std::vec::Vec<::std::option::Option<u64>>,
