@@ -163,6 +163,7 @@ function newVolume(state: State, name: string, size: number, block_size: number)
     labels: {},
     snapshots: 0,
     performance: { iops: 0, bytes_per_second: 0, latency_us: null },
+    reduction: null,
   };
   state.volumes.push(volume);
   return volume;

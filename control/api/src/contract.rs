@@ -43,6 +43,7 @@ const VOLATILE_FIELDS: &[&str] = &[
     "last",
     "snapshots",
     "performance",
+    "reduction",
     "soft_quota_crossed",
     "hard_quota_reached",
 ];

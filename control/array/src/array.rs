@@ -29,6 +29,7 @@ use crate::service::schedules::Schedules;
 use crate::service::scrub::Scrubs;
 use crate::service::sealed_store::SealedStore;
 use crate::service::space::SpaceMonitor;
+use crate::service::usage_meter::UsageMeter;
 use crate::{Error, Result};
 use block::DiskId;
 use history::Severity;
@@ -67,8 +68,7 @@ pub struct Array {
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) alerts: Alerts,
     sealed_store: SealedStore,
-    /// Held while all maps of a volume are looked at.
-    pub(crate) measuring: tokio::sync::Mutex<()>,
+    pub(crate) usage_meter: Arc<UsageMeter>,
 }
 
 impl Array {
@@ -122,6 +122,7 @@ impl Array {
         Ok(Self {
             reconciler: Reconciler::new(&parts, quotas.clone()),
             replication_meter: ReplicationMeter::new(core(), history, replicas.clone()),
+            usage_meter: Arc::new(UsageMeter::new(core(), &parts)),
             parts,
             started: env.seconds(),
             env,
@@ -148,7 +149,6 @@ impl Array {
             notifier,
             alerts,
             sealed_store,
-            measuring: tokio::sync::Mutex::default(),
         })
     }
 

@@ -166,6 +166,7 @@ pub use service::notifier::Notifier;
 pub use service::replicas::{ReplicationState, ReplicationStatus, Transferred};
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
+pub use service::usage_meter::Usage;
 pub use settings::{ChangeSettings, SettingsChange, ShowArray, ShowSettings, ShowStatus};
 pub use shelf::pool::{
     DriveState, DriveStatus, KEY_BYTES, KeySource, ObjectPool, ObjectStore, PoolStatus, WrappedKey,
@@ -178,12 +179,12 @@ pub use store::{ShowStore, Store};
 pub use test_failover::{StartTestFailover, StopTestFailover};
 pub use time::ConfirmTime;
 pub use upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade};
-pub use usage::{ShowGroupSpace, ShowVolumeSpace, Usage};
+pub use usage::{ShowGroupSpace, ShowVolumeSpace};
 pub use verb::{Effect, Verb};
 pub use view::{
     ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
-    Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, NotificationTarget, OpenAlerts,
-    Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
+    Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, MeasuredReduction, NotificationTarget,
+    OpenAlerts, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,

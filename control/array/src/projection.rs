@@ -156,6 +156,7 @@ impl Array {
             labels: entry.labels.clone(),
             snapshots,
             recent,
+            reduction: self.usage_meter.reduction(entry.id),
             connections: self.connections_of(config, entry.id),
         }
     }

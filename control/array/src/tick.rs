@@ -9,6 +9,7 @@ impl Array {
         self.watch_history();
         self.quotas.check(&self.config(), true);
         self.space.watch();
+        self.usage_meter.watch();
         self.logins.watch(&self.config());
         self.controller_monitor.watch();
         self.alerts.watch();

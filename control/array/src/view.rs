@@ -54,8 +54,26 @@ pub struct Volume {
     pub snapshots: usize,
     /// What hosts did with it in the last seconds.
     pub recent: Sample,
+    /// Its reduction when it was measured last.
+    pub reduction: Option<MeasuredReduction>,
     /// Its connections: hosts, then host groups.
     pub connections: Vec<Connection>,
+}
+
+/// What a volume and its snapshots hold, and what only they take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredReduction {
+    /// Data, without zeros.
+    pub data: u64,
+    /// Space on the drives that only they take.
+    pub physical: u64,
+}
+
+impl MeasuredReduction {
+    /// Data to space; `None` if others hold all of it as well.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.physical > 0).then(|| self.data as f64 / self.physical as f64)
+    }
 }
 
 /// A snapshot as an operator sees it. Sizes in bytes.

@@ -141,7 +141,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "connections",
         ],
     ),
-    ("Volumes", &["name", "size", "block_size", "mapped", "group", "naa", "connections"]),
+    ("Volumes", &["name", "size", "block_size", "mapped", "reduction", "group", "naa", "connections"]),
 ];
 
 /// Texts of objects in a list inside another object.

@@ -2050,6 +2050,10 @@ type Volume struct {
 	// ReadOnly Whether writes are refused.
 	ReadOnly bool `json:"read_only"`
 
+	// Reduction Data reduction when it was measured last, in the background: data with snapshots to the space that only it takes. `null`
+	// if it was not measured, has no data, or shares all of them.
+	Reduction nullable.Nullable[float64] `json:"reduction,omitempty"`
+
 	// Scsi2Reservations Whether SCSI-2 RESERVE and RELEASE are supported.
 	Scsi2Reservations bool `json:"scsi2_reservations"`
 

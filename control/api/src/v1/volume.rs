@@ -81,6 +81,10 @@ pub struct Volume {
     snapshots: usize,
     /// Performance in the last five seconds.
     performance: Recent,
+    /// Data reduction when it was measured last, in the background: data with snapshots to the space that only it takes. `null`
+    /// if it was not measured, has no data, or shares all of them.
+    #[schema(extensions(("x-unit" = json!("ratio"))))]
+    reduction: Option<f64>,
     /// Connections to hosts and host groups.
     connections: Vec<Connection>,
 }
@@ -366,6 +370,7 @@ impl From<array::Volume> for Volume {
             labels: volume.labels.into(),
             snapshots: volume.snapshots,
             performance: Recent::of(&volume.recent),
+            reduction: volume.reduction.and_then(|it| it.ratio()),
             connections: volume.connections.into_iter().map(Into::into).collect(),
         }
     }

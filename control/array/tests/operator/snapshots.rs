@@ -4,9 +4,9 @@ use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
     ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots, CreateConnection, CreateGroup, CreateHost,
     CreateSnapshots, CreateVolume, DeleteConnection, DeleteSnapshot, DeleteVolume, GroupChange, Kind,
-    LabelsChange, ListRecycleBin, ListSnapshots, PeerName, Recovered, Request, RestoreFromRecycleBin,
-    RestoreVolume, ShowArray, ShowGroupSpace, ShowVolumeSpace, Snapshot, SnapshotChange, SubjectName,
-    VolumeChange,
+    LabelsChange, ListRecycleBin, ListSnapshots, ListVolumes, PeerName, Recovered, Request,
+    RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowGroupSpace, ShowVolumeSpace, Snapshot,
+    SnapshotChange, SubjectName, VolumeChange,
 };
 use block::DiskId;
 use std::sync::atomic::Ordering;
@@ -288,4 +288,34 @@ async fn what_a_volume_and_a_group_cost_is_what_only_they_hold() {
     assert_eq!((found.unique, found.shared), (12_288, 8192));
 
     assert_eq!(refused(&up, of("three")).await.kind, Kind::NotFound);
+}
+
+#[tokio::test]
+async fn the_list_has_the_reduction_of_every_volume_as_it_was_measured_in_the_background() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let one = create(&up, "one", None).await;
+    create(&up, "two", None).await;
+    let listed = async || -> Vec<_> {
+        up.array.tick().await;
+        // The measurement is a task of its own.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        ok(&up, ListVolumes)
+            .await
+            .into_iter()
+            .map(|it| it.reduction.map(|it| (it.data, it.physical)))
+            .collect()
+    };
+    assert_eq!(listed().await, [None, None]);
+    for (lba, byte) in [(0, 1), (8, 2), (16, 0), (24, 1)] {
+        write(&up, one, lba, byte).await;
+    }
+    assert_eq!(listed().await, [None, None], "it was measured a moment ago");
+    rig.clock.fetch_add(60, std::sync::atomic::Ordering::SeqCst);
+    let measured = listed().await;
+    let expected = ok(&up, ShowVolumeSpace { name: "one".into() }).await;
+    assert_eq!(measured, [Some((expected.unique + expected.shared, expected.physical)), None]);
+    assert_eq!(expected.unique + expected.shared, 3 * 4096);
 }

@@ -4586,6 +4586,10 @@ pub struct Volume {
     pub policy_in_force: PolicyInForce,
     ///Whether writes are refused.
     pub read_only: bool,
+    /**Data reduction when it was measured last, in the background: data with snapshots to the space that only it takes. `null`
+if it was not measured, has no data, or shares all of them.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub reduction: ::std::option::Option<f64>,
     ///Whether SCSI-2 RESERVE and RELEASE are supported.
     pub scsi2_reservations: bool,
     ///Size presented to hosts, in bytes.

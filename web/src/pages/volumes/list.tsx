@@ -4,7 +4,7 @@ import { Database } from "lucide-react";
 import { volumes } from "../../api/queries";
 import { useMay } from "../../api/session";
 import type { SchemaVolume as Volume } from "../../api/schema";
-import { accessorName, bytes, count, latency, moment, percent, plural } from "../../format";
+import { accessorName, bytes, count, latency, moment, percent, plural, ratio } from "../../format";
 import { RowLink } from "../../parts/row-link";
 import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
@@ -23,6 +23,7 @@ const COLUMNS: Column<Volume>[] = [
   { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
   { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },
   { name: "Mapped share", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: "xl", optional: true },
+  { name: "Reduction", key: (volume) => volume.reduction ?? 0, cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: true },
   { name: "IOPS", key: (volume) => volume.performance.iops, cell: ({ performance: { iops } }) => (iops > 0 ? count(iops) : none), right: true, wide: true },
   { name: "Throughput", key: (volume) => volume.performance.bytes_per_second, cell: ({ performance: { bytes_per_second: rate } }) => (rate > 0 ? `${bytes(rate)}/s` : none), right: true, wide: "xl" },
   { name: "Latency", key: (volume) => volume.performance.latency_us ?? 0, cell: ({ performance: { latency_us } }) => (latency_us == null ? none : latency(latency_us)), right: true, wide: "xl" },

@@ -1,0 +1,183 @@
+//! Measurement of the space that volumes take alone: on request, and of every volume in the background, so that a list of volumes
+//! shows their reduction without a walk through all maps.
+
+use crate::bus::EventBus;
+use crate::configuration::Configuration;
+use crate::env::Env;
+use crate::machine::Machine;
+use crate::parts::Parts;
+use crate::view::MeasuredReduction;
+use crate::{Error, Result};
+use block::DiskId;
+use engine::Engine;
+use parking_lot::Mutex;
+use records::Config;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most of the time that the background measures is one part in this many.
+const TIME_DIVISOR: u32 = 50;
+/// How long the background measures volumes before it rests.
+const ROUND: Duration = Duration::from_millis(50);
+/// How old a measurement is, at least, before the volume is measured again because it changed, in seconds.
+const CHANGED_SECONDS: u64 = 60;
+/// How old a measurement becomes, in seconds: hosts may overwrite without mapping more.
+const MAX_AGE_SECONDS: u64 = 3600;
+
+/// Space of some volumes with their snapshots, in bytes. What others hold as well is in none of the exclusive figures,
+/// the recycle bin and clones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Sum of the volumes' sizes.
+    pub provisioned: u64,
+    /// Mapped by hosts on the volumes.
+    pub mapped: u64,
+    /// Of that, zeros: they are mapped and stored nowhere.
+    pub zero: u64,
+    /// How many snapshots they have.
+    pub snapshots: usize,
+    /// Mapped on the snapshots and not zeros; most of it is shared with the volumes.
+    pub snapshot: u64,
+    /// Distinct data that only they hold.
+    pub unique: u64,
+    /// What they hold beyond that: it repeats, or others hold it as well.
+    pub shared: u64,
+    /// What the distinct data take on the drives, after compression: it comes back when all of them are eradicated.
+    pub physical: u64,
+    /// What maps of theirs take on the drives, which comes back as well.
+    pub metadata: u64,
+}
+
+/// The last measurement of a volume.
+#[derive(Clone, Copy)]
+struct Known {
+    reduction: MeasuredReduction,
+    /// When, by the uptime in seconds.
+    at: u64,
+    /// Mapped by hosts then.
+    mapped: u64,
+}
+
+/// When the background measures again, by the uptime.
+#[derive(Default)]
+struct Round {
+    is_busy: bool,
+    due: Duration,
+}
+
+/// Measures the space of volumes.
+pub(crate) struct UsageMeter {
+    env: Arc<Env>,
+    engine: Arc<Engine>,
+    configuration: Arc<Configuration>,
+    machine: Arc<dyn Machine>,
+    /// Held while all maps of a volume are looked at.
+    measuring: tokio::sync::Mutex<()>,
+    known: Mutex<BTreeMap<DiskId, Known>>,
+    round: Mutex<Round>,
+}
+
+fn snapshots_of(config: &Config, volumes: &BTreeSet<DiskId>) -> Vec<DiskId> {
+    config.snapshots.iter().filter(|it| volumes.contains(&it.source)).map(|it| it.id).collect()
+}
+
+impl UsageMeter {
+    pub fn new(
+        (env, _, configuration): (Arc<Env>, Arc<EventBus>, Arc<Configuration>),
+        Parts { engine, machine, .. }: &Parts,
+    ) -> Self {
+        let (engine, machine) = (engine.clone(), machine.clone());
+        let (measuring, known, round) = Default::default();
+        Self { env, engine, configuration, machine, measuring, known, round }
+    }
+
+    /// Space of volumes with their snapshots. Looks at every map of theirs, so one is measured at a time.
+    pub async fn measure(&self, what: &str, volumes: BTreeSet<DiskId>) -> Result<Usage> {
+        let _one_at_a_time = self.measuring.lock().await;
+        let snapshots = snapshots_of(&self.configuration.read(), &volumes);
+        let volumes: Vec<DiskId> = volumes.into_iter().collect();
+        let all = [&volumes[..], &snapshots[..]].concat();
+        let measured = self.engine.exclusive_of(&all).await;
+        let exclusive =
+            measured.map_err(|error| Error::refused(&format!("{what} can't be measured"), error))?;
+        let (own, kept) = (self.engine.space_of(&volumes), self.engine.space_of(&snapshots));
+        Ok(Usage {
+            provisioned: own.provisioned,
+            mapped: own.mapped,
+            zero: own.zero,
+            snapshots: snapshots.len(),
+            snapshot: kept.data(),
+            unique: exclusive.unique,
+            // Hosts may have written since it was looked at.
+            shared: (own.data() + kept.data()).saturating_sub(exclusive.unique),
+            physical: exclusive.physical,
+            metadata: exclusive.metadata,
+        })
+    }
+
+    /// The reduction of a volume with its snapshots when it was measured last; `None` if it was not, or has no data.
+    pub fn reduction(&self, volume: DiskId) -> Option<MeasuredReduction> {
+        let known = self.known.lock().get(&volume).copied()?;
+        Some(known.reduction).filter(|reduction| reduction.data > 0)
+    }
+
+    /// Measures what is due, in the background: to be called about once a second.
+    pub fn watch(self: &Arc<Self>) {
+        let now = (self.env.uptime)().since;
+        {
+            let mut round = self.round.lock();
+            if round.is_busy || now < round.due {
+                return;
+            }
+            round.is_busy = true;
+        }
+        let meter = self.clone();
+        self.machine.spawn(Box::pin(async move { meter.measure_due(now).await }));
+    }
+
+    /// Measures volumes until the round has taken its time or none is due; rests in proportion to that.
+    async fn measure_due(&self, begun: Duration) {
+        let passed = || (self.env.uptime)().since.saturating_sub(begun);
+        let mut tried = BTreeSet::new();
+        while let Some(volume) = self.next_due(&tried) {
+            tried.insert(volume);
+            let mapped = self.mapped(volume);
+            // What can't be read is an alert of the drives; the volume is tried again in the next round.
+            if let Ok(usage) = self.measure("a volume", BTreeSet::from([volume])).await {
+                let reduction =
+                    MeasuredReduction { data: usage.unique + usage.shared, physical: usage.physical };
+                let at = self.env.uptime_seconds();
+                self.known.lock().insert(volume, Known { reduction, at, mapped });
+            }
+            if passed() >= ROUND {
+                break;
+            }
+        }
+        let mut round = self.round.lock();
+        *round = Round { is_busy: false, due: begun + passed() * TIME_DIVISOR };
+    }
+
+    fn mapped(&self, volume: DiskId) -> u64 {
+        self.engine.space_of(&[volume]).mapped
+    }
+
+    /// The volume that was measured longest ago, of those that are due. Volumes that are gone are forgotten.
+    fn next_due(&self, tried: &BTreeSet<DiskId>) -> Option<DiskId> {
+        let volumes: Vec<DiskId> = self.configuration.read().volumes.iter().map(|it| it.id).collect();
+        let now = self.env.uptime_seconds();
+        let mut known = self.known.lock();
+        if known.len() > volumes.len() {
+            let there: BTreeSet<DiskId> = volumes.iter().copied().collect();
+            known.retain(|volume, _| there.contains(volume));
+        }
+        let is_due = |volume: &DiskId| {
+            known.get(volume).is_none_or(|last| {
+                let age = now.saturating_sub(last.at);
+                age >= MAX_AGE_SECONDS || age >= CHANGED_SECONDS && self.mapped(*volume) != last.mapped
+            })
+        };
+        let due = volumes.into_iter().filter(|volume| !tried.contains(volume) && is_due(volume));
+        due.min_by_key(|volume| known.get(volume).map(|last| last.at))
+    }
+}
