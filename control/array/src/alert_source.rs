@@ -48,8 +48,8 @@ pub(crate) fn sources(services: &Services<'_>) -> Vec<Source> {
     sources
 }
 
-fn of_parts(services: &Services<'_>) -> [Source; 8] {
-    let Parts { engine, pool, history, sealing, exports, .. } = services.parts.clone();
+fn of_parts(services: &Services<'_>) -> [Source; 9] {
+    let Parts { engine, pool, history, sealing, exports, server, subsystem, .. } = services.parts.clone();
     let config = || services.configuration.clone();
     let (configured, secrets, certified) = (config(), config(), config());
     let (space, formatted) = (engine.clone(), engine.clone());
@@ -59,6 +59,10 @@ fn of_parts(services: &Services<'_>) -> [Source; 8] {
         Source::new(5, move |_, _| condition::of_drives(&pool.status())),
         Source::new(5, move |_, _| condition::of_contradictions(&engine.inconsistencies())),
         Source::new(5, move |_, _| condition::of_map(&space.space())),
+        Source::new(1, move |_, _| {
+            let down = [server.down_portals(), subsystem.down_portals()].concat();
+            condition::of_portals(&down, server.portals().len() + subsystem.portals().len())
+        }),
         Source::new(5, move |_, _| of_unit_states(&exports, &configured.read())),
         Source::new(5, move |_, _| condition::of_format(formatted.format(), *formatted.formats().end())),
         Source::new(600, move |_, now| {

@@ -7,6 +7,7 @@ use history::{Condition, Severity, SpacePoint};
 use records::Scrub;
 use shelf::pool::{DriveState, DriveStatus, FileSystem, ObjectStore, PoolStatus};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// Conditions by what never changes about them.
 pub(crate) type Conditions = BTreeMap<String, Condition>;
@@ -342,6 +343,23 @@ pub(crate) fn of_paths(paths: &[PathUse], portals: usize) -> Conditions {
                 format!("host {host:?} uses its paths unevenly: look at its multipath policy")
             });
         }
+    }
+    found
+}
+
+/// Portals that can't be bound, each with the reason; `all` portals are configured.
+pub(crate) fn of_portals(down: &[(SocketAddr, String)], all: usize) -> Conditions {
+    let mut found = Conditions::default();
+    let severity = if down.len() >= all { Severity::Critical } else { Severity::Warning };
+    for (address, reason) in down {
+        let name = address.to_string();
+        let about = Some(About { noun: "portal", name: &name, key: &name });
+        add(&mut found, "portal.down", severity, about, &|| {
+            format!(
+                "portal {name} can't listen ({reason}): no host has a path by it. Check that this machine has the address and \
+                 that nothing else uses the port; it is tried again every second"
+            )
+        });
     }
     found
 }

@@ -216,3 +216,13 @@ fn a_pool_that_is_nearly_full_is_found_whoever_fills_it() {
     assert_eq!(kinds(&found(pool(90, 10))), [("store.near-full", Severity::Critical)]);
     assert_eq!(kinds(&found(pool(u64::MAX, 0))), [("store.near-full", Severity::Critical)]);
 }
+
+#[test]
+fn a_portal_that_can_not_listen_is_a_warning_and_critical_if_no_other_one_listens() {
+    let down = [("10.0.0.1:3260".parse().expect("an address"), "no such address".to_owned())];
+    let severity = |all| of_portals(&down, all)["portal.down/10.0.0.1:3260"].severity;
+    assert_eq!((severity(2), severity(1)), (Severity::Warning, Severity::Critical));
+    let message = &of_portals(&down, 2)["portal.down/10.0.0.1:3260"].message;
+    assert!(message.contains("10.0.0.1:3260 can't listen (no such address)"), "{message}");
+    assert!(of_portals(&[], 2).is_empty());
+}

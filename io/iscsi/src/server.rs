@@ -156,11 +156,11 @@ impl Server {
         self.config.permit.clone()
     }
 
-    /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`].
-    /// Returns the bound addresses in the order of the configuration.
+    /// Serves connections on the shards' runtimes until [`Server::shutdown`]. A portal that can't be bound is tried again until it
+    /// can ([`Server::down_portals`]). Returns the addresses in the order of the configuration.
     ///
     /// # Errors
-    /// The system's error for an address that can't be bound; then nothing is served.
+    /// The system's error for a socket that can't be used; then nothing is served.
     ///
     /// # Panics
     /// Without a shard, or if it is called a second time.
@@ -191,7 +191,13 @@ impl Server {
         }
     }
 
-    /// The addresses that it listens on, in the order of the configuration; empty before [`Server::serve`].
+    /// Portals that can't be bound, and why.
+    pub fn down_portals(&self) -> Vec<(SocketAddr, String)> {
+        let down = self.portals.lock().as_ref().map(Portals::down);
+        down.map(|down| down.list()).unwrap_or_default()
+    }
+
+    /// The addresses of its portals, in the order of the configuration; empty before [`Server::serve`].
     pub fn portals(&self) -> Vec<SocketAddr> {
         self.target_config.portals().iter().map(|portal| portal.address).collect()
     }

@@ -221,6 +221,27 @@ async fn what_was_written_is_read_back_in_every_size() {
 }
 
 #[tokio::test]
+async fn a_portal_that_can_not_be_bound_is_tried_again_while_the_others_serve() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let world = World::new(|config| config.portals[0] = address).await;
+    assert_eq!(world.portals[0], address);
+    let down = world.server.down_portals();
+    assert!(matches!(&down[..], [(at, reason)] if *at == address && !reason.is_empty()), "{down:?}");
+    let first = world.host(1, HOST, 1).await;
+    assert_eq!(world.sessions(), [(HOST.to_owned(), 2)], "its number is that of its place");
+    drop(taken);
+    while !world.server.down_portals().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let second = world.host(0, HOST, 2).await;
+    let mut sessions = world.sessions();
+    sessions.sort();
+    assert_eq!(sessions, [(HOST.to_owned(), 1), (HOST.to_owned(), 2)]);
+    drop((first, second));
+}
+
+#[tokio::test]
 async fn a_session_is_reinstated_by_the_same_initiator_port() {
     let world = World::new(|_| ()).await;
     let first = world.host(0, HOST, 1).await;

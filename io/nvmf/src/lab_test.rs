@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use transport::DownPortals;
 use transport::{Budget, Control};
 
 pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.io.ashlar:test";
@@ -70,7 +71,10 @@ impl World {
         };
         let subsystem = Subsystem::new(identity, exports.clone());
         subsystem.set_hosts([HOST, OTHER].map(|it| (it.to_owned(), None)).into());
-        subsystem.set_portals(vec![([127, 0, 0, 1], 4420).into(), ([127, 0, 0, 1], 8009).into()]);
+        subsystem.set_portals(
+            vec![([127, 0, 0, 1], 4420).into(), ([127, 0, 0, 1], 8009).into()],
+            DownPortals::default(),
+        );
         Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
     }
 

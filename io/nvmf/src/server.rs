@@ -39,11 +39,12 @@ impl Server {
         &self.subsystem
     }
 
-    /// Binds every portal and serves connections on the shards' runtimes until [`Server::shutdown`]. A portal with the port
-    /// 8009 serves discovery only, the others both. Returns the bound addresses in the given order.
+    /// Serves connections on the shards' runtimes until [`Server::shutdown`]. A portal with the port 8009 serves discovery only, the
+    /// others both. One that can't be bound is tried again until it can ([`Subsystem::down_portals`]). Returns the addresses in the
+    /// given order.
     ///
     /// # Errors
-    /// The system's error for an address that can't be bound; then nothing is served.
+    /// The system's error for a socket that can't be used; then nothing is served.
     ///
     /// # Panics
     /// Without a shard, or if it is called a second time.
@@ -55,7 +56,7 @@ impl Server {
     ) -> io::Result<Vec<SocketAddr>> {
         let mut portals = Portals::bind(addresses, shards, limits).await?;
         let addresses = portals.addresses().to_vec();
-        self.subsystem.set_portals(addresses.clone());
+        self.subsystem.set_portals(addresses.clone(), portals.down());
         portals.serve(self)?;
         let before = self.portals.lock().replace(portals);
         assert!(before.is_none(), "a server serves once");

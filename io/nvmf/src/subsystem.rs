@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::mpsc::UnboundedSender;
-use transport::Control;
+use transport::{Control, DownPortals};
 
 /// Controllers of one host that is not known, and of discovery in all.
 const MAX_DISCOVERY_CONTROLLERS: usize = 256;
@@ -75,6 +75,8 @@ struct State {
     /// The hosts that may connect, and how each authenticates.
     hosts: BTreeMap<String, Option<Arc<Credentials>>>,
     portals: Vec<SocketAddr>,
+    /// Of these, those that do not listen yet.
+    down: DownPortals,
     /// GENCTR of the discovery log page.
     generation: u64,
     /// Counts changes of the log page of asymmetric access.
@@ -127,6 +129,11 @@ impl Subsystem {
         self.state.lock().portals.clone()
     }
 
+    /// Portals that can't be bound, and why.
+    pub fn down_portals(&self) -> Vec<(SocketAddr, String)> {
+        self.state.lock().down.clone().list()
+    }
+
     /// Relative identifier of the target port of the first portal.
     pub fn first_port(&self) -> u16 {
         self.identity.first_port
@@ -138,9 +145,9 @@ impl Subsystem {
     }
 
     /// Sets the addresses that hosts connect to.
-    pub(crate) fn set_portals(&self, portals: Vec<SocketAddr>) {
+    pub(crate) fn set_portals(&self, portals: Vec<SocketAddr>, down: DownPortals) {
         let mut state = self.state.lock();
-        state.portals = portals;
+        (state.portals, state.down) = (portals, down);
         state.generation += 1;
     }
 

@@ -7,8 +7,10 @@ use crate::connection_limits::{ConnectionLimits, ConnectionSlot, Connections, Co
 use crate::permit::Permit;
 use bytes::BytesMut;
 use bytes::buf::Limit;
+use parking_lot::Mutex;
 use shard::Shard;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -32,6 +34,8 @@ const MAX_LINGER_BYTES: usize = 1 << 20;
 const MAX_ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Pause before a portal that can't be bound is tried again.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
 /// Pause before the permission to answer is asked for again.
 const PERMIT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause while evicted connections are still open.
@@ -118,19 +122,51 @@ pub trait Link: Send + 'static {
     fn finish(self, reason: &str) -> bool;
 }
 
-/// The listening portals and their connections.
+/// Portals that do not listen yet, each with the reason. A clone is of the same ones.
+#[derive(Clone, Default)]
+pub struct DownPortals(Arc<Mutex<BTreeMap<u16, (SocketAddr, String)>>>);
+
+impl DownPortals {
+    /// Their addresses and reasons, in the order of the portals.
+    pub fn list(&self) -> Vec<(SocketAddr, String)> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    /// Binds a portal, or notes why it can't be bound.
+    async fn bind(&self, portal: u16, address: SocketAddr) -> Option<TcpListener> {
+        match TcpListener::bind(address).await {
+            Ok(socket) => {
+                if self.0.lock().remove(&portal).is_some() {
+                    tracing::info!(%address, "the portal listens now");
+                }
+                Some(socket)
+            }
+            Err(error) => {
+                let before = self.0.lock().insert(portal, (address, error.to_string()));
+                if before.is_none() {
+                    tracing::error!(%address, %error, "a portal can't listen, and is tried again until it can");
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The portals and their connections. A portal that can't be bound, such as one whose network is not there yet, is tried again
+/// until it can; the others are served meanwhile.
 pub struct Portals {
-    sockets: Vec<TcpListener>,
+    sockets: Vec<Option<TcpListener>>,
     addresses: Vec<SocketAddr>,
+    down: DownPortals,
     listeners: Vec<JoinHandle<()>>,
     connections: Arc<Connections>,
 }
 
 impl Portals {
-    /// Binds every portal. Nothing is accepted before [`Portals::serve`].
+    /// Binds every portal that can be bound now. Nothing is accepted before [`Portals::serve`].
     ///
     /// # Errors
-    /// The system's error for an address that can't be bound.
+    /// The system's error for a socket whose address it does not know.
     ///
     /// # Panics
     /// Without a shard.
@@ -140,16 +176,22 @@ impl Portals {
         limits: ConnectionLimits,
     ) -> io::Result<Self> {
         assert!(!shards.is_empty(), "connections need at least one shard");
-        let mut sockets = Vec::new();
-        for address in addresses {
-            sockets.push(TcpListener::bind(address).await?);
+        let (mut sockets, mut known, down) = (Vec::new(), Vec::new(), DownPortals::default());
+        for (portal, address) in (1..).zip(addresses) {
+            let socket = down.bind(portal, *address).await;
+            known.push(socket.as_ref().map_or(Ok(*address), TcpListener::local_addr)?);
+            sockets.push(socket);
         }
-        let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
         let connections = Connections::new(shards, limits);
-        Ok(Self { sockets, addresses, listeners: Vec::new(), connections })
+        Ok(Self { sockets, addresses: known, down, listeners: Vec::new(), connections })
     }
 
-    /// The bound addresses, in the order in which they were given.
+    /// Those that do not listen yet.
+    pub fn down(&self) -> DownPortals {
+        self.down.clone()
+    }
+
+    /// The addresses, in the order in which they were given: as they are bound, or will be.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -163,14 +205,22 @@ impl Portals {
             // On a shard, which runs only connections, so that hosts can connect even if other threads of the process
             // are blocked. A socket belongs to the runtime that it is used on.
             let shard = self.connections.shard(index);
-            let socket = socket.into_std()?;
-            let socket = {
-                let _on_shard = shard.enter();
-                TcpListener::from_std(socket)?
+            let socket = match socket.map(TcpListener::into_std).transpose()? {
+                Some(socket) => {
+                    let _on_shard = shard.enter();
+                    Some(TcpListener::from_std(socket)?)
+                }
+                None => None,
             };
-            let portal = index as u16 + 1;
-            let listener = listen(service.clone(), self.connections.clone(), portal, socket);
-            self.listeners.push(shard.spawn(listener));
+            let (portal, address, down) = (index as u16 + 1, self.addresses[index], self.down.clone());
+            let (service, connections) = (service.clone(), self.connections.clone());
+            self.listeners.push(shard.spawn(async move {
+                let socket = match socket {
+                    Some(socket) => socket,
+                    None => bind_later(&down, portal, address).await,
+                };
+                listen(service, connections, portal, socket).await;
+            }));
         }
         Ok(())
     }
@@ -192,6 +242,16 @@ impl Portals {
             while let Some(control) = self.connections.any() {
                 control.closed().await;
             }
+        }
+    }
+}
+
+/// Binds a portal as soon as that is possible.
+async fn bind_later(down: &DownPortals, portal: u16, address: SocketAddr) -> TcpListener {
+    loop {
+        sleep(BIND_PAUSE).await;
+        if let Some(socket) = down.bind(portal, address).await {
+            return socket;
         }
     }
 }
