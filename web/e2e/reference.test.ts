@@ -1,5 +1,6 @@
 /** The API reference, from the description that the array serves; the browser complains if anything is fetched from elsewhere. */
 import { expect, test } from "./array";
+import { hindrances } from "./hindrances";
 
 test("the reference has every operation, and tries out those that change nothing", async ({ array, open, page }) => {
   const description = (await array.ask("GET", "openapi.json")) as { paths: Record<string, Record<string, { tags: string[] }>> };
@@ -23,4 +24,8 @@ test("the reference has every operation, and tries out those that change nothing
   await create.getByText("Create a volume, or clone a volume or snapshot").click();
   await expect(create.getByText("Request body")).toBeVisible();
   await expect(create.getByRole("button", { name: "Try it out" })).toHaveCount(0);
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    expect(await hindrances(page), colorScheme).toEqual([]);
+  }
 });

@@ -29,6 +29,14 @@ export function ReferencePage() {
     });
   }, []);
   useEffect(() => {
+    const root = place.current;
+    if (!root) return;
+    // Examples scroll: the keyboard has to reach them, too.
+    const observer = new MutationObserver(() => root.querySelectorAll("pre.microlight:not([tabindex])").forEach((text) => text.setAttribute("tabindex", "0")));
+    observer.observe(root, { childList: true, subtree: true });
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => {
     document.documentElement.classList.toggle("dark-mode", dark);
     return () => document.documentElement.classList.remove("dark-mode");
   }, [dark]);
