@@ -23,7 +23,7 @@ const COLUMNS: Column<Volume>[] = [
   { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
   { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },
   { name: "Mapped share", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: "xl", optional: true },
-  { name: "Reduction", key: (volume) => volume.reduction ?? 0, cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: true },
+  { name: "Reduction", key: (volume) => volume.reduction ?? 0, cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: "xl" },
   { name: "IOPS", key: (volume) => volume.performance.iops, cell: ({ performance: { iops } }) => (iops > 0 ? count(iops) : none), right: true, wide: true },
   { name: "Throughput", key: (volume) => volume.performance.bytes_per_second, cell: ({ performance: { bytes_per_second: rate } }) => (rate > 0 ? `${bytes(rate)}/s` : none), right: true, wide: "xl" },
   { name: "Latency", key: (volume) => volume.performance.latency_us ?? 0, cell: ({ performance: { latency_us } }) => (latency_us == null ? none : latency(latency_us)), right: true, wide: "xl" },
