@@ -219,3 +219,22 @@ fn what_the_array_makes_is_for_its_user_alone() {
     let said = start(data, &[]).err().unwrap();
     assert!(said.contains("others can write") && said.contains("chmod 700"), "{said}");
 }
+
+#[test]
+fn a_portal_that_is_taken_is_an_alert_and_listens_once_it_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let data = folder.path().join("a");
+    let daemon = start(&data, &["--iscsi", &address]).unwrap();
+    let token = token(&data).unwrap();
+    cli(&data, &format!("host create web1 --iqn {IQN}"));
+    assert!(serves(&daemon), "by the other portals");
+    until("the alert", || alert(&daemon, &token, "portal.down").is_some());
+    let message = alert(&daemon, &token, "portal.down").unwrap()["message"].to_string();
+    assert!(message.contains(&address), "{message}");
+    drop(taken);
+    until("the end of the alert", || alert(&daemon, &token, "portal.down").is_none());
+    assert_eq!(log_in(&address, IQN, daemon.ready["target_iqn"].as_str().unwrap()).1, 0);
+    assert!(daemon.stop().success());
+}

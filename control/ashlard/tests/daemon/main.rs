@@ -26,7 +26,7 @@ mod roles;
 mod service;
 mod support;
 
-use process::{ashlard, check, drives, fails, json, run, start};
+use process::{ASHLARD, ashlard, check, drives, fails, json, run, start, wait_for};
 use std::os::unix::fs::PermissionsExt;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -285,10 +285,14 @@ fn drives_that_hold_something_are_not_formatted() {
 }
 
 #[test]
-fn a_portal_or_api_port_that_is_taken_is_named() {
+fn an_api_port_that_is_taken_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let error = start(&folder.path().join("a"), &["--iscsi", &address]).err().unwrap();
+    let data = folder.path().join("a");
+    let mut command = std::process::Command::new(ASHLARD);
+    command.arg("--data").arg(&data).args(["--iscsi", "127.0.0.1:0", "--api", &address]);
+    command.args(["--threads", "1", "--drives", "4", "--drive-size", "64MiB"]);
+    let error = wait_for(command, &data).err().unwrap();
     assert!(error.contains(&address), "{error}");
 }
