@@ -26,6 +26,7 @@ test("the reference has every operation, and tries out those that change nothing
   await expect(create.getByRole("button", { name: "Try it out" })).toHaveCount(0);
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
+    await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
     expect(await hindrances(page), colorScheme).toEqual([]);
   }
 });

@@ -47,11 +47,11 @@ export function UpgradePanel() {
       {data && (
         <Stack gap="md">
           {data.committed ? (
-            <Alert color="green" icon={<CircleCheck size={18} />} title="The array has the newest format">
+            <Alert color="teal" icon={<CircleCheck size={18} />} title="The array has the newest format">
               Version {data.software} knows no newer one.
             </Alert>
           ) : (
-            <Alert color="blue" icon={<Info size={18} />} title="The upgrade is not committed">
+            <Alert color="gray" icon={<Info size={18} />} title="The upgrade is not committed">
               Version {data.software} works as the release before, which can be installed again. A commit enables:
               <List size="sm" mt="xs">
                 {data.enables.map((it) => (
