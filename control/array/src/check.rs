@@ -87,50 +87,58 @@ pub fn geometry(bytes: u64, block_bytes: u32) -> Result<Geometry> {
     Ok(Geometry { block_bytes, blocks })
 }
 
-/// The NVMe qualified names of a host, each once.
-pub fn nqns(names: &[String]) -> Result<Vec<String>> {
+/// Names of a host in one form, each once. `one` and `many` are what texts call them.
+fn names_of_host(
+    names: &[String],
+    (one, many): (&str, &str),
+    refused: impl Fn(String) -> Error,
+    parse: impl Fn(&str) -> Result<String>,
+) -> Result<Vec<String>> {
     if names.len() > MAX_INITIATORS {
-        return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} NQNs")).about("nqns"));
+        return Err(refused(format!("a host has at most {MAX_INITIATORS} {many}")));
     }
     let mut out: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
-        let shown: String = name.chars().take(256).collect();
-        let name = nvmf::nqn(name).filter(|name| !name.ends_with(".discovery")).ok_or_else(|| {
-            Error::invalid(format!(
-                "{shown:?} is not an NQN of a host: it begins with \"nqn.\" and has at most 223 ASCII characters; on Linux it \
-                 is in /etc/nvme/hostnqn"
-            ))
-            .about("nqns")
-        })?;
+        let name = parse(name)?;
         if out.contains(&name) {
-            return Err(Error::invalid(format!("NQN {name} is given twice")).about("nqns"));
+            return Err(refused(format!("{one} {name} is given twice")));
         }
         out.push(name);
     }
     Ok(out)
 }
 
+/// The beginning of a name that is refused.
+fn shown(name: &str) -> String {
+    name.chars().take(256).collect()
+}
+
+/// The NVMe qualified names of a host, each once.
+pub fn nqns(names: &[String]) -> Result<Vec<String>> {
+    let refused = |what: String| Error::invalid(what).about("nqns");
+    names_of_host(names, ("NQN", "NQNs"), refused, |name| {
+        nvmf::nqn(name).filter(|name| !name.ends_with(".discovery")).ok_or_else(|| {
+            refused(format!(
+                "{:?} is not an NQN of a host: it begins with \"nqn.\" and has at most 223 ASCII characters; on Linux it \
+                 is in /etc/nvme/hostnqn",
+                shown(name)
+            ))
+        })
+    })
+}
+
 /// The N_Port names (WWPNs) of a host, in one form, each once.
 pub fn wwpns(names: &[String]) -> Result<Vec<String>> {
-    if names.len() > MAX_INITIATORS {
-        return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} WWPNs")).about("wwpns"));
-    }
-    let mut out: Vec<String> = Vec::with_capacity(names.len());
-    for name in names {
-        let shown: String = name.chars().take(256).collect();
-        let wwpn = export::parse_wwpn(name).map(export::shown_wwpn).ok_or_else(|| {
-            Error::invalid(format!(
-                "{shown:?} is not a WWPN: it has 16 hexadecimal digits, such as 21:00:00:24:ff:00:00:01; on Linux it is in \
-                 /sys/class/fc_host/host*/port_name"
+    let refused = |what: String| Error::invalid(what).about("wwpns");
+    names_of_host(names, ("WWPN", "WWPNs"), refused, |name| {
+        export::parse_wwpn(name).map(export::shown_wwpn).ok_or_else(|| {
+            refused(format!(
+                "{:?} is not a WWPN: it has 16 hexadecimal digits, such as 21:00:00:24:ff:00:00:01; on Linux it is in \
+                 /sys/class/fc_host/host*/port_name",
+                shown(name)
             ))
-            .about("wwpns")
-        })?;
-        if out.contains(&wwpn) {
-            return Err(Error::invalid(format!("WWPN {wwpn} is given twice")).about("wwpns"));
-        }
-        out.push(wwpn);
-    }
-    Ok(out)
+        })
+    })
 }
 
 /// Refuses a host without a name of any protocol.
@@ -143,18 +151,7 @@ pub fn has_names(names: [&[String]; 3]) -> Result<()> {
 
 /// The initiator names of a host, normalised; each once.
 pub fn initiators(names: &[String]) -> Result<Vec<String>> {
-    if names.len() > MAX_INITIATORS {
-        return Err(Error::invalid(format!("a host has at most {MAX_INITIATORS} initiator names")));
-    }
-    let mut out: Vec<String> = Vec::with_capacity(names.len());
-    for name in names {
-        let name = initiator(name)?;
-        if out.contains(&name) {
-            return Err(Error::invalid(format!("initiator {name} is given twice")));
-        }
-        out.push(name);
-    }
-    Ok(out)
+    names_of_host(names, ("initiator", "initiator names"), Error::invalid, initiator)
 }
 
 /// An iSCSI name in canonical form ([`scsi::iscsi_name`]) and of one of the formats of RFC 7143 4.2.7.3.

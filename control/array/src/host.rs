@@ -272,17 +272,14 @@ impl Transaction<'_> {
             self.array.config().hosts.free(&name)?;
             new.name = name;
         }
-        if let Some(initiators) = change.initiators {
-            new.initiators = check::initiators(&initiators)?;
-            self.array.config().initiators_free(&new.initiators, Some(entry.id))?;
-        }
-        if let Some(nqns) = change.nqns {
-            new.nqns = check::nqns(&nqns)?;
-            self.array.config().initiators_free(&new.nqns, Some(entry.id))?;
-        }
-        if let Some(wwpns) = change.wwpns {
-            new.wwpns = check::wwpns(&wwpns)?;
-            self.array.config().initiators_free(&new.wwpns, Some(entry.id))?;
+        type Check = fn(&[String]) -> Result<Vec<String>>;
+        let checks: [Check; 3] = [check::initiators, check::nqns, check::wwpns];
+        let kept = [&mut new.initiators, &mut new.nqns, &mut new.wwpns];
+        let given = [change.initiators, change.nqns, change.wwpns];
+        for ((names, kept), check) in given.into_iter().zip(kept).zip(checks) {
+            let Some(names) = names else { continue };
+            *kept = check(&names)?;
+            self.array.config().initiators_free(kept, Some(entry.id))?;
         }
         check::has_names([&new.initiators, &new.nqns, &new.wwpns])?;
         if change.chap.is_some() || change.mutual.is_some() {
