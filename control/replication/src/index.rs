@@ -3,45 +3,38 @@
 //! It is a hint with a fixed size: an entry counts only after the block there was read and has the fingerprint.
 
 use crate::fingerprint::Fingerprint;
+use crate::table::Table;
 use block::DiskId;
 
-/// Entries with one hash, of which the oldest is replaced.
-const WAYS: usize = 4;
-
 #[derive(Clone, Copy, Default)]
-struct Entry {
-    /// A part of the fingerprint; zero if it is free.
-    tag: u64,
+struct Place {
+    /// Index of the disk among those that were noted.
     disk: u32,
     block: u64,
 }
 
 /// Places of blocks by fingerprint.
 pub struct Index {
-    entries: Vec<Entry>,
+    places: Table<Place>,
     disks: Vec<DiskId>,
-    /// Which entry of a set is replaced next.
-    turn: usize,
+}
+
+/// Hash and tag of a fingerprint, parts of it.
+fn key(fingerprint: &Fingerprint) -> (u64, u64) {
+    let bits = u128::from_le_bytes(*fingerprint);
+    ((bits >> 64) as u64, (bits as u64).max(1))
 }
 
 impl Index {
     /// An index of this many entries; of none it finds nothing.
     pub fn new(entries: usize) -> Self {
-        Self { entries: vec![Entry::default(); entries / WAYS * WAYS], disks: Vec::new(), turn: 0 }
-    }
-
-    /// The entries that a fingerprint may be in, and its tag.
-    fn set(&mut self, fingerprint: &Fingerprint) -> Option<(&mut [Entry], u64)> {
-        let bits = u128::from_le_bytes(*fingerprint);
-        let sets = (self.entries.len() / WAYS) as u64;
-        let set = ((bits >> 64) as u64).checked_rem(sets)? as usize;
-        Some((&mut self.entries[set * WAYS..][..WAYS], (bits as u64).max(1)))
+        Self { places: Table::new(entries), disks: Vec::new() }
     }
 
     /// Where a block with this fingerprint may be.
     pub fn find(&mut self, fingerprint: &Fingerprint) -> Option<(DiskId, u64)> {
-        let (entries, tag) = self.set(fingerprint)?;
-        let found = *entries.iter().find(|entry| entry.tag == tag)?;
+        let (hash, tag) = key(fingerprint);
+        let found = self.places.find(hash, tag)?;
         Some((*self.disks.get(found.disk as usize)?, found.block))
     }
 
@@ -51,11 +44,8 @@ impl Index {
             self.disks.push(disk);
             self.disks.len() - 1
         });
-        self.turn = (self.turn + 1) % WAYS;
-        let turn = self.turn;
-        let Some((entries, tag)) = self.set(fingerprint) else { return };
-        let known = entries.iter().position(|entry| entry.tag == tag || entry.tag == 0);
-        entries[known.unwrap_or(turn)] = Entry { tag, disk: number as u32, block };
+        let (hash, tag) = key(fingerprint);
+        self.places.insert(hash, tag, Place { disk: number as u32, block });
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::disk::{self, BLOCK_BYTES};
 use crate::fingerprint::{Fingerprint, Key};
+use crate::table::Table;
 use crate::{Error, Result};
 use block::{Disk, DiskId};
 use bytes::Bytes;
@@ -12,24 +13,15 @@ use engine::{Engine, Stored};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Entries with one hash, of which the oldest is replaced.
-const WAYS: usize = 4;
-
 /// Spreads identities, most of which are consecutive.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    /// The identity and one; zero if it is free.
-    tag: u64,
-    fingerprint: Fingerprint,
-}
-
 /// Fingerprints by identity, of an engine and under a key.
-pub struct Known {
-    entries: Vec<Entry>,
-    /// Which entry of a set is replaced next.
-    turn: usize,
+pub struct Known(Table<Fingerprint>);
+
+/// Hash and tag of an identity.
+fn key(identity: u64) -> Option<(u64, u64)> {
+    Some((identity.wrapping_mul(SPREAD) >> 16, identity.checked_add(1)?))
 }
 
 /// A block of a disk.
@@ -46,29 +38,20 @@ pub enum Content {
 impl Known {
     /// Room for this many; of none it knows nothing.
     pub fn new(entries: usize) -> Self {
-        Self { entries: vec![Entry::default(); entries / WAYS * WAYS], turn: 0 }
-    }
-
-    /// The entries that an identity may be in, and its tag.
-    fn set(&mut self, identity: u64) -> Option<(&mut [Entry], u64)> {
-        let sets = (self.entries.len() / WAYS) as u64;
-        let set = (identity.wrapping_mul(SPREAD) >> 16).checked_rem(sets)? as usize;
-        Some((&mut self.entries[set * WAYS..][..WAYS], identity.checked_add(1)?))
+        Self(Table::new(entries))
     }
 
     /// The fingerprint of what has this identity.
     pub fn find(&mut self, identity: u64) -> Option<Fingerprint> {
-        let (entries, tag) = self.set(identity)?;
-        Some(entries.iter().find(|entry| entry.tag == tag)?.fingerprint)
+        let (hash, tag) = key(identity)?;
+        self.0.find(hash, tag)
     }
 
     /// Notes the fingerprint of what has this identity.
     pub fn insert(&mut self, identity: u64, fingerprint: Fingerprint) {
-        self.turn = (self.turn + 1) % WAYS;
-        let turn = self.turn;
-        let Some((entries, tag)) = self.set(identity) else { return };
-        let known = entries.iter().position(|entry| entry.tag == tag || entry.tag == 0);
-        entries[known.unwrap_or(turn)] = Entry { tag, fingerprint };
+        if let Some((hash, tag)) = key(identity) {
+            self.0.insert(hash, tag, fingerprint);
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod limits;
 mod points;
 mod reversal;
 mod source;
+mod table;
 mod target;
 mod throttle;
 mod turns;
