@@ -1,8 +1,9 @@
 use super::*;
 use crate::model::{Completion, Kernel};
+use crate::stopped_clock::Stopped;
 use block::mem::MemArray;
 use block::{Disk, DiskId, Geometry, Op, Space};
-use export::{Clock, Exports, InitiatorPort, Sleep};
+use export::{Exports, InitiatorPort};
 use scsi::{PortGroups, Target, TargetIdentity};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -15,18 +16,6 @@ const CHECK: u8 = 2;
 const RESERVATION_CONFLICT: u8 = 0x18;
 const TASK_SET_FULL: u8 = 0x28;
 const TASK_ABORTED: u8 = 0x40;
-
-struct Stopped;
-
-impl Clock for Stopped {
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn sleep_until(&self, _: u64) -> Sleep {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 /// Operations wait here while it is shut.
 #[derive(Default)]

@@ -15,6 +15,8 @@ mod device;
 pub mod model;
 mod plan;
 mod ring;
+#[cfg(test)]
+mod stopped_clock;
 pub mod uio;
 
 pub use area::{Area, Outside};

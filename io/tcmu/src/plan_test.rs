@@ -1,20 +1,9 @@
 use super::*;
+use crate::stopped_clock::Stopped;
 use block::mem::MemArray;
 use block::{DiskId, Geometry};
-use export::{Clock, Exports, Sleep};
+use export::Exports;
 use std::sync::Arc;
-
-struct Stopped;
-
-impl Clock for Stopped {
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn sleep_until(&self, _: u64) -> Sleep {
-        Box::pin(std::future::ready(()))
-    }
-}
 
 fn exports() -> Arc<Exports> {
     let (exports, store) = (Exports::new(Arc::new(Stopped)), MemArray::new());

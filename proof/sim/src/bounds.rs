@@ -38,6 +38,17 @@ impl Bounds {
     }
 }
 
+/// Options of the engine of a small array, whose limits are drawn from the seed.
+pub fn of_small_array(seed: u64, bounds: Bounds, fingerprint_key: [u8; 32]) -> Options {
+    let mut options = Options::new(fingerprint_key);
+    (options.slot_bytes, options.cache_bytes) = (4 << 20, 1 << 20);
+    (options.index_bytes, options.page_bytes) = (1 << 20, 1 << 20);
+    if bounds != Bounds::Measured {
+        draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
+    }
+    options
+}
+
 /// A number from one to `most`; its length in bits is drawn first, so that all magnitudes are equally frequent.
 pub fn wide(random: &mut Random, most: u64) -> u64 {
     let bits = random.below(u64::from(most.ilog2()) + 1);

@@ -83,6 +83,14 @@ impl Machine {
         }
     }
 
+    /// The same, on one to three blank drives of this size in bytes.
+    pub fn on_blank_drives(seed: u64, random: &mut Random, drive_bytes: u64) -> Self {
+        let drives = Drives::new(seed, &vec![drive_bytes; 1 + random.below(3) as usize]);
+        let mut machine = Self::new(seed, drives);
+        machine.reach = [0, 10, 100][random.below(3) as usize];
+        machine
+    }
+
     /// Requests of drives, or operations of the cluster, that have completed.
     pub fn completed(&self) -> u64 {
         self.drives.completed() + self.released

@@ -13,7 +13,6 @@ mod side;
 
 use crate::Report;
 use crate::bounds::{self, Bounds};
-use crate::drives::Drives;
 use crate::machine::Machine;
 use block::workload::Random;
 use block::{DiskId, Geometry, Known, Ledger, Pending, Sequence};
@@ -121,15 +120,8 @@ pub fn run(seed: u64, bounds: Bounds, (notes, work): (Notes, Work)) -> Result<Re
 impl World {
     fn new(seed: u64, bounds: Bounds, (notes, work): (Notes, Work)) -> Self {
         let mut random = Random::new(seed ^ 0x7461_6b65);
-        let mut options = Options::new([3; 32]);
-        (options.slot_bytes, options.cache_bytes) = (4 << 20, 1 << 20);
-        (options.index_bytes, options.page_bytes) = (1 << 20, 1 << 20);
-        if bounds != Bounds::Measured {
-            bounds::draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
-        }
-        let drives = Drives::new(seed, &vec![DRIVE_BYTES; 1 + random.below(3) as usize]);
-        let mut machine = Machine::new(seed, drives);
-        machine.reach = [0, 10, 100][random.below(3) as usize];
+        let options = bounds::of_small_array(seed, bounds, [3; 32]);
+        let machine = Machine::on_blank_drives(seed, &mut random, DRIVE_BYTES);
         let mut sides: Vec<Side> = (0..2).map(|at| Side::new(11 + at)).collect();
         let hosts = Hosts::new(&NAMES, &mut sides, (&mut random, work));
         let limits = bounds::store(bounds, seed);

@@ -7,7 +7,6 @@
 
 use crate::Report;
 use crate::bounds::{self, Bounds};
-use crate::drives::Drives;
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
 use block::{Data, Disk, DiskId, Extent, Geometry, Known, Ledger, Note, Op, Sequence};
@@ -90,15 +89,8 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
 impl World {
     fn new(seed: u64, bounds: Bounds) -> Self {
         let mut random = Random::new(seed ^ 0x7570_6772);
-        let mut options = Options::new([3; 32]);
-        (options.slot_bytes, options.cache_bytes) = (4 << 20, 1 << 20);
-        (options.index_bytes, options.page_bytes) = (1 << 20, 1 << 20);
-        if bounds != Bounds::Measured {
-            bounds::draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
-        }
-        let drives = Drives::new(seed, &vec![DRIVE_BYTES; 1 + random.below(3) as usize]);
-        let mut machine = Machine::new(seed, drives);
-        machine.reach = [0, 10, 100][random.below(3) as usize];
+        let options = bounds::of_small_array(seed, bounds, [3; 32]);
+        let machine = Machine::on_blank_drives(seed, &mut random, DRIVE_BYTES);
         Self {
             random,
             machine,

@@ -1,7 +1,6 @@
 //! One of the two arrays: an engine on drives of its own, which crashes alone.
 
 use crate::bounds::{self, Bounds};
-use crate::drives::Drives;
 use crate::machine::Machine;
 use block::DiskId;
 use block::workload::Random;
@@ -58,18 +57,8 @@ impl Side {
     /// An array on blank drives that will crash some times.
     pub fn new(seed: u64, bounds: Bounds, first_id: u128) -> Self {
         let mut random = Random::new(seed ^ 0x7369_6465);
-        let mut options = Options::new([(first_id >> 64) as u8; 32]);
-        options.slot_bytes = 4 << 20;
-        options.cache_bytes = 1 << 20;
-        options.index_bytes = 1 << 20;
-        options.page_bytes = 1 << 20;
-        if bounds != Bounds::Measured {
-            bounds::draw(&mut options, &mut Random::new(seed ^ 0x626f_756e));
-        }
-        let count = 1 + random.below(3) as usize;
-        let drives = Drives::new(seed, &vec![DRIVE_BYTES; count]);
-        let mut machine = Machine::new(seed, drives);
-        machine.reach = [0, 10, 100][random.below(3) as usize];
+        let options = bounds::of_small_array(seed, bounds, [(first_id >> 64) as u8; 32]);
+        let machine = Machine::on_blank_drives(seed, &mut random, DRIVE_BYTES);
         let sizes = Sizes { chunk_bytes: Some(16 << 10), segment_bytes: None, journal_bytes: Some(4 << 20) };
         let env = SideEnv { first_id, next_id: AtomicU64::new(0), time: AtomicU64::new(1) };
         Self {
