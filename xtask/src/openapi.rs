@@ -2,7 +2,7 @@
 //! the command line.
 
 use crate::integrations::go;
-use crate::shell::{capture, cargo, command, exec, root, target_dir, test_binaries};
+use crate::shell::{capture, cargo, command, exec, root, some_test_binaries, target_dir};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub fn run(args: &Args) -> Result<()> {
         exec(&mut cargo(&["build", "--workspace", "--bin", "ashlard", "--bin", "client-generate"]))?;
         settle_client(true, &target_dir().join("debug"))?;
     }
-    let binaries = test_binaries()?;
+    let binaries = some_test_binaries(&["ashlard", "ashlar", "client-generate"])?;
     if !args.write {
         settle_client(false, &binaries)?;
     }

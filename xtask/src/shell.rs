@@ -114,6 +114,14 @@ pub fn test_binaries() -> Result<PathBuf> {
     Ok(target_dir().join("debug"))
 }
 
+/// Some programs of that build alone. Examples take part in it for the features that they give to dependencies, without
+/// which these would be compiled once more.
+pub fn some_test_binaries(names: &[&str]) -> Result<PathBuf> {
+    let named = names.iter().flat_map(|name| ["--bin", name]);
+    exec(cargo(&["build", "--workspace", "--examples"]).args(named))?;
+    Ok(target_dir().join("debug"))
+}
+
 /// Builds the binaries of these packages, and returns their folder.
 pub fn binaries(packages: &[&str]) -> Result<PathBuf> {
     let named = packages.iter().flat_map(|package| ["-p", package]);
