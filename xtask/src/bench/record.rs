@@ -26,7 +26,11 @@ struct Run {
     title: String,
     date: String,
     command: String,
+    /// What holds for each run of the suite, written by hand.
     conditions: String,
+    /// What was particular to this run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    run: String,
     figures: Vec<Figure>,
 }
 
@@ -58,9 +62,10 @@ pub fn record(suite: &str, figures: Vec<Figure>) -> Result<()> {
     let commit = capture(&mut command("git", &["rev-parse", "--short", "HEAD"]))?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').nth(2).unwrap_or("unknown");
-    let processors = std::thread::available_parallelism()?;
-    run.conditions =
-        format!("commit {}, {processors} processors, load average at the end {load}", commit.trim());
+    // Not those that this process may use: a suite binds itself to one of them.
+    let processors = capture(&mut command("nproc", &["--all"]))?;
+    let (commit, processors) = (commit.trim(), processors.trim());
+    run.run = format!("commit {commit}, {processors} processors, load average at the end {load}");
     std::fs::write(root().join(DATA), serde_json::to_string_pretty(&recorded)? + "\n")?;
     write()
 }
@@ -94,8 +99,9 @@ fn table(recorded: &Recorded) -> String {
         }
     }
     text += "\n";
-    for (number, Run { date, command, conditions, .. }) in (1..).zip(&recorded.runs) {
-        let _ = writeln!(text, "{number}. {date}, `{command}`: {conditions}.");
+    for (number, Run { date, command, conditions, run, .. }) in (1..).zip(&recorded.runs) {
+        let separator = if run.is_empty() { "" } else { "; " };
+        let _ = writeln!(text, "{number}. {date}, `{command}`: {conditions}{separator}{run}.");
     }
     text
 }
