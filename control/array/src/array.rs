@@ -9,6 +9,7 @@ use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::parts::Parts;
+use crate::ports::OwnPorts;
 use crate::reconcile::Reconciler;
 use crate::service::accounts::Accounts;
 use crate::service::alerts::Alerts;
@@ -35,7 +36,7 @@ use block::DiskId;
 use history::Severity;
 use parking_lot::RwLockReadGuard;
 use records::{ArrayIdentity, Config, Topic};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::broadcast;
 
 /// The array: its configuration, its services, and the parts that they direct.
@@ -67,6 +68,8 @@ pub struct Array {
     pub(crate) accounts: Accounts,
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) alerts: Alerts,
+    /// Set once portals have their numbers.
+    pub(crate) own_ports: OnceLock<OwnPorts>,
     sealed_store: SealedStore,
     pub(crate) usage_meter: Arc<UsageMeter>,
 }
@@ -118,8 +121,8 @@ impl Array {
             clock: &clock,
         });
         let alerts = Alerts::new(env.clone(), bus.clone(), history.clone(), sources);
-        let sealed_store = SealedStore::new(env.clone(), history.clone(), sealing.clone());
         Ok(Self {
+            sealed_store: SealedStore::new(env.clone(), history.clone(), sealing.clone()),
             reconciler: Reconciler::new(&parts, quotas.clone()),
             replication_meter: ReplicationMeter::new(core(), history, replicas.clone()),
             usage_meter: Arc::new(UsageMeter::new(core(), &parts)),
@@ -148,7 +151,7 @@ impl Array {
             accounts,
             notifier,
             alerts,
-            sealed_store,
+            own_ports: OnceLock::new(),
         })
     }
 

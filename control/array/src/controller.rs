@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::membership::{Controller, ControllerChange, ControllerState, JoinToken};
+use crate::projection::addresses;
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Error, Result, Severity};
@@ -71,10 +72,11 @@ impl Transaction<'_> {
 impl Array {
     /// The process that has the array is the home: what it listens on is known better than from the membership.
     pub(crate) fn controllers(&self) -> Vec<Controller> {
+        let texts = |portals: &[_]| addresses(portals).iter().map(ToString::to_string).collect();
         let mut all = self.parts.controllers.controllers();
         for home in all.iter_mut().filter(|it| it.state == ControllerState::Home) {
-            home.portals = self.parts.server.portals().iter().map(ToString::to_string).collect();
-            home.nvme_portals = self.parts.subsystem.portals().iter().map(ToString::to_string).collect();
+            home.portals = texts(&self.parts.server.portals());
+            home.nvme_portals = texts(&self.parts.subsystem.portals());
             home.takeover = self.parts.controllers.takeover();
         }
         all

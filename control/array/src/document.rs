@@ -15,7 +15,6 @@ use records::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use std::net::SocketAddr;
 
 /// The format that this software writes, and the only one that it reads.
 pub const CONFIGURATION_FORMAT: u32 = 1;
@@ -366,7 +365,7 @@ impl ConfigurationDocument {
 impl Array {
     /// What is configured, as a document.
     pub(crate) fn document(&self, config: &Config) -> ConfigurationDocument {
-        let portals = |portals: Vec<SocketAddr>| portals.iter().map(ToString::to_string).collect();
+        let portals = |portals: Vec<iscsi::Portal>| portals.iter().map(|it| it.address.to_string()).collect();
         let mut document = ConfigurationDocument {
             format: CONFIGURATION_FORMAT,
             origin: Some(Origin {

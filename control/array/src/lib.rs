@@ -42,6 +42,8 @@ mod parts;
 mod performance;
 mod points;
 mod policy;
+mod portal;
+mod ports;
 mod projection;
 mod reconcile;
 mod recover;
@@ -129,11 +131,12 @@ pub use parts::Parts;
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use policy::PolicyInForce;
+pub use ports::{OwnPorts, shared_numbers};
 pub use records::{
-    ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Error, Grant, GroupId, HostGroupId, HostId,
-    Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, Policy, PolicyChange,
-    ReplicationId, ReplicationRole, Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId,
-    Weekday, Window,
+    ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Endpoint, Error, Grant, GroupId, HostGroupId,
+    HostId, Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, Policy, PolicyChange,
+    PortalEntry, PortalProtocol, Portals, ReplicationId, ReplicationRole, Result, Role, Rule, ScheduleId,
+    Scrub, Secret, TokenId, Topic, UserId, Weekday, Window,
 };
 pub use recover::{has_sealed_secrets, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};

@@ -14,6 +14,7 @@ use records::{
 };
 use shelf::Layout;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Seconds over which the present performance of a volume is measured.
@@ -25,6 +26,11 @@ fn parity_bytes(on_drives: u64, segments: u32, layout: Layout) -> Option<u64> {
     let stored = payload(segments);
     let parity = u128::from(on_drives).saturating_sub(stored) * payload(layout.segments);
     u64::try_from(parity.checked_div(stored)?).ok()
+}
+
+/// Where portals listen.
+pub(crate) fn addresses(portals: &[iscsi::Portal]) -> Vec<SocketAddr> {
+    portals.iter().map(|portal| portal.address).collect()
 }
 
 impl Array {
@@ -42,9 +48,9 @@ impl Array {
             state: self.state(),
             target_iqn: self.identity.target_iqn(),
             encryption: self.wrapped_key().and_then(|key| KeySourceKind::of(key.source())),
-            portals: self.parts.server.portals(),
+            portals: addresses(&self.parts.server.portals()),
             subsystem_nqn: self.identity.subsystem_nqn(),
-            nvme_portals: self.parts.subsystem.portals(),
+            nvme_portals: addresses(&self.parts.subsystem.portals()),
             uptime: Duration::from_secs(self.env.seconds().saturating_sub(self.started)),
             space: self.space(),
             volumes: config.volumes.len(),

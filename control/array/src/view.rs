@@ -296,8 +296,8 @@ pub struct Attachment {
     pub block_bytes: u32,
     /// iSCSI name of the target.
     pub target_iqn: String,
-    /// Where the host logs in, in the order of the portal group tags, from 1.
-    pub portals: Vec<SocketAddr>,
+    /// Where the host logs in; the number of a portal is its portal group tag.
+    pub portals: Vec<iscsi::Portal>,
     /// The host must pass CHAP; of a host group: one of its hosts must.
     pub chap: bool,
     /// The array passes CHAP to the host; of a host group: to one of its hosts.
@@ -535,7 +535,7 @@ pub struct RefusedLogin {
     pub host: Option<String>,
     /// From where.
     pub address: IpAddr,
-    /// The portal's number, from 1.
+    /// The portal's number.
     pub portal: u16,
     /// Why, for programs, such as `wrong-chap-secret`.
     pub cause: &'static str,

@@ -48,8 +48,8 @@ pub struct Parts {
     pub target: Arc<scsi::Target>,
     /// Memory of all hosts.
     pub budget: Arc<Budget>,
-    /// The relative identifier of the first port of `ports`; the others follow.
-    pub first_port: u16,
+    /// The relative identifiers of `ports`.
+    pub numbers: Vec<u16>,
     /// The target ports.
     pub ports: Vec<TargetPort>,
     /// The threads of connections.
@@ -251,7 +251,7 @@ impl Devices {
     /// The nexus of an initiator port with a target port.
     fn nexus(&self, state: &mut State, name: &DeviceName) -> Arc<scsi::Nexus> {
         let index = self.parts.ports.iter().position(|port| port.wwpn == name.port).unwrap_or(0);
-        let number = self.parts.first_port + index as u16;
+        let number = self.parts.numbers.get(index).copied().unwrap_or(1);
         let attach = || {
             let initiator = InitiatorPort::FibreChannel { wwpn: name.initiator };
             Arc::new(self.parts.target.attach(initiator, number))

@@ -38,13 +38,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval at which time passes for a link.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Numbers of target ports of one controller.
-const PORTS: u16 = 32;
-
-/// The number of the first target port of a controller.
-fn first_port(controller: u16) -> u16 {
-    (controller - 1) * PORTS + 1
-}
+/// Target ports of one controller.
+const PORTS: usize = 32;
 
 /// What a controller with a link has from its start.
 #[derive(Clone)]
@@ -67,7 +62,7 @@ impl Link {
     pub fn prepare(args: &Args, (array, id): (u128, u16), machine: &str) -> Result<Option<Self>> {
         let Some(address) = args.rados.link else { return Ok(None) };
         ensure!(
-            args.iscsi.len() + args.nvme.len() <= usize::from(PORTS),
+            args.iscsi.len() + args.nvme.len() <= PORTS,
             "a controller that shares an array has {PORTS} portals at most"
         );
         let own = Arc::new(Own::load(args.data(), (array, id))?);
@@ -107,11 +102,6 @@ impl Link {
         let made = made.map_err(|error| array::Error::precondition(format!("{error:#}")))?;
         let (token, expires) = (Secret::new(made.text()), board::time() + TOKEN_SECONDS);
         Ok(JoinToken { token, controller: number, expires })
-    }
-
-    /// Number of the first portal of this controller.
-    pub fn first_port(&self) -> u16 {
-        first_port(self.own.id)
     }
 
     /// Its listener, on the runtime of this thread.

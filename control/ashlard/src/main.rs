@@ -28,6 +28,7 @@ mod machine;
 mod manual;
 mod memory;
 mod mutual_tls;
+mod portals;
 mod probe;
 mod reduction;
 mod service;
@@ -40,7 +41,7 @@ mod web;
 use access::Folder;
 use anyhow::{Context, Result, ensure};
 use args::{Args, Command, ConfigCommand, KeyCommand};
-use array::{Array, ArrayIdentity, Env, Parts, SealingKey};
+use array::{Array, ArrayIdentity, Env, Parts, PortalEntry, SealingKey};
 use block::Ledger;
 use board::{Board, Home};
 use cluster::Service;
@@ -257,7 +258,7 @@ impl FrontEnd {
     fn start(args: &Args, link: &forwarding::Link, controller: &Controller) -> Result<Self> {
         let shards = threads::Shards::start(args.threads())?;
         let settings = forwarding::portals::Settings {
-            portals: args.iscsi.clone(),
+            endpoints: portals::endpoints(args),
             connections: host_connections(args)?.0,
             shards: shards.handles(),
             permit: controller.permit(),
@@ -306,8 +307,7 @@ async fn serve(
     let outside = (machine, board.clone(), network.clone());
     let before = before(member.as_ref(), &link, &kept);
     let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
-    let portals = serve_iscsi(&array, args, (&shards, kept.as_ref())).await?;
-    let nvme_portals = serve_nvme(&array, args, &shards).await?;
+    let (portals, nvme_portals) = listen_for_hosts(&array, (&shards, kept.is_some())).await?;
     let fibre_channel = serve_fibre_channel(&array, args, &shards)?;
     let listener =
         member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
@@ -356,6 +356,16 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Listens for iSCSI and NVMe/TCP; returns where. A process that was a front end listens for iSCSI already (`kept`).
+async fn listen_for_hosts(
+    array: &Assembled,
+    (shards, kept): (&threads::Shards, bool),
+) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>)> {
+    let iscsi = portals::serve_iscsi(&array.server, &array.portals, (shards, kept)).await?;
+    let nvme = portals::serve_nvme(&array.nvme, &array.portals, (shards, array.nvme_limits)).await?;
+    Ok((iscsi, nvme))
 }
 
 /// Ends the sessions of all hosts.
@@ -416,7 +426,9 @@ fn home_of(
 ) -> Arc<forwarding::home::Home> {
     let admitting = link.clone();
     board.set_admission(Arc::new(move |taken| admitting.admit(taken)));
-    let configuration = (&*array.identity.target_iqn(), array.server.access_table());
+    let configured = array.array.clone();
+    let portals: forwarding::home::RecordedPortals = Arc::new(move || configured.portals());
+    let configuration = (&*array.identity.target_iqn(), array.server.access_table(), portals);
     let ledger = engine.notes_commands().then(|| -> Arc<dyn Ledger> { engine.clone() });
     let target = (array.target.clone(), ledger, permit);
     forwarding::home::Home::new((link, data), map, target, configuration, shards)
@@ -474,19 +486,6 @@ async fn open_store(
     Ok((drives::open(ring, args).await?, drives::given(args)?))
 }
 
-/// Listens for iSCSI, unless this process does already.
-async fn serve_iscsi(
-    array: &Assembled,
-    args: &Args,
-    (shards, kept): (&threads::Shards, Option<&Kept>),
-) -> Result<Vec<SocketAddr>> {
-    if kept.is_some() {
-        return Ok(array.server.portals());
-    }
-    let portals = array.server.serve(shards.handles()).await;
-    portals.with_context(|| cannot_listen("iSCSI", &args.iscsi))
-}
-
 /// Serves the sessions that this process had as a front end, as long as the threads of connections go on.
 fn go_on(
     home: Option<&Arc<forwarding::home::Home>>,
@@ -497,15 +496,6 @@ fn go_on(
         let front_end = kept.attach_to(array.target.clone());
         drop(shards.handles()[0].spawn(home.clone().serve_own(front_end)));
     }
-}
-
-/// Listens for NVMe/TCP, if there are portals for it.
-async fn serve_nvme(array: &Assembled, args: &Args, shards: &threads::Shards) -> Result<Vec<SocketAddr>> {
-    if args.nvme.is_empty() {
-        return Ok(Vec::new());
-    }
-    let portals = array.nvme.serve(&args.nvme, shards.handles(), array.nvme_limits).await;
-    portals.with_context(|| cannot_listen("NVMe/TCP", &args.nvme))
 }
 
 /// Serves Fibre Channel hosts, if there are ports for them.
@@ -522,16 +512,11 @@ fn serve_fibre_channel(
         exports: array.exports.clone(),
         target: array.target.clone(),
         budget: array.budget.clone(),
-        first_port: array.first_fc_port,
+        numbers: portals::fibre_channel_numbers(args, &array.portals),
         ports: args.fc.clone(),
         shards: shards.handles(),
     };
     fibre_channel::start(parts).map(Some)
-}
-
-fn cannot_listen(protocol: &str, portals: &[SocketAddr]) -> String {
-    let portals: Vec<_> = portals.iter().map(ToString::to_string).collect();
-    format!("can't listen for {protocol} on {}", portals.join(", "))
 }
 
 /// Bytes of the log.
@@ -546,8 +531,8 @@ struct Assembled {
     exports: Arc<export::Exports>,
     budget: Arc<transport::Budget>,
     target: Arc<scsi::Target>,
-    /// Relative identifier of the first port of Fibre Channel.
-    first_fc_port: u16,
+    /// The portals of this controller.
+    portals: Vec<PortalEntry>,
     server: Arc<iscsi::Server>,
     nvme: Arc<nvmf::Server>,
     nvme_limits: transport::ConnectionLimits,
@@ -565,15 +550,13 @@ async fn assemble(
 ) -> Result<Assembled> {
     let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
-    let first_port = *own_ports(args, link).ports.start();
     let exports = exports(power);
-    let names = scsi_names(&identity, own_ports(args, link));
+    let names = scsi_names(&identity);
     let target = scsi::Target::new(names, exports.clone(), random()?);
-    let mut settings = iscsi::ServerConfig::new(identity.target_iqn(), args.iscsi.clone());
+    let mut settings = iscsi::ServerConfig::new(identity.target_iqn());
     let (of_iscsi, of_nvme, of_api) = host_connections(args)?;
     settings.connection_limits = transport::ConnectionLimits::new(of_iscsi);
     settings.permit = permit.clone();
-    settings.first_portal = first_port;
     let nvme_limits = transport::ConnectionLimits::new(of_nvme);
     let (server, budget) = match kept {
         Some(Kept { served, .. }) => {
@@ -585,9 +568,7 @@ async fn assemble(
             (iscsi::Server::new(target.clone(), settings, budget.clone()), budget)
         }
     };
-    let first_fc_port = first_port + args.iscsi.len() as u16;
-    let names = nvme_names(&identity, first_fc_port + args.fc.len() as u16);
-    let subsystem = nvmf::Subsystem::new(names, exports.clone());
+    let subsystem = nvmf::Subsystem::new(nvme_names(&identity), exports.clone());
     let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed));
     let env = Env {
         random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
@@ -619,12 +600,14 @@ async fn assemble(
         sealing,
     };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
+    let own = portals::own_ports(args, link);
+    let portals = array.settle_portals(own, &portals::endpoints(args)).await?;
     Ok(Assembled {
         identity,
         exports,
         budget,
         target,
-        first_fc_port,
+        portals,
         server,
         nvme,
         nvme_limits,
@@ -634,24 +617,24 @@ async fn assemble(
 }
 
 /// The names of the SCSI target.
-fn scsi_names(identity: &ArrayIdentity, ports: scsi::PortGroup) -> scsi::TargetIdentity {
+fn scsi_names(identity: &ArrayIdentity) -> scsi::TargetIdentity {
     scsi::TargetIdentity {
         name: identity.target_iqn(),
         vendor: VENDOR.into(),
         product: PRODUCT.into(),
         revision: VERSION.chars().filter(char::is_ascii_digit).take(4).collect(),
-        ports: scsi::PortGroups::new(vec![ports]),
+        // Until the portals have their numbers.
+        ports: scsi::PortGroups::new(Vec::new()),
     }
 }
 
 /// The names of the NVM subsystem.
-fn nvme_names(identity: &ArrayIdentity, first_port: u16) -> nvmf::SubsystemIdentity {
+fn nvme_names(identity: &ArrayIdentity) -> nvmf::SubsystemIdentity {
     nvmf::SubsystemIdentity {
         nqn: identity.subsystem_nqn(),
         serial: identity.serial.clone(),
         model: format!("{VENDOR} {PRODUCT}"),
         revision: VERSION.into(),
-        first_port,
     }
 }
 
@@ -662,13 +645,6 @@ fn host_connections(args: &Args) -> Result<(usize, usize, usize)> {
     // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
     let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
     Ok((connections.hosts - of_nvme, of_nvme, connections.api))
-}
-
-/// The target ports of this controller.
-fn own_ports(args: &Args, link: Option<&forwarding::Link>) -> scsi::PortGroup {
-    let (id, first) = link.map_or((1, 1), |link| (link.own.id, link.first_port()));
-    let count = (args.iscsi.len() + args.fc.len()) as u16;
-    scsi::PortGroup { id, ports: first..=first + count - 1, is_active: true }
 }
 
 /// Runs periodic work.

@@ -18,10 +18,11 @@
 //! | `replication/<id>` | a replicated volume or volume group, on either end |
 //! | `link-identity` | the key by which other arrays know this one; it is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
+//! | `portal/<controller>/<number>` | where hosts reach the array, or did: a target port with its number |
 //! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
 //! | `connection/<volume>/<host or host group>` | which host sees a volume under which LUN |
 //!
-//! Identities are hex digits: 32 for volumes and snapshots, 16 for all others. The records of one change are written in
+//! Identities are hex digits: 32 for volumes and snapshots, 16 for all others; numbers of portals are decimal. The records of one change are written in
 //! one step.
 //!
 //! **Versions.** Every value has a `version`. Software reads a range of versions of each type and writes the current one. A
@@ -35,6 +36,7 @@ use crate::connection::{ConnectionEntry, Connections, Peer};
 use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
 use crate::host::{HostEntry, HostGroupEntry};
 use crate::id::Identity;
+use crate::portal::{PortalEntry, Portals};
 use crate::remote::{LinkIdentityEntry, RemoteArrayEntry};
 use crate::replication::ReplicationEntry;
 use crate::schedule::ScheduleEntry;
@@ -124,6 +126,8 @@ macro_rules! records {
             $($(#[$doc])* pub $table: Table<$entry>,)*
             /// Connections of volumes with hosts and host groups.
             pub connections: Connections,
+            /// Portals.
+            pub portals: Portals,
             /// The array's settings.
             pub settings: Settings,
             /// The certificate of the API.
@@ -302,6 +306,8 @@ records! {
     unnamed {
         /// A connection of a volume with a host or host group.
         Connection(ConnectionEntry), "connection", Connections, V2;
+        /// A portal, or one that there was.
+        Portal(PortalEntry), "portal", Controllers, V2;
         /// The array's settings.
         Settings(Settings), "settings", Settings, V2;
         /// The certificate of the API.
@@ -336,6 +342,27 @@ impl Unnamed for ConnectionEntry {
 
     fn remove(&self, config: &mut Config) {
         config.connections.remove(self);
+    }
+}
+
+impl Unnamed for PortalEntry {
+    const NOUN: &'static str = "portal";
+
+    fn suffix(&self) -> Option<String> {
+        Some(format!("{}/{}", self.controller, self.number))
+    }
+
+    fn label(&self, _: &Config) -> Option<String> {
+        Some(self.endpoint.address.clone())
+    }
+
+    fn put(self, config: &mut Config) -> bool {
+        config.portals.put(self);
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.portals.remove(self);
     }
 }
 

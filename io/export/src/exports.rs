@@ -270,6 +270,17 @@ impl Exports {
         registry.volumes().filter(|volume| volume.state().is_fenced()).map(|volume| volume.id()).collect()
     }
 
+    /// The target ports that registrations name.
+    pub fn registered_ports(&self) -> BTreeSet<u16> {
+        let registry = self.registry.lock();
+        let of = |volume: &Arc<Volume>| {
+            let state = volume.state();
+            let registrants = state.registrations.registrants().iter();
+            registrants.map(|registrant| registrant.nexus.target_port).collect::<Vec<_>>()
+        };
+        registry.volumes().flat_map(of).collect()
+    }
+
     /// Clears the saved state of a volume that can't be decoded: there are no registrations and no reservation then,
     /// SCSI mode pages are at their defaults, and hosts may write again. Returns false if there is no such volume, or
     /// if its state can be decoded.

@@ -7,7 +7,7 @@ use block::{Data, Disk, DiskId, Geometry, Op, Pending, Reply, Space};
 use bytes::Bytes;
 use clap::Parser;
 use export::Exports;
-use iscsi::{Access, Credentials, Server, ServerConfig};
+use iscsi::{Access, Credentials, Portal, Server, ServerConfig};
 use scsi::{Target, TargetIdentity};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -138,7 +138,7 @@ fn main() {
     let table: iscsi::AccessTable = known.map(|name| (name, access.clone())).collect();
     table.keys().for_each(|name| exports.set_mappings(name, view.clone()));
 
-    let server = Server::new(target, ServerConfig::new(options.name, options.portals), Arc::default());
+    let server = Server::new(target, ServerConfig::new(options.name), Arc::default());
     server.set_access(table);
     let mut shards = Vec::new();
     for _ in 0..options.shards {
@@ -148,7 +148,9 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let addresses = server.serve(shards).await.expect("portals to listen on");
+        let wanted = (1..).zip(options.portals).map(|(number, address)| Portal { number, address });
+        let portals = server.serve(&wanted.collect::<Vec<_>>(), shards).await.expect("portals to listen on");
+        let addresses: Vec<_> = portals.iter().map(|portal| portal.address).collect();
         println!("listening on {addresses:?}");
         tokio::signal::ctrl_c().await.expect("a signal handler");
         server.shutdown().await;

@@ -2,7 +2,7 @@
 
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use transport::Portal;
 
 /// A CHAP name and secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,21 +31,13 @@ pub struct Access {
 /// The access table: initiators by their iSCSI names in canonical form ([`scsi::iscsi_name`]).
 pub type AccessTable = BTreeMap<String, Access>;
 
-/// A network portal with a portal group of its own, so that sessions through different portals are different
-/// I_T nexuses even when an initiator uses one ISID for all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Portal {
-    /// Target portal group tag, also the relative target port identifier; from 1.
-    pub tag: u16,
-    /// Address that it listens on; an unspecified address stands for every address of the machine.
-    pub address: SocketAddr,
-}
-
 /// The target's name, its portals and the access table.
 #[derive(Debug)]
 pub struct TargetConfig {
     /// The iSCSI name of the target.
     pub target_name: String,
+    /// Each is a portal group of its own, so that sessions through different portals are different I_T nexuses even when an
+    /// initiator uses one ISID for all of them.
     portals: RwLock<Vec<Portal>>,
     /// Portals of the same target at other controllers.
     others: RwLock<Vec<Portal>>,

@@ -145,7 +145,7 @@ fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestErr
         if address.ip().is_unspecified() {
             address.set_ip(place.local.ip().to_canonical());
         }
-        answers.push("TargetAddress", format!("{address},{}", portal.tag));
+        answers.push("TargetAddress", format!("{address},{}", portal.number));
     }
     Ok(answers)
 }

@@ -36,7 +36,7 @@ mod server_test;
 #[cfg(test)]
 mod task_management_test;
 
-pub use access::{Access, AccessTable, Credentials, Portal, TargetConfig};
+pub use access::{Access, AccessTable, Credentials, TargetConfig};
 pub use chap::Nonce;
 pub use connection::{Connection, ConnectionConfig, OpenedSession, Timeouts};
 pub use keys::{Offers, Parameters};
@@ -46,3 +46,4 @@ pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
 pub use server::{NexusLost, Server, ServerConfig, TargetDevice};
 pub use session::SessionLimits;
 pub use sessions::SessionInfo;
+pub use transport::Portal;

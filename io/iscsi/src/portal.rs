@@ -42,7 +42,7 @@ impl Service for Server {
     type Link = ServerLink;
 
     fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<ServerLink> {
-        let Peer { portal, peer, local } = self.numbered(peer);
+        let Peer { portal, peer, local } = peer;
         Ok(ServerLink {
             connection: Connection::new(self.setup(portal, local, peer, nonce()?)),
             opening: None,
@@ -54,7 +54,7 @@ impl Service for Server {
     }
 
     fn refused(&self, peer: Peer) {
-        let Peer { portal, peer, .. } = self.numbered(peer);
+        let Peer { portal, peer, .. } = peer;
         let refused = RefusedLogin { initiator: None, peer, portal, cause: RefusalCause::TooManyConnections };
         self.notify(|observer| observer.refused(&refused));
     }

@@ -1,6 +1,6 @@
 //! The iSCSI target as a whole: its configuration, access table, portals and sessions.
 
-use crate::access::{AccessTable, Portal, TargetConfig};
+use crate::access::{AccessTable, TargetConfig};
 use crate::chap::Nonce;
 use crate::connection::{ConnectionConfig, OpenedSession, Timeouts};
 use crate::keys::Offers;
@@ -17,18 +17,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
-use transport::{Budget, ConnectionLimits, Control, Peer, Permit, Portals, Shard, SystemClock};
+use transport::{
+    BoundPortal, Budget, ConnectionLimits, Control, Permit, Portal, Portals, Shard, SystemClock,
+};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// The target's iSCSI name.
     pub target_name: String,
-    /// Addresses to listen on. The portal at index *i* has target portal group tag and relative target port
-    /// `first_portal` + *i*.
-    pub portals: Vec<SocketAddr>,
-    /// Number of the first portal, from 1.
-    pub first_portal: u16,
     /// Limits on the number of connections.
     pub connection_limits: ConnectionLimits,
     /// Permission to answer hosts.
@@ -45,11 +42,9 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// A configuration with the defaults for everything else.
-    pub fn new(target_name: impl Into<String>, portals: Vec<SocketAddr>) -> Self {
+    pub fn new(target_name: impl Into<String>) -> Self {
         Self {
             target_name: target_name.into(),
-            portals,
-            first_portal: 1,
             connection_limits: ConnectionLimits::default(),
             permit: Permit::default(),
             offers: Offers::default(),
@@ -91,7 +86,7 @@ pub struct Server {
     pub(crate) target_config: Arc<TargetConfig>,
     pub(crate) sessions: Arc<Sessions>,
     budget: Arc<Budget>,
-    portals: Mutex<Option<Portals>>,
+    portals: Mutex<Option<Arc<Portals>>>,
     observer: RwLock<Option<Arc<dyn LoginObserver>>>,
     throttle: Arc<LoginThrottle>,
     access_changes: watch::Sender<()>,
@@ -157,24 +152,100 @@ impl Server {
     }
 
     /// Serves connections on the shards' runtimes until [`Server::shutdown`]. A portal that can't be bound is tried again until it
-    /// can ([`Server::down_portals`]). Returns the addresses in the order of the configuration.
+    /// can ([`Server::down_portals`]). The number of a portal is its target portal group tag and its relative target port
+    /// identifier. Returns the portals with their addresses, in the given order.
     ///
     /// # Errors
-    /// The system's error for a socket that can't be used; then nothing is served.
+    /// The system's error for a socket that can't be used.
     ///
     /// # Panics
-    /// Without a shard, or if it is called a second time.
-    pub async fn serve(self: &Arc<Self>, shards: Vec<Shard>) -> io::Result<Vec<SocketAddr>> {
-        let mut portals = Portals::bind(&self.config.portals, shards, self.config.connection_limits).await?;
-        let addresses = portals.addresses().to_vec();
-        let listed = (self.config.first_portal..)
-            .zip(&addresses)
-            .map(|(tag, address)| Portal { tag, address: *address });
-        self.target_config.set_portals(listed.collect());
-        portals.serve(self)?;
-        let before = self.portals.lock().replace(portals);
+    /// Without a shard, if two portals have one number, or if it is called a second time.
+    pub async fn serve(self: &Arc<Self>, wanted: &[Portal], shards: Vec<Shard>) -> io::Result<Vec<Portal>> {
+        let portals = Portals::new(shards, self.config.connection_limits);
+        let before = self.portals.lock().replace(portals.clone());
         assert!(before.is_none(), "a server serves once");
-        Ok(addresses)
+        let mut bound = Vec::new();
+        for portal in wanted {
+            bound.push(portals.bind(*portal).await?);
+        }
+        let all: Vec<Portal> = bound.iter().map(BoundPortal::portal).collect();
+        // Discovery knows all of them before a host can ask.
+        self.target_config.set_portals(all.clone());
+        bound.into_iter().try_for_each(|portal| portals.open(self, portal))?;
+        Ok(all)
+    }
+
+    /// Opens another portal while others serve.
+    ///
+    /// # Errors
+    /// The system's error for a socket that can't be used.
+    ///
+    /// # Panics
+    /// Before [`Server::serve`], or if an open portal has its number.
+    pub fn open_portal(self: &Arc<Self>, bound: BoundPortal) -> io::Result<()> {
+        let portals = self.open_portals().expect("the server serves");
+        portals.open(self, bound)?;
+        self.target_config.set_portals(portals.list());
+        Ok(())
+    }
+
+    /// Binds a portal for [`Server::open_portal`], which tries again if it can't be bound now.
+    ///
+    /// # Errors
+    /// The system's error for a socket whose address it does not know.
+    ///
+    /// # Panics
+    /// Before [`Server::serve`].
+    pub async fn bind_portal(&self, portal: Portal) -> io::Result<BoundPortal> {
+        let portals = self.open_portals().expect("the server serves");
+        portals.bind(portal).await
+    }
+
+    /// Closes a portal: discovery does not name it any more, its initiators are asked to log out, and what is left after
+    /// [`ServerConfig::logout_seconds`] is closed.
+    pub async fn close_portal(&self, number: u16) {
+        let Some(portals) = self.open_portals() else { return };
+        let others = portals.list().into_iter().filter(|portal| portal.number != number);
+        self.target_config.set_portals(others.collect());
+        portals.close(number, self.config.logout_seconds).await;
+    }
+
+    /// Opens and closes portals until they are these. One that stays keeps its connections. Returns those that can't be opened, with
+    /// the reason.
+    ///
+    /// # Panics
+    /// Before [`Server::serve`], or if two portals have one number.
+    pub async fn set_portals(self: &Arc<Self>, wanted: &[Portal]) -> Vec<(Portal, io::Error)> {
+        let is_same = |open: &Portal, wanted: &Portal| {
+            // Port 0 stands for the free one that was taken.
+            let port = wanted.address.port();
+            open.number == wanted.number
+                && open.address.ip() == wanted.address.ip()
+                && (port == 0 || open.address.port() == port)
+        };
+        for open in self.portals() {
+            if !wanted.iter().any(|wanted| is_same(&open, wanted)) {
+                self.close_portal(open.number).await;
+            }
+        }
+        let mut failed = Vec::new();
+        for portal in wanted {
+            if self.portals().iter().any(|open| open.number == portal.number) {
+                continue;
+            }
+            let opened = self.bind_portal(*portal).await.and_then(|bound| self.open_portal(bound));
+            failed.extend(opened.err().map(|error| (*portal, error)));
+        }
+        failed
+    }
+
+    fn open_portals(&self) -> Option<Arc<Portals>> {
+        self.portals.lock().clone()
+    }
+
+    /// Replaces the limits on connections; those that are open stay.
+    pub fn set_connection_limits(&self, limits: ConnectionLimits) {
+        self.open_portals().inspect(|portals| portals.set_limits(limits));
     }
 
     /// Stops listening, requests logout of every initiator, and closes what is left after
@@ -187,19 +258,18 @@ impl Server {
     pub async fn close(&self, seconds: u16) {
         let portals = self.portals.lock().take();
         if let Some(portals) = portals {
-            portals.close(seconds).await;
+            portals.close_all(seconds).await;
         }
     }
 
     /// Portals that can't be bound, and why.
     pub fn down_portals(&self) -> Vec<(SocketAddr, String)> {
-        let down = self.portals.lock().as_ref().map(Portals::down);
-        down.map(|down| down.list()).unwrap_or_default()
+        self.open_portals().map(|portals| portals.down().list()).unwrap_or_default()
     }
 
-    /// The addresses of its portals, in the order of the configuration; empty before [`Server::serve`].
-    pub fn portals(&self) -> Vec<SocketAddr> {
-        self.target_config.portals().iter().map(|portal| portal.address).collect()
+    /// Its portals, in the order of their numbers; none before [`Server::serve`].
+    pub fn portals(&self) -> Vec<Portal> {
+        self.target_config.portals()
     }
 
     /// All sessions except discovery sessions.
@@ -212,11 +282,6 @@ impl Server {
         let companions = self.target.hosts_sharing_with(initiator);
         let is_meant = |name: &str| name == initiator || companions.contains(name);
         self.sessions.close("target cold reset", is_meant);
-    }
-
-    /// A connection with the number of its portal among those of all controllers.
-    pub(crate) fn numbered(&self, peer: Peer) -> Peer {
-        Peer { portal: peer.portal - 1 + self.config.first_portal, ..peer }
     }
 
     /// The configuration of a connection through `portal` to the local address `local`.

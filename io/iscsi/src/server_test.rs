@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use transport::{ConnectionLimits, Permit, SystemClock};
+use transport::{ConnectionLimits, Permit, Portal, SystemClock};
 
 const TARGET: &str = "iqn.2026-01.test:target";
 const HOST: &str = "iqn.2026-01.test:host";
@@ -41,31 +41,26 @@ impl World {
 
     /// The same with connections on another runtime.
     async fn on(shard: tokio::runtime::Handle, change: impl FnOnce(&mut ServerConfig)) -> Self {
-        let identity = TargetIdentity {
-            name: TARGET.to_owned(),
-            vendor: "TEST".to_owned(),
-            product: "TEST".to_owned(),
-            revision: "1".to_owned(),
-            ports: 2.into(),
-        };
-        let exports = Exports::new(Arc::new(SystemClock::default()));
-        let target = Target::new(identity, exports.clone(), [7; 32]);
-        let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
-        let array = MemArray::new();
-        for id in [DiskId(1), DiskId(2)] {
-            exports.add_volume(Arc::new(array.create(id, geometry)));
-        }
-        for (host, disk) in [(HOST, 1), (OTHER, 1), (APART, 2)] {
-            exports.set_mappings(host, [(0, DiskId(disk))].into());
-        }
         let any = "127.0.0.1:0".parse().unwrap();
-        let mut config = ServerConfig::new(TARGET, vec![any, any]);
+        Self::at([any, any], shard, change).await
+    }
+
+    /// The same with these addresses.
+    async fn at(
+        addresses: [SocketAddr; 2],
+        shard: tokio::runtime::Handle,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Self {
+        let target = target();
+        let mut config = ServerConfig::new(TARGET);
         config.logout_seconds = 1;
         change(&mut config);
         let server = Server::new(target, config, Arc::default());
         server.set_access(access());
-        let portals = server.serve(vec![shard]).await.unwrap();
-        Self { server, portals }
+        let wanted: Vec<_> =
+            (1..).zip(addresses).map(|(number, address)| Portal { number, address }).collect();
+        let portals = server.serve(&wanted, vec![shard]).await.unwrap();
+        Self { server, portals: portals.into_iter().map(|portal| portal.address).collect() }
     }
 
     async fn host(&self, portal: usize, name: &str, isid: u8) -> Host {
@@ -80,6 +75,28 @@ impl World {
     fn sessions(&self) -> Vec<(String, u16)> {
         self.server.sessions().into_iter().map(|info| (info.initiator, info.portal)).collect()
     }
+}
+
+/// A target with two units.
+fn target() -> Arc<Target> {
+    let identity = TargetIdentity {
+        name: TARGET.to_owned(),
+        vendor: "TEST".to_owned(),
+        product: "TEST".to_owned(),
+        revision: "1".to_owned(),
+        ports: 2.into(),
+    };
+    let exports = Exports::new(Arc::new(SystemClock::default()));
+    let target = Target::new(identity, exports.clone(), [7; 32]);
+    let geometry = Geometry { block_bytes: 512, blocks: 1 << 20 };
+    let array = MemArray::new();
+    for id in [DiskId(1), DiskId(2)] {
+        exports.add_volume(Arc::new(array.create(id, geometry)));
+    }
+    for (host, disk) in [(HOST, 1), (OTHER, 1), (APART, 2)] {
+        exports.set_mappings(host, [(0, DiskId(disk))].into());
+    }
+    target
 }
 
 /// An initiator on a socket.
@@ -224,7 +241,8 @@ async fn what_was_written_is_read_back_in_every_size() {
 async fn a_portal_that_can_not_be_bound_is_tried_again_while_the_others_serve() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let world = World::new(|config| config.portals[0] = address).await;
+    let any = "127.0.0.1:0".parse().unwrap();
+    let world = World::at([address, any], tokio::runtime::Handle::current(), |_| ()).await;
     assert_eq!(world.portals[0], address);
     let down = world.server.down_portals();
     assert!(matches!(&down[..], [(at, reason)] if *at == address && !reason.is_empty()), "{down:?}");
@@ -473,6 +491,34 @@ impl Host {
         self.send(logout, &[]).await;
         self.closed().await;
     }
+}
+
+#[tokio::test]
+async fn a_portal_is_opened_and_closed_while_others_serve() {
+    let world = World::new(|_| ()).await;
+    let stays = world.host(0, HOST, 1).await;
+    let wanted = Portal { number: 7, address: "127.0.0.1:0".parse().unwrap() };
+    let bound = world.server.bind_portal(wanted).await.unwrap();
+    let opened = bound.portal();
+    world.server.open_portal(bound).unwrap();
+    let numbers: Vec<u16> = world.server.portals().iter().map(|portal| portal.number).collect();
+    assert_eq!(numbers, [1, 2, 7]);
+    let mut host = Host::connect(opened.address).await;
+    assert_eq!(host.login(HOST, 2, "").await.header.u16::<36>(), 0);
+    let mut sessions = world.sessions();
+    sessions.sort();
+    assert_eq!(sessions, [(HOST.to_owned(), 1), (HOST.to_owned(), 7)], "its own number, not that of a place");
+    let server = world.server.clone();
+    let closing = tokio::spawn(async move { server.close_portal(7).await });
+    // Asynchronous message: a logout is requested.
+    let request = host.receive().await.unwrap();
+    assert_eq!((request.header.opcode(), request.header.0[36]), (opcode::ASYNC, 1));
+    closing.await.unwrap();
+    assert_eq!(world.sessions(), [(HOST.to_owned(), 1)], "the other session goes on");
+    assert!(TcpStream::connect(opened.address).await.is_err());
+    let numbers: Vec<u16> = world.server.portals().iter().map(|portal| portal.number).collect();
+    assert_eq!(numbers, [1, 2]);
+    drop(stays);
 }
 
 #[tokio::test]

@@ -290,8 +290,7 @@ impl Connection {
         if connect.controller != ANY_CONTROLLER {
             return Err(Refusal::data(16)); // controllers are assigned dynamically
         }
-        let number = subsystem.identity.first_port + portal - 1;
-        let port = Port { portal: *portal, number, local: *local, peer: *peer };
+        let port = Port { number: *portal, local: *local, peer: *peer };
         let host = (&*connect.host, connect.host_id);
         let admin = (connect.keep_alive_ms, control.clone());
         Ok(subsystem.connect(host, discovery, port, admin)?)

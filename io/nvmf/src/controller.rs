@@ -21,9 +21,7 @@ use transport::Control;
 /// Where a host came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
-    /// Number of the portal, from 1.
-    pub(crate) portal: u16,
-    /// Relative identifier of the target port, by which statistics are kept.
+    /// Number of the portal: the relative identifier of the target port, by which statistics are kept.
     pub(crate) number: u16,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,

@@ -4,6 +4,7 @@ use crate::controller::Controller;
 use crate::encoding::Structure;
 use crate::spec::{DISCOVERY_NQN, MAX_ADMIN_ENTRIES};
 use std::net::{IpAddr, SocketAddr};
+use transport::Portal;
 
 /// Bytes of the header and of each entry.
 const ENTRY_BYTES: usize = 1024;
@@ -21,11 +22,11 @@ pub(crate) fn log_page(controller: &Controller) -> Vec<u8> {
     let local = controller.port.local;
     let nqn = &controller.subsystem.identity.nqn;
     let mut entries =
-        vec![entry((CURRENT_DISCOVERY, controller.port.portal), local, DISCOVERY_NQN, PERSISTENT)];
-    for (number, portal) in portals {
+        vec![entry((CURRENT_DISCOVERY, controller.port.number), local, DISCOVERY_NQN, PERSISTENT)];
+    for Portal { number, address } in portals {
         // An unspecified address stands for every address of the machine: the host has reached one of them.
-        let address = if portal.ip().is_unspecified() { local.ip() } else { portal.ip() };
-        let address = SocketAddr::new(address, portal.port());
+        let ip = if address.ip().is_unspecified() { local.ip() } else { address.ip() };
+        let address = SocketAddr::new(ip, address.port());
         entries.push(entry((NVM_SUBSYSTEM, number), address, nqn, 0));
     }
     let header = Structure::new(ENTRY_BYTES).u64(0, generation).u64(8, entries.len() as u64);

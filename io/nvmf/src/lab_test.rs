@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use transport::DownPortals;
+use transport::Portal;
 use transport::{Budget, Control};
 
 pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.io.ashlar:test";
@@ -67,14 +67,11 @@ impl World {
             serial: "0123456789ab".into(),
             model: "ALL-FLASH ARRAY".into(),
             revision: "1".into(),
-            first_port: 1,
         };
         let subsystem = Subsystem::new(identity, exports.clone());
         subsystem.set_hosts([HOST, OTHER].map(|it| (it.to_owned(), None)).into());
-        subsystem.set_portals(
-            vec![([127, 0, 0, 1], 4420).into(), ([127, 0, 0, 1], 8009).into()],
-            DownPortals::default(),
-        );
+        let portal = |number, port| Portal { number, address: ([127, 0, 0, 1], port).into() };
+        subsystem.set_portals(vec![portal(1, 4420), portal(2, 8009)]);
         Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
     }
 

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::task::Context;
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{
-    Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portals, Service, Shard,
+    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portal, Portals,
+    Service, Shard,
 };
 
 /// Where random bytes come from.
@@ -24,7 +25,7 @@ pub struct Server {
     budget: Arc<Budget>,
     permit: Permit,
     random: Random,
-    portals: Mutex<Option<Portals>>,
+    portals: Mutex<Option<Arc<Portals>>>,
 }
 
 impl Server {
@@ -40,34 +41,82 @@ impl Server {
     }
 
     /// Serves connections on the shards' runtimes until [`Server::shutdown`]. A portal with the port 8009 serves discovery only, the
-    /// others both. One that can't be bound is tried again until it can ([`Subsystem::down_portals`]). Returns the addresses in the
-    /// given order.
+    /// others both. One that can't be bound is tried again until it can ([`Subsystem::down_portals`]). Returns the portals with
+    /// their addresses, in the given order.
     ///
     /// # Errors
-    /// The system's error for a socket that can't be used; then nothing is served.
+    /// The system's error for a socket that can't be used.
     ///
     /// # Panics
-    /// Without a shard, or if it is called a second time.
+    /// Without a shard, if two portals have one number, or if it is called a second time.
     pub async fn serve(
         self: &Arc<Self>,
-        addresses: &[SocketAddr],
+        wanted: &[Portal],
         shards: Vec<Shard>,
         limits: ConnectionLimits,
-    ) -> io::Result<Vec<SocketAddr>> {
-        let mut portals = Portals::bind(addresses, shards, limits).await?;
-        let addresses = portals.addresses().to_vec();
-        self.subsystem.set_portals(addresses.clone(), portals.down());
-        portals.serve(self)?;
-        let before = self.portals.lock().replace(portals);
+    ) -> io::Result<Vec<Portal>> {
+        let portals = Portals::new(shards, limits);
+        let before = self.portals.lock().replace(portals.clone());
         assert!(before.is_none(), "a server serves once");
-        Ok(addresses)
+        self.subsystem.set_down(portals.down());
+        let mut bound = Vec::new();
+        for portal in wanted {
+            bound.push(portals.bind(*portal).await?);
+        }
+        let all: Vec<Portal> = bound.iter().map(BoundPortal::portal).collect();
+        self.subsystem.set_portals(all.clone());
+        bound.into_iter().try_for_each(|portal| portals.open(self, portal))?;
+        Ok(all)
+    }
+
+    /// Opens another portal while others serve. Hosts that keep a discovery controller are notified.
+    ///
+    /// # Errors
+    /// The system's error for a socket that can't be used.
+    ///
+    /// # Panics
+    /// Before [`Server::serve`], or if an open portal has its number.
+    pub fn open_portal(self: &Arc<Self>, bound: BoundPortal) -> io::Result<()> {
+        let portals = self.open_portals().expect("the server serves");
+        portals.open(self, bound)?;
+        self.subsystem.set_portals(portals.list());
+        Ok(())
+    }
+
+    /// Binds a portal for [`Server::open_portal`], which tries again if it can't be bound now.
+    ///
+    /// # Errors
+    /// The system's error for a socket whose address it does not know.
+    ///
+    /// # Panics
+    /// Before [`Server::serve`].
+    pub async fn bind_portal(&self, portal: Portal) -> io::Result<BoundPortal> {
+        let portals = self.open_portals().expect("the server serves");
+        portals.bind(portal).await
+    }
+
+    /// Closes a portal and its connections. Hosts that keep a discovery controller elsewhere are notified.
+    pub async fn close_portal(&self, number: u16) {
+        let Some(portals) = self.open_portals() else { return };
+        let others = portals.list().into_iter().filter(|portal| portal.number != number);
+        self.subsystem.set_portals(others.collect());
+        portals.close(number, 0).await;
+    }
+
+    fn open_portals(&self) -> Option<Arc<Portals>> {
+        self.portals.lock().clone()
+    }
+
+    /// Replaces the limits on connections; those that are open stay.
+    pub fn set_connection_limits(&self, limits: ConnectionLimits) {
+        self.open_portals().inspect(|portals| portals.set_limits(limits));
     }
 
     /// Stops listening and ends all connections. NVMe has no notice of a shutdown: hosts reconnect.
     pub async fn shutdown(&self) {
         let portals = self.portals.lock().take();
         if let Some(portals) = portals {
-            portals.close(0).await;
+            portals.close_all(0).await;
         }
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Control, DownPortals};
+use transport::{Control, DownPortals, Portal};
 
 /// Controllers of one host that is not known, and of discovery in all.
 const MAX_DISCOVERY_CONTROLLERS: usize = 256;
@@ -38,8 +38,6 @@ pub struct SubsystemIdentity {
     pub model: String,
     /// Firmware revision, at most 8 ASCII characters.
     pub revision: String,
-    /// Relative identifier of the target port of the first portal; those of other transports are lower.
-    pub first_port: u16,
 }
 
 /// A controller, for display.
@@ -49,10 +47,8 @@ pub struct ControllerInfo {
     pub host: String,
     /// Controller identifier.
     pub id: u16,
-    /// Number of the portal, from 1.
+    /// Number of the portal: the relative identifier of the target port.
     pub portal: u16,
-    /// Relative identifier of the target port.
-    pub port: u16,
     /// The host's address.
     pub peer: SocketAddr,
     /// Connected I/O queues.
@@ -74,7 +70,7 @@ struct State {
     last_id: u16,
     /// The hosts that may connect, and how each authenticates.
     hosts: BTreeMap<String, Option<Arc<Credentials>>>,
-    portals: Vec<SocketAddr>,
+    portals: Vec<Portal>,
     /// Of these, those that do not listen yet.
     down: DownPortals,
     /// GENCTR of the discovery log page.
@@ -124,8 +120,8 @@ impl Subsystem {
         }
     }
 
-    /// The addresses that hosts connect to; empty before [`Server::serve`](crate::Server::serve).
-    pub fn portals(&self) -> Vec<SocketAddr> {
+    /// Where hosts connect; none before [`Server::serve`](crate::Server::serve).
+    pub fn portals(&self) -> Vec<Portal> {
         self.state.lock().portals.clone()
     }
 
@@ -134,37 +130,42 @@ impl Subsystem {
         self.state.lock().down.clone().list()
     }
 
-    /// Relative identifier of the target port of the first portal.
-    pub fn first_port(&self) -> u16 {
-        self.identity.first_port
-    }
-
     /// NQN of the subsystem.
     pub fn nqn(&self) -> &str {
         &self.identity.nqn
     }
 
-    /// Sets the addresses that hosts connect to.
-    pub(crate) fn set_portals(&self, portals: Vec<SocketAddr>, down: DownPortals) {
-        let mut state = self.state.lock();
-        (state.portals, state.down) = (portals, down);
-        state.generation += 1;
+    /// Sets which of the portals do not listen yet.
+    pub(crate) fn set_down(&self, down: DownPortals) {
+        self.state.lock().down = down;
     }
 
-    /// The generation of the discovery log page, and the portals for I/O with their numbers; none for a host that may not
-    /// connect.
-    pub(crate) fn discovery(&self, host: &str) -> (u64, Vec<(u16, SocketAddr)>) {
+    /// Sets where hosts connect. Discovery controllers are notified.
+    pub(crate) fn set_portals(&self, portals: Vec<Portal>) {
+        let mut state = self.state.lock();
+        if state.portals == portals {
+            return;
+        }
+        state.portals = portals;
+        state.generation += 1;
+        for controller in state.controllers.values().filter(|it| it.discovery) {
+            controller.events.raise(EventKind::Discovery);
+        }
+    }
+
+    /// The generation of the discovery log page, and the portals for I/O; none for a host that may not connect.
+    pub(crate) fn discovery(&self, host: &str) -> (u64, Vec<Portal>) {
         let state = self.state.lock();
-        let portals = (1..).zip(state.portals.iter().copied());
-        let for_io = portals.filter(|(_, address)| address.port() != DISCOVERY_PORT);
-        let visible = if state.hosts.contains_key(host) { for_io.collect() } else { Vec::new() };
+        let for_io = state.portals.iter().filter(|portal| portal.address.port() != DISCOVERY_PORT);
+        let visible = if state.hosts.contains_key(host) { for_io.copied().collect() } else { Vec::new() };
         (state.generation, visible)
     }
 
     /// Whether a portal serves discovery only.
     pub(crate) fn is_for_discovery(&self, portal: u16) -> bool {
-        let index = usize::from(portal).wrapping_sub(1);
-        self.state.lock().portals.get(index).is_some_and(|address| address.port() == DISCOVERY_PORT)
+        let state = self.state.lock();
+        let found = state.portals.iter().find(|it| it.number == portal);
+        found.is_some_and(|portal| portal.address.port() == DISCOVERY_PORT)
     }
 
     /// Creates a controller for a host.
@@ -214,7 +215,7 @@ impl Subsystem {
         let Controller { nqn, id, discovery, port, .. } = controller;
         tracing::info!(host = &**nqn, controller = id, discovery, peer = %port.peer, "connected");
         if let Some(observer) = self.observer.get().filter(|_| !discovery) {
-            observer.connected(nqn, port.peer, port.portal);
+            observer.connected(nqn, port.peer, port.number);
         }
     }
 
@@ -232,7 +233,7 @@ impl Subsystem {
         if let Some(observer) =
             self.observer.get().filter(|_| !controller.discovery && controller.is_admitted())
         {
-            observer.disconnected(&controller.nqn, controller.port.peer, controller.port.portal, reason);
+            observer.disconnected(&controller.nqn, controller.port.peer, controller.port.number, reason);
         }
     }
 
@@ -242,8 +243,7 @@ impl Subsystem {
         let info = |controller: &Arc<Controller>| ControllerInfo {
             host: (*controller.nqn).to_owned(),
             id: controller.id,
-            portal: controller.port.portal,
-            port: controller.port.number,
+            portal: controller.port.number,
             peer: controller.port.peer,
             queues: controller.connected_queues(),
         };

@@ -1,7 +1,6 @@
 //! Target port groups (SPC-5 5.16): the ports of each controller, and whether commands through them are performed.
 
 use parking_lot::RwLock;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// The ports of one controller.
@@ -9,8 +8,8 @@ use std::sync::Arc;
 pub struct PortGroup {
     /// Its number; not zero.
     pub id: u16,
-    /// Relative identifiers of its ports.
-    pub ports: RangeInclusive<u16>,
+    /// Relative identifiers of its ports, in ascending order.
+    pub ports: Vec<u16>,
     /// Commands through these ports are performed: active/optimized. Otherwise the group is unavailable.
     pub is_active: bool,
 }
@@ -22,7 +21,7 @@ pub struct PortGroups(Arc<RwLock<Arc<[PortGroup]>>>);
 impl From<u16> for PortGroups {
     /// One group with the ports from 1 up to this.
     fn from(ports: u16) -> Self {
-        Self::new(vec![PortGroup { id: 1, ports: 1..=ports, is_active: true }])
+        Self::new(vec![PortGroup { id: 1, ports: (1..=ports).collect(), is_active: true }])
     }
 }
 
@@ -47,7 +46,7 @@ impl PortGroups {
 
     /// The ports of all groups.
     pub(crate) fn ports(&self) -> Vec<u16> {
-        self.all().iter().flat_map(|group| group.ports.clone()).collect()
+        self.all().iter().flat_map(|group| group.ports.iter().copied()).collect()
     }
 
     /// The group of a port; the first one for a port of none.

@@ -44,7 +44,7 @@ pub(crate) fn target_port_groups(request: Request<'_>) -> Result<Flow, Fault> {
     let supported = if groups.len() > 1 { 0x09 } else { 0x01 };
     let mut body = if extended { vec![0x10, 0, 0, 0] } else { Vec::new() };
     for group in groups.iter() {
-        let ports: Vec<u16> = group.ports.clone().take(255).collect();
+        let ports = &group.ports[..group.ports.len().min(255)];
         let state = if group.is_active { ACTIVE_OPTIMIZED } else { UNAVAILABLE };
         let [high, low] = group.id.to_be_bytes();
         // Status: by the target.

@@ -54,7 +54,7 @@ impl Default for ConnectionLimits {
 
 /// All connections, and the load of every shard.
 pub(crate) struct Connections {
-    limits: ConnectionLimits,
+    limits: Mutex<ConnectionLimits>,
     shards: Vec<(Shard, AtomicUsize)>,
     /// By number: a higher one is newer.
     open: Mutex<BTreeMap<u64, Open>>,
@@ -65,7 +65,16 @@ pub(crate) struct Connections {
 struct Open {
     control: UnboundedSender<Control>,
     state: ConnectionState,
+    /// Number of its portal.
+    portal: u16,
     from: IpAddr,
+}
+
+impl Open {
+    /// Whether it came by a portal; by any for `None`.
+    fn is_of(&self, portal: Option<u16>) -> bool {
+        portal.is_none_or(|portal| self.portal == portal)
+    }
 }
 
 /// The state of a connection.
@@ -82,7 +91,17 @@ enum ConnectionState {
 impl Connections {
     pub(crate) fn new(shards: Vec<Shard>, limits: ConnectionLimits) -> Arc<Self> {
         let shards = shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect();
-        Arc::new(Self { limits, shards, open: Mutex::default(), last: AtomicU64::new(0) })
+        let (limits, open, last) = (Mutex::new(limits), Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { limits, shards, open, last })
+    }
+
+    /// Replaces the limits. Connections that are open stay.
+    pub(crate) fn set_limits(&self, limits: ConnectionLimits) {
+        *self.limits.lock() = limits;
+    }
+
+    fn limits(&self) -> ConnectionLimits {
+        *self.limits.lock()
     }
 
     /// A shard for a listener.
@@ -90,20 +109,22 @@ impl Connections {
         self.shards[index % self.shards.len()].0.clone()
     }
 
-    pub(crate) fn broadcast(&self, control: &Control) {
-        for open in self.open.lock().values() {
+    /// Sends this to the connections of a portal, or to all.
+    pub(crate) fn broadcast(&self, portal: Option<u16>, control: &Control) {
+        for open in self.open.lock().values().filter(|open| open.is_of(portal)) {
             // An ended connection no longer receives.
             let _gone = open.control.send(control.clone());
         }
     }
 
-    pub(crate) fn any(&self) -> Option<UnboundedSender<Control>> {
-        self.open.lock().values().next().map(|open| open.control.clone())
+    /// One of the connections of a portal, or of all.
+    pub(crate) fn any(&self, portal: Option<u16>) -> Option<UnboundedSender<Control>> {
+        self.open.lock().values().find(|open| open.is_of(portal)).map(|open| open.control.clone())
     }
 
     /// True while too many evicted connections are still open.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.open.lock().len() >= self.limits.total + MAX_LEAVING_CONNECTIONS
+        self.open.lock().len() >= self.limits().total + MAX_LEAVING_CONNECTIONS
     }
 
     /// Evicts an unauthenticated connection, if there is one.
@@ -145,14 +166,15 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Takes a slot on the shard with the fewest connections. `None` if all connections are sessions of hosts.
+    /// Takes a slot on the shard with the fewest connections, for a connection by a portal from an address. `None` if all
+    /// connections are sessions of hosts.
     pub(crate) fn take(
         connections: &Arc<Connections>,
         control: UnboundedSender<Control>,
-        address: IpAddr,
+        (portal, address): (u16, IpAddr),
     ) -> Option<Self> {
         let from = counted_address(address);
-        let limits = connections.limits;
+        let limits = connections.limits();
         let mut open = connections.open.lock();
         let mut active = 0;
         let (mut unauthenticated, mut of_address) = (0, 0);
@@ -173,7 +195,7 @@ impl ConnectionSlot {
         let shard = connections.least_loaded();
         connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
         let id = connections.last.fetch_add(1, Ordering::Relaxed);
-        open.insert(id, Open { control, state: ConnectionState::Unauthenticated, from });
+        open.insert(id, Open { control, state: ConnectionState::Unauthenticated, portal, from });
         Some(Self { connections: connections.clone(), id, shard })
     }
 
@@ -217,7 +239,7 @@ mod tests {
 
         fn take(&mut self, address: &str) -> usize {
             let (sender, receiver) = unbounded_channel();
-            let slot = ConnectionSlot::take(&self.connections, sender, address.parse().unwrap());
+            let slot = ConnectionSlot::take(&self.connections, sender, (1, address.parse().unwrap()));
             self.slots.push((slot, receiver));
             self.slots.len() - 1
         }

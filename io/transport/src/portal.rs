@@ -122,29 +122,39 @@ pub trait Link: Send + 'static {
     fn finish(self, reason: &str) -> bool;
 }
 
+/// A place where hosts connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portal {
+    /// Its number, from 1: the relative identifier of its target port. It is the portal's as long as that exists, whatever
+    /// others there are.
+    pub number: u16,
+    /// Address that it listens on; an unspecified address stands for every address of the machine.
+    pub address: SocketAddr,
+}
+
 /// Portals that do not listen yet, each with the reason. A clone is of the same ones.
 #[derive(Clone, Default)]
 pub struct DownPortals(Arc<Mutex<BTreeMap<u16, (SocketAddr, String)>>>);
 
 impl DownPortals {
-    /// Their addresses and reasons, in the order of the portals.
+    /// Their addresses and reasons, in the order of their numbers.
     pub fn list(&self) -> Vec<(SocketAddr, String)> {
         self.0.lock().values().cloned().collect()
     }
 
     /// Binds a portal, or notes why it can't be bound.
-    async fn bind(&self, portal: u16, address: SocketAddr) -> Option<TcpListener> {
+    async fn bind(&self, Portal { number, address }: Portal) -> Option<TcpListener> {
         match TcpListener::bind(address).await {
             Ok(socket) => {
-                if self.0.lock().remove(&portal).is_some() {
-                    tracing::info!(%address, "the portal listens now");
+                if self.0.lock().remove(&number).is_some() {
+                    tracing::info!(number, %address, "the portal listens now");
                 }
                 Some(socket)
             }
             Err(error) => {
-                let before = self.0.lock().insert(portal, (address, error.to_string()));
+                let before = self.0.lock().insert(number, (address, error.to_string()));
                 if before.is_none() {
-                    tracing::error!(%address, %error, "a portal can't listen, and is tried again until it can");
+                    tracing::error!(number, %address, %error, "a portal can't listen, and is tried again until it can");
                 }
                 None
             }
@@ -152,38 +162,53 @@ impl DownPortals {
     }
 }
 
-/// The portals and their connections. A portal that can't be bound, such as one whose network is not there yet, is tried again
-/// until it can; the others are served meanwhile.
+/// A portal that does not accept connections yet.
+pub struct BoundPortal {
+    portal: Portal,
+    /// None if it can't be bound.
+    socket: Option<TcpListener>,
+}
+
+impl BoundPortal {
+    /// Binds an address for a portal that is opened later.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub async fn bind(Portal { number, address }: Portal) -> io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        let portal = Portal { number, address: socket.local_addr()? };
+        Ok(Self { portal, socket: Some(socket) })
+    }
+
+    /// Its number, and the address as it is bound, or will be.
+    pub fn portal(&self) -> Portal {
+        self.portal
+    }
+}
+
+/// A portal that accepts connections, or does as soon as it can be bound.
+struct OpenPortal {
+    portal: Portal,
+    listener: JoinHandle<()>,
+}
+
+/// The portals of a service and their connections. A portal that can't be bound, such as one whose network is not there yet, is
+/// tried again until it can; the others are served meanwhile.
 pub struct Portals {
-    sockets: Vec<Option<TcpListener>>,
-    addresses: Vec<SocketAddr>,
+    open: Mutex<BTreeMap<u16, OpenPortal>>,
     down: DownPortals,
-    listeners: Vec<JoinHandle<()>>,
     connections: Arc<Connections>,
 }
 
 impl Portals {
-    /// Binds every portal that can be bound now. Nothing is accepted before [`Portals::serve`].
-    ///
-    /// # Errors
-    /// The system's error for a socket whose address it does not know.
+    /// No portals yet.
     ///
     /// # Panics
     /// Without a shard.
-    pub async fn bind(
-        addresses: &[SocketAddr],
-        shards: Vec<Shard>,
-        limits: ConnectionLimits,
-    ) -> io::Result<Self> {
+    pub fn new(shards: Vec<Shard>, limits: ConnectionLimits) -> Arc<Self> {
         assert!(!shards.is_empty(), "connections need at least one shard");
-        let (mut sockets, mut known, down) = (Vec::new(), Vec::new(), DownPortals::default());
-        for (portal, address) in (1..).zip(addresses) {
-            let socket = down.bind(portal, *address).await;
-            known.push(socket.as_ref().map_or(Ok(*address), TcpListener::local_addr)?);
-            sockets.push(socket);
-        }
-        let connections = Connections::new(shards, limits);
-        Ok(Self { sockets, addresses: known, down, listeners: Vec::new(), connections })
+        let (open, down) = (Mutex::default(), DownPortals::default());
+        Arc::new(Self { open, down, connections: Connections::new(shards, limits) })
     }
 
     /// Those that do not listen yet.
@@ -191,66 +216,105 @@ impl Portals {
         self.down.clone()
     }
 
-    /// The addresses, in the order in which they were given: as they are bound, or will be.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    /// Replaces the limits on connections. Those that are open stay.
+    pub fn set_limits(&self, limits: ConnectionLimits) {
+        self.connections.set_limits(limits);
     }
 
-    /// Accepts connections. The portal at index *i* has number *i* + 1.
+    /// Binds a portal if that is possible now. Nothing is accepted before [`Portals::open`].
+    ///
+    /// # Errors
+    /// The system's error for a socket whose address it does not know.
+    pub async fn bind(&self, portal: Portal) -> io::Result<BoundPortal> {
+        let socket = self.down.bind(portal).await;
+        let address = socket.as_ref().map_or(Ok(portal.address), TcpListener::local_addr)?;
+        Ok(BoundPortal { portal: Portal { address, ..portal }, socket })
+    }
+
+    /// Accepts connections of a service at a portal; if it is not bound, as soon as it can be.
     ///
     /// # Errors
     /// The system's error for a socket that can't be moved to its shard.
-    pub fn serve<S: Service>(&mut self, service: &Arc<S>) -> io::Result<()> {
-        for (index, socket) in self.sockets.drain(..).enumerate() {
-            // On a shard, which runs only connections, so that hosts can connect even if other threads of the process
-            // are blocked. A socket belongs to the runtime that it is used on.
-            let shard = self.connections.shard(index);
-            let socket = match socket.map(TcpListener::into_std).transpose()? {
-                Some(socket) => {
-                    let _on_shard = shard.enter();
-                    Some(TcpListener::from_std(socket)?)
-                }
-                None => None,
+    ///
+    /// # Panics
+    /// If the number is that of an open portal.
+    pub fn open<S: Service>(&self, service: &Arc<S>, bound: BoundPortal) -> io::Result<()> {
+        let BoundPortal { portal, socket } = bound;
+        let mut open = self.open.lock();
+        assert!(!open.contains_key(&portal.number), "two portals have one number");
+        // On a shard, which runs only connections, so that hosts can connect even if other threads of the process are
+        // blocked. A socket belongs to the runtime that it is used on.
+        let shard = self.connections.shard(open.len());
+        let socket = match socket.map(TcpListener::into_std).transpose()? {
+            Some(socket) => {
+                let _on_shard = shard.enter();
+                Some(TcpListener::from_std(socket)?)
+            }
+            None => None,
+        };
+        let (service, connections, down) = (service.clone(), self.connections.clone(), self.down.clone());
+        let listener = shard.spawn(async move {
+            let socket = match socket {
+                Some(socket) => socket,
+                None => bind_later(&down, portal).await,
             };
-            let (portal, address, down) = (index as u16 + 1, self.addresses[index], self.down.clone());
-            let (service, connections) = (service.clone(), self.connections.clone());
-            self.listeners.push(shard.spawn(async move {
-                let socket = match socket {
-                    Some(socket) => socket,
-                    None => bind_later(&down, portal, address).await,
-                };
-                listen(service, connections, portal, socket).await;
-            }));
-        }
+            listen(service, connections, portal.number, socket).await;
+        });
+        open.insert(portal.number, OpenPortal { portal, listener });
         Ok(())
     }
 
-    /// Stops listening, announces the end on every connection, and closes what is left after `seconds`.
-    pub async fn close(self, seconds: u16) {
-        self.listeners.iter().for_each(JoinHandle::abort);
-        for listener in self.listeners {
-            let _aborted = listener.await;
+    /// The open portals, in the order of their numbers: as they are bound, or will be.
+    pub fn list(&self) -> Vec<Portal> {
+        self.open.lock().values().map(|open| open.portal).collect()
+    }
+
+    /// Stops listening at one portal, announces the end on its connections, and closes what is left after `seconds`. Returns
+    /// at once if there is no such portal.
+    pub async fn close(&self, number: u16, seconds: u16) {
+        let Some(OpenPortal { listener, .. }) = self.open.lock().remove(&number) else { return };
+        end(listener).await;
+        self.down.0.lock().remove(&number);
+        self.end_connections(Some(number), seconds).await;
+    }
+
+    /// Closes all portals as [`Portals::close`] does one.
+    pub async fn close_all(&self, seconds: u16) {
+        let open = std::mem::take(&mut *self.open.lock());
+        for OpenPortal { listener, .. } in open.into_values() {
+            end(listener).await;
         }
-        self.connections.broadcast(&Control::ShutDown(seconds));
+        self.end_connections(None, seconds).await;
+    }
+
+    /// Announces the end on the connections of a portal, or on all, and closes what is left after `seconds`.
+    async fn end_connections(&self, portal: Option<u16>, seconds: u16) {
+        self.connections.broadcast(portal, &Control::ShutDown(seconds));
         let all_closed = async {
-            while let Some(control) = self.connections.any() {
+            while let Some(control) = self.connections.any(portal) {
                 control.closed().await;
             }
         };
         if timeout(Duration::from_secs(seconds.into()), all_closed).await.is_err() {
-            self.connections.broadcast(&Control::Close("shutting down"));
-            while let Some(control) = self.connections.any() {
+            self.connections.broadcast(portal, &Control::Close("shutting down"));
+            while let Some(control) = self.connections.any(portal) {
                 control.closed().await;
             }
         }
     }
 }
 
+/// Ends a listener. A connection that it accepts meanwhile is among those of its portal afterwards, or never will be.
+async fn end(listener: JoinHandle<()>) {
+    listener.abort();
+    let _aborted = listener.await;
+}
+
 /// Binds a portal as soon as that is possible.
-async fn bind_later(down: &DownPortals, portal: u16, address: SocketAddr) -> TcpListener {
+async fn bind_later(down: &DownPortals, portal: Portal) -> TcpListener {
     loop {
         sleep(BIND_PAUSE).await;
-        if let Some(socket) = down.bind(portal, address).await {
+        if let Some(socket) = down.bind(portal).await {
             return socket;
         }
     }
@@ -300,7 +364,7 @@ fn start<S: Service>(
     stream.set_nodelay(true)?;
     let about = Peer { portal, peer, local: stream.local_addr()? };
     let (sender, receiver) = unbounded_channel();
-    let Some(slot) = ConnectionSlot::take(connections, sender.clone(), peer.ip()) else {
+    let Some(slot) = ConnectionSlot::take(connections, sender.clone(), (portal, peer.ip())) else {
         service.refused(about);
         return Err(io::Error::other("too many connections"));
     };

@@ -254,13 +254,12 @@ impl Attachment {
     /// With the address at which the API was reached in the place of an unspecified one.
     fn of(it: array::Attachment, reached: ReachedAddress) -> Self {
         let connection = Connection::from(it.connection);
-        let portal = |(at, portal): (usize, &SocketAddr)| {
+        let portal = |number: u16, portal: SocketAddr| {
             let address = match reached.0 {
                 Some(reached) if portal.ip().is_unspecified() => reached,
                 _ => portal.ip(),
             };
-            let group_tag = u16::try_from(at + 1).unwrap_or(u16::MAX);
-            Portal { address: address.to_string(), port: portal.port(), group_tag }
+            Portal { address: address.to_string(), port: portal.port(), group_tag: number }
         };
         Self {
             volume: connection.volume,
@@ -276,7 +275,7 @@ impl Attachment {
             lun: connection.lun,
             read_only: connection.read_only,
             target_iqn: it.target_iqn,
-            portals: it.portals.iter().enumerate().map(portal).collect(),
+            portals: it.portals.iter().map(|it| portal(it.number, it.address)).collect(),
             chap: it.chap,
             mutual_chap: it.mutual_chap,
         }

@@ -143,31 +143,19 @@ impl LoginObserver for Queue {
     }
 }
 
-/// The same of NVMe/TCP, whose portals are counted after those of iSCSI.
-struct NvmeQueue {
-    queue: Arc<Queue>,
-    first_portal: u16,
-}
-
-impl NvmeQueue {
-    fn portal(&self, portal: u16) -> u16 {
-        self.first_portal.saturating_add(portal).saturating_sub(1)
-    }
-}
-
-impl ConnectObserver for NvmeQueue {
+impl ConnectObserver for Queue {
     fn connected(&self, host: &str, peer: SocketAddr, portal: u16) {
-        self.queue.record(What::LoggedIn, Some(host.to_owned()), peer.ip(), self.portal(portal));
+        self.record(What::LoggedIn, Some(host.to_owned()), peer.ip(), portal);
     }
 
     fn disconnected(&self, host: &str, peer: SocketAddr, portal: u16, reason: &str) {
         let what = What::LoggedOut { reason: reason.chars().take(MAX_REASON).collect() };
-        self.queue.record(what, Some(host.to_owned()), peer.ip(), self.portal(portal));
+        self.record(what, Some(host.to_owned()), peer.ip(), portal);
     }
 
     fn refused(&self, refused: &RefusedConnect) {
         let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
-        self.queue.record(what, refused.host.clone(), refused.peer.ip(), self.portal(refused.portal));
+        self.record(what, refused.host.clone(), refused.peer.ip(), refused.portal);
     }
 }
 
@@ -234,8 +222,7 @@ impl Logins {
     ) -> Self {
         let queue = Arc::<Queue>::default();
         server.observe(queue.clone());
-        let first_portal = subsystem.first_port();
-        subsystem.observe(Arc::new(NvmeQueue { queue: queue.clone(), first_portal }));
+        subsystem.observe(queue.clone());
         Self { env, bus, queue, log: Mutex::default() }
     }
 

@@ -16,7 +16,7 @@ use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store}
 use parking_lot::Mutex;
 use records::{Config, HostEntry};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ pub struct PathUse {
     pub host: String,
     /// Which of its initiators.
     pub initiator: String,
-    /// The portal's number, from 1.
+    /// The portal's number.
     pub portal: u16,
     /// Sessions on it now.
     pub sessions: usize,
@@ -310,7 +310,7 @@ impl Metering {
 
     /// What was done in the parts of a range.
     pub fn performance(&self, scope: &Scope, range: TimeRange) -> Result<Series> {
-        let subjects = subjects(&self.configuration.read(), scope, self.portals())?;
+        let subjects = subjects(&self.configuration.read(), scope, &self.portals())?;
         self.series(&subjects, range)
     }
 
@@ -344,7 +344,7 @@ impl Metering {
                 .filter_map(|it| busy(&it.name, &mut std::iter::once(volume_key(it.id))))
                 .collect(),
             By::Host => {
-                config.hosts.iter().filter_map(|it| busy(&it.name, &mut paths_of(it, portals))).collect()
+                config.hosts.iter().filter_map(|it| busy(&it.name, &mut paths_of(it, &portals))).collect()
             }
         };
         top.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
@@ -359,9 +359,16 @@ impl Metering {
         Recent { millis: all.millis, samples: owned.collect() }
     }
 
-    /// Portals of all protocols: those of NVMe/TCP have the numbers after those of iSCSI.
-    fn portals(&self) -> usize {
-        self.server.portals().len() + self.subsystem.portals().len()
+    /// Numbers of the portals of all protocols and controllers, and of those that there were: what hosts did by them counts, too.
+    fn portals(&self) -> BTreeSet<u16> {
+        let open = [self.server.portals(), self.subsystem.portals()].concat();
+        let config = self.configuration.read();
+        config
+            .portals
+            .ever()
+            .map(|entry| entry.number)
+            .chain(open.iter().map(|portal| portal.number))
+            .collect()
     }
 
     /// Use of each path of one host, or of all.
@@ -373,14 +380,14 @@ impl Metering {
                 None => config.hosts.iter().cloned().collect(),
             }
         };
-        let (sessions, portals) = (self.server.sessions(), self.portals() as u16);
+        let (sessions, portals) = (self.server.sessions(), self.portals());
         let controllers = self.subsystem.controllers();
         let mut paths = Vec::new();
         for host in hosts {
             for initiator in host.port_names() {
-                for portal in 1..=portals {
+                for portal in portals.iter().copied() {
                     let on = |it: &&iscsi::SessionInfo| it.initiator == *initiator && it.portal == portal;
-                    let by = |it: &&nvmf::ControllerInfo| it.host == *initiator && it.port == portal;
+                    let by = |it: &&nvmf::ControllerInfo| it.host == *initiator && it.portal == portal;
                     let count = sessions.iter().filter(on).count() + controllers.iter().filter(by).count();
                     let series =
                         self.series(&[path_key(initiator, portal)], TimeRange { points: Some(1), ..range })?;
@@ -444,7 +451,7 @@ fn differences(
     samples
 }
 
-fn subjects(config: &Config, scope: &Scope, portals: usize) -> Result<Vec<String>> {
+fn subjects(config: &Config, scope: &Scope, portals: &BTreeSet<u16>) -> Result<Vec<String>> {
     Ok(match scope {
         Scope::Array => vec![ALL.into()],
         Scope::Volume(name) => vec![volume_key(config.volumes.named(name)?.id)],
@@ -455,9 +462,9 @@ fn subjects(config: &Config, scope: &Scope, portals: usize) -> Result<Vec<String
     })
 }
 
-fn paths_of(host: &HostEntry, portals: usize) -> impl Iterator<Item = String> {
+fn paths_of(host: &HostEntry, portals: &BTreeSet<u16>) -> impl Iterator<Item = String> {
     host.port_names()
-        .flat_map(move |initiator| (1..=portals as u16).map(move |portal| path_key(initiator, portal)))
+        .flat_map(move |initiator| portals.iter().map(move |portal| path_key(initiator, *portal)))
 }
 
 /// By how much the busiest of a host's paths did more than the idlest that has a session, as a part of the busiest: 0 is

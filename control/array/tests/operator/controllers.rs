@@ -34,7 +34,7 @@ async fn an_array_that_is_not_shared_has_one_controller_and_nothing_is_wrong_wit
     let up = rig.up().await;
     let all = ok(&up, ListControllers).await;
     assert_eq!((all.len(), all[0].state, all[0].takeover.clone()), (1, ControllerState::Home, None));
-    let portals: Vec<_> = up.server.portals().iter().map(ToString::to_string).collect();
+    let portals: Vec<_> = up.server.portals().iter().map(|it| it.address.to_string()).collect();
     assert_eq!(all[0].portals, portals, "where it really listens");
     assert!(open_alerts(&up).await.is_empty());
     assert!(events(&up).await.is_empty());

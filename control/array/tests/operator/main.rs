@@ -18,6 +18,7 @@ mod nvme;
 mod outgoing;
 mod points;
 mod policies;
+mod portals;
 mod remote;
 mod replicated;
 mod replication;

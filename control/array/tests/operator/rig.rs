@@ -14,7 +14,7 @@ use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::pin::Pin;
@@ -386,10 +386,9 @@ impl Rig {
         };
         let exports = export::Exports::new(Arc::new(transport::SystemClock::default()));
         let target = scsi::Target::new(names, exports.clone(), [7; 32]);
-        let portal = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = iscsi::Server::new(
             target.clone(),
-            iscsi::ServerConfig::new(identity.target_iqn(), vec![portal]),
+            iscsi::ServerConfig::new(identity.target_iqn()),
             Arc::default(),
         );
         let names = nvmf::SubsystemIdentity {
@@ -397,7 +396,6 @@ impl Rig {
             serial: identity.serial.clone(),
             model: "ALL-FLASH ARRAY".into(),
             revision: "0".into(),
-            first_port: 2,
         };
         let subsystem = nvmf::Subsystem::new(names, exports.clone());
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());

@@ -7,6 +7,7 @@ use crate::board::DOMAIN;
 use crate::controller::MapWatch;
 use crate::mutual_tls;
 use anyhow::{Context, Result, ensure};
+use array::Portals;
 use block::Ledger;
 use bytes::Bytes;
 use cluster::MapMember;
@@ -40,6 +41,9 @@ const FOLLOW: Duration = Duration::from_millis(250);
 /// Pause after no connection could be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
+/// Reads the portals that are recorded.
+pub type RecordedPortals = Arc<dyn Fn() -> Portals + Send + Sync>;
+
 /// The home of the array, for the front ends.
 pub struct Home {
     link: Link,
@@ -51,6 +55,8 @@ pub struct Home {
     ledger: Option<Arc<dyn Ledger>>,
     permit: Permit,
     configuration: watch::Sender<Bytes>,
+    /// The portals that are recorded.
+    portals: RecordedPortals,
     /// Threads on which commands are performed.
     shards: Vec<Handle>,
     fronts: Mutex<BTreeMap<u64, Front>>,
@@ -75,16 +81,17 @@ struct Arrival {
 }
 
 impl Home {
-    /// The home of a target whose configuration is complete. `target_name`: its iSCSI name; `access`: who may log in.
+    /// The home of a target whose configuration is complete. `target_name`: its iSCSI name; `access`: who may log in; `portals`:
+    /// reads those that are recorded.
     pub fn new(
         (link, data): (Link, &Path),
         map: MapWatch,
         (target, ledger, permit): (Arc<Target>, Option<Arc<dyn Ledger>>, Permit),
-        (target_name, access): (&str, AccessTable),
+        (target_name, access, recorded): (&str, AccessTable, RecordedPortals),
         shards: Vec<Handle>,
     ) -> Arc<Self> {
         let (fronts, settled, services) = Default::default();
-        let configuration = watch::Sender::new(portals::configuration(target_name, access));
+        let configuration = watch::Sender::new(portals::configuration(target_name, access, &recorded()));
         let data = data.to_owned();
         Arc::new(Self {
             link,
@@ -94,6 +101,7 @@ impl Home {
             ledger,
             permit,
             configuration,
+            portals: recorded,
             shards,
             fronts,
             settled,
@@ -158,7 +166,8 @@ impl Home {
         let (mut access, mut ticks) = (server.access_changes(), interval(FOLLOW));
         let own = self.link.own.id;
         loop {
-            let configuration = portals::configuration(&target_name, server.access_table());
+            let recorded = (self.portals)();
+            let configuration = portals::configuration(&target_name, server.access_table(), &recorded);
             self.configuration.send_if_modified(|known| {
                 let changed = *known != configuration;
                 *known = configuration;
@@ -166,8 +175,8 @@ impl Home {
             });
             let map = self.map.borrow().clone();
             if let Some(map) = map {
-                self.target.set_port_groups(ports::groups(&map, own, &self.connected()));
-                server.set_other_portals(ports::others(&map, own));
+                self.target.set_port_groups(ports::groups(&map, own, &self.connected(), &recorded));
+                server.set_other_portals(ports::others(&map, own, &recorded));
                 self.forget(&map).await;
                 self.keep_state(&map).await;
             }

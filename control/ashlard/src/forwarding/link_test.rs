@@ -10,6 +10,7 @@ use crate::args::Args;
 use crate::board::Board;
 use crate::controller::Controller;
 use crate::mutual_tls;
+use array::Portals;
 use block::mem::MemArray;
 use block::{DiskId, Extent, Geometry, Ledger};
 use clap::Parser;
@@ -121,7 +122,7 @@ async fn serve(member: &Member, volumes: &MemArray, kept: Option<&Kept>) -> (Arc
         (member.link.clone(), Path::new("/nonexistent")),
         map,
         (target(volumes, power), Some(Arc::new(volumes.clone())), permit),
-        (TARGET, access()),
+        (TARGET, access(), Arc::new(Portals::default)),
         shards,
     );
     let map = member.controller.map().borrow().clone().unwrap();
@@ -176,7 +177,7 @@ const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 3, 0, 0, 1, 0];
 async fn host(running: &front::Running, lost: &Arc<AtomicUsize>) -> Device {
     let mut configuration = running.front_end.configuration();
     let known = configuration.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-    assert_eq!(known, portals::configuration(TARGET, access()));
+    assert_eq!(known, portals::configuration(TARGET, access(), &Portals::default()));
     let lost = lost.clone();
     let mut device = running.front_end.attach(33, [2; 6], HOST, move || _ = lost.fetch_add(1, SeqCst));
     let first = perform(&mut device, &[0; 6], &[]).await;
@@ -272,7 +273,7 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let mut device = host(&running, &lost).await;
     let forwarded = Forwarded::new(running.front_end.clone());
     let budget = Arc::new(Budget::new(1 << 20));
-    let server = Server::new(forwarded.clone(), ServerConfig::new(TARGET, Vec::new()), budget.clone());
+    let server = Server::new(forwarded.clone(), ServerConfig::new(TARGET), budget.clone());
     let served = Served { server, name: TARGET.into(), target: forwarded.clone(), budget };
     let kept = Kept::new(served, running);
 
@@ -376,7 +377,13 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
     one.controller.home().await.unwrap();
     let of_target = (target(&volumes(), Power::default()), None, Permit::default());
     let (map, shards) = (one.controller.map(), vec![Handle::current()]);
-    let home = Home::new((one.link.clone(), folder), map, of_target, (TARGET, access()), shards);
+    let home = Home::new(
+        (one.link.clone(), folder),
+        map,
+        of_target,
+        (TARGET, access(), Arc::new(Portals::default)),
+        shards,
+    );
     tokio::spawn(home.serve());
     one
 }

@@ -1,16 +1,16 @@
 //! The iSCSI portals of a front end: log-ins are answered by the home's configuration, commands are forwarded.
 
 use super::kept::{Forwarded, Kept, Served};
-use super::{Link, first_port, front, ports};
+use super::{Link, front, ports};
 use crate::controller::MapWatch;
 use crate::memory;
 use anyhow::{Context, Result};
+use array::{Endpoint, PortalEntry, Portals};
 use bytes::Bytes;
 use forward::FrontEnd;
-use iscsi::{Access, AccessTable, Credentials, Server, ServerConfig};
+use iscsi::{Access, AccessTable, Credentials, Portal, Server, ServerConfig};
 use serde::{Deserialize, Serialize};
 use shelf::arbiter::MemberId;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -23,6 +23,9 @@ struct Configuration {
     /// The iSCSI name of the target.
     target: String,
     access: Vec<Entry>,
+    /// The portals that are recorded, of all controllers.
+    #[serde(default)]
+    portals: Vec<PortalEntry>,
 }
 
 /// An initiator that may log in.
@@ -59,31 +62,36 @@ impl From<Secret> for Credentials {
 }
 
 /// The configuration of a server, for front ends.
-pub fn configuration(target: &str, table: AccessTable) -> Bytes {
+pub fn configuration(target: &str, table: AccessTable, portals: &Portals) -> Bytes {
     let entry = |(initiator, Access { chap, mutual }): (String, Access)| Entry {
         initiator,
         chap: chap.map(Secret::from),
         mutual: mutual.map(Secret::from),
     };
-    let configuration =
-        Configuration { target: target.to_owned(), access: table.into_iter().map(entry).collect() };
+    let configuration = Configuration {
+        target: target.to_owned(),
+        access: table.into_iter().map(entry).collect(),
+        portals: portals.ever().cloned().collect(),
+    };
     serde_json::to_vec(&configuration).expect("strings have a form in JSON").into()
 }
 
-/// The target's name and the access table of a configuration that came over the link.
-fn parse(configuration: &[u8]) -> Result<(String, AccessTable)> {
-    let Configuration { target, access } =
+/// The target's name, the access table and the recorded portals of a configuration that came over the link.
+fn parse(configuration: &[u8]) -> Result<(String, AccessTable, Portals)> {
+    let Configuration { target, access, portals } =
         serde_json::from_slice(configuration).context("the configuration of the home can't be read")?;
     let access = access.into_iter().map(|Entry { initiator, chap, mutual }| {
         (initiator, Access { chap: chap.map(Credentials::from), mutual: mutual.map(Credentials::from) })
     });
-    Ok((target, access.collect()))
+    let mut recorded = Portals::default();
+    portals.into_iter().for_each(|entry| recorded.put(entry));
+    Ok((target, access.collect(), recorded))
 }
 
 /// How a front end serves hosts.
 pub struct Settings {
-    /// Addresses to listen on.
-    pub portals: Vec<SocketAddr>,
+    /// The portals that its options name.
+    pub endpoints: Vec<Endpoint>,
     /// Connections of hosts at a time.
     pub connections: usize,
     /// Threads for connections.
@@ -181,9 +189,9 @@ async fn serve(
     front_end: Arc<FrontEnd>,
     served: &watch::Sender<Option<Served>>,
 ) -> Result<()> {
-    let Settings { portals, connections, shards, permit } = settings;
+    let Settings { endpoints, connections, shards, permit } = settings;
     let mut configured = front_end.configuration();
-    let (target, access) = loop {
+    let (target, access, mut recorded) = loop {
         let text = configured.wait_for(Option::is_some).await.context("the link has ended")?.clone();
         match parse(&text.unwrap_or_default()) {
             Ok(first) => break first,
@@ -193,21 +201,22 @@ async fn serve(
             }
         }
     };
-    let mut config = ServerConfig::new(target.clone(), portals.clone());
-    config.first_portal = first_port(controller);
+    let mut config = ServerConfig::new(target.clone());
     config.connection_limits = transport::ConnectionLimits::new(connections);
     config.permit = permit;
     let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
     let forwarded = Forwarded::new(front_end);
     let server = Server::new(forwarded.clone(), config, budget.clone());
     server.set_access(access);
-    let addresses = server.serve(shards).await.with_context(|| format!("can't listen on {portals:?}"))?;
-    tracing::info!(portals = ?addresses, "hosts can log in at this controller");
+    let wanted = own(controller, &endpoints, &recorded);
+    let portals =
+        server.serve(&wanted, shards).await.with_context(|| format!("can't listen on {wanted:?}"))?;
+    tracing::info!(?portals, "hosts can log in at this controller");
     let kept = Served { server: server.clone(), name: target, target: forwarded, budget };
     _ = served.send_replace(Some(kept));
     loop {
         if let Some(map) = map.borrow_and_update().as_deref() {
-            server.set_other_portals(ports::others(map, controller));
+            server.set_other_portals(ports::others(map, controller, &recorded));
         }
         tokio::select! {
             changed = configured.changed() => changed.context("the link has ended")?,
@@ -215,7 +224,10 @@ async fn serve(
         }
         let text = configured.borrow_and_update().clone();
         match parse(&text.unwrap_or_default()) {
-            Ok((_, access)) => server.set_access(access),
+            Ok((_, access, portals)) => {
+                server.set_access(access);
+                recorded = portals;
+            }
             Err(error) => {
                 tracing::warn!(error = format_args!("{error:#}"), "the access of hosts stays as it is");
             }
@@ -223,9 +235,16 @@ async fn serve(
     }
 }
 
+/// The portals of this controller.
+fn own(controller: u16, options: &[Endpoint], recorded: &Portals) -> Vec<Portal> {
+    let all = ports::portals_of(controller, options, recorded).into_iter();
+    all.filter_map(|(number, endpoint)| Some(Portal { number, address: endpoint.socket()? })).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use array::PortalProtocol;
 
     #[test]
     fn a_front_end_gets_the_access_table_as_it_is() {
@@ -238,8 +257,15 @@ mod tests {
             ),
         ]
         .into();
-        let text = configuration("iqn.2026-01.test:target", table.clone());
-        assert_eq!(parse(&text).unwrap(), ("iqn.2026-01.test:target".to_owned(), table));
+        let endpoint = Endpoint { protocol: PortalProtocol::Iscsi, address: "192.0.2.2:3260".into() };
+        let (by_option, created, removed) = (true, 1, None);
+        let entry = PortalEntry { controller: 2, number: 34, endpoint, by_option, created, removed };
+        let mut portals = Portals::default();
+        portals.put(entry.clone());
+        let text = configuration("iqn.2026-01.test:target", table.clone(), &portals);
+        let (target, access, recorded) = parse(&text).unwrap();
+        assert_eq!((target.as_str(), access), ("iqn.2026-01.test:target", table));
+        assert_eq!(recorded.ever().collect::<Vec<_>>(), [&entry]);
         // A newer release may say more.
         assert!(parse(br#"{"target":"t","access":[],"more":{}}"#).is_ok());
         for wrong in [&b""[..], b"{", b"{\"target\":1}", b"[]"] {

@@ -1,43 +1,51 @@
 //! How hosts see the portals of all controllers: each controller's ports are a target port group, with numbers of its own.
 
-use super::{PORTS, first_port};
+use array::{Endpoint, PortalEntry, PortalProtocol, Portals, shared_numbers};
 use cluster::{Map, MapMember, Standing};
 use iscsi::Portal;
 use scsi::PortGroup;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn has_link(member: &MapMember) -> bool {
     !member.link.address.is_empty()
 }
 
+/// The iSCSI portals of a controller, by number: those that its options name, and those that the array keeps for it. It has numbers
+/// that are recorded, or those that it will record when it is the home.
+pub fn portals_of(controller: u16, options: &[Endpoint], recorded: &Portals) -> BTreeMap<u16, Endpoint> {
+    let found = recorded.number((controller, shared_numbers(controller)), options, &BTreeSet::new());
+    let named = options.iter().zip(found).filter_map(|(endpoint, number)| Some((number?, endpoint.clone())));
+    let is_kept = |entry: &&PortalEntry| !entry.by_option;
+    let kept = recorded.of(controller).filter(is_kept).map(|entry| (entry.number, entry.endpoint.clone()));
+    named.chain(kept).filter(|(_, endpoint)| endpoint.protocol == PortalProtocol::Iscsi).collect()
+}
+
+fn of_member(member: &MapMember, recorded: &Portals) -> BTreeMap<u16, Endpoint> {
+    let endpoint = |protocol| move |address: &String| Endpoint { protocol, address: address.clone() };
+    let iscsi = member.service.iscsi.iter().map(endpoint(PortalProtocol::Iscsi));
+    let options: Vec<_> =
+        iscsi.chain(member.service.nvme.iter().map(endpoint(PortalProtocol::NvmeTcp))).collect();
+    portals_of(member.id, &options, recorded)
+}
+
 /// The target port groups, by the home: its own ports, and those of front ends, which are active while they are connected.
-pub fn groups(map: &Map, own: u16, connected: &[u16]) -> Vec<PortGroup> {
-    let members = map.members.iter().filter(|member| has_link(member) && !member.service.iscsi.is_empty());
-    let group = |member: &MapMember| {
-        let count = u16::try_from(member.service.iscsi.len()).unwrap_or(PORTS).min(PORTS);
-        let first = first_port(member.id);
-        PortGroup {
-            id: member.id,
-            ports: first..=first + count - 1,
-            is_active: member.id == own || connected.contains(&member.id),
-        }
+pub fn groups(map: &Map, own: u16, connected: &[u16], recorded: &Portals) -> Vec<PortGroup> {
+    let group = |member: &MapMember| PortGroup {
+        id: member.id,
+        ports: of_member(member, recorded).into_keys().collect(),
+        is_active: member.id == own || connected.contains(&member.id),
     };
-    members.map(group).collect()
+    let members = map.members.iter().filter(|member| has_link(member));
+    members.map(group).filter(|group| !group.ports.is_empty()).collect()
 }
 
 /// The portals of the other controllers that take part, as far as their addresses are known.
-pub fn others(map: &Map, own: u16) -> Vec<Portal> {
+pub fn others(map: &Map, own: u16, recorded: &Portals) -> Vec<Portal> {
     let serves =
         |member: &&MapMember| member.id != own && member.standing == Standing::Active && has_link(member);
-    let portals = |member: &MapMember| -> Vec<Portal> {
-        let addresses =
-            member.service.iscsi.iter().take(usize::from(PORTS)).map(|address| address.parse().ok());
-        let portals = (first_port(member.id)..).zip(addresses);
-        let known = portals
-            .filter_map(|(tag, address): (u16, Option<SocketAddr>)| Some(Portal { tag, address: address? }));
-        known.filter(|portal| !portal.address.ip().is_unspecified() && portal.address.port() != 0).collect()
-    };
-    map.members.iter().filter(serves).flat_map(portals).collect()
+    let portals = map.members.iter().filter(serves).flat_map(|member| of_member(member, recorded));
+    let known = portals.filter_map(|(number, it)| Some(Portal { number, address: it.socket()? }));
+    known.filter(|portal| !portal.address.ip().is_unspecified() && portal.address.port() != 0).collect()
 }
 
 #[cfg(test)]
@@ -69,20 +77,45 @@ mod tests {
     #[test]
     fn each_controller_is_a_group_which_is_active_while_it_forwards() {
         let group = |id, ports, is_active| PortGroup { id, ports, is_active };
-        assert_eq!(groups(&map(), 1, &[2]), [group(1, 1..=1, true), group(2, 33..=34, true)]);
-        assert_eq!(groups(&map(), 1, &[]), [group(1, 1..=1, true), group(2, 33..=34, false)]);
+        let none = Portals::default();
+        assert_eq!(groups(&map(), 1, &[2], &none), [group(1, vec![1], true), group(2, vec![33, 34], true)]);
+        assert_eq!(groups(&map(), 1, &[], &none), [group(1, vec![1], true), group(2, vec![33, 34], false)]);
         let mut without = map();
         without.members[1].link = Link::default();
-        assert_eq!(groups(&without, 1, &[]), [group(1, 1..=1, true)], "it serves no hosts as a front end");
+        assert_eq!(
+            groups(&without, 1, &[], &none),
+            [group(1, vec![1], true)],
+            "it serves no hosts as a front end"
+        );
+    }
+
+    /// A record of controller 2.
+    fn record(number: u16, address: &str, by_option: bool) -> PortalEntry {
+        let endpoint = Endpoint { protocol: PortalProtocol::Iscsi, address: address.into() };
+        PortalEntry { controller: 2, number, endpoint, by_option, created: 0, removed: None }
+    }
+
+    #[test]
+    fn a_portal_has_the_number_of_its_record_whatever_its_place() {
+        let mut recorded = Portals::default();
+        recorded.put(record(33, "192.0.2.2:3260", true));
+        recorded.put(record(40, "192.0.2.3:3260", false));
+        let groups = groups(&map(), 1, &[2], &recorded);
+        assert_eq!(groups[1].ports, [33, 34, 40], "and those that the array keeps for it");
+        let named: Vec<_> =
+            others(&map(), 1, &recorded).iter().map(|it| (it.number, it.address.ip())).collect();
+        let ip = |text: &str| text.parse().unwrap();
+        assert_eq!(named, [(33, ip("192.0.2.2")), (40, ip("192.0.2.3"))]);
     }
 
     #[test]
     fn discovery_names_the_portals_of_others_that_take_part() {
-        let portal = |tag, address: &str| Portal { tag, address: address.parse().unwrap() };
-        assert_eq!(others(&map(), 1), [portal(34, "192.0.2.2:3260")]);
-        assert_eq!(others(&map(), 2), [portal(1, "192.0.2.1:3260")]);
+        let portal = |number, address: &str| Portal { number, address: address.parse().unwrap() };
+        let none = Portals::default();
+        assert_eq!(others(&map(), 1, &none), [portal(34, "192.0.2.2:3260")]);
+        assert_eq!(others(&map(), 2, &none), [portal(1, "192.0.2.1:3260")]);
         let mut left = map();
         left.members[1].standing = Standing::Left;
-        assert_eq!(others(&left, 1), []);
+        assert_eq!(others(&left, 1, &none), []);
     }
 }

@@ -209,8 +209,8 @@ fn all_ports_are_one_group_of_optimized_paths() {
 #[test]
 fn the_ports_of_each_controller_are_a_group() {
     let (array, _disk, host) = Array::with_host();
-    let elsewhere = |is_active| scsi::PortGroup { id: 2, ports: 33..=34, is_active };
-    let here = scsi::PortGroup { id: 1, ports: 1..=1, is_active: true };
+    let elsewhere = |is_active| scsi::PortGroup { id: 2, ports: vec![33, 34], is_active };
+    let here = scsi::PortGroup { id: 1, ports: vec![1], is_active: true };
     let report = || host.command(&[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]).good();
     array.target.set_port_groups(vec![here.clone(), elsewhere(true)]);
     let [own, other] =

@@ -296,7 +296,7 @@ fn a_registration_for_all_ports_includes_those_of_other_controllers() {
     let array = Array::new();
     array.disk(1);
     let group = |id, ports| scsi::PortGroup { id, ports, is_active: true };
-    array.target.set_port_groups(vec![group(1, 1..=1), group(2, 33..=34)]);
+    array.target.set_port_groups(vec![group(1, vec![1]), group(2, vec![33, 34])]);
     let a = array.host("a", 1);
     out(&a, REGISTER, 0, &list(0, 9, 0x04)).good();
     assert_eq!(keys(&a), [9; 3]);

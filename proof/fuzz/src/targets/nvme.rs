@@ -43,7 +43,6 @@ impl World {
             serial: "1".into(),
             model: "TEST".into(),
             revision: "1".into(),
-            first_port: 1,
         };
         let subsystem = Subsystem::new(identity, exports);
         subsystem.set_hosts([(HOST.to_owned(), None)].into());

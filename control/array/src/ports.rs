@@ -1,0 +1,32 @@
+//! The target ports that a controller may have.
+
+use std::ops::RangeInclusive;
+
+/// Target ports of a controller that is one target with others.
+pub(crate) const MAX_PORTS: u16 = 32;
+
+/// The target ports that a controller may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPorts {
+    /// The controller.
+    pub controller: u16,
+    /// Its target port group.
+    pub group: u16,
+    /// The numbers that its ports may have.
+    pub numbers: RangeInclusive<u16>,
+    /// The controllers of the array are one target, whose ports all have different numbers.
+    pub is_shared: bool,
+}
+
+impl OwnPorts {
+    /// Of a controller that is one target with others.
+    pub fn shared(controller: u16) -> Self {
+        Self { controller, group: controller, numbers: shared_numbers(controller), is_shared: true }
+    }
+}
+
+/// The numbers that ports of a controller may have that is one target with others.
+pub fn shared_numbers(controller: u16) -> RangeInclusive<u16> {
+    let before = controller.saturating_sub(1).saturating_mul(MAX_PORTS);
+    before + 1..=before + MAX_PORTS
+}
