@@ -20,5 +20,5 @@ export default ts.config(
   // Playwright's fixtures call theirs "use", too.
   { files: ["e2e/**"], rules: { "react-hooks/rules-of-hooks": "off" } },
   { files: ["**/*.js"], ...ts.configs.disableTypeChecked },
-  { files: ["public/*.js"], languageOptions: { sourceType: "script", globals: { document: "readonly", localStorage: "readonly", matchMedia: "readonly", self: "readonly", caches: "readonly", fetch: "readonly", setTimeout: "readonly", URL: "readonly" } } },
+  { files: ["public/*.js", "plugin/*.js"], languageOptions: { sourceType: "script", globals: { window: "readonly", document: "readonly", localStorage: "readonly", matchMedia: "readonly", self: "readonly", caches: "readonly", fetch: "readonly", setTimeout: "readonly", URL: "readonly" } } },
 );

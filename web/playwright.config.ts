@@ -5,6 +5,8 @@ const executablePath = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
 export default defineConfig({
   testDir: "e2e",
+  // They need more than an array.
+  testIgnore: "plugin/**",
   outputDir: "test-results",
   workers: 1,
   forbidOnly: true,

@@ -4,7 +4,7 @@ use crate::setup;
 use crate::shell::{command, exec, exec_keeping_output, installed, root, test_binaries};
 use crate::test::Tally;
 use anyhow::{Context, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -22,14 +22,17 @@ const SOURCES: &[&str] = &[
     "web/src",
     "web/public",
     "web/index.html",
+    "web/plugin",
+    "web/plugin.html",
     "web/package-lock.json",
     "web/vite.config.ts",
+    "web/vite.plugin.config.ts",
     "web/tsconfig.json",
 ];
 /// What the browser is called in Debian.
 const BROWSER: &str = "chromium";
-/// What it makes last.
-const MADE: &str = "web/dist/index.html";
+/// What it makes last: the interface, and the pages of the plug-in for the vSphere Client.
+const MADE: &[&str] = &["web/dist/index.html", "integrations/go/vsphere/plugin/pages/plugin.html"];
 
 /// Builds the web interface, or all of its checks as well.
 pub fn run(args: &Args) -> Result<()> {
@@ -39,7 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Builds it unless it is newer than what it is made from.
 pub fn build() -> Result<()> {
     let sources = SOURCES.iter().map(|path| newest(&root().join(path))).max().flatten();
-    let made = changed(&root().join(MADE));
+    let made = MADE.iter().map(|path| changed(&root().join(path))).min().flatten();
     if made.is_some() && made > sources {
         return Ok(());
     }
@@ -67,6 +70,13 @@ pub fn pages() -> Result<Tally> {
     let mut tests = npm(&["run", "--silent", "e2e"]);
     exec_keeping_output(tests.env("ASHLARD", programs.join("ashlard")))?;
     Ok(Tally { passed: 1, ..Tally::default() })
+}
+
+/// The folder with the tests of pages if there is a browser for them. The pages are built.
+pub fn browser_tests() -> Result<Option<PathBuf>> {
+    build()?;
+    packages()?;
+    Ok(installed(BROWSER).then(|| root().join("web")))
 }
 
 /// Installs the packages of the lock file when they are not.

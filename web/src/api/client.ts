@@ -1,11 +1,12 @@
 /** The one way to the array: a client whose paths and bodies are typed by its OpenAPI description. */
 import createClient from "openapi-fetch";
 import { Refusal } from "./refusal";
+import { sent } from "./route";
 import type { paths } from "./schema";
 import { session } from "./session";
 
 /** Lists are asked for whole, never by `fields`, so the partial form of an answer is left out of its types. */
-export const api = createClient<paths, "application/json">({ baseUrl: location.origin, fetch: (request) => globalThis.fetch(request) });
+export const api = createClient<paths, "application/json">({ baseUrl: location.origin, fetch: sent });
 
 api.use({
   onRequest({ request }) {

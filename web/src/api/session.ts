@@ -131,6 +131,9 @@ export const session = {
     enter(found, true);
   },
 
+  /** In the vSphere Client its session counts, and the plug-in's server checks each request. */
+  within: (user: string, role: Role) => enter({ user, role }, false),
+
   /** The array no longer takes what we sent. */
   ended: () => {
     if (state.at === "in") out("ended");

@@ -14,23 +14,30 @@ type Props = {
 };
 
 /** A form in a window of its own: fields, what the array says against them, and two buttons. */
-export function FormModal({ opened, onClose, title, verb, busy, error, onSubmit, children }: Props) {
+export function FormModal({ opened, title, ...rest }: Props) {
   return (
-    <Modal opened={opened} onClose={onClose} title={title}>
-      <form onSubmit={onSubmit} noValidate>
-        <Stack gap="md">
-          {children}
-          <ProblemAlert error={error} />
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={onClose}>
-              Cancel
-            </Button>
-            <Button type="submit" loading={busy}>
-              {verb}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+    <Modal opened={opened} onClose={rest.onClose} title={title}>
+      <Form {...rest} />
     </Modal>
+  );
+}
+
+/** The same without the window. */
+export function Form({ onClose, verb, busy, error, onSubmit, children }: Omit<Props, "opened" | "title">) {
+  return (
+    <form onSubmit={onSubmit} noValidate>
+      <Stack gap="md">
+        {children}
+        <ProblemAlert error={error} />
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button type="submit" loading={busy}>
+            {verb}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
   );
 }

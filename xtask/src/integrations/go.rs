@@ -4,6 +4,7 @@
 use crate::python;
 use crate::shell::{capture, command, exec, installed, root, target_dir};
 use crate::test::Tally;
+use crate::web;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -63,13 +64,24 @@ pub fn terraform_short(programs: &Path) -> Result<Tally> {
     checked(TERRAFORM, programs)
 }
 
-/// The program for vSphere, against a simulated vCenter, with pyvmomi for the scripts that it writes.
+/// The program for vSphere, against a simulated vCenter, with pyvmomi for the scripts that it writes, and the pages of its
+/// plug-in in a browser.
 pub fn vsphere(programs: &Path) -> Result<Tally> {
     python::environment(PYVMOMI.0, PYVMOMI.1)?;
-    vsphere_short(programs)
+    // The pages are embedded in the program.
+    let browser = web::browser_tests()?;
+    let mut all = vsphere_short(programs)?;
+    if let Some(folder) = browser {
+        // Go does not see changes of what the browser does.
+        let mut pages = go(&["test", "-json", "-count=1", "-run", "TestPages", "./vsphere/plugin"]);
+        let more = tested(pages.env("ASHLAR_WEB", folder), programs)?;
+        all.add(&more);
+        all.failures.extend(more.failures);
+    }
+    Ok(all)
 }
 
-/// The same without installing pyvmomi: its script is run only where it was installed before.
+/// The same without installing pyvmomi, whose script is run only where it was installed before, and without a browser.
 pub fn vsphere_short(programs: &Path) -> Result<Tally> {
     current()?;
     exec(go(&["vet"]).args(VSPHERE))?;

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -65,7 +63,7 @@ func (o *hostOptions) change(ctx context.Context) (esxi.Change, error) {
 		return made, err
 	}
 	about, err := array.Decode[array.Array](api.ShowArray(ctx))
-	made.Portals = reachable(about.Portals, api.URL)
+	made.Portals = practice.Reachable(about.Portals, api.URL)
 	return made, err
 }
 
@@ -85,19 +83,6 @@ func (o *hostOptions) begin(ctx context.Context, words []string) (esxi.Change, *
 	}
 	client, err := o.connectVCenter(ctx)
 	return with, client, err
-}
-
-// reachable are portals as hosts reach them: an array that listens on all addresses is reached at that of its API.
-func reachable(portals []string, api string) []string {
-	var made []string
-	for _, portal := range portals {
-		address, port, err := net.SplitHostPort(portal)
-		if at, failed := url.Parse(api); err == nil && failed == nil && net.ParseIP(address).IsUnspecified() {
-			portal = net.JoinHostPort(at.Hostname(), port)
-		}
-		made = append(made, portal)
-	}
-	return made
 }
 
 func check(ctx context.Context, words []string) (int, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ashlar/integrations/vsphere/practice"
 	"ashlar/integrations/vsphere/rollout"
 	"ashlar/integrations/vsphere/vsim"
 )
@@ -87,6 +88,10 @@ func TestWrongCommandsAreRefusedWithAReason(t *testing.T) {
 		"no form":              {"script", "--language", "perl"},
 		"5s":                   {"watch", "--interval", "1s"},
 		"no SHA-256":           {"register", "--thumbprint", "12:34"},
+		"no address of a plug": {"register", "--plugin", "http://10.0.0.1", "--plugin-certificate", os.Args[0]},
+		"--plugin-certificate": {"register", "--plugin", "https://10.0.0.1/plugin.json"},
+		"no arrays":            {"serve", "--config", "none.json", "--key-file", "none.key"},
+		"which verb":           {"arrays"},
 	} {
 		_, code, err := run(t, words...)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -99,7 +104,7 @@ func TestWrongCommandsAreRefusedWithAReason(t *testing.T) {
 }
 
 func TestAPortalOfEveryAddressIsThatOfTheAPI(t *testing.T) {
-	got := reachable([]string{"0.0.0.0:3260", "[::]:3261", "10.0.0.1:3260"}, "https://array.example:8080")
+	got := practice.Reachable([]string{"0.0.0.0:3260", "[::]:3261", "10.0.0.1:3260"}, "https://array.example:8080")
 	if want := []string{"array.example:3260", "array.example:3261", "10.0.0.1:3260"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -29,7 +30,23 @@ func inVCenter(ctx context.Context, given *options, words []string, do func(*vce
 }
 
 func register(ctx context.Context, words []string) (int, error) {
-	return inVCenter(ctx, newOptions("register"), words, func(client *vcenter.Client) error { return extension.Register(ctx, client) })
+	given := newOptions("register")
+	address := given.String("plugin", "", "address of the plug-in's manifest, https://HOST:PORT/plugin.json; default: pages that are registered stay")
+	certificate := given.String("plugin-certificate", "", "file with the certificate of the plug-in's server")
+	return inVCenter(ctx, given, words, func(client *vcenter.Client) error {
+		var plugin *extension.Plugin
+		if *address != "" {
+			if *certificate == "" {
+				return errors.New("vCenter has to know the certificate of the plug-in's server: --plugin-certificate")
+			}
+			read, err := os.ReadFile(*certificate)
+			if err != nil {
+				return fmt.Errorf("the certificate of the plug-in's server can't be read: %w", err)
+			}
+			plugin = &extension.Plugin{URL: *address, Certificate: read}
+		}
+		return extension.Register(ctx, client, plugin)
+	})
 }
 
 func unregister(ctx context.Context, words []string) (int, error) {

@@ -15,6 +15,7 @@ var Tasks = map[string]string{
 	taskCreate: "Create a datastore on the array", taskGrow: "Grow a datastore on the array",
 	taskClone: "Clone a datastore on the array", taskResignature: "Mount the copy of a datastore",
 	taskUnmap: "Give unused blocks of a datastore back", taskDelete: "Delete a datastore on the array",
+	TaskApply: "Change settings of hosts for the array",
 }
 
 const (
@@ -24,7 +25,14 @@ const (
 	taskResignature = catalogue.Key + ".resignature"
 	taskUnmap       = catalogue.Key + ".unmap"
 	taskDelete      = catalogue.Key + ".delete"
+	// TaskApply is for changes of hosts, which are made elsewhere.
+	TaskApply = catalogue.Key + ".apply"
 )
+
+// Task does steps of somebody else as a task of vCenter on an object.
+func (m *Manager) Task(ctx context.Context, kind string, on types.ManagedObjectReference, steps []job.Step) error {
+	return m.run(ctx, kind, on, steps)
+}
 
 // run does a job and shows it as a task of vCenter on an object. vCenter knows the task if the extension is registered; a
 // task that can't be shown keeps no job from being done.

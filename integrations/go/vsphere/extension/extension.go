@@ -4,8 +4,11 @@ package extension
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/pin"
 	"ashlar/integrations/vsphere/catalogue"
 	"ashlar/integrations/vsphere/datastore"
 	"ashlar/integrations/vsphere/vcenter"
@@ -25,8 +29,16 @@ import (
 // Company in the extension.
 const company = "Ashlar"
 
-// Register adds the extension and the alarms, or brings them up to date.
-func Register(ctx context.Context, client *vcenter.Client) error {
+// Plugin is the server of the plug-in for the vSphere Client.
+type Plugin struct {
+	// URL of its manifest.
+	URL string
+	// Certificate is the one that it shows, in PEM; vCenter accepts no other.
+	Certificate []byte
+}
+
+// Register adds the extension and the alarms, or brings them up to date. Without a plug-in, one that is registered stays.
+func Register(ctx context.Context, client *vcenter.Client, plugin *Plugin) error {
 	manager, err := object.GetExtensionManager(client.Client.Client)
 	if err != nil {
 		return vcenter.Explain(err)
@@ -35,6 +47,13 @@ func Register(ctx context.Context, client *vcenter.Client) error {
 	found, err := manager.Find(ctx, catalogue.Key)
 	if err != nil {
 		return vcenter.Explain(err)
+	}
+	if plugin != nil {
+		if err := plugin.describe(&made); err != nil {
+			return err
+		}
+	} else if found != nil {
+		made.Client, made.Server = found.Client, found.Server
 	}
 	if found == nil {
 		err = manager.Register(ctx, made)
@@ -51,6 +70,32 @@ func Register(ctx context.Context, client *vcenter.Client) error {
 		// A first registration is whole, or not at all.
 		return errors.Join(err, Unregister(ctx, client))
 	}
+	return nil
+}
+
+// Privileges that the extension defines, to be given to users of the plug-in.
+const (
+	// PrivilegeView is to see an array's side of an object.
+	PrivilegeView = "Ashlar.View"
+	// PrivilegeManage is to change it.
+	PrivilegeManage = "Ashlar.Manage"
+	privilegeGroup  = "Ashlar"
+)
+
+// describe adds the plug-in to an extension.
+func (p *Plugin) describe(made *types.Extension) error {
+	if address, err := url.Parse(p.URL); err != nil || address.Scheme != "https" || address.Host == "" {
+		return fmt.Errorf("%q is no address of a plug-in's server: write it as https://HOST:PORT/plugin.json", p.URL)
+	}
+	block, _ := pem.Decode(p.Certificate)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return errors.New("the file has no certificate in PEM: give that of `ashlar-vsphere serve`")
+	}
+	sum := sha256.Sum256(block.Bytes)
+	about := &types.Description{Label: "Ashlar", Summary: "Arrays, volumes of datastores, and settings of hosts"}
+	made.Client = []types.ExtensionClientInfo{{Version: made.Version, Description: about, Company: company, Type: "vsphere-client-remote", Url: p.URL}}
+	made.Server = []types.ExtensionServerInfo{{Url: p.URL, Description: about, Company: company, Type: "MANIFEST_SERVER",
+		AdminEmail: []string{"root@localhost"}, ServerThumbprint: pin.Colons(sum[:])}}
 	return nil
 }
 
@@ -103,7 +148,24 @@ func extension() types.Extension {
 		made.TaskList = append(made.TaskList, types.ExtensionTaskTypeInfo{TaskID: id})
 		tasks = append(tasks, types.KeyValue{Key: id + ".label", Value: label}, types.KeyValue{Key: id + ".summary", Value: label})
 	}
-	made.ResourceList = []types.ExtensionResourceInfo{{Locale: "en", Module: "event", Data: texts}, {Locale: "en", Module: "task", Data: tasks}}
+	for id := range privilegeTexts {
+		made.PrivilegeList = append(made.PrivilegeList, types.ExtensionPrivilegeInfo{PrivID: id, PrivGroupName: privilegeGroup})
+	}
+	made.ResourceList = []types.ExtensionResourceInfo{{Locale: "en", Module: "event", Data: texts}, {Locale: "en", Module: "task", Data: tasks},
+		{Locale: "en", Module: "auth", Data: privilegeResources()}}
+	return made
+}
+
+var privilegeTexts = map[string][2]string{
+	PrivilegeView:   {"View", "See the array's side of an object: volume, performance, snapshots, settings of hosts"},
+	PrivilegeManage: {"Manage", "Create and grow datastores, take, restore and delete snapshots, set limits and schedules, change settings of hosts"},
+}
+
+func privilegeResources() []types.KeyValue {
+	made := []types.KeyValue{{Key: "privilege." + privilegeGroup + ".label", Value: "Ashlar"}, {Key: "privilege." + privilegeGroup + ".summary", Value: "Ashlar arrays"}}
+	for id, text := range privilegeTexts {
+		made = append(made, types.KeyValue{Key: "privilege." + id + ".label", Value: text[0]}, types.KeyValue{Key: "privilege." + id + ".summary", Value: text[1]})
+	}
 	return made
 }
 

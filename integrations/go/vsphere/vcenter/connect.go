@@ -47,16 +47,25 @@ const connectTimeout = 30 * time.Second
 
 // Connect logs in.
 func Connect(ctx context.Context, access Access) (*Client, error) {
-	address, err := soap.ParseURL(access.Address)
-	if err != nil || address == nil || address.Host == "" {
-		return nil, fmt.Errorf("%q is no address of a vCenter: write it as vcenter.example.com", access.Address)
-	}
 	password, err := access.password()
 	if err != nil {
 		return nil, err
 	}
 	if access.User == "" || password == "" {
 		return nil, errors.New("vCenter needs a user and a password: --user, and --password-file or VSPHERE_PASSWORD")
+	}
+	client, err := open(ctx, access)
+	if err != nil {
+		return nil, err
+	}
+	return client, client.LogIn(ctx)
+}
+
+// open connects without a session.
+func open(ctx context.Context, access Access) (*Client, error) {
+	address, err := soap.ParseURL(access.Address)
+	if err != nil || address == nil || address.Host == "" {
+		return nil, fmt.Errorf("%q is no address of a vCenter: write it as vcenter.example.com", access.Address)
 	}
 	address.User = nil
 	verify, err := access.verification()
@@ -73,11 +82,10 @@ func Connect(ctx context.Context, access Access) (*Client, error) {
 	if err != nil {
 		return nil, Explain(fmt.Errorf("vCenter %s: %w", address.Host, err))
 	}
-	client := &Client{Client: &govmomi.Client{Client: vim, SessionManager: session.NewManager(vim)}, access: access}
 	if vim.ServiceContent.About.ApiType != "VirtualCenter" {
 		return nil, fmt.Errorf("%s is no vCenter but a single host: give the address of the vCenter that manages it", address.Host)
 	}
-	return client, client.LogIn(ctx)
+	return &Client{Client: &govmomi.Client{Client: vim, SessionManager: session.NewManager(vim)}, access: access}, nil
 }
 
 // LogIn begins a session, also after the previous one has expired.

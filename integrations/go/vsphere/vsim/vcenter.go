@@ -55,6 +55,7 @@ type VCenter struct {
 	expired bool
 	// calls counts methods.
 	calls map[string]int
+	ui    clientSessions
 }
 
 // quiet keeps the simulator's log of methods that it does not have out of the tests' output.
@@ -73,16 +74,20 @@ func Start(t testing.TB, hosts int) *VCenter {
 	}
 	t.Cleanup(model.Remove)
 	model.Service.TLS = new(tls.Config)
+	made := new(VCenter)
+	model.Service.HandleFunc(clonePath, made.cloneTicket)
 	server := model.Service.NewServer()
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256(server.Certificate().Raw)
-	made := &VCenter{Address: server.URL.Host, Thumbprint: hex.EncodeToString(sum[:]), model: model,
-		volumes: map[string]*volume{}, denied: map[string]bool{}, broken: map[string]*breakage{}, calls: map[string]int{},
+	*made = VCenter{Address: server.URL.Host, Thumbprint: hex.EncodeToString(sum[:]), model: model,
+		volumes: map[string]*volume{}, denied: map[string]bool{}, broken: map[string]*breakage{}, calls: map[string]int{}, ui: newClientSessions(),
 		Units: func(string) []Unit { return nil }}
 	t.Cleanup(made.close)
 	if err := made.extend(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
+	manager := model.Map().Get(*model.ServiceContent.AuthorizationManager).(*simulator.AuthorizationManager)
+	model.Map().Put(&authorization{AuthorizationManager: manager, v: made})
 	model.Map().Handler = made.intercept
 	return made
 }
@@ -116,6 +121,9 @@ func (v *VCenter) intercept(ctx *simulator.Context, method *simulator.Method) (m
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls[method.Name]++
+	if v.ui.ended(ctx.Session) && method.Name != "Logout" {
+		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &method.This, PrivilegeId: "System.View"}}
+	}
 	session := method.Name == "Login" || method.Name == "RetrieveServiceContent" || method.Name == "SessionIsActive"
 	if v.expired && !session {
 		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &method.This, PrivilegeId: "System.View"}}

@@ -40,7 +40,7 @@ func start(t *testing.T) (*site.Site, *Watch, datastore.Mapped) {
 			t.Fatal(err)
 		}
 	}
-	if err := extension.Register(t.Context(), at.Client); err != nil {
+	if err := extension.Register(t.Context(), at.Client, nil); err != nil {
 		t.Fatal(err)
 	}
 	stores, err := manager.List(t.Context(), false)
@@ -182,12 +182,12 @@ func TestRegistrationIsWholeAndCanBeRepeatedAndTakenBack(t *testing.T) {
 		}
 	}
 	v.V.BreakOnce("CreateAlarm", "")
-	if err := extension.Register(t.Context(), v.Client); err == nil {
+	if err := extension.Register(t.Context(), v.Client, nil); err == nil {
 		t.Error("it did not fail")
 	}
 	is(false)
 	for range 2 {
-		if err := extension.Register(t.Context(), v.Client); err != nil {
+		if err := extension.Register(t.Context(), v.Client, nil); err != nil {
 			t.Fatal(err)
 		}
 		is(true)

@@ -92,7 +92,7 @@ function Actions({ onChoose }: { onChoose: (task: Task) => void }) {
   );
 }
 
-function SpaceOf({ volume }: { volume: Volume }) {
+export function SpaceOf({ volume }: { volume: Volume }) {
   const share = volume.mapped / volume.size;
   return (
     <Stack gap="md">

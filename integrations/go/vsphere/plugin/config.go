@@ -1,0 +1,214 @@
+package plugin
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ashlar/integrations/array"
+)
+
+// Config is what the server keeps: the arrays, with their tokens sealed. It has nothing of vCenter but what is public, since
+// the server acts there with the sessions of its users.
+type Config struct {
+	Arrays []Entry `json:"arrays"`
+}
+
+// Entry is an array.
+type Entry struct {
+	// Name in the pages; it need not be the array's own.
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Certificate is trusted besides those of the system, in PEM.
+	Certificate string `json:"certificate,omitempty"`
+	// Token is sealed with the key, for this name and this address: an entry that was changed can't be opened.
+	Token string `json:"token"`
+}
+
+// Key seals the tokens of arrays.
+type Key [keyBytes]byte
+
+const (
+	keyBytes = 32
+	// CredentialName is what the key is called among the credentials of a service of systemd.
+	CredentialName = "ashlar-vsphere.key"
+	// privateMode are the permissions of files with secrets.
+	privateMode = 0o600
+	publicMode  = 0o077
+)
+
+// ReadKey reads the key: from the file, or from the service's credentials if no file is named.
+func ReadKey(file string) (Key, error) {
+	var key Key
+	folder := os.Getenv("CREDENTIALS_DIRECTORY")
+	switch {
+	case file == "" && folder == "":
+		return key, errors.New("no key of the configuration: --key-file, or the credential " + CredentialName + " of a service of systemd")
+	case file == "":
+		// systemd lets nobody else read it.
+		file = filepath.Join(folder, CredentialName)
+	default:
+		if err := private(file); err != nil {
+			return key, err
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return key, fmt.Errorf("the key of the configuration can't be read: %w", err)
+	}
+	made, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(made) != keyBytes {
+		return key, fmt.Errorf("%s has no key: 64 hexadecimal digits", file)
+	}
+	copy(key[:], made)
+	return key, nil
+}
+
+// EnsureKey reads the key, which is made and written if the file is not there.
+func EnsureKey(file string) (Key, error) {
+	if _, err := os.Stat(file); file == "" || !errors.Is(err, fs.ErrNotExist) {
+		return ReadKey(file)
+	}
+	var key Key
+	if _, err := rand.Read(key[:]); err != nil {
+		return key, err
+	}
+	return key, write(file, []byte(hex.EncodeToString(key[:])+"\n"))
+}
+
+// private refuses a file that others can read.
+func private(file string) error {
+	about, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("a file of the plug-in's server can't be read: %w", err)
+	}
+	if about.Mode().Perm()&publicMode != 0 {
+		return fmt.Errorf("%s can be read by others: `chmod 600` it", file)
+	}
+	return nil
+}
+
+// write replaces a file at once, readable by its owner alone.
+func write(file string, content []byte) error {
+	made, err := os.CreateTemp(filepath.Dir(file), ".ashlar-vsphere-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(made.Name()) }()
+	if err := made.Chmod(privateMode); err != nil {
+		return err
+	}
+	if _, err := made.Write(content); err != nil {
+		return err
+	}
+	if err := errors.Join(made.Sync(), made.Close()); err != nil {
+		return err
+	}
+	return os.Rename(made.Name(), file)
+}
+
+// ReadConfig reads the configuration. A file that is not there is an empty one.
+func ReadConfig(file string) (Config, error) {
+	var made Config
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return made, nil
+	}
+	if err := private(file); err != nil {
+		return made, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return made, fmt.Errorf("the configuration can't be read: %w", err)
+	}
+	if err := json.Unmarshal(text, &made); err != nil {
+		return made, fmt.Errorf("%s is not a configuration of this program: %w", file, err)
+	}
+	return made, nil
+}
+
+// Write writes the configuration.
+func (c Config) Write(file string) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return write(file, append(text, '\n'))
+}
+
+// Add adds an array, or replaces the one with its name.
+func (c *Config) Add(key Key, made Entry, token string) error {
+	if made.Name == "" || strings.ContainsAny(made.Name, "/?#%") {
+		return fmt.Errorf("%q is no name for an array: letters, digits, '-', '_' and '.'", made.Name)
+	}
+	sealed, err := key.seal(made.context(), token)
+	if err != nil {
+		return err
+	}
+	made.Token = sealed
+	c.Remove(made.Name)
+	c.Arrays = append(c.Arrays, made)
+	slices.SortFunc(c.Arrays, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// Remove removes an array, and reports whether there was one with the name.
+func (c *Config) Remove(name string) bool {
+	before := len(c.Arrays)
+	c.Arrays = slices.DeleteFunc(c.Arrays, func(it Entry) bool { return it.Name == name })
+	return len(c.Arrays) < before
+}
+
+// context is what a sealed token is good for.
+func (e Entry) context() string { return "ashlar-vsphere array\x00" + e.Name + "\x00" + e.URL }
+
+// access opens the token.
+func (e Entry) access(key Key) (array.Access, error) {
+	token, err := key.open(e.context(), e.Token)
+	if err != nil {
+		return array.Access{}, fmt.Errorf("the token of array %s can't be opened: the key is another one, or the entry was changed; add the array again", e.Name)
+	}
+	return array.Access{URL: e.URL, Token: token, CA: e.Certificate, Program: "ashlar-vsphere/" + array.Version}, nil
+}
+
+func (k Key) cipher() (cipher.AEAD, error) {
+	block, err := aes.NewCipher(k[:])
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// seal encrypts a secret with AES-256-GCM for a context.
+func (k Key) seal(context, secret string) (string, error) {
+	sealer, err := k.cipher()
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, sealer.NonceSize())
+	if _, err := rand.Read(nonce); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sealer.Seal(nonce, nonce, []byte(secret), []byte(context))), nil
+}
+
+func (k Key) open(context, sealed string) (string, error) {
+	opener, err := k.cipher()
+	if err != nil {
+		return "", err
+	}
+	bytes, err := hex.DecodeString(sealed)
+	if err != nil || len(bytes) < opener.NonceSize() {
+		return "", errors.New("no sealed secret")
+	}
+	secret, err := opener.Open(nil, bytes[:opener.NonceSize()], bytes[opener.NonceSize():], []byte(context))
+	return string(secret), err
+}

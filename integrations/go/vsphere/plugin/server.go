@@ -1,0 +1,436 @@
+// Package plugin is the server of the plug-in for the vSphere Client: its manifest, its pages, and what they ask for. It acts
+// in vCenter as the user, by a session cloned from that of the client, and on arrays as the account that it was given, within
+// the privileges that the user has in vCenter.
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"ashlar/integrations/array"
+	"ashlar/integrations/vsphere/datastore"
+	"ashlar/integrations/vsphere/vcenter"
+)
+
+// tokenHeader carries the token of the vSphere Client's session.
+const tokenHeader = "vmware-api-session-id"
+
+const (
+	// maxBodyBytes bounds a request of a page.
+	maxBodyBytes = 1 << 20
+	// sweepInterval is the time between searches for sessions that are too old.
+	sweepInterval = time.Minute
+	// headerTimeout and idleTimeout bound connections of clients that send nothing.
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// Array is one that the pages show.
+type Array struct {
+	Name string
+	API  *array.API
+}
+
+// Server is the plug-in's server. One serves one vCenter, with any number of arrays.
+type Server struct {
+	access   vcenter.Access
+	arrays   []Array
+	log      *slog.Logger
+	pages    fs.FS
+	sessions *sessions
+	works    *works
+	// places are the volumes of datastores that were looked up.
+	places *places
+
+	mu sync.Mutex
+	id string
+}
+
+// New makes a server of the built-in pages.
+func New(access vcenter.Access, arrays []Array, log *slog.Logger) *Server {
+	made := &Server{access: access, arrays: arrays, log: log, pages: builtIn(), works: newWorks(), places: newPlaces()}
+	made.sessions = newSessions(func(ctx context.Context, token, id string) (*vcenter.Client, error) {
+		return vcenter.CloneSession(ctx, access, token, id)
+	})
+	return made
+}
+
+// Arrays opens those of a configuration.
+func Arrays(config Config, key Key) ([]Array, error) {
+	var made []Array
+	for _, entry := range config.Arrays {
+		access, err := entry.access(key)
+		if err != nil {
+			return nil, err
+		}
+		api, err := array.Connect(access)
+		if err != nil {
+			return nil, fmt.Errorf("array %s: %w", entry.Name, err)
+		}
+		made = append(made, Array{entry.Name, api})
+	}
+	return made, nil
+}
+
+// refusal is a problem that pages show, as the array's own are (RFC 9457).
+type refusal struct {
+	Status int    `json:"status"`
+	Kind   string `json:"kind"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+}
+
+func (r *refusal) Error() string { return r.Detail }
+
+func invalid(detail string) error {
+	return &refusal{http.StatusBadRequest, "invalid", "Invalid request", detail}
+}
+
+// asRefusal turns an error of vCenter, of an array or of this program into what the page shows.
+func asRefusal(err error) *refusal {
+	var made *refusal
+	var expired *vcenter.RefusedError
+	var sent *array.Error
+	switch {
+	case errors.As(err, &made):
+		return made
+	case errors.As(err, &expired), vcenter.IsExpired(err):
+		return &refusal{http.StatusUnauthorized, "unauthorized", "The session has expired", err.Error()}
+	case errors.Is(err, errBusy):
+		return &refusal{http.StatusServiceUnavailable, "busy", "Too many sessions", err.Error()}
+	case vcenter.IsDenied(err):
+		return &refusal{http.StatusForbidden, "forbidden", "Permission denied", vcenter.Explain(err).Error()}
+	case vcenter.IsMissing(err):
+		return &refusal{http.StatusNotFound, "not_found", "Not found", "vCenter has no such object, or not any more: refresh the inventory"}
+	case array.IsKind(err, array.Unreachable):
+		return &refusal{http.StatusBadGateway, array.Unreachable, "The array can't be reached", err.Error()}
+	case array.IsKind(err, array.Unauthorized):
+		// Not the user's session: a page must not take it for that.
+		return &refusal{http.StatusBadGateway, "array_token", "The array refuses the plug-in", err.Error()}
+	case errors.As(err, &sent):
+		status := sent.Status
+		if status < http.StatusBadRequest {
+			status = http.StatusBadGateway
+		}
+		return &refusal{status, sent.Kind, "The array refused it", sent.Detail}
+	}
+	return &refusal{http.StatusBadGateway, "failed", "Something went wrong", vcenter.Explain(err).Error()}
+}
+
+// request is what a page asks for, by a user with a session and about an object.
+type request struct {
+	*http.Request
+	user *userSession
+	on   subject
+	may  May
+}
+
+// handler answers a page's request with an object, or an error.
+type handler func(*request) (any, error)
+
+// Handler serves everything.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /plugin.json", s.manifest)
+	mux.HandleFunc("GET /icons.png", icons)
+	mux.HandleFunc("GET /", s.page)
+	mux.HandleFunc("POST /visible/{type}", s.visible)
+	mux.HandleFunc("GET /rest/about", s.about)
+	for pattern, it := range map[string]struct {
+		manage bool
+		do     handler
+	}{
+		"GET /rest/{vcenter}/{object}/context":                            {false, s.context},
+		"GET /rest/{vcenter}/{object}/datastores":                         {false, s.datastores},
+		"GET /rest/{vcenter}/{object}/practice":                           {false, s.practice},
+		"POST /rest/{vcenter}/{object}/practice":                          {true, s.fix},
+		"POST /rest/{vcenter}/{object}/create":                            {true, s.create},
+		"POST /rest/{vcenter}/{object}/grow":                              {true, s.grow},
+		"POST /rest/{vcenter}/{object}/copy":                              {true, s.copy},
+		"GET /rest/{vcenter}/{object}/work/{id}":                          {false, s.work},
+		"GET /rest/{vcenter}/{object}/arrays/{array}/api/v1/{path...}":    {false, s.ask},
+		"POST /rest/{vcenter}/{object}/arrays/{array}/api/v1/{path...}":   {true, s.ask},
+		"PATCH /rest/{vcenter}/{object}/arrays/{array}/api/v1/{path...}":  {true, s.ask},
+		"DELETE /rest/{vcenter}/{object}/arrays/{array}/api/v1/{path...}": {true, s.ask},
+	} {
+		mux.HandleFunc(pattern, s.rest(it.manage, it.do))
+	}
+	return mux
+}
+
+// rest authenticates and authorizes a request, and sends what the handler returns. A session that vCenter ended since it was
+// cloned is cloned again, once.
+func (s *Server) rest(manage bool, do handler) http.HandlerFunc {
+	return func(out http.ResponseWriter, in *http.Request) {
+		in.Body = http.MaxBytesReader(out, in.Body, maxBodyBytes)
+		answer, err := s.perform(in, manage, do)
+		if err != nil {
+			s.refuse(out, in, err)
+			return
+		}
+		status := http.StatusOK
+		if sent, is := answer.(*raw); is {
+			sent.write(out)
+			return
+		}
+		if _, is := answer.(*Work); is && in.Method == http.MethodPost {
+			status = http.StatusAccepted
+		}
+		send(out, status, "application/json", answer)
+	}
+}
+
+func (s *Server) refuse(out http.ResponseWriter, in *http.Request, err error) {
+	made := asRefusal(err)
+	s.log.Info("refused", "method", in.Method, "path", in.URL.Path, "status", made.Status, "reason", made.Detail)
+	send(out, made.Status, "application/problem+json", made)
+}
+
+func send(out http.ResponseWriter, status int, kind string, object any) {
+	out.Header().Set("Content-Type", kind)
+	out.Header().Set("Cache-Control", "no-store")
+	out.Header().Set("X-Content-Type-Options", "nosniff")
+	out.WriteHeader(status)
+	_ = json.NewEncoder(out).Encode(object)
+}
+
+func (s *Server) perform(in *http.Request, manage bool, do handler) (any, error) {
+	ctx := in.Context()
+	id, err := s.vcenterID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if asked := in.PathValue("vcenter"); asked != id {
+		return nil, &refusal{http.StatusNotFound, "not_found", "Another vCenter",
+			"the server of this plug-in serves another vCenter: run one for each, and register each with its own vCenter"}
+	}
+	token := in.Header.Get(tokenHeader)
+	if token == "" {
+		return nil, vcenter.Expired()
+	}
+	for attempt := 0; ; attempt++ {
+		user, err := s.sessions.acquire(ctx, token, id)
+		if err != nil {
+			return nil, err
+		}
+		made := &request{Request: in, user: user}
+		err = s.authorize(made, manage)
+		if attempt == 0 && err != nil && asRefusal(err).Status == http.StatusUnauthorized {
+			s.sessions.retire(user)
+			s.sessions.release(user)
+			continue
+		}
+		var answer any
+		if err == nil {
+			answer, err = do(made)
+		}
+		s.sessions.release(user)
+		return answer, err
+	}
+}
+
+func (s *Server) authorize(made *request, manage bool) error {
+	var err error
+	made.on, err = parseSubject(made.PathValue("object"), made.user.client.ServiceContent.RootFolder)
+	if err != nil {
+		return err
+	}
+	made.may, err = s.may(made.Context(), made.user, made.on)
+	switch {
+	case err != nil:
+		return err
+	case manage && !made.may.Manage:
+		return denied(PrivilegeManage, made.on)
+	case !made.may.View:
+		return denied(PrivilegeView, made.on)
+	}
+	return nil
+}
+
+// vcenterID is the identifier by which the vSphere Client knows the vCenter.
+func (s *Server) vcenterID(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != "" {
+		return s.id, nil
+	}
+	found, err := vcenter.About(ctx, s.access)
+	if err != nil {
+		return "", err
+	}
+	s.id = found.InstanceUuid
+	return s.id, nil
+}
+
+// about is for the page that is about no object: the client says the vCenter of objects only.
+func (s *Server) about(out http.ResponseWriter, in *http.Request) {
+	id, err := s.vcenterID(in.Context())
+	if err != nil {
+		s.refuse(out, in, err)
+		return
+	}
+	send(out, http.StatusOK, "application/json", map[string]string{"vcenter": id, "version": array.Version})
+}
+
+// named is an array in a response.
+type named struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+}
+
+// Context is what a page has to know of its object before it asks for more.
+type Context struct {
+	Name   string  `json:"name"`
+	User   string  `json:"user"`
+	May    May     `json:"may"`
+	Arrays []named `json:"arrays"`
+	// Array and Volume are those of a datastore.
+	Array  string `json:"array,omitempty"`
+	Volume string `json:"volume,omitempty"`
+	// Size is that of the volume in bytes, Capacity and Free of the file system.
+	Size     int64 `json:"size,omitempty"`
+	Capacity int64 `json:"capacity,omitempty"`
+	Free     int64 `json:"free,omitempty"`
+	// Cluster is where copies of a datastore are mounted.
+	Cluster string `json:"cluster,omitempty"`
+	// Machines are virtual machines with files on a datastore.
+	Machines []string `json:"machines,omitempty"`
+}
+
+func (s *Server) context(in *request) (any, error) {
+	made := &Context{May: in.may, Arrays: []named{}}
+	for _, it := range s.arrays {
+		made.Arrays = append(made.Arrays, named{it.Name, it.API.URL})
+	}
+	session, err := in.user.client.SessionManager.UserSession(in.Context())
+	if err != nil {
+		return nil, err
+	}
+	if session != nil {
+		made.User = session.UserName
+	}
+	if in.on.root {
+		return made, nil
+	}
+	if made.Name, err = s.name(in, in.on.ref); err != nil {
+		return nil, err
+	}
+	if in.on.ref.Type != "Datastore" {
+		return made, nil
+	}
+	found, err := s.locate(in)
+	if err != nil {
+		return nil, err
+	}
+	made.Array, made.Volume, made.Size = found.array.Name, found.volume.Name, found.volume.Size
+	made.Capacity, made.Free = found.capacity, found.free
+	if made.Cluster, err = s.clusterOf(in, found.hosts); err != nil {
+		return nil, err
+	}
+	if made.Machines, err = s.namesOf(in, found.machines); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func (s *Server) name(in *request, ref types.ManagedObjectReference) (string, error) {
+	var found mo.ManagedEntity
+	err := property.DefaultCollector(in.user.client.Client.Client).RetrieveOne(in.Context(), ref, []string{"name"}, &found)
+	return found.Name, err
+}
+
+// array returns the one with a name; the only one if none is named.
+func (s *Server) array(name string) (*Array, error) {
+	for at := range s.arrays {
+		if s.arrays[at].Name == name || name == "" && len(s.arrays) == 1 {
+			return &s.arrays[at], nil
+		}
+	}
+	if name == "" {
+		return nil, invalid("which array? there are: " + strings.Join(s.names(), ", "))
+	}
+	return nil, &refusal{http.StatusNotFound, "not_found", "Unknown array",
+		fmt.Sprintf("the plug-in has no array %q: `ashlar-vsphere arrays add` adds it on its server", name)}
+}
+
+func (s *Server) names() []string {
+	var names []string
+	for _, it := range s.arrays {
+		names = append(names, it.Name)
+	}
+	return names
+}
+
+// Row is a datastore in the list of all.
+type Row struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Volume   string   `json:"volume"`
+	Capacity int64    `json:"capacity"`
+	Free     int64    `json:"free"`
+	Mapped   int64    `json:"mapped"`
+	Machines []string `json:"machines"`
+}
+
+// datastores are those on volumes of an array that the user may see.
+func (s *Server) datastores(in *request) (any, error) {
+	on, err := s.array(in.URL.Query().Get("array"))
+	if err != nil {
+		return nil, err
+	}
+	manager := &datastore.Manager{VCenter: in.user.client, Array: on.API}
+	found, err := manager.List(in.Context(), false)
+	if err != nil {
+		return nil, err
+	}
+	machines, err := manager.Machines(in.Context(), found)
+	if err != nil {
+		return nil, err
+	}
+	rows := []Row{}
+	for _, it := range found {
+		rows = append(rows, Row{it.Ref.Value, it.Name, it.Volume.Name, it.Capacity, it.Free, it.Volume.Mapped, append([]string{}, machines[it.Ref]...)})
+	}
+	return map[string]any{"items": rows}, nil
+}
+
+// Run serves until it is interrupted. Work that is under way ends first: its next step is not begun, and what was done is undone.
+func (s *Server) Run(ctx context.Context, serve func(*http.Server) error) error {
+	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
+	failed := make(chan error, 1)
+	go func() { failed <- serve(server) }()
+	sweeps := time.NewTicker(sweepInterval)
+	defer sweeps.Stop()
+	for {
+		select {
+		case err := <-failed:
+			s.Close()
+			return err
+		case <-sweeps.C:
+			s.sessions.sweep()
+		case <-ctx.Done():
+			err := server.Shutdown(context.WithoutCancel(ctx))
+			s.Close()
+			return err
+		}
+	}
+}
+
+// Close interrupts work, waits for its end, and logs every session out.
+func (s *Server) Close() {
+	s.works.close()
+	s.sessions.close()
+}
