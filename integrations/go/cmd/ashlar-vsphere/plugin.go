@@ -67,6 +67,8 @@ func serve(ctx context.Context, words []string) (int, error) {
 	if err != nil {
 		return rollout.ExitFailed, err
 	}
+	// The address counts if the port was left to the system.
+	fmt.Println("serving https://" + socket.Addr().String() + "/plugin.json")
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	log.Info("serving", "address", socket.Addr().String(), "vcenter", given.vcenter.Address, "arrays", len(served))
 	err = plugin.New(given.vcenter, served, log).Run(ctx, func(server *http.Server) error {

@@ -89,7 +89,7 @@ func (s *Server) may(ctx context.Context, user *userSession, on subject) (May, e
 	// Who may change the array may also look at it.
 	made.View = made.View || made.Manage
 	s.sessions.mu.Lock()
-	user.known[key] = answered{made, s.sessions.now()}
+	user.known[key], user.name = answered{made, s.sessions.now()}, session.UserName
 	s.sessions.mu.Unlock()
 	return made, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"ashlar/integrations/array"
 	"ashlar/integrations/vsphere/extension"
 )
 
@@ -79,7 +78,6 @@ func Manifest() map[string]any {
 }
 
 func (s *Server) manifest(out http.ResponseWriter, _ *http.Request) {
-	out.Header().Set("X-Plugin-Version", array.Version)
 	send(out, http.StatusOK, "application/json", Manifest())
 }
 

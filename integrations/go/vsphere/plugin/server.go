@@ -32,9 +32,11 @@ const (
 	maxBodyBytes = 1 << 20
 	// sweepInterval is the time between searches for sessions that are too old.
 	sweepInterval = time.Minute
-	// headerTimeout and idleTimeout bound connections of clients that send nothing.
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
+	// requestTimeout and idleTimeout bound connections of clients that send nothing.
+	requestTimeout = 30 * time.Second
+	idleTimeout    = 2 * time.Minute
+	// stopTimeout bounds the wait for responses at the end.
+	stopTimeout = 30 * time.Second
 )
 
 // Array is one that the pages show.
@@ -236,9 +238,19 @@ func (s *Server) perform(in *http.Request, manage bool, do handler) (any, error)
 		if err == nil {
 			answer, err = do(made)
 		}
+		if err == nil && manage {
+			// The array knows its own account only: who it was is kept here.
+			s.log.Info("changes", "user", s.nameOf(user), "method", in.Method, "path", in.URL.Path)
+		}
 		s.sessions.release(user)
 		return answer, err
 	}
+}
+
+func (s *Server) nameOf(user *userSession) string {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	return user.name
 }
 
 func (s *Server) authorize(made *request, manage bool) error {
@@ -314,16 +326,11 @@ func (s *Server) context(in *request) (any, error) {
 	for _, it := range s.arrays {
 		made.Arrays = append(made.Arrays, named{it.Name, it.API.URL})
 	}
-	session, err := in.user.client.SessionManager.UserSession(in.Context())
-	if err != nil {
-		return nil, err
-	}
-	if session != nil {
-		made.User = session.UserName
-	}
+	made.User = s.nameOf(in.user)
 	if in.on.root {
 		return made, nil
 	}
+	var err error
 	if made.Name, err = s.name(in, in.on.ref); err != nil {
 		return nil, err
 	}
@@ -408,7 +415,7 @@ func (s *Server) datastores(in *request) (any, error) {
 
 // Run serves until it is interrupted. Work that is under way ends first: its next step is not begun, and what was done is undone.
 func (s *Server) Run(ctx context.Context, serve func(*http.Server) error) error {
-	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+	server := &http.Server{Handler: s.Handler(), ReadTimeout: requestTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
 	failed := make(chan error, 1)
 	go func() { failed <- serve(server) }()
@@ -422,7 +429,9 @@ func (s *Server) Run(ctx context.Context, serve func(*http.Server) error) error 
 		case <-sweeps.C:
 			s.sessions.sweep()
 		case <-ctx.Done():
-			err := server.Shutdown(context.WithoutCancel(ctx))
+			bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+			err := server.Shutdown(bounded)
+			stop()
 			s.Close()
 			return err
 		}

@@ -371,6 +371,9 @@ func TestAUserSeesAndChangesWhatThePrivilegesCover(t *testing.T) {
 			t.Errorf("%s: %v", path, items)
 		}
 	}
+	if text := s.log.String(); !strings.Contains(text, "user=owner method=PATCH") || strings.Contains(text, "user=viewer method=") {
+		t.Error("the log does not say who changed what", text)
+	}
 	for user, want := range map[string]string{viewer: "volume", owner: "volume grow snapshot protect", nobody: ""} {
 		answer := s.want(200, user, http.MethodPost, "/visible/Datastore", map[string]any{"objectIds": []string{"urn:vmomi:Datastore:" + first.Ref.Value + ":" + at.V.ID()}})
 		var shown []string

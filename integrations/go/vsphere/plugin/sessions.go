@@ -45,6 +45,7 @@ type userSession struct {
 	// guarded by sessions.mu.
 	users   int
 	retired bool
+	name    string
 	// known are the privileges that were asked for lately.
 	known map[string]answered
 }

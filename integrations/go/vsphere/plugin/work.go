@@ -85,7 +85,7 @@ func (s *Server) begin(in *request, title string, do func(context.Context, *Work
 	}
 	user := in.user
 	s.sessions.hold(user)
-	s.log.Info("begins", "work", title, "object", in.on.ref.String())
+	s.log.Info("begins", "work", title, "user", s.nameOf(user), "object", in.on.ref.String())
 	w.pending.Go(func() {
 		defer s.sessions.release(user)
 		err := do(w.ctx, made)
@@ -93,11 +93,20 @@ func (s *Server) begin(in *request, title string, do func(context.Context, *Work
 		defer w.mu.Unlock()
 		made.State = done
 		if err != nil {
-			made.State, made.Reason = failed, asRefusal(err).Detail
-			s.log.Warn("failed", "work", title, "object", made.on.String(), "reason", made.Reason)
+			made.State, made.Reason = failed, reason(err)
+			s.log.Warn("failed", "work", title, "user", s.nameOf(user), "object", made.on.String(), "reason", made.Reason)
 		}
 	})
 	return made.copy(), nil
+}
+
+// reason is what failed; of a job that also says what is still in effect.
+func reason(err error) string {
+	var whole *job.Error
+	if errors.As(err, &whole) {
+		return err.Error()
+	}
+	return asRefusal(err).Detail
 }
 
 // copy is for a reader without the lock. Locked.

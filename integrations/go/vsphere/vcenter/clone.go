@@ -40,6 +40,7 @@ func About(ctx context.Context, access Access) (types.AboutInfo, error) {
 	if err != nil {
 		return types.AboutInfo{}, err
 	}
+	client.release()
 	return client.ServiceContent.About, nil
 }
 
@@ -52,9 +53,11 @@ func CloneSession(ctx context.Context, access Access, token, id string) (*Client
 	}
 	ticket, err := client.ticket(ctx, token, id)
 	if err != nil {
+		client.release()
 		return nil, err
 	}
 	if err := client.SessionManager.CloneSession(ctx, ticket); err != nil {
+		client.release()
 		if _, refused := Fault(err).(*types.InvalidLogin); refused {
 			return nil, &RefusedError{err}
 		}

@@ -105,7 +105,11 @@ func (c *Client) Close() {
 	ctx, stop := context.WithTimeout(context.Background(), connectTimeout)
 	defer stop()
 	_ = c.Logout(ctx)
+	c.release()
 }
+
+// release closes connections that nothing uses any more.
+func (c *Client) release() { c.Client.Client.CloseIdleConnections() }
 
 // publicMode are the permissions that a file with a password must not give.
 const publicMode = 0o077
