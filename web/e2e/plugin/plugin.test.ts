@@ -38,6 +38,18 @@ for (const theme of ["light", "dark"] as const) {
   });
 }
 
+test("pages fit the windows that the client gives them", async ({ open, page }) => {
+  test.setTimeout(300_000);
+  for (const [view, object, width] of [["create", "cluster", 560], ["grow", "production", 560], ["snapshot", "production", 560], ["protect", "production", 560], ["overview", undefined, 800], ["volume", "production", 800], ["practice", "cluster", 800]] as const) {
+    await page.setViewportSize({ width, height: 500 });
+    await open(view, object);
+    await expect(page.getByRole("heading", { level: 1 })).toBeAttached();
+    await expect(page.locator(".mantine-Skeleton-root")).toHaveCount(0);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(over, view).toBeLessThanOrEqual(0);
+  }
+});
+
 test("the theme follows the client, and a datastore leads to its own page", async ({ open }) => {
   const page = await open("overview");
   await page.evaluate(() => (globalThis as unknown as { htmlClientSdk: { changeTheme: (name: string) => void } }).htmlClientSdk.changeTheme("dark"));
