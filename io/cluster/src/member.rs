@@ -74,7 +74,7 @@ pub enum MembershipEnd {
     #[error("the other controllers found this one silent and have taken over: it starts again")]
     Expelled,
     /// The store refuses this process.
-    #[error("the store has this process on its blocklist: it starts again")]
+    #[error("the store refuses this process, as another one has taken over: it starts again")]
     Fenced,
     /// Another process takes part under the same number.
     #[error(

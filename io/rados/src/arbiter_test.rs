@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::Cluster;
-use shelf::arbiter::{Arbiter as _, Sign};
+use shelf::arbiter::Arbiter as _;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -11,56 +11,27 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn arbiter() -> Arc<Arbiter> {
-    now(Arbiter::new(Cluster::default().client())).unwrap()
-}
+/// Controllers over the model of RADOS.
+#[derive(Default)]
+struct Subject(Cluster);
 
-const A: MemberId = MemberId(1);
+impl shelf::conformance::arbiter::Subject for Subject {
+    fn clear(&mut self) {
+        self.0 = Cluster::default();
+    }
 
-fn beat(joined: u64, count: u64) -> Beat {
-    Beat { joined, count }
-}
+    fn arbiter(&mut self, _member: MemberId) -> Result<Arc<dyn shelf::arbiter::Arbiter>> {
+        Ok(now(Arbiter::new(self.0.client()))?)
+    }
 
-#[test]
-fn a_map_is_replaced_by_who_knows_its_version() {
-    let arbiter = arbiter();
-    let map = |text: &'static str| Bytes::from_static(text.as_bytes());
-    assert_eq!(now(arbiter.map()).unwrap(), None);
-    assert!(now(arbiter.replace(None, 7, map("first"))).unwrap());
-    assert!(!now(arbiter.replace(None, 8, map("first again"))).unwrap());
-    assert!(!now(arbiter.replace(Some(6), 8, map("of an older one"))).unwrap());
-    assert!(now(arbiter.replace(Some(7), 9, map("second"))).unwrap());
-    assert_eq!(now(arbiter.map()).unwrap(), Some(map("second")));
+    fn finish<T>(&mut self, operation: BoxFuture<'static, Result<T>>) -> Result<T> {
+        now(operation)
+    }
 }
 
 #[test]
-fn beats_only_grow() {
-    let arbiter = arbiter();
-    assert!(now(arbiter.beat(0, A, beat(2, 1), 2)).unwrap());
-    assert!(!now(arbiter.beat(0, A, beat(2, 1), 2)).unwrap(), "the same");
-    assert!(!now(arbiter.beat(0, A, beat(1, 99), 2)).unwrap(), "of a process that joined before");
-    assert!(now(arbiter.beat(0, A, beat(2, 300), 2)).unwrap());
-    assert_eq!(now(arbiter.signs(0)).unwrap()[&A], Sign { beat: beat(2, 300), mark: 0 });
-    assert_eq!(now(arbiter.signs(1)).unwrap(), Signs::new());
-}
-
-#[test]
-fn a_mark_refuses_beats_until_a_newer_map_is_known() {
-    let arbiter = arbiter();
-    assert!(now(arbiter.beat(1, A, beat(2, 1), 4)).unwrap());
-    assert!(!now(arbiter.mark(1, A, beat(2, 0), 5)).unwrap(), "it has beaten since");
-    assert!(now(arbiter.mark(1, A, beat(2, 1), 5)).unwrap());
-    assert!(now(arbiter.mark(1, A, beat(2, 1), 5)).unwrap(), "repeated");
-    assert!(!now(arbiter.mark(1, A, beat(2, 1), 4)).unwrap(), "an older one");
-    assert!(!now(arbiter.beat(1, A, beat(2, 2), 4)).unwrap());
-    assert!(now(arbiter.beat(1, A, beat(2, 2), 5)).unwrap());
-}
-
-#[test]
-fn a_member_without_a_beat_can_be_marked() {
-    let arbiter = arbiter();
-    assert!(now(arbiter.mark(2, A, Beat::default(), 3)).unwrap());
-    assert!(!now(arbiter.beat(2, A, beat(2, 1), 2)).unwrap());
+fn it_is_an_arbiter() {
+    shelf::conformance::arbiter::run(&mut Subject::default()).unwrap();
 }
 
 #[test]

@@ -12,6 +12,7 @@
 
 use crate::{ALIGN, Backing, Done, Drive, Error};
 use bytes::Bytes;
+use shelf::ReservationStep;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 
 mod local;
 mod request;
+mod reservation;
 mod ring;
 
 pub use local::LocalRing;
@@ -272,6 +274,18 @@ impl Drive for Device {
             self.submit(offset, Work::Discard { len, done });
         } else {
             done(Ok(()));
+        }
+    }
+
+    fn reserve(&self, step: ReservationStep, done: Done<bool>) {
+        let node = self.file.clone();
+        // The ring has no such request, and the call waits for the drive.
+        let begun = std::thread::Builder::new()
+            .name("reservation".into())
+            .spawn(move || done(reservation::perform(&node, step)));
+        if let Err(cause) = begun {
+            // Its callback was dropped, which ends the wait with an error.
+            tracing::error!(drive = self.name(), %cause, "no thread for a reservation");
         }
     }
 }

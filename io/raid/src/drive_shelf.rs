@@ -52,6 +52,7 @@ mod write;
 use append::Journal;
 pub use keys::Opening;
 pub use open::FormatOptions;
+pub(crate) use open::read_candidates;
 
 /// A store on drives. See the module documentation.
 pub struct DriveShelf {

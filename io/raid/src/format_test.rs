@@ -38,6 +38,7 @@ fn label() -> Label {
         journal: 0b11,
         slot: 1,
         sealed: false,
+        shared: false,
         failures_to_tolerate: None,
         segments: 50,
         geometry: GEOMETRY,

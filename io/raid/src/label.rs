@@ -18,7 +18,10 @@ const MAGIC: [u8; 8] = *b"ASHLABEL";
 /// Offset of the checksum of a label page; it covers everything before it.
 const CHECKSUM_AT: usize = ALIGN - 4;
 
-const OPTIONAL_FEATURES_AT: usize = 14;
+const REQUIRED_FEATURES_AT: usize = 12;
+
+/// The required feature of an array that controllers share.
+const SHARED: u16 = 1;
 
 const GENERATION_AT: usize = 48;
 
@@ -73,6 +76,8 @@ pub struct Label {
     pub slot: u16,
     /// True if the data on the drives are encrypted; the wrapped key follows the label.
     pub sealed: bool,
+    /// True if controllers share the drives: who writes them has a reservation.
+    pub shared: bool,
     /// Drive failures that the array is specified to tolerate, 0 to 2; `None` in labels of older releases.
     pub failures_to_tolerate: Option<u8>,
     /// Number of segments.
@@ -106,7 +111,8 @@ impl Label {
         let mut page = AlignedBuf::zeroed(ALIGN);
         let mut out = Writer::new(&mut page);
         out.put(&MAGIC).put(&FORMAT.current.to_le_bytes());
-        out.put(&0u16.to_le_bytes()).put(&self.optional_features.to_le_bytes());
+        let required = if self.shared { SHARED } else { 0 };
+        out.put(&required.to_le_bytes()).put(&self.optional_features.to_le_bytes());
         out.put(&self.array.to_le_bytes()).put(&self.drive.to_le_bytes());
         out.put(&self.generation.to_le_bytes()).put(&self.epoch.to_le_bytes());
         out.put(&self.bytes.to_le_bytes()).put(&self.journal.to_le_bytes());
@@ -149,7 +155,7 @@ impl Label {
             _ => {}
         }
         match from.take().map(u16::from_le_bytes) {
-            Some(features) if features != 0 => LabelPage::Features(features),
+            Some(features) if features & !SHARED != 0 => LabelPage::Features(features & !SHARED),
             _ => Self::fields(covered).map_or(LabelPage::Other, |label| LabelPage::Label(Box::new(label))),
         }
     }
@@ -164,7 +170,8 @@ impl Label {
     }
 
     fn fields(covered: &[u8]) -> Option<Self> {
-        let mut from = Reader(covered.get(OPTIONAL_FEATURES_AT..)?);
+        let mut from = Reader(covered.get(REQUIRED_FEATURES_AT..)?);
+        let shared = from.take().map(u16::from_le_bytes)? & SHARED != 0;
         let optional_features = from.take().map(u16::from_le_bytes)?;
         let (array, drive) = (from.u128()?, from.u128()?);
         let (generation, epoch) = (from.u64()?, from.u64()?);
@@ -212,6 +219,7 @@ impl Label {
             journal,
             slot,
             sealed,
+            shared,
             failures_to_tolerate,
             segments,
             geometry,

@@ -13,6 +13,7 @@ fn label(epoch: u64, generation: u64) -> LabelPage {
         journal: 1,
         slot: 0,
         sealed: false,
+        shared: false,
         failures_to_tolerate: None,
         segments: 0,
         geometry: Geometry::plan(&[bytes], &Sizes::default()).unwrap(),

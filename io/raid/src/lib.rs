@@ -20,6 +20,7 @@ pub mod journal;
 pub mod label;
 pub mod parity;
 pub mod segment_map;
+pub mod shared;
 pub mod striping;
 pub mod superblock;
 

@@ -3,6 +3,8 @@
 //! It is part of the library so that every implementation runs the same tests: crates that implement [`Shelf`] provide a
 //! [`Subject`] and call [`run`]. Each check starts with a new store.
 
+pub mod arbiter;
+
 use crate::{
     ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, SegmentId, Shelf, Superblock, Wait,
     wait,

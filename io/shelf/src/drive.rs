@@ -43,6 +43,51 @@ pub trait Drive: Send + Sync {
     /// Deallocates `len` bytes at `offset`; reads there return arbitrary data afterwards. Only a hint: a drive that
     /// does not support it completes without effect.
     fn discard(&self, offset: u64, len: u64, done: Done<()>);
+
+    /// Performs a step of a persistent reservation. False if the drive refuses it because of keys or of another holder
+    /// (RESERVATION CONFLICT): nothing has changed. Both outlast power cuts.
+    ///
+    /// While a drive is reserved, a write, a sync or a discard of who is not registered ends with
+    /// [`Error::Fenced`](crate::Error::Fenced) and has no effect; everyone reads.
+    fn reserve(&self, step: ReservationStep, done: Done<bool>) {
+        _ = step;
+        done(Err(crate::Error::Unusable(format!("{} has no persistent reservations", self.name()))));
+    }
+}
+
+/// A step of a persistent reservation of a drive. Keys are not zero. The drive knows who asks: the port of the server, or its
+/// NVMe host identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservationStep {
+    /// Changes nothing; succeeds if who asks is registered under this key.
+    Probe {
+        /// The key.
+        key: u64,
+    },
+    /// Registers who asks under a key, in place of one that it had.
+    Register {
+        /// The new key.
+        key: u64,
+    },
+    /// Reserves the drive for all that are registered (Write Exclusive, Registrants Only). Also succeeds for who holds the
+    /// reservation.
+    Reserve {
+        /// The key of who asks.
+        key: u64,
+    },
+    /// Removes the registrations under another key, takes the reservation over if one of these holds it, and aborts their
+    /// commands: once it has succeeded, no write of theirs takes effect any more. Refused if there are none.
+    PreemptAndAbort {
+        /// The key of who asks.
+        key: u64,
+        /// The key of the others.
+        victim: u64,
+    },
+    /// Removes the reservation and all registrations.
+    Clear {
+        /// The key of who asks.
+        key: u64,
+    },
 }
 
 /// The file system that a sparse file allocates from.

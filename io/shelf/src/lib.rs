@@ -19,6 +19,6 @@ pub mod pool;
 
 pub use buffer::AlignedBuf;
 pub use completion::{Done, Wait, wait};
-pub use drive::{Backing, Drive};
+pub use drive::{Backing, Drive, ReservationStep};
 pub use shelf::{ALIGN, Batch, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock};
 pub use task::{join, spawn};

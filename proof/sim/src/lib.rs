@@ -49,6 +49,9 @@
 //! In the world `cluster` several controllers share a model of RADOS; see `cluster`. What they serve is a set of numbers, not
 //! an engine: the world is about who may serve.
 //!
+//! In the world `shared-drives` two controllers on two servers share drives with persistent reservations; see `shared`. There a
+//! write of a process that is gone may arrive late.
+//!
 //! In the world `replication` two arrays on drives of their own crash independently, and the connection between them loses what
 //! is under way; see `replication`.
 //!
@@ -80,6 +83,7 @@ mod history;
 mod journal;
 mod machine;
 mod replication;
+mod shared;
 mod takeover;
 mod upgrade;
 
@@ -112,6 +116,8 @@ pub enum World {
     Rados,
     /// Membership of several controllers over one store.
     Cluster,
+    /// Two controllers over drives that both see.
+    SharedDrives,
     /// The array with writes that replace whole map pages, more than one, and are split between journal batches.
     LargeWrites,
     /// The array on encrypted drives, whose key is changed.
@@ -141,7 +147,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 17] = [
+const NAMES: [Names; 18] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -181,6 +187,12 @@ const NAMES: [Names; 17] = [
         "cluster",
         "cluster",
         "controllers over one store that die, sleep, are cut off and have clocks of their own",
+    ),
+    names(
+        World::SharedDrives,
+        "shared-drives",
+        "shared-drives",
+        "two controllers over drives with reservations, and requests that arrive after their process has ended",
     ),
     names(
         World::LargeWrites,
@@ -369,6 +381,14 @@ pub fn run_cluster(seed: u64, timing: ::cluster::Timing) -> Result<Report, Strin
     cluster::run(seed, cluster::Options { timing })
 }
 
+/// Runs the world `shared-drives` with drives that ignore reservations.
+///
+/// # Errors
+/// Like [`run`].
+pub fn run_without_reservations(seed: u64) -> Result<Report, String> {
+    shared::run(seed, shared::Reservations::Ignored)
+}
+
 /// Runs the world `takeover` with homes that do not look up what the journal notes. Hosts may do nothing but copies.
 ///
 /// # Errors
@@ -386,6 +406,7 @@ pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failu
     let outcome = match world {
         World::Shelf => journal::run(seed, bounds),
         World::Cluster => cluster::run(seed, cluster::Options::default()),
+        World::SharedDrives => shared::run(seed, shared::Reservations::Enforced),
         World::Replication => replication::run(seed, bounds),
         World::Takeover => takeover::run(seed, bounds, (takeover::Notes::Consulted, takeover::Work::All)),
         World::Upgrade => upgrade::run(seed, bounds),

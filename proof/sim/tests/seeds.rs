@@ -1,6 +1,9 @@
 //! Worlds that are run with every test; many more are run by `cargo xtask sim`.
 
-use sim::{Bounds, Timing, World, run, run_cluster, run_conformance, run_with, run_without_notes};
+use sim::{
+    Bounds, Timing, World, run, run_cluster, run_conformance, run_with, run_without_notes,
+    run_without_reservations,
+};
 
 #[test]
 fn a_seed_gives_the_same_run_twice() {
@@ -446,4 +449,11 @@ fn a_format_is_raised_by_a_commit_alone_and_stays() {
     let mut sum = sim::Report::default();
     (0..40).for_each(|seed| sum.add(&run(World::Upgrade, seed).unwrap()));
     assert!(sum.settled > 10 && sum.crashes > 150 && sum.operations > 1000, "{sum:?}");
+}
+
+/// The world finds the late writes of a home that was followed, if drives let them pass.
+#[test]
+fn drives_that_ignore_reservations_are_found() {
+    let failures: Vec<String> = (0..24).filter_map(|seed| run_without_reservations(seed).err()).collect();
+    assert!(failures.iter().any(|what| what.contains("acknowledged")), "{failures:?}");
 }

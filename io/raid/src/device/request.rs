@@ -198,7 +198,15 @@ impl Request {
         let Self { node, offset, work } = self;
         let error = |verb: &str, cause: io::Error| {
             let what = format!("{}: {verb} at byte {offset}: {cause}", node.name);
-            if is_no_space(&cause) { Error::NoSpace { what } } else { Error::Drive { what } }
+            match cause.raw_os_error() {
+                _ if is_no_space(&cause) => Error::NoSpace { what },
+                // RESERVATION CONFLICT: this server's registration was ended.
+                Some(libc::EBADE) => {
+                    tracing::error!(what, "another server has reserved the drive");
+                    Error::Fenced { epoch: 0 }
+                }
+                _ => Error::Drive { what },
+            }
         };
         match work {
             Work::Read { buffer, len, done } => done(match outcome {

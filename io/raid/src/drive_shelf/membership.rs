@@ -16,6 +16,7 @@ pub struct Membership {
     pub generation: u64,
     /// Of the label, to be kept.
     optional_features: u16,
+    shared: bool,
     pub members: Vec<label::Member>,
     /// Journal copies that the labels name, as a set of slots: recovery reads no others.
     pub journal: u64,
@@ -33,6 +34,7 @@ impl Membership {
         Self {
             generation: label.generation,
             optional_features: label.optional_features,
+            shared: label.shared,
             members: label.members.clone(),
             journal: label.journal,
             failures_to_tolerate: label.failures_to_tolerate.unwrap_or_else(|| {
@@ -56,6 +58,10 @@ impl DriveShelf {
             // A write that had its space reserved found none. The drive is sound, and others may share its file system:
             // failing one after the other would leave none. The next opening finds all of them as they are.
             return self.stop(cause);
+        }
+        if let Error::Fenced { epoch } = cause {
+            // A newer owner has ended this one's reservation. All drives belong to it.
+            return self.stop(&Error::Fenced { epoch: (*epoch).max(self.epoch + 1) });
         }
         // First the journal continues without it and completes nothing, then the change is noted: labels written from
         // now on do not name it.
@@ -86,10 +92,24 @@ impl DriveShelf {
             self.stop(cause);
             return member.abort_all();
         }
+        if self.lacks_quorum() {
+            self.stop(&Error::Drive {
+                what: "half of the drives have failed, and two controllers share them: the other one may see them".into(),
+            });
+            return member.abort_all();
+        }
         self.note_change();
         self.background.wake();
         // Requests to it are aborted only now that its columns are marked as stale.
         member.abort_all();
+    }
+
+    /// Of drives that controllers share more than half are written by every owner and read by the next one, which therefore
+    /// knows which ones an owner continued without. True if too few are left for that.
+    fn lacks_quorum(&self) -> bool {
+        let membership = self.membership.lock();
+        let members = membership.members.iter().filter(|member| member.state != DriveState::Empty).count();
+        membership.shared && 2 * self.present().len() <= members
     }
 
     /// Updates the number of members, and of failed ones, from which the parity of new segments follows.
@@ -180,11 +200,11 @@ impl DriveShelf {
     async fn write_labels(&self) -> Result {
         self.check_fence().await?;
         let present = self.present();
-        let (generation, optional_features, table, failures_to_tolerate) = {
+        let (generation, features, table, failures_to_tolerate) = {
             let membership = self.membership.lock();
             (
                 membership.generation,
-                membership.optional_features,
+                (membership.optional_features, membership.shared),
                 membership.members.clone(),
                 membership.failures_to_tolerate,
             )
@@ -197,7 +217,8 @@ impl DriveShelf {
         }
         let segments = self.segments.lock().list.len() as u32;
         let label = |member: &Arc<Member>| Label {
-            optional_features,
+            optional_features: features.0,
+            shared: features.1,
             array: self.array,
             drive: member.id,
             generation,

@@ -11,7 +11,7 @@ use crate::codec::RECORDS;
 use crate::encryption::{Envelope, Keyring};
 use crate::geometry::{Geometry, JOURNAL_COPIES, LABEL_BYTES, MIN_DRIVE_BYTES, Profile, Sizes};
 use crate::journal::JournalRing;
-use crate::label::{self, Assembly, Candidate, Label, LabelPage, assemble};
+use crate::label::{self, Assembly, Candidate, Label, LabelPage, MAX_EPOCH, assemble};
 use crate::limits::Limits;
 use crate::segment_map::Page;
 use crate::superblock::StoredSuperblock;
@@ -92,6 +92,7 @@ impl DriveShelf {
             journal: (1 << copies) - 1,
             slot: 0,
             sealed: options.opening.key.is_some(),
+            shared: false,
             failures_to_tolerate: Some(Profile::of(drives.len()).parity),
             segments: 0,
             geometry: plan,
@@ -147,14 +148,39 @@ impl DriveShelf {
         opening: Opening,
         limits: Limits,
     ) -> Result<Arc<Self>> {
+        Self::open_as(drives, opening, limits, None).await
+    }
+
+    /// As [`DriveShelf::open`], for the home of controllers that share the drives, which has taken them over
+    /// ([`Party::take_over`](crate::shared::Party::take_over)). The owner's epoch is at least `epoch`. From here on the array
+    /// can only be opened so.
+    ///
+    /// # Errors
+    /// As [`DriveShelf::open`].
+    pub async fn open_shared(
+        drives: Vec<Arc<dyn Drive>>,
+        opening: Opening,
+        limits: Limits,
+        epoch: u64,
+    ) -> Result<Arc<Self>> {
+        Self::open_as(drives, opening, limits, Some(epoch)).await
+    }
+
+    async fn open_as(
+        drives: Vec<Arc<dyn Drive>>,
+        opening: Opening,
+        limits: Limits,
+        shared: Option<u64>,
+    ) -> Result<Arc<Self>> {
         let candidates = read_candidates(&drives).await?;
         let assembly = assemble(&candidates)?;
+        check_shared(&assembly, shared)?;
         check_superblock_versions(&candidates, &assembly)?;
         let stale = stale_members(&candidates, &assembly);
         let Assembly { newest, order, others } = assembly;
         let epochs = candidates.iter().filter_map(|candidate| candidate.label().ok());
-        let epoch = 1 + epochs.map(|label| label.epoch).max().unwrap_or(0);
-        let mut label = Label { epoch, ..newest };
+        let epoch = (1 + epochs.map(|label| label.epoch).max().unwrap_or(0)).max(shared.unwrap_or(0));
+        let mut label = Label { epoch, shared: shared.is_some(), ..newest };
         let mut members: Vec<Option<Arc<Member>>> = Vec::new();
         let mut returning = 0;
         for (slot, (entry, found)) in label.members.iter_mut().zip(&order).enumerate() {
@@ -545,7 +571,7 @@ pub(super) async fn read_candidate(drive: &dyn Drive) -> (Candidate, Option<Erro
     (candidate, failure)
 }
 
-pub(super) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Candidate>> {
+pub(crate) async fn read_candidates(drives: &[Arc<dyn Drive>]) -> Result<Vec<Candidate>> {
     let mut candidates = Vec::with_capacity(drives.len());
     let mut failures = Vec::new();
     for drive in drives {
@@ -568,6 +594,29 @@ fn check_key(sealed: bool, given: bool) -> Result {
     match (sealed, given) {
         (true, false) => Err(Error::Unusable("the drives are encrypted: open them with their key".into())),
         (false, true) => Err(Error::Unusable("the drives are not encrypted: open them without a key".into())),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses drives that controllers share to who does not open them as one of these.
+fn check_shared(Assembly { newest, order, .. }: &Assembly, shared: Option<u64>) -> Result {
+    let members = newest.members.iter().filter(|member| member.state != DriveState::Empty).count();
+    let present = order.iter().flatten().count();
+    match shared {
+        None if newest.shared => Err(Error::Unusable(format!(
+            "two controllers share the drives of array {:032x}: start ashlard with --controller N, where N is the number of \
+             this controller",
+            newest.array
+        ))),
+        Some(epoch) if epoch >= MAX_EPOCH => {
+            Err(Error::Unusable(format!("epoch {epoch} is larger than drives can have")))
+        }
+        // See `lacks_quorum`.
+        Some(_) if 2 * present <= members => Err(Error::Unusable(format!(
+            "array {:032x} has {members} drives, and {present} of them can be used here: the other controller may have \
+             continued with the others. More than half are needed: add their paths",
+            newest.array
+        ))),
         _ => Ok(()),
     }
 }

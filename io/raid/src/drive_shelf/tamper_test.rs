@@ -190,7 +190,7 @@ fn records_of_a_later_release_are_refused_with_what_to_do_and_nothing_is_written
     let plan = open(&array()).unwrap().plan;
     let cases = [
         ("version 6", [0, (16 << 20) - 4096], (8, 6), &label),
-        ("bits 0x0001", [0, (16 << 20) - 4096], (12, 1), &label),
+        ("bits 0x0002", [0, (16 << 20) - 4096], (12, 2), &label),
         ("the superblock", [plan.superblock_at(0), plan.superblock_at(1)], (104, 1), &header),
         ("the segment map", [plan.map_at(), plan.map_at() + 4096], (28, 7), &map),
     ];

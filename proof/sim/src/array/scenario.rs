@@ -93,6 +93,7 @@ impl Scenario {
             | World::Repair
             | World::Management
             | World::Takeover
+            | World::SharedDrives
             | World::Upgrade => {}
         }
         scenario

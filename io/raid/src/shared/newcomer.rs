@@ -1,0 +1,116 @@
+//! A drive that may join an array whose drives two controllers share: it is examined as it is, and reserved before the first
+//! change.
+
+use super::Party;
+use crate::{Backing, Done, Drive, Error, Result};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use shelf::ReservationStep;
+use std::sync::{Arc, Weak};
+
+/// A drive that the home was given while it serves.
+pub struct Newcomer {
+    me: Weak<Self>,
+    drive: Arc<dyn Drive>,
+    party: Arc<Party>,
+    state: Mutex<State>,
+}
+
+/// A change that waits for the reservation.
+type Change = Box<dyn FnOnce(Result) + Send>;
+
+enum State {
+    /// Nothing was changed yet.
+    Free,
+    /// It is being reserved.
+    Waiting(Vec<Change>),
+    Reserved,
+    Refused(Error),
+}
+
+impl Newcomer {
+    /// The drive, for the home that is this party.
+    pub fn new(drive: Arc<dyn Drive>, party: Arc<Party>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { me: me.clone(), drive, party, state: Mutex::new(State::Free) })
+    }
+
+    /// Makes a change once the drive is reserved.
+    fn change(&self, change: Change) {
+        let outcome = {
+            let mut state = self.state.lock();
+            match &mut *state {
+                State::Reserved => Ok(()),
+                State::Refused(error) => Err(error.clone()),
+                State::Waiting(changes) => return changes.push(change),
+                State::Free => {
+                    *state = State::Waiting(vec![change]);
+                    drop(state);
+                    return self.begin();
+                }
+            }
+        };
+        change(outcome);
+    }
+
+    fn begin(&self) {
+        let Some(me) = self.me.upgrade() else { return };
+        shelf::spawn(async move {
+            let outcome = async {
+                me.party.take_part(&*me.drive).await?;
+                me.party.take_over(&*me.drive).await
+            };
+            let outcome = outcome.await;
+            let next = outcome.clone().map_or_else(State::Refused, |()| State::Reserved);
+            let before = std::mem::replace(&mut *me.state.lock(), next);
+            if let State::Waiting(changes) = before {
+                changes.into_iter().for_each(|change| change(outcome.clone()));
+            }
+        });
+    }
+
+    fn run(&self, done: Done<()>, request: impl FnOnce(&dyn Drive, Done<()>) + Send + 'static) {
+        let drive = self.drive.clone();
+        self.change(Box::new(move |outcome| match outcome {
+            Ok(()) => request(&*drive, done),
+            Err(error) => done(Err(error)),
+        }));
+    }
+}
+
+impl Drive for Newcomer {
+    fn name(&self) -> &str {
+        self.drive.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.drive.bytes()
+    }
+
+    fn read(&self, offset: u64, len: u32, done: Done<Bytes>) {
+        self.drive.read(offset, len, done);
+    }
+
+    fn write(&self, offset: u64, pieces: Vec<Bytes>, durable: bool, done: Done<()>) {
+        self.run(done, move |drive, done| drive.write(offset, pieces, durable, done));
+    }
+
+    fn sync(&self, done: Done<()>) {
+        self.drive.sync(done);
+    }
+
+    fn allocate(&self, offset: u64, len: u64, done: Done<()>) {
+        self.run(done, move |drive, done| drive.allocate(offset, len, done));
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        self.drive.backing()
+    }
+
+    fn discard(&self, offset: u64, len: u64, done: Done<()>) {
+        self.run(done, move |drive, done| drive.discard(offset, len, done));
+    }
+
+    fn reserve(&self, step: ReservationStep, done: Done<bool>) {
+        self.drive.reserve(step, done);
+    }
+}

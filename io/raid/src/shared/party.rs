@@ -1,0 +1,242 @@
+//! A process that takes part in sharing drives: its registrations, and what it takes from others.
+
+use super::arbiter::DriveArbiter;
+use super::record::{MAX_WITNESSES, Sign, decode_list, encode_list};
+use super::witness::{self, Witness};
+use super::{CONTROLLERS, LIST_AT};
+use crate::drive_shelf::read_candidates;
+use crate::label::{Assembly, assemble};
+use crate::{ALIGN, Drive, DriveState, Error, Result, wait};
+use shelf::ReservationStep;
+use shelf::arbiter::Beat;
+use std::sync::Arc;
+
+/// Drives that an array needs to be shared: with fewer there is no majority when one is lost.
+const MIN_DRIVES: usize = 3;
+
+/// How often a home removes the other controller's processes from a drive where new ones appear.
+const MAX_ROUNDS: usize = 4;
+
+/// An array whose drives controllers share, or can share.
+pub struct SharedArray {
+    /// The array.
+    pub array: u128,
+    /// The drives that are there, with their identities.
+    pub drives: Vec<(u128, Arc<dyn Drive>)>,
+    /// Whether it is shared already. If not, it becomes that when its first home opens it.
+    pub is_shared: bool,
+    /// The newest epoch that an owner had.
+    pub epoch: u64,
+    /// The identities of the drives that are witnesses.
+    witnesses: Vec<u128>,
+}
+
+/// A process that takes part.
+pub struct Party {
+    array: u128,
+    witnesses: Vec<u128>,
+    /// This controller, from 0, and the key of this process.
+    own: usize,
+    key: u64,
+}
+
+/// Examines drives. Nothing is written.
+///
+/// # Errors
+/// [`Error::Unusable`] when they hold no array, or one that can't be shared; the text says why.
+pub async fn find(drives: &[Arc<dyn Drive>]) -> Result<SharedArray> {
+    let candidates = read_candidates(drives).await?;
+    let Assembly { newest, order, .. } = assemble(&candidates)?;
+    let labels = candidates.iter().filter_map(|candidate| candidate.label().ok());
+    let epoch = labels.map(|label| label.epoch).max().unwrap_or(0);
+    let mut present = Vec::new();
+    let mut missing = Vec::new();
+    for (slot, (member, found)) in newest.members.iter().zip(&order).enumerate() {
+        match (found, member.state) {
+            (_, DriveState::Empty) => {}
+            (Some(index), _) => present.push((member.drive, drives[*index].clone())),
+            (None, _) => missing.push(slot),
+        }
+    }
+    let mut list: Option<Vec<u128>> = None;
+    for (_, drive) in &present {
+        let (done, read) = wait();
+        drive.read(LIST_AT, ALIGN as u32, done);
+        // A list that can't be read here is read elsewhere.
+        let Ok(page) = read.await else { continue };
+        let Some(found) = decode_list(&page, newest.array)? else { continue };
+        match &list {
+            Some(before) if *before != found => {
+                return Err(Error::Corrupt { what: "drives name different witnesses".into() });
+            }
+            _ => list = Some(found),
+        }
+    }
+    let witnesses = match (newest.shared, list) {
+        (true, Some(list)) => list,
+        (true, None) => {
+            let what = "two controllers share the array, and the list of witnesses is damaged on every drive that is there";
+            return Err(Error::Corrupt { what: what.into() });
+        }
+        (false, _) => choose(&present, &missing)?,
+    };
+    Ok(SharedArray { array: newest.array, drives: present, is_shared: newest.shared, epoch, witnesses })
+}
+
+/// True if two controllers share the array on these drives. There is no way back.
+///
+/// # Errors
+/// [`Error::Unusable`] when they hold no array.
+pub async fn is_shared(drives: &[Arc<dyn Drive>]) -> Result<bool> {
+    Ok(assemble(&read_candidates(drives).await?)?.newest.shared)
+}
+
+/// The witnesses of an array that is to be shared.
+fn choose(present: &[(u128, Arc<dyn Drive>)], missing: &[usize]) -> Result<Vec<u128>> {
+    if !missing.is_empty() {
+        return Err(Error::Unusable(format!(
+            "the array is not shared yet, and slots {missing:?} of it are missing: two controllers can share it once all of \
+             its drives are there"
+        )));
+    }
+    if present.len() < MIN_DRIVES {
+        return Err(Error::Unusable(format!(
+            "the array has {} drives, and two controllers share {MIN_DRIVES} or more: with fewer the loss of one would stop \
+             both",
+            present.len()
+        )));
+    }
+    let count = (present.len() - (present.len() + 1) % 2).min(MAX_WITNESSES);
+    Ok(present[..count].iter().map(|(id, _)| *id).collect())
+}
+
+async fn step(drive: &dyn Drive, step: ReservationStep) -> Result<bool> {
+    let (done, ended) = wait();
+    drive.reserve(step, done);
+    ended.await
+}
+
+impl SharedArray {
+    /// What the controller `own`, from 0, shows on each drive: another process with this number runs while it changes.
+    pub async fn beats_of(&self, own: usize) -> Vec<Option<(u64, Beat)>> {
+        let mut beats = Vec::new();
+        for (_, drive) in &self.drives {
+            let signs = witness::signs(&**drive, self.array).await.ok();
+            let sign = signs.and_then(|signs| signs.into_iter().nth(own).flatten());
+            beats.push(sign.map(|found| (found.record.key, found.record.beat)));
+        }
+        beats
+    }
+
+    /// A process of the controller `own`, from 0, with a random key.
+    ///
+    /// # Panics
+    /// If the key is zero, or there is no such controller.
+    pub fn party(&self, own: usize, key: u64) -> Party {
+        assert!(own < CONTROLLERS && key != 0, "two controllers, and keys that are not zero");
+        Party { array: self.array, witnesses: self.witnesses.clone(), own, key }
+    }
+
+    /// Leaves out drives that this process does not take part in.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
+        self.drives.retain(|(_, drive)| keeps(drive.name()));
+    }
+}
+
+impl Party {
+    /// Registers at a drive, and ends what an earlier process of this controller had there.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when the drive has no reservations that two controllers can rely on; the text says why.
+    pub async fn take_part(&self, drive: &dyn Drive) -> Result {
+        let name = drive.name();
+        let refused = |error: Error| {
+            Error::Unusable(format!(
+                "two controllers can't share {name}: its persistent reservations don't work ({error}). It has to be a SCSI or \
+                 NVMe drive or LUN that has them, and on NVMe each server needs a host identifier"
+            ))
+        };
+        let other = 1 - self.own;
+        for key in witness::keys(drive, self.array, other).await? {
+            if step(drive, ReservationStep::Probe { key }).await.map_err(refused)? {
+                return Err(Error::Unusable(format!(
+                    "two controllers can't share {name}: for the drive this server is the one of controller {}. Give each \
+                     server an NVMe host identifier (/etc/nvme/hostid) or an initiator name of its own; if this server was \
+                     that controller before, clear the drive's reservations (blkpr or sg_persist --clear)",
+                    other + 1
+                )));
+            }
+        }
+        let old = witness::keys(drive, self.array, self.own).await?;
+        if !step(drive, ReservationStep::Register { key: self.key }).await.map_err(refused)? {
+            return Err(refused(Error::Unusable("registration was refused".into())));
+        }
+        // False when somebody else holds it, which is as good.
+        step(drive, ReservationStep::Reserve { key: self.key }).await.map_err(refused)?;
+        for victim in old.into_iter().filter(|victim| *victim != self.key) {
+            step(drive, ReservationStep::PreemptAndAbort { key: self.key, victim }).await.map_err(refused)?;
+        }
+        // Only now: nothing of that process arrives any more.
+        let found = witness::signs(drive, self.array).await?.into_iter().nth(self.own).flatten();
+        let before = found.as_ref().map_or_else(Sign::default, |found| found.record.clone());
+        self.write_list(drive).await?;
+        let sign = Sign { key: self.key, ..before };
+        let written = witness::write_sign(drive, self.array, (self.own, found.as_ref()), &sign).await;
+        written.map_err(|error| match error {
+            Error::Fenced { .. } => refused(Error::Unusable(
+                "another host has reserved the drive in a way that keeps this one out; end its use, then clear the reservations"
+                    .into(),
+            )),
+            error => error,
+        })
+    }
+
+    async fn write_list(&self, drive: &dyn Drive) -> Result {
+        let (done, read) = wait();
+        drive.read(LIST_AT, ALIGN as u32, done);
+        let list = encode_list(self.array, &self.witnesses);
+        if read.await? == list {
+            return Ok(());
+        }
+        let (done, written) = wait();
+        drive.write(LIST_AT, vec![list], true, done);
+        written.await
+    }
+
+    /// Removes the other controller's processes from a drive, as the home: nothing of theirs takes effect there any more.
+    ///
+    /// # Errors
+    /// [`Error::Drive`], or [`Error::Fenced`] when another process has this controller's number.
+    pub async fn take_over(&self, drive: &dyn Drive) -> Result {
+        let key = self.key;
+        for _ in 0..MAX_ROUNDS {
+            // In force before anybody is removed: a write of who is not registered is refused from then on.
+            step(drive, ReservationStep::Reserve { key }).await?;
+            for victim in witness::keys(drive, self.array, 1 - self.own).await? {
+                step(drive, ReservationStep::PreemptAndAbort { key, victim }).await?;
+            }
+            if step(drive, ReservationStep::Reserve { key }).await? {
+                return Ok(());
+            }
+            // Another process has registered meanwhile, and holds the reservation.
+        }
+        Err(Error::Drive { what: format!("{}: the reservation can't be taken over", drive.name()) })
+    }
+
+    /// The arbiter, over drives in which this process takes part.
+    ///
+    /// # Errors
+    /// [`Error::Drive`] when too few of the witnesses are among them.
+    pub async fn arbiter(&self, drives: &[(u128, Arc<dyn Drive>)]) -> Result<Arc<DriveArbiter>> {
+        let witness = |id: &u128| {
+            let drive = drives.iter().find(|(known, _)| known == id).map(|(_, drive)| drive.clone())?;
+            Some(Witness::new(drive, self.array, (self.own, self.key)))
+        };
+        let witnesses = self.witnesses.iter().map(witness).collect();
+        DriveArbiter::start(witnesses, (self.own, self.key)).await
+    }
+}
+
+#[cfg(test)]
+#[path = "party_test.rs"]
+mod tests;

@@ -1,0 +1,522 @@
+//! World `shared-drives`: two controllers on two servers that share drives. The real membership, arbiter, reservations and store run
+//! over drives in memory ([`raid::shared::SharedMedium`]); what they serve is a set of numbers in the journal.
+//!
+//! A request takes its time to a drive, and its reply back; some are late by seconds, and those of a process that was killed
+//! still arrive. Processes are killed, sleep while time passes, stop in order, and start again, now and then on another server
+//! while requests of the former process are under way. Drives stall, fail for some time, or report errors for writes that took
+//! effect; a server loses its way to all of them.
+//!
+//! Checked: an epoch has one owner; every acknowledged number is there for all later owners; no read returns less than was
+//! acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`]; when all faults are over, one controller serves,
+//! both take part, and the other one can take over.
+
+mod faults;
+mod home;
+mod ports;
+
+use crate::Report;
+use ::cluster::{Config, Event, Identity, Member, Service, Timing};
+use block::workload::Random;
+use faults::Faults;
+use home::{Home, Hosts, Read};
+use ports::{Net, Sent};
+use raid::shared::{DriveArbiter, Party, SharedArray, SharedMedium, find};
+use raid::{DriveShelf, FormatOptions};
+use shelf::Drive;
+use shelf::arbiter::{Arbiter, MemberId};
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+const ARRAY: u128 = 0xa5;
+const DRIVE_BYTES: u64 = 16 << 20;
+
+/// From the death of a home, with drives and controllers that nothing disturbs, to the first write that the next one
+/// acknowledges.
+const TAKEOVER_NS: u64 = 7 * SECOND;
+
+/// Whether the drives enforce reservations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservations {
+    /// As drives do.
+    Enforced,
+    /// Drives report success, and let everybody write: what the world has to find.
+    Ignored,
+}
+
+/// What happens at a time.
+enum Action {
+    /// A process looks at its clock.
+    Wake,
+    /// A request reaches its drive.
+    Arrive(Sent),
+    /// A reply reaches its process.
+    Complete(u64, Box<dyn FnOnce()>),
+    /// A turn of a connection: the answer to a read is ready.
+    AnswerRead(u64, Read),
+    /// Hosts begin a write and a read.
+    Traffic,
+    /// Something fails.
+    Fault,
+    /// A controller is started again.
+    Restart(usize),
+    /// The home is killed, while nothing else is wrong.
+    Measure,
+}
+
+/// A slot that a task fills.
+type Slot<T> = Arc<Mutex<T>>;
+
+fn lock<T>(slot: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a process has when it has started.
+type Started = (SharedArray, Arc<Party>, Arc<DriveArbiter>);
+
+/// A process that takes part.
+struct Running {
+    member: Member,
+    arbiter: Arc<DriveArbiter>,
+    party: Arc<Party>,
+    drives: Vec<Arc<dyn Drive>>,
+    replies: Slot<VecDeque<(::cluster::RequestId, ::cluster::Reply)>>,
+    home: Option<Home>,
+}
+
+/// A process of a controller.
+struct Process {
+    id: u64,
+    started: Slot<Option<shelf::Result<Started>>>,
+    running: Option<Running>,
+    asleep_until: u64,
+}
+
+/// A controller, with its clock.
+struct Controller {
+    server: u32,
+    process: Option<Process>,
+    /// How fast its clock runs, in thousandths, and what it showed at the beginning.
+    rate: u64,
+    offset: u64,
+    wake: u64,
+}
+
+impl Controller {
+    fn clock(&self, now: u64) -> u64 {
+        self.offset + (u128::from(now) * u128::from(self.rate) / 1000) as u64
+    }
+
+    fn true_time(&self, clock: u64) -> u64 {
+        let passed = u128::from(clock.saturating_sub(self.offset)) * 1000;
+        passed.div_ceil(u128::from(self.rate)).min(u128::from(u64::MAX / 4)) as u64
+    }
+
+    /// The process, if it is awake.
+    fn awake(&mut self, now: u64) -> Option<&mut Process> {
+        self.process.as_mut().filter(|process| process.asleep_until <= now)
+    }
+
+    fn running(&mut self, now: u64) -> Option<&mut Running> {
+        self.awake(now)?.running.as_mut()
+    }
+
+    fn holds_lease(&self, now: u64) -> bool {
+        let running = self.process.as_ref().and_then(|process| process.running.as_ref());
+        running.is_some_and(|running| running.member.lease().holds(self.clock(now)))
+    }
+}
+
+/// Everything.
+struct World {
+    random: Random,
+    now: u64,
+    queue: BTreeMap<(u64, u64), Action>,
+    next: u64,
+    media: Vec<Arc<SharedMedium>>,
+    net: Net,
+    controllers: Vec<Controller>,
+    processes: u64,
+    servers: u32,
+    /// Requests of each server under way to drives.
+    under_way: BTreeMap<u32, u64>,
+    faults: Faults,
+    hosts: Hosts,
+    /// The home was killed then, and no other has acknowledged a write yet.
+    taking_over: Option<u64>,
+    report: Report,
+}
+
+type Check = Result<(), String>;
+
+/// Runs a seed.
+pub fn run(seed: u64, reservations: Reservations) -> Result<Report, String> {
+    let mut world = World::new(seed, reservations)?;
+    let end = (30 + world.random.below(60)) * SECOND;
+    world.run_until(end)?;
+    world.heal();
+    for _ in 0..2 {
+        // Controllers that were expelled start again, and may have to wait for their predecessor.
+        let healed = world.now;
+        world.run_until(healed + 30 * SECOND)?;
+        let home = world.check_quiet()?;
+        // The other one can read everything.
+        world.kill(home);
+        world.at(world.now + 8 * SECOND, Action::Restart(home));
+    }
+    Ok(world.report)
+}
+
+/// A future over drives that reply at once.
+fn immediate<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("the model holds nothing back"),
+    }
+}
+
+impl World {
+    fn new(seed: u64, reservations: Reservations) -> Result<Self, String> {
+        let mut random = Random::new(seed ^ 0x7368_6172);
+        let count = 3 + random.below(4) as usize;
+        let media: Vec<_> =
+            (0..count).map(|at| SharedMedium::new(format!("drive {at}"), DRIVE_BYTES)).collect();
+        let ports = media.iter().map(|medium| medium.port(u32::MAX)).collect();
+        let options = FormatOptions { array: ARRAY, ..FormatOptions::default() };
+        immediate(DriveShelf::format(ports, options)).map_err(|error| error.to_string())?;
+        if reservations == Reservations::Ignored {
+            media.iter().for_each(|medium| medium.ignore_reservations());
+        }
+        let mut controller = |server| Controller {
+            server,
+            process: None,
+            rate: 900 + random.below(201),
+            offset: SECOND + random.below(1000 * SECOND),
+            wake: 0,
+        };
+        let controllers = vec![controller(0), controller(1)];
+        let mut world = Self {
+            faults: Faults::new(&mut random, count),
+            random,
+            now: 0,
+            queue: BTreeMap::new(),
+            next: 0,
+            media,
+            net: Net::default(),
+            controllers,
+            processes: 0,
+            servers: 2,
+            under_way: BTreeMap::new(),
+            hosts: Hosts::default(),
+            taking_over: None,
+            report: Report::default(),
+        };
+        for at in 0..2 {
+            let start = world.random.below(3 * SECOND);
+            world.at(start, Action::Restart(at));
+        }
+        world.at(0, Action::Traffic);
+        world.at(8 * SECOND, Action::Fault);
+        Ok(world)
+    }
+
+    /// Plans an action.
+    fn at(&mut self, time: u64, action: Action) {
+        self.next += 1;
+        self.queue.insert((time.max(self.now), self.next), action);
+    }
+
+    fn run_until(&mut self, end: u64) -> Check {
+        while let Some(entry) = self.queue.first_entry() {
+            let (time, _) = *entry.key();
+            if time > end {
+                self.now = end;
+                break;
+            }
+            let action = entry.remove();
+            self.now = time;
+            self.perform(action)?;
+            self.settle()?;
+            if self.taking_over.is_some_and(|since| self.now > since + TAKEOVER_NS) {
+                return Err(format!("no takeover within {} s, at {}", TAKEOVER_NS / SECOND, self.now));
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, action: Action) -> Check {
+        match action {
+            Action::Wake => {}
+            Action::Arrive(sent) => self.arrive(sent),
+            Action::Complete(process, reply) => match self.find(process) {
+                Some(at) => {
+                    let until = self.controllers[at].process.as_ref().map_or(0, |it| it.asleep_until);
+                    match until > self.now {
+                        true => self.at(until, Action::Complete(process, reply)),
+                        false => reply(),
+                    }
+                }
+                // The process is gone.
+                None => drop(reply),
+            },
+            Action::AnswerRead(process, read) => return self.answer_read(process, read),
+            Action::Traffic => self.traffic(),
+            Action::Fault => self.fault(),
+            Action::Restart(at) => self.restart(at),
+            Action::Measure => return self.measure(),
+        }
+        Ok(())
+    }
+
+    /// Adds to the hash of everything that happened.
+    fn trace(&mut self, what: &[u64]) {
+        for number in [&[self.now][..], what].concat() {
+            self.report.trace = (self.report.trace ^ number).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// The controller of a process that runs.
+    fn find(&self, process: u64) -> Option<usize> {
+        let is = |controller: &Controller| controller.process.as_ref().is_some_and(|it| it.id == process);
+        self.controllers.iter().position(is)
+    }
+
+    /// Starts a process: it finds the array, registers, and reads what the arbiter has.
+    fn restart(&mut self, at: usize) {
+        if self.controllers[at].process.is_some() {
+            return;
+        }
+        let server = self.controllers[at].server;
+        let busy = self.under_way.get(&server).is_some_and(|count| *count > 0);
+        if busy && self.random.chance(70) {
+            // The kernel ends a process after its requests.
+            return self.at(self.now + 100 * MS, Action::Restart(at));
+        }
+        if busy || self.random.chance(10) {
+            self.controllers[at].server = self.servers;
+            self.servers += 1;
+        }
+        self.processes += 1;
+        let (id, server) = (self.processes, self.controllers[at].server);
+        self.trace(&[1, at as u64, u64::from(server)]);
+        let key = self.random.next_u64() | 1;
+        let drives: Vec<_> = (0..self.media.len())
+            .map(|drive| self.net.port(&self.media[drive], (drive, server, id)))
+            .collect();
+        let started = Slot::default();
+        let filled = started.clone();
+        self.controllers[at].process = Some(Process { id, started, running: None, asleep_until: 0 });
+        shelf::spawn(async move { *lock(&filled) = Some(start(drives, at, key).await) });
+    }
+
+    /// The process is gone; what it has sent is under way.
+    fn end(&mut self, at: usize) {
+        self.controllers[at].process = None;
+        self.controllers[at].wake = 0;
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.report.crashes += 1;
+        self.end(at);
+    }
+
+    /// Lets all processes do what they want to do now.
+    fn settle(&mut self) -> Check {
+        loop {
+            for at in 0..2 {
+                self.step(at)?;
+            }
+            let sent = self.net.take();
+            if sent.is_empty() {
+                return Ok(());
+            }
+            sent.into_iter().for_each(|sent| self.send(sent));
+        }
+    }
+
+    fn step(&mut self, at: usize) -> Check {
+        let (now, clock) = (self.now, self.controllers[at].clock(self.now));
+        let Some(process) = self.controllers[at].awake(now) else { return Ok(()) };
+        if process.running.is_none() {
+            let started = lock(&process.started).take();
+            match started {
+                None => return Ok(()),
+                Some(Ok(started)) => process.running = Some(run_process(at, process.id, started)),
+                Some(Err(_)) => {
+                    self.end(at);
+                    let pause = self.random.below(2 * SECOND);
+                    self.at(now + 200 * MS + pause, Action::Restart(at));
+                    return Ok(());
+                }
+            }
+        }
+        let Some(running) = &mut process.running else { return Ok(()) };
+        loop {
+            let reply = lock(&running.replies).pop_front();
+            let Some((request, reply)) = reply else { break };
+            running.member.reply(clock, request, reply);
+        }
+        for (request, what) in running.member.poll(clock) {
+            let (reply, replies) = (what.perform(&*running.arbiter), running.replies.clone());
+            shelf::spawn(async move {
+                let reply = reply.await;
+                lock(&replies).push_back((request, reply));
+            });
+        }
+        let events = running.member.events();
+        let wake = running.member.next_wake(clock).max(clock + 1);
+        let wake = self.controllers[at].true_time(wake);
+        let planned = self.controllers[at].wake;
+        if planned <= now || planned > wake {
+            self.controllers[at].wake = wake;
+            self.at(wake, Action::Wake);
+        }
+        for event in events {
+            self.follow(at, event)?;
+        }
+        self.follow_home(at)
+    }
+
+    fn follow(&mut self, at: usize, event: Event) -> Check {
+        match event {
+            Event::Joined => self.trace(&[2, at as u64]),
+            Event::Changed(map) => self.trace(&[3, at as u64, map.version]),
+            Event::Serve { epoch, .. } => return self.begin_serving(at, epoch),
+            // As the product: a home that is none any more ends its process.
+            Event::Cease { .. } => self.start_again(at),
+            Event::HandOver => self.leave(at),
+            Event::Settled(_, outcome) => self.report.settled += u64::from(outcome.is_ok()),
+            Event::Ended(end) => {
+                self.trace(&[5, at as u64]);
+                let quiet = self.faults.quiet_since(at) + 10 * SECOND < self.now;
+                if quiet && end == ::cluster::MembershipEnd::Expelled {
+                    return Err(format!("controller {at} was expelled at {}, undisturbed: {end}", self.now));
+                }
+                self.start_again(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// The process ends, and another one is started.
+    fn start_again(&mut self, at: usize) {
+        if self.controllers[at].process.is_some() {
+            self.end(at);
+            let pause = self.random.below(3 * SECOND);
+            self.at(self.now + pause, Action::Restart(at));
+        }
+    }
+
+    /// A request takes its way to a drive.
+    fn send(&mut self, sent: Sent) {
+        if self.find(sent.process).is_none() {
+            // It was never sent: its process is gone.
+            return;
+        }
+        self.report.requests += 1;
+        *self.under_way.entry(sent.server).or_default() += 1;
+        let time = self.faults.arrival(&mut self.random, self.now, &sent);
+        self.at(time, Action::Arrive(sent));
+    }
+
+    /// A request takes effect, also one of a process that is gone.
+    fn arrive(&mut self, sent: Sent) {
+        let (process, server) = (sent.process, sent.server);
+        *self.under_way.entry(server).or_default() -= 1;
+        let failure = self.faults.failure(&mut self.random, self.now, &sent);
+        let reply = sent.perform(&self.media, failure);
+        let time = self.faults.delivery(&mut self.random, self.now);
+        self.at(time, Action::Complete(process, reply));
+    }
+
+    /// Ends all faults.
+    fn heal(&mut self) {
+        self.faults.heal(self.now);
+        self.taking_over = None;
+        self.queue.retain(|_, action| !matches!(action, Action::Fault | Action::Measure));
+        for at in 0..2 {
+            match &mut self.controllers[at].process {
+                Some(process) => process.asleep_until = 0,
+                None => self.at(self.now, Action::Restart(at)),
+            }
+        }
+    }
+
+    /// One controller serves, and both take part and agree. Returns which one serves.
+    fn check_quiet(&mut self) -> Result<usize, String> {
+        let now = self.now;
+        let mut maps = Vec::new();
+        for at in 0..2 {
+            if !self.controllers[at].holds_lease(now) {
+                return Err(format!("controller {at} has no lease at the end"));
+            }
+            let running = self.controllers[at].running(now);
+            maps.push(running.and_then(|running| running.member.map().map(|map| map.version)));
+        }
+        let homes: Vec<usize> = (0..2).filter(|at| self.is_open(*at)).collect();
+        let [home] = homes[..] else { return Err(format!("{homes:?} serve at the end, with maps {maps:?}")) };
+        if maps[0] != maps[1] {
+            return Err(format!("the maps differ at the end: {maps:?}"));
+        }
+        if self.hosts.last_acknowledged + SECOND < now {
+            return Err(format!("no write was acknowledged since {}", self.hosts.last_acknowledged));
+        }
+        Ok(home)
+    }
+
+    /// Kills the home while nothing else is wrong.
+    fn measure(&mut self) -> Check {
+        let now = self.now;
+        let well = |at: usize| {
+            self.controllers[at].holds_lease(now) && self.faults.quiet_since(at) + 10 * SECOND < now
+        };
+        if !(well(0) && well(1)) {
+            return Ok(());
+        }
+        let Some(home) = (0..2).find(|at| self.is_open(*at)) else {
+            return Err(format!("nobody serves at {now}, and nothing has been wrong for a while"));
+        };
+        self.trace(&[11, home as u64]);
+        self.taking_over = Some(now);
+        self.report.takeovers += 1;
+        self.kill(home);
+        self.at(now + TAKEOVER_NS + SECOND, Action::Restart(home));
+        Ok(())
+    }
+}
+
+/// What a process does before it takes part.
+async fn start(drives: Vec<Arc<dyn Drive>>, own: usize, key: u64) -> shelf::Result<Started> {
+    let mut array = find(&drives).await?;
+    let party = array.party(own, key);
+    let mut refused = Vec::new();
+    for (_, drive) in &array.drives {
+        if party.take_part(&**drive).await.is_err() {
+            refused.push(drive.name().to_owned());
+        }
+    }
+    array.retain(|name| !refused.iter().any(|refused| refused == name));
+    let arbiter = party.arbiter(&array.drives).await?;
+    Ok((array, Arc::new(party), arbiter))
+}
+
+fn run_process(at: usize, instance: u64, (array, party, arbiter): Started) -> Running {
+    let identity = Identity {
+        id: MemberId(at as u16 + 1),
+        name: format!("controller {at}"),
+        instance,
+        link: Default::default(),
+        service: Service::default(),
+        release: String::new(),
+        reads: 0,
+    };
+    let witnesses = arbiter.witnesses();
+    let first_version = Some(array.epoch + 1);
+    let config = Config { identity, array: ARRAY, witnesses, timing: Timing::PRODUCT, first_version };
+    let drives = array.drives.into_iter().map(|(_, drive)| drive).collect();
+    Running { member: Member::new(config), arbiter, party, drives, replies: Slot::default(), home: None }
+}
