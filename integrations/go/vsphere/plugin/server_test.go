@@ -227,6 +227,41 @@ func TestASessionThatVCenterEndedIsClonedAgain(t *testing.T) {
 	}
 }
 
+func TestWorkKeepsItsSessionAndTheServerWaitsForItsEnd(t *testing.T) {
+	s := serve(t, vsim.Start(t, 1))
+	token, id := s.v.SignIn(t, "ada"), s.v.ID()
+	s.want(http.StatusOK, token, http.MethodGet, s.root()+"context", nil)
+	user, err := s.server.sessions.acquire(t.Context(), token, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), user: user, on: subject{ref: s.cluster()}}
+	active := make(chan bool, 1)
+	_, err = s.server.begin(made, "Wait for the end", func(ctx context.Context, _ *Work) error {
+		<-ctx.Done()
+		is, err := user.client.SessionManager.SessionIsActive(context.WithoutCancel(ctx))
+		active <- is && err == nil
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server.sessions.release(user)
+	s.server.sessions.now = func() time.Time { return time.Now().Add(sessionLifetime) }
+	outs := s.v.Calls("Logout")
+	s.server.sessions.sweep()
+	if made := s.v.Calls("Logout") - outs; made != 0 {
+		t.Error("the session of work that is under way was logged out")
+	}
+	s.server.Close()
+	if !<-active || s.v.Calls("Logout")-outs != 1 {
+		t.Error("the work had no session to the end, or it was not logged out", s.v.Calls("Logout")-outs)
+	}
+	if _, err := s.server.begin(made, "Too late", nil); asRefusal(err).Status != http.StatusServiceUnavailable {
+		t.Error(err)
+	}
+}
+
 func TestTheManifestNamesPagesThatAreServed(t *testing.T) {
 	s := serve(t, vsim.Start(t, 1))
 	got := s.want(http.StatusOK, "", http.MethodGet, "/plugin.json", nil)
@@ -468,7 +503,9 @@ func TestSettingsOfACusterAreListedThenChanged(t *testing.T) {
 	if ended := s.finish(ada, on, begun); ended["state"] != failed || !strings.Contains(fmt.Sprint(ended["changes"]), "permission denied") {
 		t.Error(ended)
 	}
-	s.want(http.StatusBadGateway, ada, http.MethodPost, s.place(on)+"practice", map[string]any{"settings": []string{"colour"}})
+	for _, wrong := range []any{map[string]any{"settings": []string{"colour"}}, map[string]any{"colour": "red"}, "colour"} {
+		s.want(http.StatusBadRequest, ada, http.MethodPost, s.place(on)+"practice", wrong)
+	}
 }
 
 func deviations(report map[string]any) int {

@@ -279,6 +279,11 @@ func (s *Server) fix(in *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, id := range given.Settings {
+		if setting, is := practice.Find(id); !is || !setting.Changeable() {
+			return nil, invalid(fmt.Sprintf("%q is no setting that can be changed here", id))
+		}
+	}
 	scope, with, err := s.hosts(in, given.Array)
 	if err != nil {
 		return nil, err
