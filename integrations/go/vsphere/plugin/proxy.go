@@ -110,12 +110,32 @@ func (c *call) allowed() (bool, error) {
 }
 
 // own reports whether a name is that of the datastore's volume.
-func (c *call) own(name any) bool { return name == c.place.volume.Name || name == c.place.volume.ID }
+func (c *call) own(name string) bool { return name == c.place.volume.Name || name == c.place.volume.ID }
+
+// fix replaces the name of the datastore's volume by its identifier, and reports whether it was that: a name that another
+// volume gets in this moment is not followed.
+func (c *call) fix(name *string) bool {
+	if !c.own(*name) {
+		return false
+	}
+	*name = c.place.volume.ID
+	return true
+}
+
+// fixed is the same for the volume in a body.
+func (c *call) fixed() bool {
+	name, _ := c.body["volume"].(string)
+	is := c.fix(&name)
+	if is {
+		c.body["volume"] = name
+	}
+	return is
+}
 
 func (c *call) read(path string) bool {
 	switch {
 	case len(c.path) == 2 && c.path[0] == "volumes", len(c.path) == 3 && c.path[0] == "volumes" && c.path[2] == "space":
-		return c.own(c.path[1])
+		return c.fix(&c.path[1])
 	case slices.Contains(ofVolume, path):
 		return len(c.query["volume"]) == 1 && c.own(c.query.Get("volume")) && !c.query.Has("host") && !c.query.Has("group")
 	case path == "snapshots":
@@ -145,13 +165,14 @@ func (c *call) change(path string) (bool, error) {
 	}
 	switch {
 	case c.method == http.MethodPost && path == "snapshots":
-		return c.own(c.body["volume"]) && only("volume", "suffix", "retain_until"), nil
+		return c.fixed() && only("volume", "suffix", "retain_until"), nil
 	case c.method == http.MethodPost && path == "schedules":
-		return c.own(c.body["volume"]) && only("volume", "name", "rules", "immutable_seconds", "enabled"), nil
+		return c.fixed() && only("volume", "name", "rules", "immutable_seconds", "enabled"), nil
 	case c.method == http.MethodPatch && len(c.path) == 2 && c.path[0] == "volumes":
-		return c.own(c.path[1]) && only("limits", "policy"), nil
+		return c.fix(&c.path[1]) && only("limits", "policy"), nil
 	case c.method == http.MethodDelete && len(c.path) == 2 && c.path[0] == "snapshots":
 		found, err := array.Decode[array.Snapshot](c.api.ShowSnapshot(c.in.Context(), c.path[1]))
+		c.path[1] = found.ID
 		return err == nil && found.SourceID == c.place.volume.ID, err
 	}
 	return false, nil

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/pin"
 	"ashlar/integrations/vsphere/catalogue"
 	"ashlar/integrations/vsphere/datastore"
 	"ashlar/integrations/vsphere/extension"
@@ -321,6 +323,7 @@ func TestRegistrationPinsTheServersCertificate(t *testing.T) {
 	}
 	defer client.Close()
 	pem := read(t, folder+"/tls.pem")
+	sum := sha256.Sum256(show.Certificates[0].Certificate[0])
 	given := &extension.Plugin{URL: "https://127.0.0.1:9443/plugin.json", Certificate: pem}
 	for _, plugin := range []*extension.Plugin{given, nil} {
 		if err := extension.Register(t.Context(), client, plugin); err != nil {
@@ -328,7 +331,7 @@ func TestRegistrationPinsTheServersCertificate(t *testing.T) {
 		}
 		// A later registration without a plug-in keeps it.
 		found := registered(t, client)
-		if len(found.Server) != 1 || found.Server[0].Type != "MANIFEST_SERVER" || len(found.Server[0].ServerThumbprint) != 95 ||
+		if len(found.Server) != 1 || found.Server[0].Type != "MANIFEST_SERVER" || found.Server[0].ServerThumbprint != pin.Colons(sum[:]) ||
 			len(found.Client) != 1 || found.Client[0].Url != given.URL || len(found.PrivilegeList) != 2 {
 			t.Errorf("%+v", found)
 		}
