@@ -113,7 +113,7 @@ func (c *call) allowed() (bool, error) {
 func (c *call) own(name string) bool { return name == c.place.volume.Name || name == c.place.volume.ID }
 
 // fix replaces the name of the datastore's volume by its identifier, and reports whether it was that: a name that another
-// volume gets in this moment is not followed.
+// takes the name in this moment, it is not followed.
 func (c *call) fix(name *string) bool {
 	if !c.own(*name) {
 		return false
