@@ -112,8 +112,8 @@ func (c *call) allowed() (bool, error) {
 // own reports whether a name is that of the datastore's volume.
 func (c *call) own(name string) bool { return name == c.place.volume.Name || name == c.place.volume.ID }
 
-// fix replaces the name of the datastore's volume by its identifier, and reports whether it was that: a name that another
-// takes the name in this moment, it is not followed.
+// fix replaces the name of the datastore's volume by its identifier, and reports whether it was that. If another volume takes
+// the name in this moment, it is not followed.
 func (c *call) fix(name *string) bool {
 	if !c.own(*name) {
 		return false
