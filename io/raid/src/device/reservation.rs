@@ -36,8 +36,10 @@ const IGNORE_KEY: u32 = 1;
 /// `PR_WRITE_EXCLUSIVE_REG_ONLY`.
 const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u32 = 3;
 
-/// The status RESERVATION CONFLICT of SCSI, which newer kernels return for NVMe, too.
+/// The status RESERVATION CONFLICT of SCSI, which newer kernels return for NVMe, too. Before 6.3 it comes as the midlayer's result,
+/// whose second byte is a message that means nothing here; the third one is the host adapter's, and zero if the drive has replied.
 const SCSI_CONFLICT: i32 = 0x18;
+const SCSI_STATUS: i32 = !0xff00;
 /// The NVMe status Reservation Conflict, and the bits of a status without its flags.
 const NVME_CONFLICT: i32 = 0x83;
 const NVME_STATUS: i32 = 0x7ff;
@@ -82,7 +84,9 @@ fn submit<T>(node: &Node, what: &str, request: libc::Ioctl, argument: &T) -> Res
 fn outcome(name: &str, what: &str, status: io::Result<i32>) -> Result<bool> {
     match status {
         Ok(0) => Ok(true),
-        Ok(status) if status == SCSI_CONFLICT || status & NVME_STATUS == NVME_CONFLICT => Ok(false),
+        Ok(status) if status & SCSI_STATUS == SCSI_CONFLICT || status & NVME_STATUS == NVME_CONFLICT => {
+            Ok(false)
+        }
         // A conflict as the block layer reports it.
         Err(cause) if cause.raw_os_error() == Some(libc::EBADE) => Ok(false),
         Err(cause) if matches!(cause.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
@@ -107,12 +111,14 @@ mod tests {
     fn a_conflict_of_scsi_and_of_nvme_is_no_error_and_a_lack_is_named() {
         let of = |status| outcome("/dev/sda", "reservation", status);
         assert_eq!(of(Ok(0)), Ok(true));
-        for conflict in [0x18, 0x83, 0x4083] {
+        for conflict in [0x18, 0x118, 0x83, 0x4083] {
             assert_eq!(of(Ok(conflict)), Ok(false), "{conflict:#x}");
         }
         let refused = |number| of(Err(io::Error::from_raw_os_error(number)));
         assert_eq!(refused(libc::EBADE), Ok(false));
         assert!(matches!(refused(libc::ENOTTY), Err(Error::Unusable(_))));
-        assert!(matches!(of(Ok(2)), Err(Error::Drive { .. })));
+        for failure in [0x2, 0x1_0000, 0x1_0018] {
+            assert!(matches!(of(Ok(failure)), Err(Error::Drive { .. })), "{failure:#x}");
+        }
     }
 }
