@@ -62,6 +62,8 @@ enum What {
     Reduction,
     /// The cost of open web pages and metrics collection
     Management,
+    /// The array's NVMe/TCP beside its iSCSI
+    Nvme,
     /// Replication between two arrays: bytes over the network, speed, and what hosts notice
     Replication,
     /// Record a run of the lab (--from)
@@ -94,10 +96,11 @@ pub fn run(args: &Args) -> Result<()> {
             return record::record("lab", record::of_lab(folder)?);
         }
         Some(What::Replication) => return replicated(args),
-        Some(What::Management) | None => {}
+        Some(What::Management | What::Nvme) | None => {}
     }
     let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));
-    if !pairs {
+    let nvme = matches!(args.what, Some(What::Nvme));
+    if !pairs && !nvme {
         setup::need(&["tgt", "libiscsi-bin"])?;
     }
     let content = match args.data {
@@ -128,11 +131,14 @@ pub fn run(args: &Args) -> Result<()> {
             })
         });
     }
-    let rows = bench::run(&release_programs()?, &target_dir(), options, &args.only)?;
+    let (programs, folder) = (release_programs()?, target_dir());
+    let (suite, rows) = match nvme {
+        true => ("nvme", bench::run_nvme(&programs, &folder, options, &args.only)?),
+        false => (aims::suite(args.span), bench::run(&programs, &folder, options, &args.only)?),
+    };
     print(&rows);
     if args.record {
-        let suite = aims::suite(args.span);
-        record::record(suite, rows.iter().flat_map(|row| beside_tgt(suite, row)).collect())?;
+        record::record(suite, rows.iter().flat_map(|row| beside_peer(suite, row)).collect())?;
     }
     if args.check {
         return check(&rows);
@@ -276,10 +282,10 @@ fn replicated(args: &Args) -> Result<()> {
     }
 }
 
-/// The figures of a load of a suite beside those of tgt.
-fn beside_tgt(suite: &str, row: &Row) -> Vec<record::Figure> {
-    let Some(tgt) = row.peers.first() else { return Vec::new() };
-    let (ours, tgt) = (row.ours.median, tgt.median);
+/// The figures of a load of a suite beside those of the first peer.
+fn beside_peer(suite: &str, row: &Row) -> Vec<record::Figure> {
+    let Some(peer) = row.peers.first() else { return Vec::new() };
+    let (target, ours, peer) = (peer.target, row.ours.median, peer.median);
     let aim = aims::of(suite, &row.name);
     let figure = |what: &str, array: String, peer: String, aim: Option<String>| record::Figure {
         name: format!("{}: {what}", row.name),
@@ -287,17 +293,18 @@ fn beside_tgt(suite: &str, row: &Row) -> Vec<record::Figure> {
         peer,
         aim: aim.unwrap_or_default(),
     };
-    let ratio = |ours: f64, tgt: f64| format!("{:.2}", ours / tgt);
-    let iops = aim.map(|aim| format!("≥ {}", aim.min_iops_ratio));
-    let cpu = aim.map(|aim| format!("≤ {} µs", aim.max_cpu_us));
+    let ratio = |ours: f64, peer: f64| format!("{:.2}", ours / peer);
+    let iops = aim.and_then(|aim| aim.min_iops_ratio).map(|ratio| format!("≥ {ratio}"));
+    let cpu = aim.and_then(|aim| aim.max_cpu_us).map(|time| format!("≤ {time} µs"));
     let p50 = aim.and_then(|aim| aim.max_p50_ratio).map(|ratio| format!("≤ {ratio}"));
     let mut figures = vec![
-        figure("IOPS, × tgt", ratio(ours.iops, tgt.iops), "1".into(), iops),
-        figure("CPU per I/O", format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", tgt.cpu_us), cpu),
+        figure(&format!("IOPS, × {target}"), ratio(ours.iops, peer.iops), "1".into(), iops),
+        figure("CPU per I/O", format!("{:.1} µs", ours.cpu_us), format!("{:.1} µs", peer.cpu_us), cpu),
     ];
     // Not every client reports latencies.
-    if (ours.p50_us / tgt.p50_us).is_finite() {
-        figures.push(figure("p50 latency, × tgt", ratio(ours.p50_us, tgt.p50_us), "1".into(), p50));
+    if (ours.p50_us / peer.p50_us).is_finite() {
+        let what = format!("p50 latency, × {target}");
+        figures.push(figure(&what, ratio(ours.p50_us, peer.p50_us), "1".into(), p50));
     }
     figures
 }

@@ -2,6 +2,7 @@
 
 use crate::array::{Array, Drives, Programs};
 use crate::load::{self, Content, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Measure, Order, Until};
+use crate::nvme::{self, Controller};
 use crate::perf;
 use crate::scratch::Scratch;
 use crate::spdk::{self, Spdk};
@@ -147,6 +148,52 @@ pub fn run(programs: &Programs, parent: &Path, options: Options, only: &str) -> 
     Ok(rows)
 }
 
+/// Measures the loads whose names contain `only` over NVMe/TCP and over iSCSI, in turn, on two volumes of one array in a
+/// folder below `parent`.
+pub fn run_nvme(programs: &Programs, parent: &Path, options: Options, only: &str) -> Result<Vec<Row>> {
+    pin(options.client_core)?;
+    let scratch = Scratch::new(parent, "bench-nvme")?;
+    let mut array = array(programs, scratch.path(), Some(options.target_core))?;
+    array.stop()?;
+    let [portal, _] = array.serve_nvme()?;
+    array.restart()?;
+    let shape = Shape { bytes: options.span, block_bytes: LOGICAL_BLOCK_BYTES };
+    let lun = *array.fresh(&[shape], &[INITIATOR])?.first().context("a LUN")?;
+    array.cli(&["host", "create", "nvme", "--nqn", HOST_NQN])?;
+    array.add_volume("nvme", shape)?;
+    array.connect("nvme", "nvme", 1)?;
+    let status = array.cli(&["array", "status"])?;
+    let subsystem = status["subsystem_nqn"].as_str().context("array status without subsystem_nqn")?;
+    let names = nvme::Names { portal, host: HOST_NQN, subsystem };
+    fill(&array, lun, options)?;
+    over_nvme(&array, names, filling(options), Until::Covered)?;
+    let mut rows = Vec::new();
+    let loads = loads(options).into_iter().filter(|(_, _, client)| *client == Client::Ours);
+    for (name, load, _) in loads.filter(|(name, ..)| name.contains(only)) {
+        let (mut ours, mut peer) = (Vec::new(), Vec::new());
+        for _ in 0..options.rounds {
+            let until = Until::Time(options.time);
+            ours.push(over_nvme(&array, names, load, until).with_context(|| format!("{name} by NVMe"))?);
+            peer.push(load::run(&array, lun, load, until).with_context(|| format!("{name} by iSCSI"))?);
+        }
+        let (ours, peer) = (Measured::of("NVMe", ours), Measured::of("iSCSI", peer));
+        eprintln!("{name}: {:.1?}\n  iSCSI: {:.1?}", ours.median, peer.median);
+        rows.push(Row { name, load, ours, peers: vec![peer] });
+    }
+    Ok(rows)
+}
+
+/// The host of [`run_nvme`].
+const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:6c6f6164-206f-6620-7468-65206c61622e";
+
+/// One load over as many I/O queues of one controller as it has sessions.
+fn over_nvme(array: &Array, names: nvme::Names, load: Load, until: Until) -> Result<Measure> {
+    let controller = Controller::connect(names, load.sessions)?;
+    load::run_over(array.pid()?, load, until, |number, payload| {
+        Ok(Box::new(controller.queue(names, number + 1, payload)?))
+    })
+}
+
 impl Measured {
     fn of(target: &'static str, rounds: Vec<Measure>) -> Self {
         let median = median(&rounds);
@@ -164,10 +211,13 @@ pub(crate) fn array(programs: &Programs, folder: &Path, core: Option<usize>) -> 
 
 /// Writes everything once: nothing is read that was never written.
 pub(crate) fn fill(target: &dyn Target, lun: u16, options: Options) -> Result<()> {
+    load::run(target, lun, filling(options), Until::Covered).map(drop)
+}
+
+fn filling(options: Options) -> Load {
     let (direction, order) = (Direction::Write, Order::Sequential);
     let (content, span) = (options.content, options.span);
-    let load = Load { direction, order, bytes: 65536, depth: 8, sessions: 1, content, span };
-    load::run(target, lun, load, Until::Covered).map(drop)
+    Load { direction, order, bytes: 65536, depth: 8, sessions: 1, content, span }
 }
 
 fn median(measures: &[Measure]) -> Measure {

@@ -1,14 +1,18 @@
 //! A minimal iSCSI initiator for measurements: one thread, few copies and batched sends, so that the client's cost does
 //! not hide the target's. It supports what a healthy target sends and fails on anything else.
 
+use crate::channel::Channel;
+use crate::libiscsi::wait;
+use crate::load::{Answer, Command, Direction, Initiator, LOGICAL_BLOCK_BYTES, STALL_TIMEOUT_MS, Source};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 const HEADER: usize = 48;
-const RECEIVE_BUFFER: usize = 4 << 20;
+const READ_16: u8 = 0x88;
+const WRITE_16: u8 = 0x8a;
 const DATA_SEGMENT_MAX: u32 = 262_144;
 
 mod opcode {
@@ -24,30 +28,28 @@ mod opcode {
     pub const IMMEDIATE: u8 = 0x40;
 }
 
-/// A session of one connection.
-pub struct Connection {
-    stream: TcpStream,
-    out: Vec<u8>,
-    sent: usize,
-    buffer: Vec<u8>,
-    filled: usize,
-    parsed: usize,
-    skip: usize,
-    cmd_sn: u32,
-    max_cmd_sn: u32,
-    expected_stat_sn: u32,
+/// A session of one connection, for the commands to one logical unit.
+pub(crate) struct Connection {
+    channel: Channel,
+    lun: u16,
+    sequence: Sequence,
     negotiated: Negotiated,
-    payload: std::sync::Arc<[u8]>,
+    payload: Arc<[u8]>,
     writes: BTreeMap<u32, Source>,
 }
 
-/// Where the data of a write comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Source {
-    /// Offset in the payload.
-    pub at: usize,
-    /// If not zero, written over the first bytes of every 4 KiB and incremented, so that all blocks differ.
-    pub stamp: u64,
+/// Who logs in, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a> {
+    pub portal: SocketAddr,
+    pub initiator: &'a str,
+    pub target: &'a str,
+}
+
+struct Sequence {
+    cmd_sn: u32,
+    max_cmd_sn: u32,
+    expected_stat_sn: u32,
 }
 
 struct Negotiated {
@@ -56,48 +58,23 @@ struct Negotiated {
     immediate: bool,
 }
 
-/// A command that ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// The initiator task tag.
-    pub tag: u32,
-    /// SCSI status.
-    pub status: u8,
+/// The log-in, for which the connection still blocks.
+struct Login {
+    stream: TcpStream,
+    session: u16,
+    sequence: Sequence,
+    negotiated: Negotiated,
 }
 
-impl Connection {
-    /// Connects and logs in. `payload` is what writes take their data from.
-    pub fn login(
-        portal: SocketAddr,
-        initiator: &str,
-        target: &str,
-        session: u16,
-        payload: std::sync::Arc<[u8]>,
-    ) -> Result<Self> {
-        let stream = TcpStream::connect(portal).with_context(|| format!("can't connect to {portal}"))?;
-        stream.set_nodelay(true)?;
-        let mut connection = Self {
-            stream,
-            out: Vec::new(),
-            sent: 0,
-            buffer: vec![0; RECEIVE_BUFFER],
-            filled: 0,
-            parsed: 0,
-            skip: 0,
-            cmd_sn: 1,
-            max_cmd_sn: 1,
-            expected_stat_sn: 0,
-            negotiated: Negotiated { data_segment: 8192, first_burst: 65536, immediate: true },
-            payload,
-            writes: BTreeMap::new(),
-        };
+impl Login {
+    fn run(&mut self, names: Names) -> Result<()> {
         let security = [
-            ("InitiatorName", initiator),
-            ("TargetName", target),
+            ("InitiatorName", names.initiator),
+            ("TargetName", names.target),
             ("SessionType", "Normal"),
             ("AuthMethod", "None"),
         ];
-        connection.login_stage(session, 0x81, &security)?;
+        self.stage(0x81, &security)?;
         let segment = DATA_SEGMENT_MAX.to_string();
         let operational = [
             ("HeaderDigest", "None"),
@@ -115,13 +92,11 @@ impl Connection {
             ("DataPDUInOrder", "Yes"),
             ("DataSequenceInOrder", "Yes"),
         ];
-        connection.login_stage(session, 0x87, &operational)?;
-        connection.stream.set_nonblocking(true)?;
-        Ok(connection)
+        self.stage(0x87, &operational)
     }
 
     /// One stage of the log-in; keys may need several responses before the target proceeds.
-    fn login_stage(&mut self, session: u16, flags: u8, keys: &[(&str, &str)]) -> Result<()> {
+    fn stage(&mut self, flags: u8, keys: &[(&str, &str)]) -> Result<()> {
         let mut text: Vec<u8> =
             keys.iter().flat_map(|(key, value)| format!("{key}={value}\0").into_bytes()).collect();
         for _ in 0..8 {
@@ -130,9 +105,9 @@ impl Connection {
             header[1] = flags;
             put24(&mut header, 5, text.len());
             header[8] = 0x80;
-            header[12..14].copy_from_slice(&session.to_be_bytes());
-            put32(&mut header, 24, self.cmd_sn);
-            put32(&mut header, 28, self.expected_stat_sn);
+            header[12..14].copy_from_slice(&self.session.to_be_bytes());
+            put32(&mut header, 24, self.sequence.cmd_sn);
+            put32(&mut header, 28, self.sequence.expected_stat_sn);
             text.resize(text.len().next_multiple_of(4), 0);
             self.stream.write_all(&header)?;
             self.stream.write_all(&text)?;
@@ -142,8 +117,8 @@ impl Connection {
             self.stream.read_exact(&mut data)?;
             ensure!(answer[0] & 0x3f == opcode::LOGIN_RESPONSE, "no log-in response: {:#x}", answer[0]);
             ensure!(answer[36] == 0, "log-in refused: class {} detail {}", answer[36], answer[37]);
-            self.expected_stat_sn = get32(&answer, 24).wrapping_add(1);
-            self.max_cmd_sn = get32(&answer, 32);
+            self.sequence.expected_stat_sn = get32(&answer, 24).wrapping_add(1);
+            self.sequence.max_cmd_sn = get32(&answer, 32);
             String::from_utf8_lossy(&data).split('\0').for_each(|pair| self.apply_key(pair));
             if answer[1] & 0x80 != 0 {
                 return Ok(());
@@ -162,103 +137,80 @@ impl Connection {
             _ => {}
         }
     }
+}
 
-    /// True when the target's command window has room.
-    pub fn may_send(&self) -> bool {
-        self.max_cmd_sn.wrapping_sub(self.cmd_sn) < 1 << 31
+impl Connection {
+    /// Connects and logs in, and gets unit attentions over with. `payload` is what writes take their data from.
+    pub fn login(names: Names, session: u16, lun: u16, payload: Arc<[u8]>) -> Result<Self> {
+        let portal = names.portal;
+        let stream = TcpStream::connect(portal).with_context(|| format!("can't connect to {portal}"))?;
+        stream.set_nodelay(true)?;
+        let sequence = Sequence { cmd_sn: 1, max_cmd_sn: 1, expected_stat_sn: 0 };
+        let negotiated = Negotiated { data_segment: 8192, first_burst: 65536, immediate: true };
+        let mut login = Login { stream, session, sequence, negotiated };
+        login.run(names)?;
+        let Login { stream, sequence, negotiated, .. } = login;
+        let (channel, writes) = (Channel::new(stream)?, BTreeMap::new());
+        let mut connection = Self { channel, lun, sequence, negotiated, payload, writes };
+        connection.make_ready()?;
+        Ok(connection)
+    }
+
+    /// A new session may get unit attentions first.
+    fn make_ready(&mut self) -> Result<()> {
+        let mut answers = Vec::new();
+        for _ in 0..10 {
+            self.command(0, &[0; 16], 0, None);
+            self.flush()?;
+            while answers.is_empty() {
+                let mut poll = [self.pollfd()];
+                wait(&mut poll, STALL_TIMEOUT_MS)?;
+                ensure!(poll[0].revents != 0, "the target does not answer TEST UNIT READY");
+                self.receive(&mut answers)?;
+            }
+            if answers.drain(..).all(|answer| answer.status == 0) {
+                return Ok(());
+            }
+        }
+        bail!("LUN {} does not get ready", self.lun)
     }
 
     /// Queues a command of `bytes` transferred; a write has a source of data.
-    pub fn queue(&mut self, tag: u32, lun: u16, cdb: &[u8; 16], bytes: u32, source: Option<Source>) {
+    fn command(&mut self, tag: u32, cdb: &[u8; 16], bytes: u32, source: Option<Source>) {
         let mut header = [0; HEADER];
         header[0] = opcode::COMMAND;
         header[1] = 0x81 | if source.is_some() { 0x20 } else { 0x40 };
         if bytes == 0 {
             header[1] = 0x81;
         }
+        let lun = self.lun;
         header[8..10].copy_from_slice(&(if lun < 256 { lun } else { 0x4000 | lun }).to_be_bytes());
         put32(&mut header, 16, tag);
         put32(&mut header, 20, bytes);
-        put32(&mut header, 24, self.cmd_sn);
-        put32(&mut header, 28, self.expected_stat_sn);
+        put32(&mut header, 24, self.sequence.cmd_sn);
+        put32(&mut header, 28, self.sequence.expected_stat_sn);
         header[32..].copy_from_slice(cdb);
-        self.cmd_sn = self.cmd_sn.wrapping_add(1);
-        let Some(source) = source else { return self.out.extend(header) };
+        self.sequence.cmd_sn = self.sequence.cmd_sn.wrapping_add(1);
+        let Some(source) = source else { return self.channel.out.extend(header) };
         let limit = self.negotiated.first_burst.min(self.negotiated.data_segment);
         let immediate = if self.negotiated.immediate { limit.min(bytes as usize) } else { 0 };
         put24(&mut header, 5, immediate);
-        self.out.extend(header);
-        self.append(source, 0, immediate);
+        self.channel.out.extend(header);
+        source.append(&self.payload, 0, immediate, &mut self.channel.out);
         self.writes.insert(tag, source);
-    }
-
-    /// Adds a part of a write's data to what is sent.
-    fn append(&mut self, source: Source, offset: usize, bytes: usize) {
-        let (from, begin) = (source.at + offset, self.out.len());
-        self.out.extend_from_slice(&self.payload[from..from + bytes]);
-        if source.stamp == 0 {
-            return;
-        }
-        for at in (offset.next_multiple_of(4096)..offset + bytes).step_by(4096) {
-            let stamp = source.stamp.wrapping_add(at as u64 / 4096);
-            if let Some(head) = self.out.get_mut(begin + at - offset..begin + at - offset + 8) {
-                head.copy_from_slice(&stamp.to_le_bytes());
-            }
-        }
-    }
-
-    /// Sends queued bytes as far as the socket accepts them. True if any remain.
-    pub fn flush(&mut self) -> Result<bool> {
-        while self.sent < self.out.len() {
-            match self.stream.write(&self.out[self.sent..]) {
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
-                Err(error) => return Err(error).context("sending"),
-            }
-        }
-        self.out.clear();
-        self.sent = 0;
-        Ok(false)
-    }
-
-    /// Processes received bytes and adds completed commands.
-    pub fn receive(&mut self, answers: &mut Vec<Answer>) -> Result<()> {
-        match self.stream.read(&mut self.buffer[self.filled..]) {
-            Ok(0) => bail!("the target closed the connection"),
-            Ok(bytes) => self.filled += bytes,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error).context("receiving"),
-        }
-        loop {
-            let skipped = self.skip.min(self.filled - self.parsed);
-            self.parsed += skipped;
-            self.skip -= skipped;
-            if self.skip > 0 || self.filled - self.parsed < HEADER {
-                break;
-            }
-            let mut header = [0; HEADER];
-            header.copy_from_slice(&self.buffer[self.parsed..self.parsed + HEADER]);
-            self.parsed += HEADER;
-            self.skip = get24(&header, 5).next_multiple_of(4);
-            self.take(&header, answers)?;
-        }
-        self.buffer.copy_within(self.parsed..self.filled, 0);
-        self.filled -= self.parsed;
-        self.parsed = 0;
-        Ok(())
     }
 
     fn take(&mut self, header: &[u8; HEADER], answers: &mut Vec<Answer>) -> Result<()> {
         let (tag, max_cmd_sn) = (get32(header, 16), get32(header, 32));
-        if max_cmd_sn.wrapping_sub(self.max_cmd_sn) < 1 << 31 {
-            self.max_cmd_sn = max_cmd_sn;
+        if max_cmd_sn.wrapping_sub(self.sequence.max_cmd_sn) < 1 << 31 {
+            self.sequence.max_cmd_sn = max_cmd_sn;
         }
         match header[0] & 0x3f {
             opcode::DATA_IN if header[1] & 1 == 0 => {}
             opcode::DATA_IN | opcode::RESPONSE => {
-                self.expected_stat_sn = get32(header, 24).wrapping_add(1);
+                self.sequence.expected_stat_sn = get32(header, 24).wrapping_add(1);
                 self.writes.remove(&tag);
-                answers.push(Answer { tag, status: header[3] });
+                answers.push(Answer { tag, status: u16::from(header[3]) });
             }
             opcode::R2T => self.data_out(header, tag)?,
             opcode::NOP_IN => self.nop(header),
@@ -279,11 +231,11 @@ impl Connection {
             put24(&mut header, 5, bytes);
             header[8..16].copy_from_slice(&r2t[8..16]);
             header[16..24].copy_from_slice(&r2t[16..24]);
-            put32(&mut header, 28, self.expected_stat_sn);
+            put32(&mut header, 28, self.sequence.expected_stat_sn);
             put32(&mut header, 36, data_sn);
             put32(&mut header, 40, offset as u32);
-            self.out.extend(header);
-            self.append(source, offset, bytes);
+            self.channel.out.extend(header);
+            source.append(&self.payload, offset, bytes, &mut self.channel.out);
             (offset, left, data_sn) = (offset + bytes, left - bytes, data_sn + 1);
         }
         Ok(())
@@ -299,15 +251,42 @@ impl Connection {
         header[8..16].copy_from_slice(&ping[8..16]);
         put32(&mut header, 16, u32::MAX);
         header[20..24].copy_from_slice(&ping[20..24]);
-        put32(&mut header, 24, self.cmd_sn);
-        put32(&mut header, 28, self.expected_stat_sn);
-        self.out.extend(header);
+        put32(&mut header, 24, self.sequence.cmd_sn);
+        put32(&mut header, 28, self.sequence.expected_stat_sn);
+        self.channel.out.extend(header);
+    }
+}
+
+impl Initiator for Connection {
+    fn may_send(&self) -> bool {
+        self.sequence.max_cmd_sn.wrapping_sub(self.sequence.cmd_sn) < 1 << 31
     }
 
-    /// Descriptor and events for poll(2).
-    pub fn pollfd(&self) -> libc::pollfd {
-        let write = if self.sent < self.out.len() { libc::POLLOUT } else { 0 };
-        libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLIN | write, revents: 0 }
+    fn queue(&mut self, command: Command) {
+        let Command { tag, direction, at, bytes, source } = command;
+        let mut cdb = [0; 16];
+        cdb[0] = if direction == Direction::Read { READ_16 } else { WRITE_16 };
+        cdb[2..10].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK_BYTES)).to_be_bytes());
+        cdb[10..14].copy_from_slice(&(bytes / LOGICAL_BLOCK_BYTES).to_be_bytes());
+        let source = (direction == Direction::Write).then_some(source);
+        self.command(tag, &cdb, bytes, source);
+    }
+
+    fn flush(&mut self) -> Result<bool> {
+        self.channel.flush()
+    }
+
+    fn receive(&mut self, answers: &mut Vec<Answer>) -> Result<()> {
+        self.channel.fill()?;
+        while let Some(header) = self.channel.header::<HEADER>() {
+            self.channel.skip(get24(&header, 5).next_multiple_of(4));
+            self.take(&header, answers)?;
+        }
+        Ok(())
+    }
+
+    fn pollfd(&self) -> libc::pollfd {
+        self.channel.pollfd()
     }
 }
 

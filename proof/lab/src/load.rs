@@ -1,21 +1,89 @@
 //! A closed-loop load on a target, and what it cost the target's process.
 
-use crate::initiator::{Connection, Source};
+use crate::initiator::{Connection, Names};
 use crate::libiscsi::wait;
 use crate::seed::Seed;
 use crate::stats::Latencies;
 use crate::target::Target;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// READ (16)
+    /// Reads.
     Read,
-    /// WRITE (16)
+    /// Writes.
     Write,
+}
+
+/// One connection of a host, over which commands go to one volume. It does not block.
+pub(crate) trait Initiator {
+    /// True when the target takes another command.
+    fn may_send(&self) -> bool;
+
+    /// Queues a command.
+    fn queue(&mut self, command: Command);
+
+    /// Sends queued bytes as far as the socket accepts them. True if any remain.
+    fn flush(&mut self) -> Result<bool>;
+
+    /// Processes received bytes and adds completed commands.
+    fn receive(&mut self, answers: &mut Vec<Answer>) -> Result<()>;
+
+    /// Descriptor and events for poll(2).
+    fn pollfd(&self) -> libc::pollfd;
+}
+
+/// A read or a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Command {
+    /// By which its answer names it.
+    pub tag: u32,
+    /// Read or write.
+    pub direction: Direction,
+    /// Offset on the volume in bytes.
+    pub at: u64,
+    /// Bytes transferred.
+    pub bytes: u32,
+    /// What is written.
+    pub source: Source,
+}
+
+/// A command that ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// That of the command.
+    pub tag: u32,
+    /// The status of the transport's command set; zero is success.
+    pub status: u16,
+}
+
+/// Where the data of a write come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// Offset in the payload.
+    pub at: usize,
+    /// If not zero, written over the first bytes of every 4 KiB and incremented, so that all blocks differ.
+    pub stamp: u64,
+}
+
+impl Source {
+    /// Adds a part of the data to what is sent.
+    pub fn append(&self, payload: &[u8], offset: usize, bytes: usize, out: &mut Vec<u8>) {
+        let (from, begin) = (self.at + offset, out.len());
+        out.extend_from_slice(&payload[from..from + bytes]);
+        if self.stamp == 0 {
+            return;
+        }
+        for at in (offset.next_multiple_of(4096)..offset + bytes).step_by(4096) {
+            let stamp = self.stamp.wrapping_add(at as u64 / 4096);
+            if let Some(head) = out.get_mut(begin + at - offset..begin + at - offset + 8) {
+                head.copy_from_slice(&stamp.to_le_bytes());
+            }
+        }
+    }
 }
 
 /// Which addresses.
@@ -77,10 +145,11 @@ pub(crate) const LOGICAL_BLOCK_BYTES: u32 = 512;
 const PAYLOAD_BYTES: usize = 8 << 20;
 /// Different blocks in [`Content::Duplicate`].
 const DUPLICATES: usize = 64;
-const STALL_TIMEOUT_MS: u32 = 20_000;
+/// Without any answer for so long, a target has stalled.
+pub(crate) const STALL_TIMEOUT_MS: u32 = 20_000;
 
 struct Session {
-    connection: Connection,
+    connection: Box<dyn Initiator>,
     free: Vec<u32>,
     started: Vec<Instant>,
     next: u64,
@@ -96,39 +165,44 @@ pub enum Until {
     Covered,
 }
 
-/// Puts the load on LUN `lun` of a target.
+/// Puts the load on LUN `lun` of an iSCSI target.
 pub fn run(target: &dyn Target, lun: u16, load: Load, until: Until) -> Result<Measure> {
+    let portal = *target.portals().first().context("a portal")?;
+    let names = Names { portal, initiator: INITIATOR, target: target.iqn() };
+    run_over(target.pid()?, load, until, |session, payload| {
+        Ok(Box::new(Connection::login(names, session, lun, payload)?))
+    })
+}
+
+/// Puts the load on what connections lead to: `connect` makes one, by its number from zero on and with what its writes
+/// take their data from. `pid` is the process whose time is measured.
+pub(crate) fn run_over(
+    pid: u32,
+    load: Load,
+    until: Until,
+    mut connect: impl FnMut(u16, Arc<[u8]>) -> Result<Box<dyn Initiator>>,
+) -> Result<Measure> {
     let payload: Arc<[u8]> = payload(load.content).into();
     let mut sessions = Vec::new();
     for index in 0..load.sessions {
-        let portal = *target.portals().first().context("a portal")?;
-        let connection = Connection::login(portal, INITIATOR, target.iqn(), index, payload.clone())?;
         let part = load.span / u64::from(load.sessions);
         let part = part * u64::from(index)..part * (u64::from(index) + 1);
-        let mut session = Session {
-            connection,
+        sessions.push(Session {
+            connection: connect(index, payload.clone())?,
             free: (0..load.depth).collect(),
             started: vec![Instant::now(); load.depth as usize],
             next: part.start,
             part,
-        };
-        session.make_ready(lun)?;
-        sessions.push(session);
+        });
     }
-    measure(target, &mut sessions, lun, load, until)
+    measure(pid, &mut sessions, load, until)
 }
 
-fn measure(
-    target: &dyn Target,
-    sessions: &mut [Session],
-    lun: u16,
-    load: Load,
-    until: Until,
-) -> Result<Measure> {
+fn measure(pid: u32, sessions: &mut [Session], load: Load, until: Until) -> Result<Measure> {
     // Other numbers in every run: nothing that was written before comes again.
     let mut seed = Seed::new(crate::crash::new_seed());
     let (mut latencies, mut answers) = (Latencies::default(), Vec::new());
-    let (before, start) = (processor_time(target.pid()?)?, Instant::now());
+    let (before, start) = (processor_time(pid)?, Instant::now());
     let goal = load.span / u64::from(load.bytes);
     let mut issued = 0;
     loop {
@@ -138,7 +212,7 @@ fn measure(
         };
         for session in &mut *sessions {
             while !over && !session.free.is_empty() && session.connection.may_send() {
-                session.issue(lun, load, &mut seed);
+                session.issue(load, &mut seed);
                 issued += 1;
             }
             session.connection.flush()?;
@@ -160,7 +234,7 @@ fn measure(
             }
         }
     }
-    let (time, used) = (start.elapsed(), processor_time(target.pid()?)? - before);
+    let (time, used) = (start.elapsed(), processor_time(pid)? - before);
     Ok(summary(&latencies, time, used))
 }
 
@@ -175,26 +249,7 @@ fn summary(latencies: &Latencies, time: Duration, used: Duration) -> Measure {
 }
 
 impl Session {
-    /// A new session may get unit attentions first.
-    fn make_ready(&mut self, lun: u16) -> Result<()> {
-        let mut answers = Vec::new();
-        for _ in 0..10 {
-            self.connection.queue(0, lun, &[0; 16], 0, None);
-            self.connection.flush()?;
-            while answers.is_empty() {
-                let mut poll = [self.connection.pollfd()];
-                wait(&mut poll, STALL_TIMEOUT_MS)?;
-                ensure!(poll[0].revents != 0, "the target does not answer TEST UNIT READY");
-                self.connection.receive(&mut answers)?;
-            }
-            if answers.drain(..).all(|answer| answer.status == 0) {
-                return Ok(());
-            }
-        }
-        bail!("LUN {lun} does not get ready")
-    }
-
-    fn issue(&mut self, lun: u16, load: Load, seed: &mut Seed) {
+    fn issue(&mut self, load: Load, seed: &mut Seed) {
         let Some(tag) = self.free.pop() else { return };
         let bytes = u64::from(load.bytes);
         let at = match load.order {
@@ -206,17 +261,13 @@ impl Session {
                 at
             }
         };
-        let mut cdb = [0; 16];
-        cdb[0] = if load.direction == Direction::Read { 0x88 } else { 0x8a };
-        cdb[2..10].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK_BYTES)).to_be_bytes());
-        cdb[10..14].copy_from_slice(&(load.bytes / LOGICAL_BLOCK_BYTES).to_be_bytes());
         let pages = (PAYLOAD_BYTES as u64 - bytes) / 4096;
-        let source = (load.direction == Direction::Write).then(|| Source {
+        let source = Source {
             at: seed.range(0, pages) as usize * 4096,
             stamp: if load.content == Content::Duplicate { 0 } else { seed.bits() },
-        });
+        };
         self.started[tag as usize] = Instant::now();
-        self.connection.queue(tag, lun, &cdb, load.bytes, source);
+        self.connection.queue(Command { tag, direction: load.direction, at, bytes: load.bytes, source });
     }
 }
 

@@ -1,14 +1,14 @@
-//! Aims of the loads beside tgt, which the recorded figures stand beside.
+//! Aims of the loads beside a peer, which the recorded figures stand beside.
 
-/// The least that a load is to reach beside tgt in the same run, and the most that it is to cost.
+/// The least that a load is to reach beside the peer in the same run, and the most that it is to cost.
 pub struct Aim {
     /// The name of the load.
     load: &'static str,
-    /// IOPS as a multiple of tgt's.
-    pub min_iops_ratio: f64,
+    /// IOPS as a multiple of the peer's.
+    pub min_iops_ratio: Option<f64>,
     /// CPU time of the target for each I/O, in microseconds.
-    pub max_cpu_us: f64,
-    /// Median latency as a multiple of tgt's, where it has an aim.
+    pub max_cpu_us: Option<f64>,
+    /// Median latency as a multiple of the peer's.
     pub max_p50_ratio: Option<f64>,
 }
 
@@ -16,7 +16,7 @@ pub struct Aim {
 const READ_CACHE_MIB: u64 = 256;
 
 const fn aim(load: &'static str, min_iops_ratio: f64, max_cpu_us: f64, max_p50_ratio: Option<f64>) -> Aim {
-    Aim { load, min_iops_ratio, max_cpu_us, max_p50_ratio }
+    Aim { load, min_iops_ratio: Some(min_iops_ratio), max_cpu_us: Some(max_cpu_us), max_p50_ratio }
 }
 
 /// Where the used part fits into the read cache.
@@ -37,6 +37,22 @@ const UNCACHED: &[Aim] = &[
     aim("4K random, depth 1 read, 1 session", 1.1, 60.0, Some(1.0)),
 ];
 
+/// NVMe/TCP beside iSCSI.
+const NVME: &[Aim] = &[
+    Aim {
+        load: "4K random, depth 32 read, 1 session",
+        min_iops_ratio: None,
+        max_cpu_us: Some(2.2),
+        max_p50_ratio: None,
+    },
+    Aim {
+        load: "4K random, depth 1 read, 1 session",
+        min_iops_ratio: None,
+        max_cpu_us: None,
+        max_p50_ratio: Some(1.0),
+    },
+];
+
 /// The suite as which a run with this used part is recorded.
 pub fn suite(used_mib: u64) -> &'static str {
     if used_mib > READ_CACHE_MIB { "uncached" } else { "peers" }
@@ -44,6 +60,10 @@ pub fn suite(used_mib: u64) -> &'static str {
 
 /// The aim of a load in a suite, if it has one.
 pub fn of(suite: &str, load: &str) -> Option<&'static Aim> {
-    let aims = if suite == "uncached" { UNCACHED } else { CACHED };
+    let aims = match suite {
+        "uncached" => UNCACHED,
+        "nvme" => NVME,
+        _ => CACHED,
+    };
     aims.iter().find(|aim| aim.load == load)
 }
