@@ -130,6 +130,17 @@ const CASES: &[Case] = &[
         volumes: &[("a", 256, 512, &[("guest", 0)]), ("b", 256, 512, &[("guest", 1)])],
     },
     Case {
+        name: "odx",
+        home: Home::Here,
+        hosts: &[GUEST],
+        volumes: &[
+            ("a", 64 << 10, 512, &[("guest", 0)]),
+            ("b", 64 << 10, 512, &[("guest", 1)]),
+            ("native", 64 << 10, 4096, &[("guest", 2)]),
+            ("hidden", 64, 512, &[("guest", 3)]),
+        ],
+    },
+    Case {
         name: "restart",
         home: Home::Here,
         hosts: &[GUEST],

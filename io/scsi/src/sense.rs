@@ -36,6 +36,7 @@ impl Code {
     pub(crate) const TOKEN_UNKNOWN: Code = code(0x5, 0x23, 0x04);
     pub(crate) const TOKEN_REVOKED: Code = code(0x5, 0x23, 0x06);
     pub(crate) const TOKEN_EXPIRED: Code = code(0x5, 0x23, 0x07);
+    pub(crate) const TOKEN_CANCELLED: Code = code(0x5, 0x23, 0x08);
     pub(crate) const TOKEN_DELETED: Code = code(0x5, 0x23, 0x09);
     pub(crate) const INVALID_TOKEN_LENGTH: Code = code(0x5, 0x23, 0x0A);
     pub(crate) const UNIT_NOT_SUPPORTED: Code = code(0x5, 0x25, 0x00);

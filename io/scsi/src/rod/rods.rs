@@ -80,10 +80,7 @@ impl Rods {
         let bytes = rod.blocks() * u64::from(unit.block_bytes);
         let mut table = self.table.lock();
         table.expire(now);
-        let of_host = table.rods.values().filter(|entry| entry.rod.host == rod.host).count();
-        if table.rods.len() >= MAX_RODS || of_host >= MAX_RODS_OF_HOST {
-            return Err(Code::NO_ROD_TOKEN_RESOURCES.into());
-        }
+        table.make_room(&rod.host)?;
         table.last += 1;
         let number = table.last;
         let token = self.sealer.make(number, unit, bytes);
@@ -167,6 +164,20 @@ impl Table {
         let Some(entry) = self.rods.remove(&number) else { return };
         self.ended.push_back((number, entry.rod.host.clone(), why));
         self.ended.drain(..self.ended.len().saturating_sub(MAX_ENDED));
+    }
+
+    /// Ends the ROD of a host that was used longest ago if there is no room for another one: many hosts never delete what
+    /// they have copied, and must not wait for its inactivity timeout.
+    fn make_room(&mut self, host: &Arc<str>) -> Result<(), Fault> {
+        let of_host = || self.rods.iter().filter(|(_, entry)| entry.rod.host == *host);
+        if self.rods.len() < MAX_RODS && of_host().count() < MAX_RODS_OF_HOST {
+            return Ok(());
+        }
+        let oldest = of_host().min_by_key(|(number, entry)| (entry.used, **number));
+        // Those of other hosts are none of its business.
+        let oldest = *oldest.ok_or(Fault::from(Code::NO_ROD_TOKEN_RESOURCES))?.0;
+        self.end(oldest, Code::TOKEN_CANCELLED);
+        Ok(())
     }
 
     /// Removes the RODs whose inactivity timeout is over.

@@ -413,13 +413,35 @@ fn begin(host: &Host, id: u32, token: &[u8]) -> End {
 }
 
 #[test]
-fn a_host_gets_a_bounded_number_of_tokens() {
-    let (_array, a, b) = array();
-    for _ in 0..1024 {
-        token(&a, 0, &[(0, 8)]);
+fn a_host_with_too_many_tokens_loses_the_one_that_it_used_longest_ago() {
+    let (array, a, b) = array();
+    let tokens: Vec<Bytes> = (0..1024).map(|_| token(&a, 0, &[(0, 8)])).collect();
+    let of_b = token(&b, 0, &[(0, 8)]);
+    array.clock.advance(Duration::from_secs(1));
+    write_using(&a, 0, &tokens[0], &[(16, 8)]).good();
+    token(&a, 0, &[(0, 8)]);
+    write_using(&a, 0, &tokens[1], &[(16, 8)]).fails(5, 0x23, 0x08);
+    for kept in [&tokens[0], &tokens[2], &tokens[1023]] {
+        write_using(&a, 0, kept, &[(16, 8)]).good();
     }
-    populate(&a, 0, &[(0, 8)]).fails(5, 0x55, 0x0D);
-    token(&b, 0, &[(0, 8)]);
+    write_using(&b, 0, &of_b, &[(16, 8)]).good();
+}
+
+#[test]
+fn a_host_takes_no_tokens_away_from_others() {
+    let array = Array::new();
+    drop(array.disk(1));
+    let hosts = ["a", "b", "c", "d", "e"].map(|name| {
+        array.map_luns(name, &[(0, 1)]);
+        let host = array.connect(name, 1);
+        drop(host.command_lun(0, &[0; 6]));
+        host
+    });
+    let [others @ .., last] = hosts;
+    let first = others.each_ref().map(|host| token(host, 0, &[(0, 8)]));
+    others.iter().for_each(|host| (1..1024).for_each(|_| drop(token(host, 0, &[(0, 8)]))));
+    populate(&last, 0, &[(0, 8)]).fails(5, 0x55, 0x0D);
+    others.iter().zip(&first).for_each(|(host, token)| drop(write_using(host, 0, token, &[(16, 8)]).good()));
 }
 
 #[test]
