@@ -29,6 +29,7 @@ const PAGES: [string, string][] = [
   ["/events", "Events"],
   ["/audit", "Audit log"],
   ["/settings", "Settings"],
+  ["/settings/portals", "Settings"],
   ["/settings/users", "Settings"],
   ["/settings/tokens", "Settings"],
   ["/settings/key", "Settings"],

@@ -7,6 +7,6 @@ export async function throughSetup(page: Page, name?: string) {
   await page.getByRole("button", { name: "Next" }).click();
   await page.getByRole("button", { name: "Keep password" }).click();
   await page.getByRole("button", { name: "Without notifications" }).click();
-  await page.getByText("Portals are set when ashlard is started.").waitFor();
+  await page.getByText("Portals of the start are options of ashlard").waitFor();
   await page.getByRole("button", { name: "Next" }).click();
 }

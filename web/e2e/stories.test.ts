@@ -242,6 +242,25 @@ async function untilTold(page: Page, done: () => Promise<boolean>) {
   throw new Error("nothing notified the page");
 }
 
+test("a portal is added beside those of the start, and removed", async ({ array, open, page }) => {
+  const option = array.ready.portals[0] ?? "";
+  await open("/settings/portals");
+  const table = page.getByRole("table", { name: "Portals" });
+  await expect(table.getByText("option of the start")).toHaveCount(2);
+  await page.getByRole("button", { name: "Add portal" }).click();
+  const dialog = page.getByRole("dialog", { name: "Add portal" });
+  await dialog.getByRole("textbox", { name: "Address" }).fill(option);
+  await dialog.getByRole("button", { name: "Add" }).click();
+  await expect(dialog.getByRole("alert")).toContainText("has this address");
+  const port = option.split(":").at(-1) ?? "";
+  await dialog.getByRole("textbox", { name: "Address" }).fill(`127.0.0.2:${port}`);
+  await dialog.getByRole("button", { name: "Add" }).click();
+  await expect(table.getByText(`127.0.0.2:${port}`)).toBeVisible();
+  await page.getByRole("button", { name: `Remove 127.0.0.2:${port}` }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await expect(table.getByText(`127.0.0.2:${port}`)).toHaveCount(0);
+});
+
 test("changes by others are shown without a reload", async ({ array, page, open }) => {
   await page.clock.install();
   const notified = page.waitForResponse("**/api/v1/stream");

@@ -1,5 +1,5 @@
 /** An array in memory, for tests and for work on pages: the shapes of the API, and the rules that pages show. */
-import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaUpgrade, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
+import type { SchemaAlert, SchemaArray, SchemaAttachment, SchemaConnection, SchemaController, SchemaDrive, SchemaHost, SchemaRefusedLogin, SchemaRemoteArray, SchemaReplication, SchemaReplicationState, SchemaStore, SchemaTargetPortal, SchemaUpgrade, SchemaVolume, SchemaWorkColumns } from "../src/api/schema";
 
 export type State = {
   name: string;
@@ -11,6 +11,7 @@ export type State = {
   alerts: SchemaAlert[];
   drives: SchemaDrive[];
   controllers: SchemaController[];
+  portals: SchemaTargetPortal[];
   store: SchemaStore;
   remotes: SchemaRemoteArray[];
   replications: SchemaReplication[];
@@ -72,7 +73,7 @@ export const committed = (before: SchemaUpgrade): SchemaUpgrade => ({
   enables: [],
 });
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], portals: [portal(1, "10.0.0.1:3260", true)], store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {
@@ -123,6 +124,11 @@ function drive(slot: number): SchemaDrive {
 
 /** The store of an array that is not shared. */
 const onDrives: SchemaStore = { kind: "drives", array: "5".repeat(32), owner: 1, tolerates: 2, segments: 400, total_segments: 2000, segment_size: 16 * 1024 ** 2, journal_size: 256 * 1024 ** 2, drives: 6, ceph: null };
+
+/** A portal that listens. */
+export function portal(number: number, address: string, by_option: boolean): SchemaTargetPortal {
+  return { number, controller: 1, protocol: "iscsi", address, by_option, state: "listening", reason: null, hosts: [], created: "2026-10-01T08:00:00Z" };
+}
 
 /** A controller of this number. */
 export function controller(number: number, state: SchemaController["state"]): SchemaController {

@@ -123,6 +123,19 @@ export const handlers: Handlers = {
       return undefined;
     },
   },
+  "/api/v1/portals": {
+    get: (state) => list(state.portals),
+    post: (state, { body }) => {
+      const added = { ...model.portal(state.portals.length + 1, body.address.includes(":") ? body.address : `${body.address}:3260`, false), protocol: body.protocol ?? "iscsi" };
+      state.portals.push(added);
+      return added;
+    },
+  },
+  "/api/v1/portals/{number}": {
+    delete: (state, { path }) => {
+      state.portals = state.portals.filter((it) => `${it.number}` !== path["number"]);
+    },
+  },
   "/api/v1/controllers/{number}/drain": { post: (state, { path }) => model.setDrained(state, path["number"], true) },
   "/api/v1/controllers/{number}/resume": { post: (state, { path }) => model.setDrained(state, path["number"], false) },
   "/api/v1/store": { get: (state) => state.store },

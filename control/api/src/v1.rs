@@ -20,6 +20,7 @@ mod label;
 mod notification;
 mod performance;
 mod policy;
+mod portal;
 mod remote;
 mod replication;
 mod replication_history;
@@ -49,6 +50,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(upgrade::routes())
         .merge(configuration::routes())
         .merge(controller::routes())
+        .merge(portal::routes())
         .merge(store::routes())
         .merge(drive::routes())
         .merge(job::routes())

@@ -164,7 +164,8 @@ impl Transaction<'_> {
         let now = self.array.document(&self.array.config());
         let mut run = Run { tx: self, overwrite, carry_out, steps: Vec::new() };
         if document.portals.is_some() && document.portals != now.portals {
-            let detail = "portals are options of the daemon: set iscsi and nvme in /etc/ashlar/ashlar.toml";
+            let detail = "addresses are those of a machine: add portals with ashlar portal add, or by iscsi and nvme in \
+                          /etc/ashlar/ashlar.toml";
             run.note("portals".into(), ImportAction::ByHand, Some(detail.into()));
         }
         run.section(now.settings.as_slice(), document.settings.into_iter().collect()).await;

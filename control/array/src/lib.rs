@@ -131,6 +131,7 @@ pub use parts::Parts;
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use policy::PolicyInForce;
+pub use portal::{CreatePortal, DeletePortal, ListPortals, Portal, PortalState, ShowPortal};
 pub use ports::{OwnPorts, shared_numbers};
 pub use records::{
     ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Endpoint, Error, Grant, GroupId, HostGroupId,
@@ -200,6 +201,7 @@ pub const VERBS: &[&[Verb]] = &[
     time::VERBS,
     import::VERBS,
     controller::VERBS,
+    portal::VERBS,
     store::VERBS,
     drive::VERBS,
     scrub::VERBS,

@@ -28,6 +28,10 @@ pub struct Parts {
     pub target: Arc<scsi::Target>,
     /// The iSCSI server that hosts log in to.
     pub server: Arc<iscsi::Server>,
+    /// The NVMe/TCP server that hosts connect to.
+    pub nvme: Arc<nvmf::Server>,
+    /// Connections that hosts may have at a time, over both protocols.
+    pub host_connections: usize,
     /// The NVM subsystem that hosts connect to over NVMe/TCP.
     pub subsystem: Arc<nvmf::Subsystem>,
     /// The history: events, alerts, measurements.

@@ -1,13 +1,106 @@
 //! Portals: where hosts reach the array. Each has a number that it keeps, by which statistics, sessions, reservations and target
 //! port groups know it.
+//!
+//! A controller listens on the portals that options of its start name, and on those that the array keeps for it in its records.
+//! A front end opens and closes its own by the records, which it gets from the home.
 
-use crate::Result;
 use crate::array::Array;
 use crate::configuration::{put, put_records};
-use crate::ports::OwnPorts;
-use records::{Edit, Endpoint, PortalEntry, PortalProtocol, Portals, Record};
+use crate::membership::ControllerState;
+use crate::ports::{MAX_PORTS, OwnPorts};
+use crate::request::verbs;
+use crate::transaction::Transaction;
+use crate::{Error, Result};
+use iscsi::Portal as Listener;
+use records::{Config, Edit, Endpoint, PortalEntry, PortalProtocol, Portals, Record};
 use scsi::PortGroup;
-use std::collections::BTreeSet;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use transport::{BoundPortal, ConnectionLimits};
+
+/// TCP ports where none is given: iSCSI (RFC 7143, 13.1), NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
+const ISCSI_PORT: u16 = 3260;
+const NVME_PORT: u16 = 4420;
+
+/// All portals, by controller and number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListPortals;
+
+/// One portal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShowPortal {
+    /// Its number, or its address.
+    pub which: String,
+}
+
+/// Add a portal, which serves at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreatePortal {
+    /// Address, with a TCP port unless it is that of the protocol.
+    pub address: String,
+    /// By which protocol hosts use it.
+    pub protocol: PortalProtocol,
+    /// Whose it is; `None`: of the controller that is the home.
+    pub controller: Option<u16>,
+    /// Also if it can't listen now.
+    pub force: bool,
+}
+
+/// Remove a portal that the array keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeletePortal {
+    /// Its number, or its address.
+    pub which: String,
+    /// Also if hosts use it.
+    pub force: bool,
+    /// Hosts that may lose their last path by that.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub cut_off: BTreeSet<String>,
+}
+
+verbs! {
+    ListPortals -> Vec<Portal>, Read "list" "portal", Viewer
+        => |tx, _| Ok(tx.array.list_portals());
+    ShowPortal -> Portal, Read "show" "portal", Viewer, about which
+        => |tx, it| tx.array.portal(&it.which);
+    CreatePortal -> Portal, Change "create" "portal", Admin, about address
+        => |tx, it| tx.create_portal(it).await;
+    DeletePortal -> (), Change "delete" "portal", Admin, about which
+        => |tx, it| tx.delete_portal(it).await;
+}
+
+/// A portal as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Portal {
+    /// Its number: relative target port identifier and, of iSCSI, target portal group tag.
+    pub number: u16,
+    /// The controller whose it is.
+    pub controller: u16,
+    /// By which protocol hosts use it.
+    pub protocol: PortalProtocol,
+    /// Address and TCP port where it listens, or is to; or the WWPN.
+    pub address: String,
+    /// An option of the controller's start names it.
+    pub by_option: bool,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+    /// Whether it listens.
+    pub state: PortalState,
+    /// Hosts that use it now.
+    pub hosts: Vec<String>,
+}
+
+/// Whether a portal listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortalState {
+    /// It does.
+    Listening,
+    /// It can't, for this reason.
+    Down(String),
+    /// It is another controller's.
+    Elsewhere,
+}
 
 impl Array {
     /// Gives each portal of this controller its number: those that the options of its start name, in that order, and those that the
@@ -56,9 +149,341 @@ impl Array {
         let Some(own) = self.own_ports.get() else { return };
         let config = self.config();
         let is_scsi = |entry: &&PortalEntry| entry.endpoint.protocol != PortalProtocol::NvmeTcp;
-        let ports = config.portals.of(own.controller).filter(is_scsi).map(|entry| entry.number).collect();
-        self.parts.target.set_port_groups(vec![PortGroup { id: own.group, ports, is_active: true }]);
+        let ports: Vec<u16> =
+            config.portals.of(own.controller).filter(is_scsi).map(|entry| entry.number).collect();
+        let mut groups: Vec<PortGroup> = self.parts.target.port_groups().to_vec();
+        match groups.iter_mut().find(|group| group.id == own.group) {
+            Some(group) => group.ports = ports,
+            None => groups.push(PortGroup { id: own.group, ports, is_active: true }),
+        }
+        self.parts.target.set_port_groups(groups);
     }
+
+    /// Gives each protocol its part of the connections that hosts may have: NVMe/TCP hosts have one for each queue, iSCSI hosts one
+    /// for each portal. To be called once both listen.
+    pub fn share_connections(&self) {
+        let all = self.parts.host_connections;
+        let of_nvme = if self.parts.subsystem.portals().is_empty() { 0 } else { all / 2 };
+        self.parts.server.set_connection_limits(ConnectionLimits::new(all - of_nvme));
+        self.parts.nvme.set_connection_limits(ConnectionLimits::new(of_nvme));
+    }
+
+    /// The portals of this controller, and of those that are one target with it.
+    fn list_portals(&self) -> Vec<Portal> {
+        let Some(own) = self.own_ports.get() else { return Vec::new() };
+        let config = self.config();
+        let (open, down) = self.listeners();
+        let users = self.port_users(&config);
+        let is_shown = |entry: &&PortalEntry| own.is_shared || entry.controller == own.controller;
+        let portal = |entry: &PortalEntry| {
+            let PortalEntry { controller, number, endpoint, by_option, created, .. } = entry.clone();
+            let address = open.get(&number).filter(|_| controller == own.controller);
+            let state = match address {
+                _ if controller != own.controller => PortalState::Elsewhere,
+                Some(address) => down.get(address).cloned().map_or(PortalState::Listening, PortalState::Down),
+                // A port of an adapter listens as long as the array is served.
+                None if endpoint.protocol == PortalProtocol::FibreChannel => PortalState::Listening,
+                None => PortalState::Down("it is not open yet".into()),
+            };
+            let hosts = users.get(&number).into_iter().flatten().cloned().collect();
+            let protocol = endpoint.protocol;
+            let address = address.map_or(endpoint.address, ToString::to_string);
+            Portal { number, controller, protocol, address, by_option, created, state, hosts }
+        };
+        config.portals.iter().filter(is_shown).map(portal).collect()
+    }
+
+    /// Where the portals of this controller listen, or are to, by number; and of those that can't, why.
+    fn listeners(&self) -> (BTreeMap<u16, SocketAddr>, BTreeMap<SocketAddr, String>) {
+        let (server, subsystem) = (&self.parts.server, &self.parts.subsystem);
+        let open = [server.portals(), subsystem.portals()].concat();
+        let down = [server.down_portals(), subsystem.down_portals()].concat();
+        (open.into_iter().map(|it| (it.number, it.address)).collect(), down.into_iter().collect())
+    }
+
+    /// The hosts that use each portal now, by its number.
+    fn port_users(&self, config: &Config) -> BTreeMap<u16, BTreeSet<String>> {
+        let controllers = self.parts.subsystem.controllers();
+        let nvme = controllers.into_iter().map(|it| (it.host, it.portal));
+        let mut users = BTreeMap::<u16, BTreeSet<String>>::new();
+        for (initiator, port) in self.parts.target.nexuses().into_iter().chain(nvme) {
+            let host = config.hosts.iter().find(|host| host.port_names().any(|name| *name == initiator));
+            let name = host.map_or(initiator, |host| host.name.clone());
+            users.entry(port).or_default().insert(name);
+        }
+        users
+    }
+
+    fn portal(&self, which: &str) -> Result<Portal> {
+        let number = which.parse::<u16>().ok();
+        let all = self.list_portals().into_iter();
+        let mut found = all.filter(|it| Some(it.number) == number || it.address == which);
+        match (found.next(), found.next()) {
+            (Some(one), None) => Ok(one),
+            (Some(_), Some(_)) => Err(Error::conflict(format!(
+                "several controllers have a portal {which}: name it by its number"
+            ))),
+            (None, _) => Err(Error::not_found(format!(
+                "there is no portal {which:?}: name one by its number, such as 1, or its address, such as 10.0.0.1:3260"
+            ))),
+        }
+    }
+}
+
+impl Transaction<'_> {
+    async fn create_portal(&mut self, request: CreatePortal) -> Result<Portal> {
+        let CreatePortal { address, protocol, controller, force } = request;
+        let socket = parse(&address, protocol)?;
+        let own = self.array.own_ports.get().ok_or_else(not_settled)?.clone();
+        let controller = controller.unwrap_or(own.controller);
+        let is_own = controller == own.controller;
+        let mut edits = Vec::new();
+        if !is_own {
+            self.check_controller(&own, controller)?;
+            edits = self.option_portals(&own, controller);
+        }
+        let endpoint = Endpoint::tcp(protocol, socket);
+        let entry = {
+            let mut config = self.array.config().clone();
+            for edit in &edits {
+                config.apply(edit.clone());
+            }
+            self.check_free(&config, controller, socket)?;
+            let reserved = self.array.parts.exports.registered_ports();
+            let numbers = (controller, own.numbers_of(controller));
+            let number = config.portals.number(numbers, std::slice::from_ref(&endpoint), &reserved);
+            let number = number.first().copied().flatten().ok_or_else(|| {
+                Error::precondition(format!(
+                    "no number is left for a portal of controller {controller}: persistent reservations of hosts name those of \
+                     portals that were removed"
+                ))
+            })?;
+            let (by_option, created, removed) = (false, self.now(), None);
+            PortalEntry { controller, number, endpoint, by_option, created, removed }
+        };
+        let listener = Listener { number: entry.number, address: socket };
+        // Bound before it is recorded: an address that is wrong changes nothing.
+        let bound = match (is_own, force) {
+            (true, false) => {
+                Some(BoundPortal::bind(listener).await.map_err(|error| cannot_listen(socket, &error))?)
+            }
+            _ => None,
+        };
+        edits.push(Edit::Put(Record::Portal(entry.clone())));
+        self.commit(edits).await?;
+        if is_own {
+            self.array.open_portal(protocol, listener, bound).await?;
+        }
+        let (name, number) = (socket.to_string(), entry.number);
+        self.done("portal.added", "portal", &name, "was added");
+        self.array.portal(&number.to_string())
+    }
+
+    /// Refuses a controller that has no portals in the records.
+    fn check_controller(&self, own: &OwnPorts, controller: u16) -> Result<()> {
+        if !own.is_shared {
+            return Err(Error::precondition(
+                "only controllers with a link to each other are one target: this one can have portals, others by the options of \
+                 their start",
+            )
+            .about("controller"));
+        }
+        let known = self.array.parts.controllers.controllers();
+        match known.iter().any(|it| it.number == controller) {
+            true => Ok(()),
+            false => {
+                Err(Error::not_found(format!("there is no controller {controller}")).about("controller"))
+            }
+        }
+    }
+
+    /// What to record of the portals that another controller has by options, so that they keep the numbers that they have.
+    fn option_portals(&self, own: &OwnPorts, controller: u16) -> Vec<Edit> {
+        let all = self.array.parts.controllers.controllers();
+        let Some(it) = all.into_iter().find(|it| it.number == controller) else { return Vec::new() };
+        if it.state == ControllerState::Home {
+            return Vec::new();
+        }
+        let endpoint = |protocol| move |address: String| Endpoint { protocol, address };
+        let iscsi = it.portals.into_iter().map(endpoint(PortalProtocol::Iscsi));
+        let nvme = it.nvme_portals.into_iter().map(endpoint(PortalProtocol::NvmeTcp));
+        let options: Vec<_> = iscsi.chain(nvme).collect();
+        let config = self.array.config();
+        let numbers =
+            config.portals.number((controller, own.numbers_of(controller)), &options, &BTreeSet::new());
+        edits_of(&config.portals, (controller, self.now()), &options, &numbers)
+    }
+
+    /// Refuses an address that a portal of the controller has, and more portals than a controller may have.
+    fn check_free(&self, config: &Config, controller: u16, socket: SocketAddr) -> Result<()> {
+        let (open, _) = self.array.listeners();
+        let is_own = self.array.own_ports.get().is_some_and(|own| own.controller == controller);
+        let of_record = |entry: &PortalEntry| {
+            let open = open.get(&entry.number).copied().filter(|_| is_own);
+            open.or_else(|| entry.endpoint.socket())
+        };
+        let overlaps = |other: SocketAddr| {
+            let (one, other_ip) = (socket.ip(), other.ip());
+            let everywhere = one.is_unspecified() || other_ip.is_unspecified();
+            other.port() == socket.port()
+                && (one == other_ip || everywhere && one.is_ipv4() == other_ip.is_ipv4())
+        };
+        let mut portals = config.portals.of(controller);
+        if let Some(other) = portals.find(|entry| of_record(entry).is_some_and(overlaps)) {
+            let shown = of_record(other).map_or_else(String::new, |it| it.to_string());
+            let message = format!(
+                "portal {} ({} at {shown}) of controller {controller} has this address: choose another address or port",
+                other.number, other.endpoint.protocol
+            );
+            return Err(Error::conflict(message).about("address"));
+        }
+        if config.portals.of(controller).count() >= usize::from(MAX_PORTS) {
+            return Err(Error::precondition(format!(
+                "controller {controller} has {MAX_PORTS} portals, which is the most that it can have: remove one first"
+            )));
+        }
+        Ok(())
+    }
+
+    async fn delete_portal(&mut self, DeletePortal { which, force, cut_off }: DeletePortal) -> Result<()> {
+        let own = self.array.own_ports.get().ok_or_else(not_settled)?;
+        let portal = self.array.portal(&which)?;
+        if portal.by_option {
+            return Err(Error::precondition(format!(
+                "portal {} is given by an option of the start of controller {}: take it out of ashlar.toml, or of the command line, \
+                 and start ashlard again",
+                portal.number, portal.controller
+            )));
+        }
+        self.check_users(&portal, force, &cut_off)?;
+        let entry = {
+            let config = self.array.config();
+            let mut of = config.portals.of(portal.controller);
+            of.find(|entry| entry.number == portal.number)
+                .cloned()
+                .ok_or_else(|| Error::not_found("the portal is gone"))?
+        };
+        let removed = Some(self.now());
+        self.commit(vec![Edit::Put(Record::Portal(PortalEntry { removed, ..entry }))]).await?;
+        if portal.controller == own.controller {
+            self.array.close_portal(portal.protocol, portal.number).await;
+        }
+        self.done("portal.removed", "portal", &portal.address, "was removed");
+        Ok(())
+    }
+
+    /// Refuses to take a portal from hosts that use it, unless that is wanted; and the last path of a host, unless the host is named.
+    fn check_users(&self, portal: &Portal, force: bool, cut_off: &BTreeSet<String>) -> Result<()> {
+        let users = self.array.port_users(&self.array.config());
+        let elsewhere =
+            |host: &String| users.iter().any(|(port, hosts)| *port != portal.number && hosts.contains(host));
+        let last: Vec<String> = portal
+            .hosts
+            .iter()
+            .filter(|host| !elsewhere(host) && !cut_off.contains(*host))
+            .cloned()
+            .collect();
+        if !last.is_empty() {
+            return Err(Error::precondition(format!(
+                "portal {} is the only path of {}: let them log in at another portal first, or name each host that is to lose its \
+                 volumes (--cut-off; in the API: `cut_off`)",
+                portal.address,
+                last.join(", ")
+            ))
+            .about("cut_off"));
+        }
+        let used: Vec<_> = portal.hosts.iter().filter(|host| !cut_off.contains(*host)).cloned().collect();
+        if !used.is_empty() && !force {
+            return Err(Error::precondition(format!(
+                "portal {} is used by {}, which have other paths: remove it from their configuration first, or remove it with \
+                 --force (in the API: `force`): they are asked to log out",
+                portal.address,
+                used.join(", ")
+            ))
+            .about("force"));
+        }
+        Ok(())
+    }
+}
+
+impl Array {
+    /// Serves hosts at a portal that is recorded. `bound`: if it could be bound; if not, it is tried again.
+    async fn open_portal(
+        &self,
+        protocol: PortalProtocol,
+        listener: Listener,
+        bound: Option<BoundPortal>,
+    ) -> Result<()> {
+        let opened = match protocol {
+            PortalProtocol::NvmeTcp => {
+                let bound = match bound {
+                    Some(bound) => Ok(bound),
+                    None => self.parts.nvme.bind_portal(listener).await,
+                };
+                bound.and_then(|bound| self.parts.nvme.open_portal(bound))
+            }
+            _ => {
+                let bound = match bound {
+                    Some(bound) => Ok(bound),
+                    None => self.parts.server.bind_portal(listener).await,
+                };
+                bound.and_then(|bound| self.parts.server.open_portal(bound))
+            }
+        };
+        self.show_ports();
+        self.share_connections();
+        opened.map_err(|error| {
+            Error::failed("the portal is recorded, and opens only with the next start", error)
+        })
+    }
+
+    async fn close_portal(&self, protocol: PortalProtocol, number: u16) {
+        // First, so that hosts find it gone when their sessions end.
+        self.show_ports();
+        match protocol {
+            PortalProtocol::NvmeTcp => self.parts.nvme.close_portal(number).await,
+            _ => self.parts.server.close_portal(number).await,
+        }
+        self.share_connections();
+    }
+}
+
+fn not_settled() -> Error {
+    Error::precondition("the array does not listen yet: try again in a moment")
+}
+
+fn cannot_listen(socket: SocketAddr, error: &std::io::Error) -> Error {
+    Error::precondition(format!(
+        "can't listen on {socket} ({error}): check that this machine has the address and that nothing else uses the port; to add it \
+         all the same, such as for a network that comes later, use --force (in the API: `force`)"
+    ))
+    .about("address")
+}
+
+/// The address and TCP port to listen on.
+fn parse(text: &str, protocol: PortalProtocol) -> Result<SocketAddr> {
+    let port = match protocol {
+        PortalProtocol::Iscsi => ISCSI_PORT,
+        PortalProtocol::NvmeTcp => NVME_PORT,
+        PortalProtocol::FibreChannel => {
+            let message = "ports of Fibre Channel are given by the option fc of the start";
+            return Err(Error::invalid(message).about("protocol"));
+        }
+    };
+    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = alone.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
+    let wrong = |_| {
+        let message = format!(
+            "{text:?} is no address: write one such as 10.0.0.1, 10.0.0.1:{port} or [fd00::1]:{port}"
+        );
+        Error::invalid(message).about("address")
+    };
+    let socket = address.or_else(|_| text.parse::<SocketAddr>()).map_err(wrong)?;
+    if socket.port() == 0 || socket.ip().is_multicast() {
+        let message = format!("hosts can't connect to {socket}: name an address of this machine and a port");
+        return Err(Error::invalid(message).about("address"));
+    }
+    Ok(socket)
 }
 
 /// What to store so that the portals that options name have these numbers, and those that they do not name any more are removed.

@@ -23,6 +23,11 @@ impl OwnPorts {
     pub fn shared(controller: u16) -> Self {
         Self { controller, group: controller, numbers: shared_numbers(controller), is_shared: true }
     }
+
+    /// The numbers that ports of a controller may have.
+    pub(crate) fn numbers_of(&self, controller: u16) -> RangeInclusive<u16> {
+        if controller == self.controller { self.numbers.clone() } else { shared_numbers(controller) }
+    }
 }
 
 /// The numbers that ports of a controller may have that is one target with others.

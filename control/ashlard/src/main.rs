@@ -365,6 +365,7 @@ async fn listen_for_hosts(
 ) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>)> {
     let iscsi = portals::serve_iscsi(&array.server, &array.portals, (shards, kept)).await?;
     let nvme = portals::serve_nvme(&array.nvme, &array.portals, (shards, array.nvme_limits)).await?;
+    array.array.share_connections();
     Ok((iscsi, nvme))
 }
 
@@ -595,6 +596,8 @@ async fn assemble(
         exports: exports.clone(),
         target: target.clone(),
         server: server.clone(),
+        nvme: nvme.clone(),
+        host_connections: of_iscsi + of_nvme,
         subsystem,
         history,
         sealing,

@@ -141,6 +141,10 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "connections",
         ],
     ),
+    (
+        "TargetPortals",
+        &["number", "protocol", "address", "controller", "state", "reason", "by_option", "hosts"],
+    ),
     ("Volumes", &["name", "size", "block_size", "mapped", "reduction", "group", "naa", "connections"]),
 ];
 

@@ -16,6 +16,7 @@ mod label;
 mod notification;
 mod performance;
 mod policy;
+mod portal;
 mod profile;
 mod remote;
 mod replication;
@@ -101,6 +102,9 @@ enum Noun {
     /// Controllers: state, addresses and takeovers
     #[command(subcommand)]
     Controller(controller::ControllerVerb),
+    /// Portals: where hosts reach the array
+    #[command(subcommand)]
+    Portal(portal::PortalVerb),
     /// The store: drives, or pools in Ceph
     #[command(subcommand)]
     Store(controller::StoreVerb),
@@ -314,6 +318,7 @@ impl Noun {
             Noun::Array(verb) => verb.run(client),
             Noun::Config(verb) => verb.run(client),
             Noun::Controller(verb) => verb.run(client),
+            Noun::Portal(verb) => verb.run(client),
             Noun::Store(verb) => verb.run(client),
             Noun::Performance(verb) => verb.run(client),
             Noun::Drive(verb) => verb.run(client),

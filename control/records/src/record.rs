@@ -307,7 +307,7 @@ records! {
         /// A connection of a volume with a host or host group.
         Connection(ConnectionEntry), "connection", Connections, V2;
         /// A portal, or one that there was.
-        Portal(PortalEntry), "portal", Controllers, V2;
+        Portal(PortalEntry), "portal", Portals, V2;
         /// The array's settings.
         Settings(Settings), "settings", Settings, V2;
         /// The certificate of the API.

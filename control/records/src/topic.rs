@@ -44,6 +44,8 @@ topics! {
     Key: "key";
     /// Notification targets.
     NotificationTargets: "notification-targets";
+    /// Portals.
+    Portals: "portals";
     /// The recycle bin.
     RecycleBin: "recycle-bin";
     /// Refused iSCSI logins.

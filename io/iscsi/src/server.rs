@@ -55,6 +55,10 @@ impl ServerConfig {
     }
 }
 
+fn not_serving() -> io::Error {
+    io::Error::other("the array does not listen, or is stopping")
+}
+
 /// Ends the session of a nexus that is lost: it may be called at any time, and more than once.
 pub type NexusLost = Box<dyn Fn() + Send + Sync>;
 
@@ -178,12 +182,12 @@ impl Server {
     /// Opens another portal while others serve.
     ///
     /// # Errors
-    /// The system's error for a socket that can't be used.
+    /// The system's error for a socket that can't be used, or if nothing is served.
     ///
     /// # Panics
-    /// Before [`Server::serve`], or if an open portal has its number.
+    /// If an open portal has its number.
     pub fn open_portal(self: &Arc<Self>, bound: BoundPortal) -> io::Result<()> {
-        let portals = self.open_portals().expect("the server serves");
+        let portals = self.open_portals().ok_or_else(not_serving)?;
         portals.open(self, bound)?;
         self.target_config.set_portals(portals.list());
         Ok(())
@@ -192,12 +196,9 @@ impl Server {
     /// Binds a portal for [`Server::open_portal`], which tries again if it can't be bound now.
     ///
     /// # Errors
-    /// The system's error for a socket whose address it does not know.
-    ///
-    /// # Panics
-    /// Before [`Server::serve`].
+    /// The system's error for a socket whose address it does not know, or if nothing is served.
     pub async fn bind_portal(&self, portal: Portal) -> io::Result<BoundPortal> {
-        let portals = self.open_portals().expect("the server serves");
+        let portals = self.open_portals().ok_or_else(not_serving)?;
         portals.bind(portal).await
     }
 
@@ -214,7 +215,7 @@ impl Server {
     /// the reason.
     ///
     /// # Panics
-    /// Before [`Server::serve`], or if two portals have one number.
+    /// If two portals have one number.
     pub async fn set_portals(self: &Arc<Self>, wanted: &[Portal]) -> Vec<(Portal, io::Error)> {
         let is_same = |open: &Portal, wanted: &Portal| {
             // Port 0 stands for the free one that was taken.

@@ -72,12 +72,12 @@ impl Server {
     /// Opens another portal while others serve. Hosts that keep a discovery controller are notified.
     ///
     /// # Errors
-    /// The system's error for a socket that can't be used.
+    /// The system's error for a socket that can't be used, or if nothing is served.
     ///
     /// # Panics
-    /// Before [`Server::serve`], or if an open portal has its number.
+    /// If an open portal has its number.
     pub fn open_portal(self: &Arc<Self>, bound: BoundPortal) -> io::Result<()> {
-        let portals = self.open_portals().expect("the server serves");
+        let portals = self.open_portals().ok_or_else(not_serving)?;
         portals.open(self, bound)?;
         self.subsystem.set_portals(portals.list());
         Ok(())
@@ -86,12 +86,9 @@ impl Server {
     /// Binds a portal for [`Server::open_portal`], which tries again if it can't be bound now.
     ///
     /// # Errors
-    /// The system's error for a socket whose address it does not know.
-    ///
-    /// # Panics
-    /// Before [`Server::serve`].
+    /// The system's error for a socket whose address it does not know, or if nothing is served.
     pub async fn bind_portal(&self, portal: Portal) -> io::Result<BoundPortal> {
-        let portals = self.open_portals().expect("the server serves");
+        let portals = self.open_portals().ok_or_else(not_serving)?;
         portals.bind(portal).await
     }
 
@@ -119,6 +116,10 @@ impl Server {
             portals.close_all(0).await;
         }
     }
+}
+
+fn not_serving() -> io::Error {
+    io::Error::other("the array does not listen, or is stopping")
 }
 
 impl Service for Server {

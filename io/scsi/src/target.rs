@@ -73,6 +73,17 @@ impl Target {
         }
     }
 
+    /// The target port groups.
+    pub fn port_groups(&self) -> Arc<[PortGroup]> {
+        self.identity.ports.all()
+    }
+
+    /// The I_T nexuses: the name of each host, and the relative identifier of the target port.
+    pub fn nexuses(&self) -> Vec<(String, u16)> {
+        let alive: Vec<Arc<Shared>> = self.state.lock().nexuses.iter().filter_map(Weak::upgrade).collect();
+        alive.iter().map(|nexus| ((*nexus.host).to_owned(), nexus.nexus.target_port)).collect()
+    }
+
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         self.exports.clock()
     }

@@ -171,6 +171,9 @@ export const alerts = () =>
 export const controllers = () =>
   queryOptions({ queryKey: key("controllers"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/controllers", { signal }))).items, ...LIST });
 
+export const portals = () =>
+  queryOptions({ queryKey: key("portals"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/portals", { signal }))).items, ...LIST });
+
 export const store = () =>
   queryOptions({ queryKey: key("store"), queryFn: ({ signal }) => answer(api.GET("/api/v1/store", { signal })), ...LIST });
 

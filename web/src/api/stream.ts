@@ -112,6 +112,7 @@ export const DEPENDENTS: Partial<Record<Topic, readonly Key[]>> = {
   groups: ["volumes", "schedules"],
   "host-groups": ["hosts", "volumes", "snapshots"],
   hosts: ["host-groups", "volumes", "snapshots", "array"],
+  portals: ["array", "controllers"],
   "recycle-bin": ["array"],
   "remote-arrays": ["replications"],
   settings: ["array"],

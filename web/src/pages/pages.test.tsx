@@ -74,6 +74,20 @@ test("a lost controller is removed, and one that runs is drained and resumed", a
   await waitFor(() => expect(mock.state.controllers.at(-1)?.drained).toBe(false));
 });
 
+test("a portal is added and removed; one that an option gives can’t be", async () => {
+  const { mock, user } = show("/settings/portals", busy(1, 1));
+  const table = await screen.findByRole("table", { name: "Portals" });
+  expect(await within(table).findByText("option of the start")).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "Add portal" }));
+  const add = within(await screen.findByRole("dialog"));
+  await user.type(add.getByRole("textbox", { name: "Address" }), "10.0.1.1");
+  await user.click(add.getByRole("button", { name: "Add" }));
+  await waitFor(() => expect(mock.state.portals.map((it) => it.address)).toEqual(["10.0.0.1:3260", "10.0.1.1:3260"]));
+  await user.click(await screen.findByRole("button", { name: "Remove 10.0.1.1:3260" }));
+  await user.click(within(await screen.findByRole("dialog")).getByRole("button", { name: "Remove" }));
+  await waitFor(() => expect(mock.state.portals.length).toBe(1));
+});
+
 test("a replication that is split says what to decide, and the name is asked for before changes are lost", async () => {
   const state = { ...busy(1, 1), replications: [replication("prod", "source", "split")] };
   const { mock, user } = show("/replications", state);

@@ -48,6 +48,8 @@ pub enum Topic {
     Key,
     /// Alert notification targets.
     NotificationTargets,
+    /// Portals.
+    Portals,
     /// The contents of the recycle bin.
     RecycleBin,
     /// Refused iSCSI log-ins.
@@ -93,6 +95,7 @@ impl From<array::Topic> for Topic {
             Hosts => Topic::Hosts,
             Key => Topic::Key,
             NotificationTargets => Topic::NotificationTargets,
+            Portals => Topic::Portals,
             RecycleBin => Topic::RecycleBin,
             RefusedLogins => Topic::RefusedLogins,
             RemoteArrays => Topic::RemoteArrays,

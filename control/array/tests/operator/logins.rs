@@ -20,7 +20,7 @@ async fn serve(up: &Up) -> SocketAddr {
 }
 
 /// An initiator that logs in without CHAP in one step: status class and detail, and its connection.
-async fn login(up: &Up, portal: SocketAddr, initiator: &str) -> (u16, TcpStream) {
+pub async fn login(up: &Up, portal: SocketAddr, initiator: &str) -> (u16, TcpStream) {
     let array = ok(up, ShowArray).await;
     let text = format!("InitiatorName={initiator}\0TargetName={}\0", array.target_iqn).into_bytes();
     let mut pdu = vec![0u8; 48];
@@ -39,7 +39,7 @@ async fn login(up: &Up, portal: SocketAddr, initiator: &str) -> (u16, TcpStream)
 }
 
 /// Waits until the array has closed the connection.
-async fn closed(mut stream: TcpStream) {
+pub async fn closed(mut stream: TcpStream) {
     while stream.read(&mut [0; 64]).await.unwrap_or(0) > 0 {}
 }
 

@@ -1,10 +1,22 @@
-//! Portals: the numbers that they keep, over restarts and whatever others there are.
+//! Portals: the numbers that they keep over restarts, and portals that are added and removed while hosts are served.
 
-use crate::rig::{Rig, Up, ok};
-use array::{CreateConnection, CreateHost, CreateVolume, Endpoint, OwnPorts, PeerName, PortalProtocol};
+use crate::logins::{closed, login};
+use crate::rig::{Rig, Up, controller, ok, refused};
+use array::{
+    AlertState, ControllerState, CreateConnection, CreateHost, CreatePortal, CreateVolume, DeletePortal,
+    Endpoint, Kind, ListAlerts, ListPortals, OwnPorts, PeerName, PortalProtocol, PortalState, ShowPortal,
+};
+use iscsi::Portal;
 use scsi::{Command, Direction, Execution, InitiatorPort, Lun, Response, Status, TaskAttribute};
 
+use std::net::{SocketAddr, TcpListener};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
+const KVM: &str = "iqn.1993-08.org.debian:01:kvm1";
+/// What the array is started with in tests that have sessions.
+const OPTION: &str = "127.0.0.1:0";
 
 fn iscsi(address: &str) -> Endpoint {
     Endpoint { protocol: PortalProtocol::Iscsi, address: address.into() }
@@ -103,5 +115,232 @@ async fn a_number_that_registrations_name_is_not_that_of_another_portal() {
     up.down().await;
     let up = rig.up().await;
     assert_eq!(settle(&up, &wanted).await, [3, 2, 1], "nobody names it any more");
+    up.down().await;
+}
+
+/// Serves hosts as the process does after a start with [`OPTION`]; returns where.
+async fn serve(up: &Up) -> SocketAddr {
+    let own = OwnPorts { controller: 1, group: 1, numbers: 1..=64, is_shared: false };
+    serve_as(up, own).await
+}
+
+async fn serve_as(up: &Up, own: OwnPorts) -> SocketAddr {
+    let portals = up.array.settle_portals(own, &[iscsi(OPTION)]).await.unwrap();
+    let of = |protocol| -> Vec<Portal> {
+        let of = portals.iter().filter(|it| it.endpoint.protocol == protocol);
+        of.map(|it| Portal { number: it.number, address: it.endpoint.socket().unwrap() }).collect()
+    };
+    let shards = || vec![Handle::current()];
+    let served = up.server.serve(&of(PortalProtocol::Iscsi), shards()).await.unwrap();
+    let limits = transport::ConnectionLimits::new(64);
+    up.nvme.serve(&of(PortalProtocol::NvmeTcp), shards(), limits).await.unwrap();
+    up.array.share_connections();
+    served[0].address
+}
+
+/// An address of this machine with a port that was free a moment ago, one for each test.
+fn free(last: u8) -> SocketAddr {
+    TcpListener::bind(SocketAddr::from(([127, 0, 31, last], 0))).unwrap().local_addr().unwrap()
+}
+
+fn add(address: impl ToString) -> CreatePortal {
+    let (protocol, controller, force) = (PortalProtocol::Iscsi, None, false);
+    CreatePortal { address: address.to_string(), protocol, controller, force }
+}
+
+fn remove(which: impl ToString, force: bool, cut_off: &[&str]) -> DeletePortal {
+    let cut_off = cut_off.iter().map(|name| (*name).to_owned()).collect();
+    DeletePortal { which: which.to_string(), force, cut_off }
+}
+
+#[tokio::test]
+async fn an_added_portal_serves_at_once_and_after_a_crash() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    volume(&up).await;
+    serve(&up).await;
+    let address = free(1);
+    let portal = ok(&up, add(address)).await;
+    assert_eq!((portal.number, portal.by_option, portal.state), (2, false, PortalState::Listening));
+    assert_eq!(ports(&up).await, [1, 2]);
+    let (status, session) = login(&up, address, IQN).await;
+    assert_eq!(status, 0);
+    assert_eq!(up.server.sessions()[0].portal, 2, "the session has its number");
+    assert_eq!(ok(&up, ShowPortal { which: address.to_string() }).await.hosts, ["web1"]);
+    up.server.close(0).await;
+    drop(session);
+    up.crash().await;
+    let up = rig.up().await;
+    serve(&up).await;
+    let all = ok(&up, ListPortals).await;
+    let shown: Vec<_> = all.iter().map(|it| (it.number, it.by_option, it.state.clone())).collect();
+    assert_eq!(shown, [(1, true, PortalState::Listening), (2, false, PortalState::Listening)]);
+    assert_eq!(login(&up, address, IQN).await.0, 0);
+    assert_eq!(ports(&up).await, [1, 2]);
+    up.server.close(0).await;
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_portal_that_was_recorded_before_a_crash_serves_after_it() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    volume(&up).await;
+    serve(&up).await;
+    up.down().await;
+    // The next record reaches the drives, and nobody hears of it.
+    let up = rig.up_with_fuse(0, true).await.unwrap();
+    serve(&up).await;
+    let address = free(2);
+    refused(&up, add(address)).await;
+    assert!(TcpStream::connect(address).await.is_err(), "it was not opened");
+    up.server.close(0).await;
+    up.crash().await;
+    let up = rig.up().await;
+    serve(&up).await;
+    assert_eq!(login(&up, address, IQN).await.0, 0);
+    up.server.close(0).await;
+    up.down().await;
+}
+
+#[tokio::test]
+async fn wrong_addresses_change_nothing() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let option = serve(&up).await;
+    let taken = TcpListener::bind("127.0.31.3:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    for (text, kind, field) in [
+        (address.to_string(), Kind::Precondition, "address"),
+        // TEST-NET-3: no machine has it.
+        ("203.0.113.1".into(), Kind::Precondition, "address"),
+        (option.to_string(), Kind::Conflict, "address"),
+        (format!("0.0.0.0:{}", option.port()), Kind::Conflict, "address"),
+        ("storage-1".into(), Kind::Invalid, "address"),
+        ("127.0.0.1:0".into(), Kind::Invalid, "address"),
+        ("224.0.0.1".into(), Kind::Invalid, "address"),
+    ] {
+        let error = refused(&up, add(&text)).await;
+        assert_eq!((error.kind, error.field), (kind, Some(field)), "{text}: {error:?}");
+    }
+    let fibre = CreatePortal { protocol: PortalProtocol::FibreChannel, ..add("10.0.0.1") };
+    assert_eq!(refused(&up, fibre).await.field, Some("protocol"));
+    assert_eq!(ok(&up, ListPortals).await.len(), 1);
+
+    // It is wanted all the same: it serves as soon as it can.
+    let portal = ok(&up, CreatePortal { force: true, ..add(address) }).await;
+    assert!(matches!(&portal.state, PortalState::Down(why) if !why.is_empty()), "{portal:?}");
+    up.array.tick().await;
+    let alerts = ok(&up, ListAlerts).await;
+    let open = alerts.iter().filter(|it| it.state() != AlertState::Closed);
+    assert!(open.into_iter().any(|it| it.condition.kind == "portal.down"));
+    drop(taken);
+    while ok(&up, ShowPortal { which: "2".into() }).await.state != PortalState::Listening {
+        tokio::task::yield_now().await;
+    }
+    up.server.close(0).await;
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_controller_has_32_portals_at_most() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    serve(&up).await;
+    for number in 1..32 {
+        ok(&up, CreatePortal { force: true, ..add(format!("203.0.113.{number}")) }).await;
+    }
+    let error = refused(&up, CreatePortal { force: true, ..add("203.0.113.32") }).await;
+    assert_eq!(error.kind, Kind::Precondition);
+    ok(&up, remove("203.0.113.7:3260", false, &[])).await;
+    let portal = ok(&up, CreatePortal { force: true, ..add("203.0.113.32") }).await;
+    assert_eq!(portal.number, 33, "not that of the one before");
+    let again = remove("203.0.113.8:3260", false, &[]);
+    ok(&up, again).await;
+    let again = ok(&up, CreatePortal { force: true, ..add("203.0.113.7") }).await;
+    assert_eq!(again.number, 8, "the same portal has its number again");
+    up.server.close(0).await;
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_portal_is_not_taken_from_hosts_unless_that_is_wanted() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    volume(&up).await;
+    ok(&up, CreateHost { name: "kvm1".into(), initiators: vec![KVM.into()], ..CreateHost::default() }).await;
+    let option = serve(&up).await;
+    let address = free(4);
+    ok(&up, add(address)).await;
+    let (_, first) = login(&up, option, IQN).await;
+    let (_, second) = login(&up, address, IQN).await;
+    let error = refused(&up, remove(address, false, &[])).await;
+    assert_eq!((error.kind, error.field), (Kind::Precondition, Some("force")));
+    assert!(error.message.contains("web1"), "{error:?}");
+    let (_, only) = login(&up, address, KVM).await;
+    for (force, cut_off) in [(true, &[][..]), (true, &["web1"])] {
+        let error = refused(&up, remove(address, force, cut_off)).await;
+        assert_eq!(error.field, Some("cut_off"));
+        assert!(error.message.contains("only path of kvm1"), "{error:?}");
+    }
+    assert_eq!(up.server.sessions().len(), 3, "nothing was done");
+    let ends = async {
+        tokio::join!(closed(second), closed(only));
+    };
+    let ((), ()) = tokio::join!(ok(&up, remove(address, true, &["kvm1"])), ends);
+    assert_eq!(up.server.sessions().len(), 1);
+    assert_eq!(ports(&up).await, [1]);
+    assert!(TcpStream::connect(address).await.is_err());
+    let error = refused(&up, remove("1", true, &["web1"])).await;
+    assert!(error.message.contains("option"), "{error:?}");
+    assert_eq!(refused(&up, remove(address, true, &[])).await.kind, Kind::NotFound);
+    up.server.close(0).await;
+    drop(first);
+    up.down().await;
+    let up = rig.up().await;
+    serve(&up).await;
+    assert_eq!(ok(&up, ListPortals).await.len(), 1);
+    up.server.close(0).await;
+    up.down().await;
+}
+
+#[tokio::test]
+async fn nvme_portals_are_added_to_an_array_without_them() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    serve(&up).await;
+    let address = free(5);
+    let portal = ok(&up, CreatePortal { protocol: PortalProtocol::NvmeTcp, ..add(address) }).await;
+    assert_eq!((portal.number, portal.state), (2, PortalState::Listening));
+    drop(TcpStream::connect(address).await.unwrap());
+    assert_eq!(ok(&up, ListPortals).await[0].number, 1);
+    ok(&up, remove(2, false, &[])).await;
+    assert!(TcpStream::connect(address).await.is_err());
+    up.server.close(0).await;
+    up.nvme.shutdown().await;
+    up.down().await;
+}
+
+#[tokio::test]
+async fn a_portal_of_another_controller_is_opened_there() {
+    let rig = Rig::new();
+    *rig.controllers.all.lock().unwrap() =
+        vec![controller(1, ControllerState::Home), controller(2, ControllerState::Standby)];
+    let up = rig.up().await;
+    serve_as(&up, OwnPorts::shared(1)).await;
+    let of = |controller| CreatePortal { controller: Some(controller), ..add("192.0.2.9") };
+    assert_eq!(refused(&up, of(3)).await.field, Some("controller"));
+    let portal = ok(&up, of(2)).await;
+    assert_eq!((portal.number, portal.state), (34, PortalState::Elsewhere));
+    let all: Vec<_> = ok(&up, ListPortals).await.iter().map(|it| (it.number, it.by_option)).collect();
+    assert_eq!(
+        all,
+        [(1, true), (33, true), (34, false)],
+        "the one that it has by an option keeps its number"
+    );
+    assert_eq!(refused(&up, of(2)).await.kind, Kind::Conflict);
+    ok(&up, remove(34, false, &[])).await;
+    assert_eq!(ok(&up, ListPortals).await.len(), 2);
+    up.server.close(0).await;
     up.down().await;
 }

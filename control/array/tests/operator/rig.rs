@@ -239,6 +239,7 @@ pub struct Up {
     pub shelf: Arc<DriveShelf>,
     pub target: Arc<scsi::Target>,
     pub server: Arc<iscsi::Server>,
+    pub nvme: Arc<nvmf::Server>,
     background: tokio::task::JoinHandle<()>,
 }
 
@@ -352,7 +353,9 @@ impl Rig {
         fuse.left.store(appends, Ordering::SeqCst);
         let up = self.assemble(shelf.clone(), &engine).await;
         match up {
-            Ok((array, target, server)) => Ok(Up { array, engine, shelf, target, server, background }),
+            Ok((array, target, server, nvme)) => {
+                Ok(Up { array, engine, shelf, target, server, nvme, background })
+            }
             Err(error) => {
                 background.abort();
                 Err(error)
@@ -374,7 +377,7 @@ impl Rig {
         &self,
         shelf: Arc<DriveShelf>,
         engine: &Arc<Engine>,
-    ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>), Error> {
+    ) -> Result<(Arc<Array>, Arc<scsi::Target>, Arc<iscsi::Server>, Arc<nvmf::Server>), Error> {
         let identity =
             array::load_identity(engine, "test", self.serial, self.clock.load(Ordering::SeqCst)).await?;
         let names = scsi::TargetIdentity {
@@ -398,6 +401,9 @@ impl Rig {
             revision: "0".into(),
         };
         let subsystem = nvmf::Subsystem::new(names, exports.clone());
+        let budget = Arc::new(transport::Budget::new(64 << 20));
+        let seed = Box::new(|| Ok([7; 32]));
+        let nvme = nvmf::Server::new(subsystem.clone(), budget, transport::Permit::default(), seed);
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
         let (skew, boot) = (self.skew.clone(), self.boot.clone());
         let env = Env {
@@ -426,11 +432,13 @@ impl Rig {
             exports,
             target: target.clone(),
             server: server.clone(),
+            nvme: nvme.clone(),
+            host_connections: 64,
             subsystem,
             history,
             sealing,
         };
-        Ok((Arc::new(Array::open(parts, identity, "0.0", env).await?), target, server))
+        Ok((Arc::new(Array::open(parts, identity, "0.0", env).await?), target, server, nvme))
     }
 }
 

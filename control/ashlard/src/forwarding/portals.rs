@@ -227,6 +227,9 @@ async fn serve(
             Ok((_, access, portals)) => {
                 server.set_access(access);
                 recorded = portals;
+                for (portal, error) in server.set_portals(&own(controller, &endpoints, &recorded)).await {
+                    tracing::error!(address = %portal.address, %error, "hosts can't log in at this portal");
+                }
             }
             Err(error) => {
                 tracing::warn!(error = format_args!("{error:#}"), "the access of hosts stays as it is");

@@ -17,6 +17,7 @@ mod logins;
 mod monitoring;
 mod mount;
 mod mutations;
+mod portals;
 mod process;
 mod questions;
 mod remote;

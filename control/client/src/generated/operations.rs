@@ -665,6 +665,45 @@ pub struct ListBusiest {
 pub fn list_busiest(query: &ListBusiest) -> Request<schemas::Busiest> {
     Request::new("GET", format!("/api/v1/performance/top",), "Busiest").query(query)
 }
+/// Query of: List portals
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ListPortals {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<String>,
+}
+/// List portals
+pub fn list_portals(query: &ListPortals) -> Request<schemas::TargetPortals> {
+    Request::new("GET", format!("/api/v1/portals",), "TargetPortals").query(query)
+}
+/// Add a portal
+pub fn create_portal(body: &schemas::NewPortal) -> Request<schemas::TargetPortal> {
+    Request::new("POST", format!("/api/v1/portals",), "TargetPortal").body(body)
+}
+/// Query of: Remove a portal
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct DeletePortal {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<String>,
+}
+/// Remove a portal
+pub fn delete_portal(number: &str, query: &DeletePortal) -> Request<()> {
+    Request::new("DELETE", format!("/api/v1/portals/{}", quoted(number)), "")
+        .query(query)
+}
+/// Get a portal
+pub fn show_portal(number: &str) -> Request<schemas::TargetPortal> {
+    Request::new("GET", format!("/api/v1/portals/{}", quoted(number)), "TargetPortal")
+}
 /// Get the protection state and the last scrub
 pub fn show_protection() -> Request<schemas::Protection> {
     Request::new("GET", format!("/api/v1/protection",), "Protection")

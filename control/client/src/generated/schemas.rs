@@ -2490,6 +2490,23 @@ pub struct NewNotificationTarget {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub severity: ::std::option::Option<Severity>,
 }
+///A portal to add.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NewPortal {
+    ///Address of the controller's machine, with a TCP port unless it is that of the protocol: 3260, or 4420.
+    pub address: ::std::string::String,
+    ///Number of the controller; the home by default.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub controller: ::std::option::Option<u32>,
+    ///Add it also if the address can't be listened on now, such as for a network that comes later.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub force: ::std::option::Option<bool>,
+    ///Protocol; `iscsi` by default. `fibre-channel` is refused: ports of adapters are options of the start.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub protocol: ::std::option::Option<PortalProtocol>,
+}
 ///A pairing with another array.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -2923,6 +2940,142 @@ pub struct Portal {
     pub group_tag: u32,
     ///TCP port.
     pub port: u32,
+}
+///Protocol of a portal.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum PortalProtocol {
+    #[serde(rename = "iscsi")]
+    Iscsi,
+    #[serde(rename = "nvme-tcp")]
+    NvmeTcp,
+    #[serde(rename = "fibre-channel")]
+    FibreChannel,
+}
+impl ::std::fmt::Display for PortalProtocol {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Iscsi => f.write_str("iscsi"),
+            Self::NvmeTcp => f.write_str("nvme-tcp"),
+            Self::FibreChannel => f.write_str("fibre-channel"),
+        }
+    }
+}
+impl ::std::str::FromStr for PortalProtocol {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "iscsi" => Ok(Self::Iscsi),
+            "nvme-tcp" => Ok(Self::NvmeTcp),
+            "fibre-channel" => Ok(Self::FibreChannel),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for PortalProtocol {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for PortalProtocol {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for PortalProtocol {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///State of a portal.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum PortalState {
+    #[serde(rename = "listening")]
+    Listening,
+    #[serde(rename = "down")]
+    Down,
+    #[serde(rename = "elsewhere")]
+    Elsewhere,
+}
+impl ::std::fmt::Display for PortalState {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Listening => f.write_str("listening"),
+            Self::Down => f.write_str("down"),
+            Self::Elsewhere => f.write_str("elsewhere"),
+        }
+    }
+}
+impl ::std::str::FromStr for PortalState {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "listening" => Ok(Self::Listening),
+            "down" => Ok(Self::Down),
+            "elsewhere" => Ok(Self::Elsewhere),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for PortalState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for PortalState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for PortalState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
 }
 ///Protection state of the stored data.
 ///
@@ -4366,6 +4519,39 @@ impl ::std::convert::TryFrom<::std::string::String> for TakeoverCause {
         value.parse()
     }
 }
+///A portal: where hosts reach the array.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct TargetPortal {
+    ///Address and TCP port, or the WWPN.
+    pub address: ::std::string::String,
+    ///Whether it is given by an option of the controller's start; such a portal can't be removed here.
+    pub by_option: bool,
+    ///Number of the controller whose it is.
+    pub controller: u32,
+    ///Time since which it has its number.
+    pub created: ::std::string::String,
+    ///Hosts that use it now.
+    pub hosts: ::std::vec::Vec<::std::string::String>,
+    ///Number, which it keeps: relative target port identifier and, of iSCSI, target portal group tag.
+    pub number: u32,
+    ///Protocol.
+    pub protocol: PortalProtocol,
+    ///Reason for which it does not listen; `null` if it does, or it is not known.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub reason: ::std::option::Option<::std::string::String>,
+    ///State.
+    pub state: PortalState,
+}
+///Portals.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct TargetPortals {
+    ///Sorted by number unless `sort` is given.
+    pub items: ::std::vec::Vec<TargetPortal>,
+    ///Total count, regardless of `limit` and `offset`.
+    pub total: u64,
+}
 ///A clone that a host sees.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -4854,6 +5040,12 @@ impl crate::Choice for LinkState {
 }
 impl crate::Choice for MailProtection {
     const CHOICES: &'static [&'static str] = &["none", "starttls", "tls"];
+}
+impl crate::Choice for PortalProtocol {
+    const CHOICES: &'static [&'static str] = &["iscsi", "nvme-tcp", "fibre-channel"];
+}
+impl crate::Choice for PortalState {
+    const CHOICES: &'static [&'static str] = &["listening", "down", "elsewhere"];
 }
 impl crate::Choice for ReplicationMode {
     const CHOICES: &'static [&'static str] = &["async"];

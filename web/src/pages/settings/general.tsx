@@ -142,7 +142,7 @@ function Portals() {
         <dd className="number">{data.version}</dd>
       </dl>
       <Text size="xs" className="quiet" mt="md">
-        Portals are set when ashlard is started: <code>--iscsi ADDRESS:PORT,…</code>
+        Those of the start are options of ashlard; others are added under Portals.
       </Text>
     </Panel>
   );

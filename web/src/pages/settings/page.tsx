@@ -9,6 +9,7 @@ import { DirectoriesPanel } from "./directories";
 import { GeneralSettings } from "./general";
 import { KeyPanel } from "./key";
 import { NotificationsPanel } from "./notifications";
+import { PortalsPanel } from "./portals";
 import { SupportPanel } from "./support";
 import { TokensPanel } from "./tokens";
 import { UpgradePanel } from "./upgrade";
@@ -20,6 +21,7 @@ const GENERAL = "general";
 
 const PARTS: Part[] = [
   { name: GENERAL, label: "General", show: () => <GeneralSettings /> },
+  { name: "portals", label: "Portals", show: () => <PortalsPanel /> },
   { name: "users", label: "Users", admin: true, show: () => <UsersPanel /> },
   { name: "directories", label: "Directories", admin: true, show: () => <DirectoriesPanel /> },
   { name: "tokens", label: "API tokens", admin: true, show: () => <TokensPanel /> },

@@ -38,7 +38,7 @@ export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: ()
             </Alert>
           )}
           <Text size="xs" className="quiet" mt="md">
-            Portals are set when ashlard is started.
+            Portals of the start are options of ashlard; others are added in the settings.
           </Text>
         </>
       )}
