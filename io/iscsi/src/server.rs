@@ -9,7 +9,7 @@ use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use crate::observer::LoginObserver;
 use crate::session::SessionLimits;
 use crate::sessions::{Registration, SessionInfo, Sessions};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use scsi::{DeviceServer, InitiatorPort, Target};
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use transport::{
-    BoundPortal, Budget, ConnectionLimits, Control, Permit, Portal, Portals, Shard, SystemClock,
+    BoundPortal, Budget, ConnectionLimits, Control, Permit, Portal, Serving, Shard, SystemClock,
 };
 
 /// The configuration of a server.
@@ -55,10 +55,6 @@ impl ServerConfig {
     }
 }
 
-fn not_serving() -> io::Error {
-    io::Error::other("the array does not listen, or is stopping")
-}
-
 /// Ends the session of a nexus that is lost: it may be called at any time, and more than once.
 pub type NexusLost = Box<dyn Fn() + Send + Sync>;
 
@@ -90,7 +86,7 @@ pub struct Server {
     pub(crate) target_config: Arc<TargetConfig>,
     pub(crate) sessions: Arc<Sessions>,
     budget: Arc<Budget>,
-    portals: Mutex<Option<Arc<Portals>>>,
+    serving: Serving,
     observer: RwLock<Option<Arc<dyn LoginObserver>>>,
     throttle: Arc<LoginThrottle>,
     access_changes: watch::Sender<()>,
@@ -108,7 +104,7 @@ impl Server {
             target_config,
             sessions: Arc::default(),
             budget,
-            portals: Mutex::default(),
+            serving: Serving::default(),
             observer: RwLock::default(),
             throttle: Arc::new(LoginThrottle::new(Arc::new(SystemClock::default()))),
             access_changes: watch::Sender::new(()),
@@ -165,13 +161,8 @@ impl Server {
     /// # Panics
     /// Without a shard, if two portals have one number, or if it is called a second time.
     pub async fn serve(self: &Arc<Self>, wanted: &[Portal], shards: Vec<Shard>) -> io::Result<Vec<Portal>> {
-        let portals = Portals::new(shards, self.config.connection_limits);
-        let before = self.portals.lock().replace(portals.clone());
-        assert!(before.is_none(), "a server serves once");
-        let mut bound = Vec::new();
-        for portal in wanted {
-            bound.push(portals.bind(*portal).await?);
-        }
+        let portals = self.serving.begin(shards, self.config.connection_limits);
+        let bound = portals.bind_all(wanted).await?;
         let all: Vec<Portal> = bound.iter().map(BoundPortal::portal).collect();
         // Discovery knows all of them before a host can ask.
         self.target_config.set_portals(all.clone());
@@ -187,7 +178,7 @@ impl Server {
     /// # Panics
     /// If an open portal has its number.
     pub fn open_portal(self: &Arc<Self>, bound: BoundPortal) -> io::Result<()> {
-        let portals = self.open_portals().ok_or_else(not_serving)?;
+        let portals = self.serving.portals()?;
         portals.open(self, bound)?;
         self.target_config.set_portals(portals.list());
         Ok(())
@@ -198,14 +189,13 @@ impl Server {
     /// # Errors
     /// The system's error for a socket whose address it does not know, or if nothing is served.
     pub async fn bind_portal(&self, portal: Portal) -> io::Result<BoundPortal> {
-        let portals = self.open_portals().ok_or_else(not_serving)?;
-        portals.bind(portal).await
+        self.serving.portals()?.bind(portal).await
     }
 
     /// Closes a portal: discovery does not name it any more, its initiators are asked to log out, and what is left after
     /// [`ServerConfig::logout_seconds`] is closed.
     pub async fn close_portal(&self, number: u16) {
-        let Some(portals) = self.open_portals() else { return };
+        let Ok(portals) = self.serving.portals() else { return };
         let others = portals.list().into_iter().filter(|portal| portal.number != number);
         self.target_config.set_portals(others.collect());
         portals.close(number, self.config.logout_seconds).await;
@@ -240,13 +230,11 @@ impl Server {
         failed
     }
 
-    fn open_portals(&self) -> Option<Arc<Portals>> {
-        self.portals.lock().clone()
-    }
-
     /// Replaces the limits on connections; those that are open stay.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
-        self.open_portals().inspect(|portals| portals.set_limits(limits));
+        if let Ok(portals) = self.serving.portals() {
+            portals.set_limits(limits);
+        }
     }
 
     /// Stops listening, requests logout of every initiator, and closes what is left after
@@ -257,15 +245,14 @@ impl Server {
 
     /// As [`Server::shutdown`], with another time for initiators to log out.
     pub async fn close(&self, seconds: u16) {
-        let portals = self.portals.lock().take();
-        if let Some(portals) = portals {
+        if let Some(portals) = self.serving.end() {
             portals.close_all(seconds).await;
         }
     }
 
     /// Portals that can't be bound, and why.
     pub fn down_portals(&self) -> Vec<(SocketAddr, String)> {
-        self.open_portals().map(|portals| portals.down().list()).unwrap_or_default()
+        self.serving.portals().map(|portals| portals.down().list()).unwrap_or_default()
     }
 
     /// Its portals, in the order of their numbers; none before [`Server::serve`].

@@ -4,7 +4,6 @@ use crate::connection::{Connection, ConnectionConfig};
 use crate::subsystem::Subsystem;
 use bytes::BytesMut;
 use bytes::buf::Limit;
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -12,8 +11,8 @@ use std::sync::Arc;
 use std::task::Context;
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{
-    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portal, Portals,
-    Service, Shard,
+    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portal, Service,
+    Serving, Shard,
 };
 
 /// Where random bytes come from.
@@ -25,14 +24,14 @@ pub struct Server {
     budget: Arc<Budget>,
     permit: Permit,
     random: Random,
-    portals: Mutex<Option<Arc<Portals>>>,
+    serving: Serving,
 }
 
 impl Server {
     /// A server that does not listen yet. `budget` is the memory of all connections, `permit` the permission to answer
     /// hosts. `random` is for authentication.
     pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>, permit: Permit, random: Random) -> Arc<Self> {
-        Arc::new(Self { subsystem, budget, permit, random, portals: Mutex::default() })
+        Arc::new(Self { subsystem, budget, permit, random, serving: Serving::default() })
     }
 
     /// The subsystem.
@@ -55,14 +54,9 @@ impl Server {
         shards: Vec<Shard>,
         limits: ConnectionLimits,
     ) -> io::Result<Vec<Portal>> {
-        let portals = Portals::new(shards, limits);
-        let before = self.portals.lock().replace(portals.clone());
-        assert!(before.is_none(), "a server serves once");
+        let portals = self.serving.begin(shards, limits);
         self.subsystem.set_down(portals.down());
-        let mut bound = Vec::new();
-        for portal in wanted {
-            bound.push(portals.bind(*portal).await?);
-        }
+        let bound = portals.bind_all(wanted).await?;
         let all: Vec<Portal> = bound.iter().map(BoundPortal::portal).collect();
         self.subsystem.set_portals(all.clone());
         bound.into_iter().try_for_each(|portal| portals.open(self, portal))?;
@@ -77,7 +71,7 @@ impl Server {
     /// # Panics
     /// If an open portal has its number.
     pub fn open_portal(self: &Arc<Self>, bound: BoundPortal) -> io::Result<()> {
-        let portals = self.open_portals().ok_or_else(not_serving)?;
+        let portals = self.serving.portals()?;
         portals.open(self, bound)?;
         self.subsystem.set_portals(portals.list());
         Ok(())
@@ -88,38 +82,30 @@ impl Server {
     /// # Errors
     /// The system's error for a socket whose address it does not know, or if nothing is served.
     pub async fn bind_portal(&self, portal: Portal) -> io::Result<BoundPortal> {
-        let portals = self.open_portals().ok_or_else(not_serving)?;
-        portals.bind(portal).await
+        self.serving.portals()?.bind(portal).await
     }
 
     /// Closes a portal and its connections. Hosts that keep a discovery controller elsewhere are notified.
     pub async fn close_portal(&self, number: u16) {
-        let Some(portals) = self.open_portals() else { return };
+        let Ok(portals) = self.serving.portals() else { return };
         let others = portals.list().into_iter().filter(|portal| portal.number != number);
         self.subsystem.set_portals(others.collect());
         portals.close(number, 0).await;
     }
 
-    fn open_portals(&self) -> Option<Arc<Portals>> {
-        self.portals.lock().clone()
-    }
-
     /// Replaces the limits on connections; those that are open stay.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
-        self.open_portals().inspect(|portals| portals.set_limits(limits));
+        if let Ok(portals) = self.serving.portals() {
+            portals.set_limits(limits);
+        }
     }
 
     /// Stops listening and ends all connections. NVMe has no notice of a shutdown: hosts reconnect.
     pub async fn shutdown(&self) {
-        let portals = self.portals.lock().take();
-        if let Some(portals) = portals {
+        if let Some(portals) = self.serving.end() {
             portals.close_all(0).await;
         }
     }
-}
-
-fn not_serving() -> io::Error {
-    io::Error::other("the array does not listen, or is stopping")
 }
 
 impl Service for Server {

@@ -21,7 +21,7 @@ pub use connection_limits::{ConnectionLimits, ConnectionSlot, Control};
 pub use digest::{digest, digest_of_parts};
 pub use permit::Permit;
 pub use portal::shard::Shard;
-pub use portal::{BoundPortal, DownPortals, Link, Peer, Portal, Portals, Service, SystemClock};
+pub use portal::{BoundPortal, DownPortals, Link, Peer, Portal, Portals, Service, Serving, SystemClock};
 pub use receive_buffer::{LARGE_BUFFER_BYTES, ReceiveBuffer, SMALL_BUFFER_BYTES};
 pub use send_queue::SendQueue;
 pub use tasks::{Running, Tasks};

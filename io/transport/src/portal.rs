@@ -162,6 +162,36 @@ impl DownPortals {
     }
 }
 
+/// The portals of a server while it serves.
+#[derive(Default)]
+pub struct Serving(Mutex<Option<Arc<Portals>>>);
+
+impl Serving {
+    /// Begins to serve, without portals yet.
+    ///
+    /// # Panics
+    /// Without a shard, or if it serves already.
+    pub fn begin(&self, shards: Vec<Shard>, limits: ConnectionLimits) -> Arc<Portals> {
+        let portals = Portals::new(shards, limits);
+        let before = self.0.lock().replace(portals.clone());
+        assert!(before.is_none(), "a server serves once");
+        portals
+    }
+
+    /// The portals.
+    ///
+    /// # Errors
+    /// If nothing is served.
+    pub fn portals(&self) -> io::Result<Arc<Portals>> {
+        self.0.lock().clone().ok_or_else(|| io::Error::other("the array does not listen, or is stopping"))
+    }
+
+    /// Serves no more. Returns the portals, which are to be closed, if it served.
+    pub fn end(&self) -> Option<Arc<Portals>> {
+        self.0.lock().take()
+    }
+}
+
 /// A portal that does not accept connections yet.
 pub struct BoundPortal {
     portal: Portal,
@@ -219,6 +249,18 @@ impl Portals {
     /// Replaces the limits on connections. Those that are open stay.
     pub fn set_limits(&self, limits: ConnectionLimits) {
         self.connections.set_limits(limits);
+    }
+
+    /// Binds portals as [`Portals::bind`] does.
+    ///
+    /// # Errors
+    /// The system's error for a socket whose address it does not know.
+    pub async fn bind_all(&self, wanted: &[Portal]) -> io::Result<Vec<BoundPortal>> {
+        let mut bound = Vec::new();
+        for portal in wanted {
+            bound.push(self.bind(*portal).await?);
+        }
+        Ok(bound)
     }
 
     /// Binds a portal if that is possible now. Nothing is accepted before [`Portals::open`].
