@@ -3,7 +3,7 @@
 
 use crate::channel::Channel;
 use crate::libiscsi::wait;
-use crate::load::{Answer, Command, Direction, Initiator, LOGICAL_BLOCK_BYTES, STALL_TIMEOUT_MS, Source};
+use crate::load::{Answer, Command, Initiator, LOGICAL_BLOCK_BYTES, STALL_TIMEOUT_MS, Source};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -263,12 +263,11 @@ impl Initiator for Connection {
     }
 
     fn queue(&mut self, command: Command) {
-        let Command { tag, direction, at, bytes, source } = command;
+        let Command { tag, at, bytes, source } = command;
         let mut cdb = [0; 16];
-        cdb[0] = if direction == Direction::Read { READ_16 } else { WRITE_16 };
+        cdb[0] = if source.is_some() { WRITE_16 } else { READ_16 };
         cdb[2..10].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK_BYTES)).to_be_bytes());
         cdb[10..14].copy_from_slice(&(bytes / LOGICAL_BLOCK_BYTES).to_be_bytes());
-        let source = (direction == Direction::Write).then_some(source);
         self.command(tag, &cdb, bytes, source);
     }
 

@@ -41,14 +41,12 @@ pub(crate) trait Initiator {
 pub(crate) struct Command {
     /// By which its answer names it.
     pub tag: u32,
-    /// Read or write.
-    pub direction: Direction,
     /// Offset on the volume in bytes.
     pub at: u64,
     /// Bytes transferred.
     pub bytes: u32,
-    /// What is written.
-    pub source: Source,
+    /// What is written; `None` for a read.
+    pub source: Option<Source>,
 }
 
 /// A command that ended.
@@ -262,12 +260,12 @@ impl Session {
             }
         };
         let pages = (PAYLOAD_BYTES as u64 - bytes) / 4096;
-        let source = Source {
+        let source = (load.direction == Direction::Write).then(|| Source {
             at: seed.range(0, pages) as usize * 4096,
             stamp: if load.content == Content::Duplicate { 0 } else { seed.bits() },
-        };
+        });
         self.started[tag as usize] = Instant::now();
-        self.connection.queue(Command { tag, direction: load.direction, at, bytes: load.bytes, source });
+        self.connection.queue(Command { tag, at, bytes: load.bytes, source });
     }
 }
 

@@ -2,7 +2,7 @@
 //! beside it. It supports what a healthy controller sends and fails on anything else.
 
 use crate::channel::Channel;
-use crate::load::{Answer, Command, Direction, Initiator, LOGICAL_BLOCK_BYTES, Source};
+use crate::load::{Answer, Command, Initiator, LOGICAL_BLOCK_BYTES, Source};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -250,22 +250,23 @@ impl Initiator for Queue {
     }
 
     fn queue(&mut self, command: Command) {
-        let Command { tag, direction, at, bytes, source } = command;
-        let writes = direction == Direction::Write;
-        let mut entry = sqe(if writes { opcode::WRITE } else { opcode::READ });
+        let Command { tag, at, bytes, source } = command;
+        let mut entry = sqe(if source.is_some() { opcode::WRITE } else { opcode::READ });
         entry[2..4].copy_from_slice(&(tag as u16).to_le_bytes());
         put32(&mut entry, 4, self.namespace);
         put32(&mut entry, 32, bytes);
-        let in_capsule = writes && bytes as usize <= self.in_capsule;
-        entry[39] = if in_capsule { IN_CAPSULE } else { TRANSPORT };
+        let in_capsule = source.filter(|_| bytes as usize <= self.in_capsule);
+        entry[39] = if in_capsule.is_some() { IN_CAPSULE } else { TRANSPORT };
         entry[40..48].copy_from_slice(&(at / u64::from(LOGICAL_BLOCK_BYTES)).to_le_bytes());
         put32(&mut entry, 48, bytes / LOGICAL_BLOCK_BYTES - 1);
         self.outstanding += 1;
-        let data = if in_capsule { bytes as usize } else { 0 };
+        let data = if in_capsule.is_some() { bytes as usize } else { 0 };
         self.channel.out.extend(capsule(&entry, data));
-        source.append(&self.payload, 0, data, &mut self.channel.out);
-        if let Some(write) = self.writes.get_mut(tag as usize).filter(|_| writes) {
-            *write = Some(source);
+        if let Some(source) = in_capsule {
+            source.append(&self.payload, 0, data, &mut self.channel.out);
+        }
+        if let Some(write) = self.writes.get_mut(tag as usize) {
+            *write = source;
         }
     }
 
