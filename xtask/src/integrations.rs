@@ -37,6 +37,7 @@ const PARTS: &[Part] = &[
     Part { name: "terraform", needs: &["go"], long: go::terraform, short: go::terraform_short },
     Part { name: "vsphere", needs: &["go"], long: go::vsphere, short: go::vsphere_short },
     Part { name: "sra", needs: &["go", "xmllint", "qemu-io"], long: go::sra, short: go::sra_short },
+    Part { name: "forklift", needs: &["go", "qemu-io"], long: go::forklift, short: go::forklift },
     Part { name: "proxmox", needs: &["perl", "prove", "qemu-io"], long: proxmox::test, short: proxmox::test },
     Part { name: "cinder", needs: &["python3", "qemu-io"], long: cinder::long, short: cinder::short },
     Part { name: "ansible", needs: &["python3", "git"], long: ansible::long, short: ansible::short },

@@ -1,5 +1,5 @@
 //! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, Terraform provider, the program for
-//! vSphere, and the adapter for its Site Recovery Manager. Go's own tools build and test it.
+//! vSphere, the adapter for its Site Recovery Manager, and the provider for Forklift. Go's own tools build and test it.
 
 use crate::python;
 use crate::shell::{capture, command, exec, installed, root, target_dir};
@@ -21,6 +21,8 @@ const TERRAFORM: &[&str] = &["./terraform/...", "./cmd/terraform-provider-ashlar
 const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
 /// Packages of the Storage Replication Adapter, and the program in it.
 const SRA: &[&str] = &["./pin/...", "./sra/...", "./cmd/ashlar-sra/...", "./cmd/ashlar-sra-package/..."];
+/// The provider for Forklift.
+const FORKLIFT: &[&str] = &["./forklift/..."];
 const SRA_PROGRAM: &str = "./cmd/ashlar-sra";
 /// The package of Python, and its version, that one kind of generated scripts uses.
 const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
@@ -108,6 +110,12 @@ pub fn sra(programs: &Path) -> Result<Tally> {
 pub fn sra_short(programs: &Path) -> Result<Tally> {
     current()?;
     checked(SRA, programs)
+}
+
+/// The copy-offload provider for Forklift.
+pub fn forklift(programs: &Path) -> Result<Tally> {
+    current()?;
+    checked(FORKLIFT, programs)
 }
 
 fn checked(packages: &[&str], programs: &Path) -> Result<Tally> {
