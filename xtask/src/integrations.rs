@@ -3,6 +3,7 @@
 
 mod ansible;
 mod cinder;
+mod dialect;
 pub mod go;
 mod proxmox;
 
@@ -40,6 +41,12 @@ const PARTS: &[Part] = &[
     Part { name: "forklift", needs: &["go", "qemu-io"], long: go::forklift, short: go::forklift },
     Part { name: "proxmox", needs: &["perl", "prove", "qemu-io"], long: proxmox::test, short: proxmox::test },
     Part { name: "cinder", needs: &["python3", "qemu-io"], long: cinder::long, short: cinder::short },
+    Part {
+        name: "dialect",
+        needs: &["go", "python3", "qemu-io"],
+        long: dialect::long,
+        short: dialect::short,
+    },
     Part { name: "ansible", needs: &["python3", "git"], long: ansible::long, short: ansible::short },
 ];
 

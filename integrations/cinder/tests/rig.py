@@ -25,7 +25,7 @@ import requests
 class RunningArray(object):
     """The real daemon in a folder of its own, gone with this process."""
 
-    def __init__(self):
+    def __init__(self, *options):
         program = os.environ.get('ASHLARD')
         if not program:
             raise RuntimeError('ASHLARD must name the daemon; '
@@ -34,7 +34,7 @@ class RunningArray(object):
         log = None if os.environ.get('ASHLARD_LOG') else subprocess.DEVNULL
         words = [program, '--data', self.folder,
                  '--iscsi', '127.0.0.1:0,127.0.0.1:0', '--api', '127.0.0.1:0',
-                 '--drives', '6', '--drive-size', '1GiB']
+                 '--drives', '6', '--drive-size', '1GiB', *options]
         self._process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=log)

@@ -228,6 +228,48 @@ func (e MailProtection) Valid() bool {
 	}
 }
 
+// Defines values for PortalProtocol.
+const (
+	PortalFibreChannel PortalProtocol = "fibre-channel"
+	PortalISCSI        PortalProtocol = "iscsi"
+	PortalNvmeTCP      PortalProtocol = "nvme-tcp"
+)
+
+// Valid indicates whether the value is a known member of the PortalProtocol enum.
+func (e PortalProtocol) Valid() bool {
+	switch e {
+	case PortalFibreChannel:
+		return true
+	case PortalISCSI:
+		return true
+	case PortalNvmeTCP:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PortalState.
+const (
+	PortalDown      PortalState = "down"
+	PortalElsewhere PortalState = "elsewhere"
+	PortalListening PortalState = "listening"
+)
+
+// Valid indicates whether the value is a known member of the PortalState enum.
+func (e PortalState) Valid() bool {
+	switch e {
+	case PortalDown:
+		return true
+	case PortalElsewhere:
+		return true
+	case PortalListening:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ReplicationMode.
 const (
 	Async ReplicationMode = "async"
@@ -305,19 +347,19 @@ func (e ReplicationState) Valid() bool {
 
 // Defines values for Role.
 const (
-	Admin    Role = "admin"
-	Operator Role = "operator"
-	Viewer   Role = "viewer"
+	RoleAdmin    Role = "admin"
+	RoleOperator Role = "operator"
+	RoleViewer   Role = "viewer"
 )
 
 // Valid indicates whether the value is a known member of the Role enum.
 func (e Role) Valid() bool {
 	switch e {
-	case Admin:
+	case RoleAdmin:
 		return true
-	case Operator:
+	case RoleOperator:
 		return true
-	case Viewer:
+	case RoleViewer:
 		return true
 	default:
 		return false
@@ -1379,6 +1421,12 @@ type Portal struct {
 	Port int32 `json:"port"`
 }
 
+// PortalProtocol Protocol of a portal.
+type PortalProtocol string
+
+// PortalState State of a portal.
+type PortalState string
+
 // Problem An error (application/problem+json, RFC 9457).
 type Problem struct {
 	// Detail What is wrong and how to correct it.
@@ -1774,6 +1822,18 @@ type Schedules struct {
 	Total int `json:"total"`
 }
 
+// Session The current session.
+type Session struct {
+	// Expires Expiry time if the session is idle; `null` for a token.
+	Expires nullable.Nullable[time.Time] `json:"expires,omitempty"`
+
+	// Role Role of a user or token. Each role includes those before it.
+	Role Role `json:"role"`
+
+	// User User name; for directory users, the name of the directory, a slash and the user's name there.
+	User string `json:"user"`
+}
+
 // Settings Array settings.
 type Settings struct {
 	// Name Display name of the array.
@@ -1974,6 +2034,45 @@ type Status struct {
 
 	// Version Software version.
 	Version string `json:"version"`
+}
+
+// TargetPortal A portal: where hosts reach the array.
+type TargetPortal struct {
+	// Address Address and TCP port, or the WWPN.
+	Address string `json:"address"`
+
+	// ByOption Whether it is given by an option of the controller's start; such a portal can't be removed here.
+	ByOption bool `json:"by_option"`
+
+	// Controller Number of the controller whose it is.
+	Controller int32 `json:"controller"`
+
+	// Created Time since which it has its number.
+	Created time.Time `json:"created"`
+
+	// Hosts Hosts that use it now.
+	Hosts []string `json:"hosts"`
+
+	// Number Number, which it keeps: relative target port identifier and, of iSCSI, target portal group tag.
+	Number int32 `json:"number"`
+
+	// Protocol Protocol of a portal.
+	Protocol PortalProtocol `json:"protocol"`
+
+	// Reason Reason for which it does not listen; `null` if it does, or it is not known.
+	Reason nullable.Nullable[string] `json:"reason,omitempty"`
+
+	// State State of a portal.
+	State PortalState `json:"state"`
+}
+
+// TargetPortals Portals.
+type TargetPortals struct {
+	// Items Sorted by number unless `sort` is given.
+	Items []TargetPortal `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
 }
 
 // TestConnection A clone that a host sees.
@@ -2253,6 +2352,26 @@ type ListHostsParams struct {
 
 	// Initiator Only the host that has this iSCSI initiator name.
 	Initiator *string `form:"initiator,omitempty" json:"initiator,omitempty"`
+}
+
+// ListPortalsParams defines parameters for ListPortals.
+type ListPortalsParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
 }
 
 // ListRecycleBinParams defines parameters for ListRecycleBin.
@@ -2959,6 +3078,11 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
 	CreatePairingKey(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListPortals List portals
+	//
+	// Corresponds with GET /api/v1/portals (the `ListPortals` operationId).
+	ListPortals(ctx context.Context, params *ListPortalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRecycleBin List the contents of the recycle bin
 	//
 	// Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -3194,6 +3318,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/schedules/{name} (the `ChangeSchedule` operationId).
 	ChangeSchedule(ctx context.Context, name string, body ChangeScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ShowSession Get the current session
+	//
+	// Corresponds with GET /api/v1/session (the `ShowSession` operationId).
+	ShowSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ChangeSettingsWithBody Change the array settings
 	//
@@ -3929,6 +4058,21 @@ func (c *Client) CreatePairingKey(ctx context.Context, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
+// ListPortals List portals
+//
+// Corresponds with GET /api/v1/portals (the `ListPortals` operationId).
+func (c *Client) ListPortals(ctx context.Context, params *ListPortalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPortalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRecycleBin List the contents of the recycle bin
 //
 // Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
@@ -4475,6 +4619,21 @@ func (c *Client) ChangeScheduleWithBody(ctx context.Context, name string, conten
 // Corresponds with PATCH /api/v1/schedules/{name} (the `ChangeSchedule` operationId).
 func (c *Client) ChangeSchedule(ctx context.Context, name string, body ChangeScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeScheduleRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ShowSession Get the current session
+//
+// Corresponds with GET /api/v1/session (the `ShowSession` operationId).
+func (c *Client) ShowSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewShowSessionRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -6250,6 +6409,108 @@ func NewCreatePairingKeyRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListPortalsRequest constructs an http.Request for the ListPortals method
+func NewListPortalsRequest(server string, params *ListPortalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/portals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRecycleBinRequest constructs an http.Request for the ListRecycleBin method
 func NewListRecycleBinRequest(server string, params *ListRecycleBinParams) (*http.Request, error) {
 	var err error
@@ -7400,6 +7661,33 @@ func NewChangeScheduleRequestWithBody(server string, name string, contentType st
 	return req, nil
 }
 
+// NewShowSessionRequest constructs an http.Request for the ShowSession method
+func NewShowSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewChangeSettingsRequest calls the generic ChangeSettings builder with application/json body
 func NewChangeSettingsRequest(server string, body ChangeSettingsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -8540,6 +8828,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
 	CreatePairingKeyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreatePairingKeyResponse, error)
 
+	// ListPortalsWithResponse List portals
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/portals (the `ListPortals` operationId).
+	ListPortalsWithResponse(ctx context.Context, params *ListPortalsParams, reqEditors ...RequestEditorFn) (*ListPortalsResponse, error)
+
 	// ListRecycleBinWithResponse List the contents of the recycle bin
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8803,6 +9098,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /api/v1/schedules/{name} (the `ChangeSchedule` operationId).
 	ChangeScheduleWithResponse(ctx context.Context, name string, body ChangeScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeScheduleResponse, error)
+
+	// ShowSessionWithResponse Get the current session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/session (the `ShowSession` operationId).
+	ShowSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ShowSessionResponse, error)
 
 	// ChangeSettingsWithBodyWithResponse Change the array settings
 	//
@@ -10476,6 +10778,68 @@ func (r CreatePairingKeyResponse) ContentType() string {
 	return ""
 }
 
+type ListPortalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TargetPortals
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPortalsResponse) GetJSON200() *TargetPortals {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListPortalsResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListPortalsResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListPortalsResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPortalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPortalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPortalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPortalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRecycleBinResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11749,6 +12113,61 @@ func (r ChangeScheduleResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ChangeScheduleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ShowSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ShowSessionResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ShowSessionResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ShowSessionResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ShowSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ShowSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ShowSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ShowSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13069,6 +13488,19 @@ func (c *ClientWithResponses) CreatePairingKeyWithResponse(ctx context.Context, 
 	return ParseCreatePairingKeyResponse(rsp)
 }
 
+// ListPortalsWithResponse List portals
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/portals (the `ListPortals` operationId).
+func (c *ClientWithResponses) ListPortalsWithResponse(ctx context.Context, params *ListPortalsParams, reqEditors ...RequestEditorFn) (*ListPortalsResponse, error) {
+	rsp, err := c.ListPortals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPortalsResponse(rsp)
+}
+
 // ListRecycleBinWithResponse List the contents of the recycle bin
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13523,6 +13955,19 @@ func (c *ClientWithResponses) ChangeScheduleWithResponse(ctx context.Context, na
 		return nil, err
 	}
 	return ParseChangeScheduleResponse(rsp)
+}
+
+// ShowSessionWithResponse Get the current session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/session (the `ShowSession` operationId).
+func (c *ClientWithResponses) ShowSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ShowSessionResponse, error) {
+	rsp, err := c.ShowSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseShowSessionResponse(rsp)
 }
 
 // ChangeSettingsWithBodyWithResponse Change the array settings
@@ -14944,6 +15389,53 @@ func ParseCreatePairingKeyResponse(rsp *http.Response) (*CreatePairingKeyRespons
 	return response, nil
 }
 
+// ParseListPortalsResponse parses an HTTP response from a ListPortalsWithResponse call
+func ParseListPortalsResponse(rsp *http.Response) (*ListPortalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPortalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest TargetPortals
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListRecycleBinResponse parses an HTTP response from a ListRecycleBinWithResponse call
 func ParseListRecycleBinResponse(rsp *http.Response) (*ListRecycleBinResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15860,6 +16352,46 @@ func ParseChangeScheduleResponse(rsp *http.Response) (*ChangeScheduleResponse, e
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Schedule
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseShowSessionResponse parses an HTTP response from a ShowSessionWithResponse call
+func ParseShowSessionResponse(rsp *http.Response) (*ShowSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ShowSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -122,7 +122,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 	// An operator may begin a test, and not fail over.
 	made, err := array.Decode[array.APIToken](p.two.array.API.CreateToken(t.Context(), array.NewToken{Name: "srm",
-		Role: nullable.NewNullableWithValue(array.Operator)}))
+		Role: nullable.NewNullableWithValue(array.RoleOperator)}))
 	must(t, err)
 	operator := *p.two
 	operator.token = made.Secret.MustGet()

@@ -6,10 +6,11 @@ use crate::test::Tally;
 use crate::{openapi, python};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The release whose suites are run, and what they import that Cinder itself does not need.
 const VERSION: &str = "29.0.0";
-const MORE: &[&str] = &["ddt", "fixtures", "oslotest", "stestr", "testscenarios", "testtools"];
+pub(super) const MORE: &[&str] = &["ddt", "fixtures", "oslotest", "stestr", "testscenarios", "testtools"];
 
 const SHORT: &[&str] = &["tests.test_live", "tests.test_compliance"];
 const LONG: &[&str] = &["tests.test_live", "tests.test_compliance", "tests.test_functional"];
@@ -41,8 +42,13 @@ fn run(environment: &Path, programs: &Path, suites: &[&str]) -> Result<Tally> {
     let mut tests = command(&python.to_string_lossy(), &["-W", "ignore", "-m", "unittest"]);
     // Cinder's list of drivers is made by walking the working directory.
     tests.args(suites).current_dir(&packages).env("PYTHONPATH", folder("cinder"));
-    tests.env("PYTHONDONTWRITEBYTECODE", "1").env("ASHLARD", programs.join("ashlard"));
     tests.env("ASHLAR_OPENAPI", root().join(openapi::DESCRIPTION));
+    tested(&mut tests, programs, suites)
+}
+
+/// Runs tests of Python's unittest that start daemons, and counts them.
+pub(super) fn tested(tests: &mut Command, programs: &Path, suites: &[&str]) -> Result<Tally> {
+    tests.env("PYTHONDONTWRITEBYTECODE", "1").env("ASHLARD", programs.join("ashlard"));
     let output = tests.output().context("the tests can't be started")?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -55,7 +61,7 @@ fn run(environment: &Path, programs: &Path, suites: &[&str]) -> Result<Tally> {
 }
 
 /// The folder that packages are installed in.
-fn packages(environment: &Path) -> Result<PathBuf> {
+pub(super) fn packages(environment: &Path) -> Result<PathBuf> {
     let versions = std::fs::read_dir(environment.join("lib"))?;
     let folders = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages")));
     folders.filter(|path| path.exists()).max().context("the environment has no packages")

@@ -24,6 +24,9 @@ const SRA: &[&str] = &["./pin/...", "./sra/...", "./cmd/ashlar-sra/...", "./cmd/
 /// The provider for Forklift.
 const FORKLIFT: &[&str] = &["./forklift/..."];
 const SRA_PROGRAM: &str = "./cmd/ashlar-sra";
+/// Packages of the server for existing clients of other arrays, and the program in it.
+const DIALECT: &[&str] = &["./dialect/...", "./cmd/ashlar-dialect/..."];
+const DIALECT_PROGRAM: &str = "./cmd/ashlar-dialect";
 /// The package of Python, and its version, that one kind of generated scripts uses.
 const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
 /// The module, and what is generated in it: file, and the package that generates it.
@@ -116,6 +119,20 @@ pub fn sra_short(programs: &Path) -> Result<Tally> {
 pub fn forklift(programs: &Path) -> Result<Tally> {
     current()?;
     checked(FORKLIFT, programs)
+}
+
+/// The server for existing clients of other arrays, without these.
+pub fn dialect(programs: &Path) -> Result<Tally> {
+    current()?;
+    checked(DIALECT, programs)
+}
+
+/// Builds that server.
+pub fn build_dialect() -> Result<PathBuf> {
+    std::fs::create_dir_all(tools())?;
+    let program = tools().join("ashlar-dialect");
+    exec(go(&["build", "-trimpath", "-buildvcs=false", "-o"]).arg(&program).arg(DIALECT_PROGRAM))?;
+    Ok(program)
 }
 
 fn checked(packages: &[&str], programs: &Path) -> Result<Tally> {
