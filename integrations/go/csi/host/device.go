@@ -30,8 +30,9 @@ type path struct {
 
 func (p path) name() string { return filepath.Base(p.block) }
 
-// wwid reads the device's identifier now (VPD page 83h, as the kernel has it).
-func (p path) wwid() string { return text(p.scsi, "wwid") }
+// wwid reads the device's identifier now: the name string of VPD page 83h, in capital letters, which the kernel pads with null
+// characters.
+func (p path) wwid() string { return strings.ToLower(strings.TrimRight(text(p.scsi, "wwid"), "\x00 ")) }
 
 func (p path) is(device csi.Device) bool { return p.wwid() == "naa."+device.NAA }
 

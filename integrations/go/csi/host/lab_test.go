@@ -117,7 +117,8 @@ func (l *lab) disk(host, number int) {
 	}
 	n := l.number()
 	name := "sd" + strconv.Itoa(n)
-	l.put(scsi+"/wwid", "naa."+found.naa+"\n")
+	// As the kernel writes it.
+	l.put(scsi+"/wwid", "naa."+strings.ToUpper(found.naa)+"\x00\x00\x00\x00\n")
 	l.put(scsi+"/block/"+name+"/size", strconv.FormatInt(found.bytes/sectorBytes, 10)+"\n")
 	l.put(scsi+"/block/"+name+"/dev", fmt.Sprintf("8:%d\n", n))
 	l.link(l.at(scsi, "block", name), "sys/class/block/"+name)
