@@ -3,7 +3,8 @@
 #   boot.sh build CACHE
 #   boot.sh machines CACHE DIR       DIR/golden and DIR/initrd for machines with a disk each, which run vm.sh
 #   boot.sh run CACHE DIR SECONDS    runs DIR/script in the guest; DIR/out and DIR/rc come back; DIR/disk is /dev/vdb
-#                                    and DIR/nvme an NVMe drive, where they exist
+#                                    and DIR/nvme an NVMe drive, where they exist; with DIR/channel, DIR/agent is the socket of
+#                                    a guest agent
 # GUEST=peers: another guest, with other arrays and a kernel that has dm-vdo (6.9 and later), for `build` and `run`.
 # GUEST=server: a Debian with systemd, on a disk that lasts for the run, and DIR/drive0 and so on as /dev/disk/by-id/virtio-lab-0;
 # it boots again until DIR/rc exists, and is cut off, as by a power failure, when DIR/cut appears.
@@ -15,7 +16,7 @@ set -euo pipefail
 SUITE=bookworm
 PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,lsscsi,fio,e2fsprogs,util-linux
 case ${GUEST:=hosts} in
-  hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools,ddpt ;;
+  hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools,ddpt,qemu-guest-agent ;;
   server) PACKAGES+=,linux-image-amd64,systemd,systemd-sysv,dbus,multipath-tools,smartmontools,init-system-helpers,debconf ;;
   peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,libiscsi-bin,btrfs-progs,duperemove,qemu-utils ;;
   *) echo "guest: there is no guest $GUEST" >&2; exit 125 ;;
@@ -135,6 +136,8 @@ run() {
   [ -e "$dir/disk" ] && disk=(-drive "file=$dir/disk,format=raw,if=virtio,cache=unsafe,discard=unmap")
   [ -e "$dir/nvme" ] && disk+=(-drive "file=$dir/nvme,format=raw,if=none,id=nvme,cache=unsafe"
     -device nvme,drive=nvme,serial=lab-1)
+  [ -e "$dir/channel" ] && disk+=(-chardev "socket,id=agent,path=$dir/agent,server=on,wait=off" -device virtio-serial
+    -device "virtserialport,chardev=agent,name=org.qemu.guest_agent.0")
   for try in 1 2 3; do
     timeout -k 5 "$seconds" "${QEMU[@]}" -serial "file:$dir/serial" -append "$APPEND" \
       -drive "file=$cache/$IMAGE,format=raw,if=virtio,snapshot=on,cache=unsafe" "${disk[@]}" </dev/null 2>"$dir/qemu" || true
@@ -187,5 +190,5 @@ case ${1:-} in
   build) build "$2" ;;
   machines) machines "$2" "$3" ;;
   run) if [ "$GUEST" = server ]; then serve "$2" "$3" "$4"; else run "$2" "$3" "$4"; fi ;;
-  *) sed -n '2,7p' "$0"; exit 126 ;;
+  *) sed -n '2,8p' "$0"; exit 126 ;;
 esac

@@ -1,10 +1,11 @@
 //! A real Linux initiator in a throw-away virtual machine against the array: `xtask/guest/`.
 
 use crate::conformance::programs;
+use crate::integrations::go;
 use crate::package;
 use crate::real;
 use crate::setup;
-use crate::shell::{exec, root, target_dir};
+use crate::shell::{capture, exec, root, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::{Array, Drives, Programs};
@@ -51,12 +52,23 @@ enum Home {
     Here,
     /// The same, with two portals for NVMe/TCP and a host `nvme` that has an NQN.
     HereNvme,
-    /// The same with a folder of the tree, which is /run/lab/tree in the guest; `$API` and `$TOKEN` are for its clients.
-    HereWith(&'static str),
+    /// The same with something that is /run/lab/tree in the guest; `$API` and `$TOKEN` are for its clients.
+    HereWith(Tree),
+    /// The same with a channel for a guest agent: `ask freeze` runs `ashlar-freeze` here.
+    HereWithAgent,
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
     /// In a Debian with systemd, where the case installs the package and takes an initiator of its own.
     Server,
+}
+
+/// What a guest gets.
+#[derive(Clone, Copy)]
+enum Tree {
+    /// A folder of the tree.
+    Folder(&'static str),
+    /// Programs of the Go module, by their packages.
+    Programs(&'static [&'static str]),
 }
 
 /// Which guest: what is installed there (`xtask/guest/boot.sh`).
@@ -70,11 +82,19 @@ enum Kind {
     Server,
 }
 
+/// How long a guest may be frozen: emulated, it takes longer than one that anybody uses.
+const FREEZE_LIMIT: &str = "60s";
+
 /// Size of the NVMe drive in MiB.
 const NVME: u64 = 384;
 /// Drives of a server beside the NVMe drive, and the size of each in MiB.
 const SERVER_DRIVES: u32 = 3;
 const SERVER_DRIVE: u64 = 1024;
+
+/// Packages of the CSI driver, of the suite for such drivers, and of the program that freezes guests.
+const CSI: &str = "./cmd/ashlar-csi";
+const CSI_SANITY: &str = "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity";
+const FREEZE: &str = "./cmd/ashlar-freeze";
 
 const GUEST: Host = ("guest", "iqn.2001-04.org.example:guest", &[]);
 const ONE_WAY: Host =
@@ -116,7 +136,19 @@ const CASES: &[Case] = &[
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
     Case { name: "nvme", home: Home::HereNvme, hosts: &[], volumes: &[] },
-    Case { name: "proxmox", home: Home::HereWith("integrations/proxmox"), hosts: &[], volumes: &[] },
+    Case {
+        name: "proxmox",
+        home: Home::HereWith(Tree::Folder("integrations/proxmox")),
+        hosts: &[],
+        volumes: &[],
+    },
+    Case { name: "csi", home: Home::HereWith(Tree::Programs(&[CSI, CSI_SANITY])), hosts: &[], volumes: &[] },
+    Case {
+        name: "freeze",
+        home: Home::HereWithAgent,
+        hosts: &[GUEST],
+        volumes: &[("data", 128, 512, &[("guest", 1)]), ("log", 512, 512, &[("guest", 2)])],
+    },
     Case {
         name: "filesystem",
         home: Home::Here,
@@ -265,8 +297,9 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         std::fs::write(&figures, heading.to_string())?;
     }
     let result = match case.home {
-        Home::Here | Home::HereNvme => run_here(case, programs, &scratch.path().join("array"), &lab, None),
-        Home::HereWith(tree) => run_here(case, programs, &scratch.path().join("array"), &lab, Some(tree)),
+        Home::Here | Home::HereNvme | Home::HereWith(_) | Home::HereWithAgent => {
+            run_here(case, programs, &scratch.path().join("array"), &lab)
+        }
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
         Home::Server => run_server(case, &lab),
     };
@@ -284,20 +317,25 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
 }
 
 /// The guest as a host of an array that runs here.
-fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path, tree: Option<&str>) -> Result<()> {
+fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<()> {
     std::fs::create_dir_all(data)?;
     let mut array = Array::start(programs, data, Drives { count: 4, bytes: 2 << 30 }, None)?;
     create_hosts_and_volumes(&array, case)?;
     let nvme = if let Home::HereNvme = case.home { nvme_variables(&mut array)? } else { String::new() };
     let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
     let mut variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n{nvme}", array.iqn(), ports[0], ports[1]);
-    if let Some(tree) = tree {
-        exec(Command::new("cp").arg("-r").arg(root().join(tree)).arg(lab.join("tree")))?;
-        let access: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("api.json"))?)?;
-        let field = |name: &str| access[name].as_str().with_context(|| format!("api.json has no {name}"));
-        // The host's loopback, as the guest sees it.
-        let url = field("url")?.replace("127.0.0.1", "10.0.2.2");
-        variables += &format!("API={url}\nTOKEN={}\n", field("token")?);
+    match case.home {
+        Home::HereWith(tree) => {
+            fill(&lab.join("tree"), tree)?;
+            let (url, token) = access(data)?;
+            // The host's loopback, as the guest sees it.
+            variables += &format!("API={}\nTOKEN={token}\n", url.replace("127.0.0.1", "10.0.2.2"));
+        }
+        Home::HereWithAgent => {
+            go::binary(FREEZE, &lab.with_file_name("ashlar-freeze"))?;
+            std::fs::write(lab.join("channel"), "")?;
+        }
+        _ => {}
     }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
@@ -313,6 +351,34 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path, tree: Opt
     }
     array.check_alive()?;
     verdict(lab)
+}
+
+/// Puts what a guest gets into a folder.
+fn fill(folder: &Path, tree: Tree) -> Result<()> {
+    match tree {
+        Tree::Folder(source) => exec(Command::new("cp").arg("-r").arg(root().join(source)).arg(folder)),
+        Tree::Programs(packages) => packages.iter().try_for_each(|package| {
+            let name = Path::new(package).file_name().context("a package has a name")?;
+            go::binary(package, &folder.join(name))
+        }),
+    }
+}
+
+/// Address and token of an array's API.
+fn access(data: &Path) -> Result<(String, String)> {
+    let access: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("api.json"))?)?;
+    let field = |name: &str| access[name].as_str().with_context(|| format!("api.json has no {name}"));
+    Ok((field("url")?.to_owned(), field("token")?.to_owned()))
+}
+
+/// Takes snapshots of volumes while the guest is frozen, and returns what `ashlar-freeze` says.
+fn freeze(lab: &Path, suffix: &str, volumes: &[&str]) -> Result<String> {
+    let (url, token) = access(&lab.with_file_name("array"))?;
+    let mut command = Command::new(lab.with_file_name("ashlar-freeze"));
+    command.args(["snapshot", "--array", &url, "--suffix", suffix]).env("ASHLAR_TOKEN", token);
+    command.arg("--limit").arg(FREEZE_LIMIT).arg("--socket").arg(lab.join("agent"));
+    volumes.iter().for_each(|volume| _ = command.args(["--volume", volume]));
+    capture(&mut command)
 }
 
 /// Serves NVMe/TCP, and creates a host with an NQN that sees two volumes of 512 and 4096 bytes a block.
@@ -408,6 +474,7 @@ fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
         ["peer", mib] => start_peer(peer, &lab.with_file_name("peer"), mib),
         ["cpu"] => processor_times(array, peer.as_ref()),
         ["mapped", volume] => mapped(array, volume).map(|bytes| format!("{bytes}\n")),
+        ["freeze", suffix, volumes @ ..] => freeze(lab, suffix, volumes),
         ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
         other => bail!("unknown request of the guest: {other:?}"),
     };

@@ -6,6 +6,7 @@ mod cinder;
 mod dialect;
 pub mod go;
 mod proxmox;
+mod windows;
 
 use crate::shell::{installed, root, test_binaries};
 use crate::test::Tally;
@@ -39,6 +40,9 @@ const PARTS: &[Part] = &[
     Part { name: "vsphere", needs: &["go"], long: go::vsphere, short: go::vsphere_short },
     Part { name: "sra", needs: &["go", "xmllint", "qemu-io"], long: go::sra, short: go::sra_short },
     Part { name: "forklift", needs: &["go", "qemu-io"], long: go::forklift, short: go::forklift },
+    Part { name: "freeze", needs: &["go"], long: go::freeze, short: go::freeze },
+    Part { name: "ucs", needs: &["go", "curl", "jq", "qemu-io"], long: go::ucs, short: go::ucs },
+    Part { name: "windows", needs: &["python3"], long: windows::long, short: windows::short },
     Part { name: "proxmox", needs: &["perl", "prove", "qemu-io"], long: proxmox::test, short: proxmox::test },
     Part { name: "cinder", needs: &["python3", "qemu-io"], long: cinder::long, short: cinder::short },
     Part {

@@ -121,6 +121,18 @@ type sender struct {
 	http   *http.Client
 }
 
+// idempotencyKey is the header by which the array carries out a request once, however often it comes.
+const idempotencyKey = "Idempotency-Key"
+
+// Once makes a request one that is carried out once, also if it is sent again with the same key. The array lets the second
+// one wait for the first, so that its response says what became of both.
+func Once(key string) RequestEditorFn {
+	return func(_ context.Context, request *http.Request) error {
+		request.Header.Set(idempotencyKey, key)
+		return nil
+	}
+}
+
 // Do sends a request. Its context bounds all attempts together.
 func (s *sender) Do(request *http.Request) (*http.Response, error) {
 	token, err := s.token()
@@ -129,8 +141,9 @@ func (s *sender) Do(request *http.Request) (*http.Response, error) {
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("User-Agent", s.access.Program)
-	if request.Method != http.MethodGet {
-		request.Header.Set("Idempotency-Key", uuid.NewString())
+	// A caller that may have to send a change again has a key of its own.
+	if request.Method != http.MethodGet && request.Header.Get(idempotencyKey) == "" {
+		request.Header.Set(idempotencyKey, uuid.NewString())
 	}
 	delay := retryDelay
 	for attempt := 1; ; attempt++ {

@@ -21,9 +21,13 @@ const TERRAFORM: &[&str] = &["./terraform/...", "./cmd/terraform-provider-ashlar
 const VSPHERE: &[&str] = &["./vsphere/...", "./cmd/ashlar-vsphere/..."];
 /// Packages of the Storage Replication Adapter, and the program in it.
 const SRA: &[&str] = &["./pin/...", "./sra/...", "./cmd/ashlar-sra/...", "./cmd/ashlar-sra-package/..."];
+const SRA_PROGRAM: &str = "./cmd/ashlar-sra";
 /// The provider for Forklift.
 const FORKLIFT: &[&str] = &["./forklift/..."];
-const SRA_PROGRAM: &str = "./cmd/ashlar-sra";
+/// What takes snapshots while guests are frozen.
+const FREEZE: &[&str] = &["./freeze/...", "./cmd/ashlar-freeze/..."];
+/// Tests of the workflow for blades.
+const UCS: &[&str] = &["./ucs/..."];
 /// Packages of the server for existing clients of other arrays, and the program in it.
 const DIALECT: &[&str] = &["./dialect/...", "./cmd/ashlar-dialect/..."];
 const DIALECT_PROGRAM: &str = "./cmd/ashlar-dialect";
@@ -135,6 +139,18 @@ pub fn build_dialect() -> Result<PathBuf> {
     Ok(program)
 }
 
+/// Snapshots of frozen guests, with stand-ins for guest agents.
+pub fn freeze(programs: &Path) -> Result<Tally> {
+    current()?;
+    checked(FREEZE, programs)
+}
+
+/// The workflow that gives a blade its boot LUN.
+pub fn ucs(programs: &Path) -> Result<Tally> {
+    current()?;
+    checked(UCS, programs)
+}
+
 fn checked(packages: &[&str], programs: &Path) -> Result<Tally> {
     exec(go(&["vet"]).args(packages))?;
     tested(go(&["test", "-json"]).args(packages).env("CSI_ACCESS", "mount"), programs)
@@ -188,6 +204,14 @@ fn provider_docs_are_current() -> Result<()> {
             kept.display()
         )
     })
+}
+
+/// Builds a program for any Linux of this processor.
+pub fn binary(package: &str, program: &Path) -> Result<()> {
+    if !installed("go") {
+        bail!("{package} can't be built: Go is not installed");
+    }
+    exec(go(&["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o"]).arg(program).arg(package))
 }
 
 /// True if the client can be generated here.
