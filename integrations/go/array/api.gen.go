@@ -438,6 +438,24 @@ func (e Weekday) Valid() bool {
 	}
 }
 
+// Defines values for ShowPerformanceParamsFormat.
+const (
+	Csv  ShowPerformanceParamsFormat = "csv"
+	JSON ShowPerformanceParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ShowPerformanceParamsFormat enum.
+func (e ShowPerformanceParamsFormat) Valid() bool {
+	switch e {
+	case Csv:
+		return true
+	case JSON:
+		return true
+	default:
+		return false
+	}
+}
+
 // Alert An alert. A condition that persists is a single alert.
 type Alert struct {
 	// AcknowledgedBy User who acknowledged it; `null`: nobody.
@@ -1041,6 +1059,27 @@ type Hosts struct {
 	Total int `json:"total"`
 }
 
+// LatencyColumns Latency in microseconds. Percentiles come from histogram buckets and are at most an eighth too high.
+type LatencyColumns struct {
+	// Max Maximum.
+	Max []nullable.Nullable[float64] `json:"max"`
+
+	// Mean Mean.
+	Mean []nullable.Nullable[float64] `json:"mean"`
+
+	// P50 Median.
+	P50 []nullable.Nullable[float64] `json:"p50"`
+
+	// P95 95th percentile.
+	P95 []nullable.Nullable[float64] `json:"p95"`
+
+	// P99 99th percentile.
+	P99 []nullable.Nullable[float64] `json:"p99"`
+
+	// P999 99.9th percentile.
+	P999 []nullable.Nullable[float64] `json:"p999"`
+}
+
 // Limits QoS limits; `null`: unlimited.
 type Limits struct {
 	// Bandwidth Bytes per second.
@@ -1373,6 +1412,24 @@ type PartialList struct {
 
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
+}
+
+// Performance Performance history as columns.
+type Performance struct {
+	// Offload Performance of one kind of command: a value for each time; `null` where there is no data.
+	Offload WorkColumns `json:"offload"`
+
+	// Read Performance of one kind of command: a value for each time; `null` where there is no data.
+	Read WorkColumns `json:"read"`
+
+	// ResolutionSeconds Interval between two times, in seconds.
+	ResolutionSeconds int64 `json:"resolution_seconds"`
+
+	// Times Interval start times, in seconds since 1970.
+	Times []int64 `json:"times"`
+
+	// Write Performance of one kind of command: a value for each time; `null` where there is no data.
+	Write WorkColumns `json:"write"`
 }
 
 // Policy Data reduction settings for new writes. `null`: inherited, by a volume from its group, by a group from the array.
@@ -2239,6 +2296,21 @@ type WeeklyWindow struct {
 	To string `json:"to"`
 }
 
+// WorkColumns Performance of one kind of command: a value for each time; `null` where there is no data.
+type WorkColumns struct {
+	// BytesPerSecond Bytes per second.
+	BytesPerSecond []nullable.Nullable[float64] `json:"bytes_per_second"`
+
+	// Failures Failed commands.
+	Failures []nullable.Nullable[int64] `json:"failures"`
+
+	// Iops Commands per second.
+	Iops []nullable.Nullable[float64] `json:"iops"`
+
+	// LatencyUs Latency in microseconds. Percentiles come from histogram buckets and are at most an eighth too high.
+	LatencyUs LatencyColumns `json:"latency_us"`
+}
+
 // ListAlertsParams defines parameters for ListAlerts.
 type ListAlertsParams struct {
 	// Limit Maximum number of items; default: all.
@@ -2353,6 +2425,33 @@ type ListHostsParams struct {
 	// Initiator Only the host that has this iSCSI initiator name.
 	Initiator *string `form:"initiator,omitempty" json:"initiator,omitempty"`
 }
+
+// ShowPerformanceParams defines parameters for ShowPerformance.
+type ShowPerformanceParams struct {
+	// From Start of the range, in seconds since 1970; default: five minutes before the end.
+	From *int64 `form:"from,omitempty" json:"from,omitempty"`
+
+	// To End of the range, in seconds since 1970; default: now.
+	To *int64 `form:"to,omitempty" json:"to,omitempty"`
+
+	// Points Approximate number of points, 3600 at most; default 300.
+	Points *int32 `form:"points,omitempty" json:"points,omitempty"`
+
+	// Volume Only this volume.
+	Volume *string `form:"volume,omitempty" json:"volume,omitempty"`
+
+	// Host Only this host.
+	Host *string `form:"host,omitempty" json:"host,omitempty"`
+
+	// Group Only the volumes of this group.
+	Group *string `form:"group,omitempty" json:"group,omitempty"`
+
+	// Format `csv` for a spreadsheet instead of JSON.
+	Format *ShowPerformanceParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ShowPerformanceParamsFormat defines parameters for ShowPerformance.
+type ShowPerformanceParamsFormat string
 
 // ListPortalsParams defines parameters for ListPortals.
 type ListPortalsParams struct {
@@ -3078,6 +3177,11 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
 	CreatePairingKey(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ShowPerformance Get the performance history
+	//
+	// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
+	ShowPerformance(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPortals List portals
 	//
 	// Corresponds with GET /api/v1/portals (the `ListPortals` operationId).
@@ -3087,6 +3191,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
 	ListRecycleBin(ctx context.Context, params *ListRecycleBinParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EradicateFromRecycleBin Eradicate a volume or snapshot in the recycle bin
+	//
+	// Corresponds with DELETE /api/v1/recycle-bin/{id} (the `EradicateFromRecycleBin` operationId).
+	EradicateFromRecycleBin(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RestoreFromRecycleBinWithBody Restore a volume or snapshot from the recycle bin
 	//
@@ -4058,6 +4167,21 @@ func (c *Client) CreatePairingKey(ctx context.Context, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
+// ShowPerformance Get the performance history
+//
+// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
+func (c *Client) ShowPerformance(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewShowPerformanceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListPortals List portals
 //
 // Corresponds with GET /api/v1/portals (the `ListPortals` operationId).
@@ -4078,6 +4202,21 @@ func (c *Client) ListPortals(ctx context.Context, params *ListPortalsParams, req
 // Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
 func (c *Client) ListRecycleBin(ctx context.Context, params *ListRecycleBinParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRecycleBinRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EradicateFromRecycleBin Eradicate a volume or snapshot in the recycle bin
+//
+// Corresponds with DELETE /api/v1/recycle-bin/{id} (the `EradicateFromRecycleBin` operationId).
+func (c *Client) EradicateFromRecycleBin(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEradicateFromRecycleBinRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -6409,6 +6548,132 @@ func NewCreatePairingKeyRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewShowPerformanceRequest constructs an http.Request for the ShowPerformance method
+func NewShowPerformanceRequest(server string, params *ShowPerformanceParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/performance")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Points != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "points", *params.Points, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Volume != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "volume", *params.Volume, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Host != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "host", *params.Host, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Group != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", *params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Format != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", *params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListPortalsRequest constructs an http.Request for the ListPortals method
 func NewListPortalsRequest(server string, params *ListPortalsParams) (*http.Request, error) {
 	var err error
@@ -6606,6 +6871,40 @@ func NewListRecycleBinRequest(server string, params *ListRecycleBinParams) (*htt
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEradicateFromRecycleBinRequest constructs an http.Request for the EradicateFromRecycleBin method
+func NewEradicateFromRecycleBinRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/recycle-bin/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -8828,6 +9127,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/pairing-keys (the `CreatePairingKey` operationId).
 	CreatePairingKeyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CreatePairingKeyResponse, error)
 
+	// ShowPerformanceWithResponse Get the performance history
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
+	ShowPerformanceWithResponse(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*ShowPerformanceResponse, error)
+
 	// ListPortalsWithResponse List portals
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8841,6 +9147,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/recycle-bin (the `ListRecycleBin` operationId).
 	ListRecycleBinWithResponse(ctx context.Context, params *ListRecycleBinParams, reqEditors ...RequestEditorFn) (*ListRecycleBinResponse, error)
+
+	// EradicateFromRecycleBinWithResponse Eradicate a volume or snapshot in the recycle bin
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/recycle-bin/{id} (the `EradicateFromRecycleBin` operationId).
+	EradicateFromRecycleBinWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*EradicateFromRecycleBinResponse, error)
 
 	// RestoreFromRecycleBinWithBodyWithResponse Restore a volume or snapshot from the recycle bin
 	//
@@ -10778,6 +11091,61 @@ func (r CreatePairingKeyResponse) ContentType() string {
 	return ""
 }
 
+type ShowPerformanceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Performance
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ShowPerformanceResponse) GetJSON200() *Performance {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ShowPerformanceResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ShowPerformanceResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ShowPerformanceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ShowPerformanceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ShowPerformanceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ShowPerformanceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListPortalsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10896,6 +11264,54 @@ func (r ListRecycleBinResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListRecycleBinResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EradicateFromRecycleBinResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r EradicateFromRecycleBinResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r EradicateFromRecycleBinResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r EradicateFromRecycleBinResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EradicateFromRecycleBinResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EradicateFromRecycleBinResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EradicateFromRecycleBinResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13488,6 +13904,19 @@ func (c *ClientWithResponses) CreatePairingKeyWithResponse(ctx context.Context, 
 	return ParseCreatePairingKeyResponse(rsp)
 }
 
+// ShowPerformanceWithResponse Get the performance history
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
+func (c *ClientWithResponses) ShowPerformanceWithResponse(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*ShowPerformanceResponse, error) {
+	rsp, err := c.ShowPerformance(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseShowPerformanceResponse(rsp)
+}
+
 // ListPortalsWithResponse List portals
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13512,6 +13941,19 @@ func (c *ClientWithResponses) ListRecycleBinWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseListRecycleBinResponse(rsp)
+}
+
+// EradicateFromRecycleBinWithResponse Eradicate a volume or snapshot in the recycle bin
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/recycle-bin/{id} (the `EradicateFromRecycleBin` operationId).
+func (c *ClientWithResponses) EradicateFromRecycleBinWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*EradicateFromRecycleBinResponse, error) {
+	rsp, err := c.EradicateFromRecycleBin(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEradicateFromRecycleBinResponse(rsp)
 }
 
 // RestoreFromRecycleBinWithBodyWithResponse Restore a volume or snapshot from the recycle bin
@@ -15389,6 +15831,49 @@ func ParseCreatePairingKeyResponse(rsp *http.Response) (*CreatePairingKeyRespons
 	return response, nil
 }
 
+// ParseShowPerformanceResponse parses an HTTP response from a ShowPerformanceWithResponse call
+func ParseShowPerformanceResponse(rsp *http.Response) (*ShowPerformanceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ShowPerformanceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Performance
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (text/csv) unsupported
+
+	}
+
+	return response, nil
+}
+
 // ParseListPortalsResponse parses an HTTP response from a ListPortalsWithResponse call
 func ParseListPortalsResponse(rsp *http.Response) (*ListPortalsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15463,6 +15948,42 @@ func ParseListRecycleBinResponse(rsp *http.Response) (*ListRecycleBinResponse, e
 			return nil, err
 		}
 		response.ApplicationVndAshlarPartialJSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEradicateFromRecycleBinResponse parses an HTTP response from a EradicateFromRecycleBinWithResponse call
+func ParseEradicateFromRecycleBinResponse(rsp *http.Response) (*EradicateFromRecycleBinResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EradicateFromRecycleBinResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
 		var dest Problem

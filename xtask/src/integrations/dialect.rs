@@ -7,17 +7,19 @@ use crate::test::Tally;
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// The client of K2 arrays, and the release of Cinder whose driver uses it, with what Cinder's own tests import.
-const KREST: (&str, &str) = ("krest", "1.3.8");
-const CINDER: &str = "cinder==29.0.0";
+/// The clients: of FlashArray, and, with what Cinder's own tests import, of K2 arrays and the release of Cinder whose drivers use
+/// both.
+const CLIENT: (&str, &str) = ("py-pure-client", "1.96.0");
+const MORE: &[&str] = &["krest==1.3.8", "cinder==29.0.0"];
 
-const SHORT: &[&str] = &["k2_tests.test_k2.KrestTest", "k2_tests.test_k2.DriverTest"];
-const LONG: &[&str] = &["k2_tests.test_k2"];
+const SHORT: &[&str] =
+    &["client_tests.test_k2.KrestTest", "client_tests.test_k2.DriverTest", "client_tests.test_flash"];
+const LONG: &[&str] = &["client_tests.test_k2", "client_tests.test_flash"];
 
 /// All tests. Installs the clients.
 pub fn long(programs: &Path) -> Result<Tally> {
-    let more: Vec<_> = std::iter::once(CINDER).chain(cinder::MORE.iter().copied()).collect();
-    let Some(environment) = python::environment_with(KREST.0, KREST.1, &more)? else {
+    let more: Vec<_> = MORE.iter().chain(cinder::MORE).copied().collect();
+    let Some(environment) = python::environment_with(CLIENT.0, CLIENT.1, &more)? else {
         return Ok(left_out("dialect", "python3-venv is not installed"));
     };
     with_clients(programs, &environment, LONG)
@@ -25,7 +27,7 @@ pub fn long(programs: &Path) -> Result<Tally> {
 
 /// Without replication, whose tests take most of a minute, and without clients that were not installed before.
 pub fn short(programs: &Path) -> Result<Tally> {
-    match python::existing(KREST.0, KREST.1) {
+    match python::existing(CLIENT.0, CLIENT.1) {
         Some(environment) => with_clients(programs, &environment, SHORT),
         None => {
             let mut all = go::dialect(programs)?;

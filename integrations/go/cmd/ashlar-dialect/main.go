@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/dialect/flash"
 	"ashlar/integrations/dialect/k2"
 )
 
@@ -39,42 +40,49 @@ func main() {
 }
 
 func perform(ctx context.Context, words []string) error {
-	switch {
-	case len(words) > 0 && words[0] == "version":
+	verbs := map[string]func(context.Context, *options, []string) error{"k2": serveK2, "flash": serveFlash}
+	if len(words) > 0 && words[0] == "version" {
 		fmt.Println("ashlar-dialect", array.Version)
 		return nil
-	case len(words) > 0 && words[0] == "k2":
-		return serveK2(ctx, words[1:])
+	}
+	if len(words) > 0 && verbs[words[0]] != nil {
+		return verbs[words[0]](ctx, newOptions(words[0]), words[1:])
 	}
 	fmt.Fprintln(os.Stderr, `ashlar-dialect: an Ashlar array for clients of other arrays
 
 Usage: ashlar-dialect VERB [OPTIONS]
-  k2        serve the REST interface v2 of K2 arrays
+  k2        serve the REST interface v2 of Kaminario K2
+  flash     serve what volume drivers use of the REST interface 2 of Pure Storage FlashArray
   version   show the version
 
 `+"`ashlar-dialect VERB -h`"+` lists the options of a verb.`)
 	return errors.New("there is no such verb")
 }
 
-func serveK2(ctx context.Context, words []string) error {
-	given := flag.NewFlagSet("ashlar-dialect k2", flag.ContinueOnError)
-	config := k2.Config{Array: array.Access{Program: "ashlar-dialect/" + array.Version}}
-	given.StringVar(&config.Array.URL, "array", os.Getenv("ASHLAR_ARRAY"), "address of the array's API, such as https://10.0.0.1:8080 [or: ASHLAR_ARRAY]")
-	given.StringVar(&config.Array.CAFile, "array-certificate", "", "certificates to trust: the array's tls.pem")
+// options are what the interfaces have in common.
+type options struct {
+	*flag.FlagSet
+	array                    array.Access
+	listen, certificate, key string
+	log                      *slog.Logger
+}
+
+func newOptions(name string) *options {
+	made := &options{FlagSet: flag.NewFlagSet("ashlar-dialect "+name, flag.ContinueOnError), log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	made.StringVar(&made.array.URL, "array", os.Getenv("ASHLAR_ARRAY"), "address of the array's API, such as https://10.0.0.1:8080 [or: ASHLAR_ARRAY]")
+	made.StringVar(&made.array.CAFile, "array-certificate", "", "certificates to trust: the array's tls.pem")
+	made.StringVar(&made.listen, "listen", ":443", "address to listen on; clients expect port 443 unless theirs has another one")
+	made.StringVar(&made.certificate, "tls-certificate", "", "file with the certificate to show")
+	made.StringVar(&made.key, "tls-key", "", "file with its private key")
+	return made
+}
+
+func serveK2(ctx context.Context, given *options, words []string) error {
+	var config k2.Config
 	given.DurationVar(&config.FailoverPatience, "failover-patience", 2*time.Minute, "how long a failover waits for the last point of a source that responds")
-	listen := given.String("listen", ":443", "address to listen on; clients expect port 443 unless theirs has another one")
-	certificate := given.String("tls-certificate", "", "file with the certificate to show")
-	key := given.String("tls-key", "", "file with its private key")
 	peers := given.String("peers", "", "file with the other arrays of replications")
 	if err := given.Parse(words); err != nil {
 		return err
-	}
-	if *certificate == "" || *key == "" {
-		return errors.New("no certificate: --tls-certificate and --tls-key")
-	}
-	show, err := tls.LoadX509KeyPair(*certificate, *key)
-	if err != nil {
-		return fmt.Errorf("the certificate can't be used: %w", err)
 	}
 	if *peers != "" {
 		read, err := os.ReadFile(*peers)
@@ -85,17 +93,31 @@ func serveK2(ctx context.Context, words []string) error {
 			return fmt.Errorf("%s: %w", *peers, err)
 		}
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	made, err := k2.New(config, log)
+	config.Array = given.array
+	made, err := k2.New(config, given.log)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, *listen, show, made, log)
+	return given.serve(ctx, made)
+}
+
+func serveFlash(ctx context.Context, given *options, words []string) error {
+	if err := given.Parse(words); err != nil {
+		return err
+	}
+	return given.serve(ctx, flash.New(given.array, given.log))
 }
 
 // serve ends in good order: requests that are being answered get their response.
-func serve(ctx context.Context, listen string, show tls.Certificate, handler http.Handler, log *slog.Logger) error {
-	socket, err := net.Listen("tcp", listen)
+func (o *options) serve(ctx context.Context, handler http.Handler) error {
+	if o.certificate == "" || o.key == "" {
+		return errors.New("no certificate: --tls-certificate and --tls-key")
+	}
+	show, err := tls.LoadX509KeyPair(o.certificate, o.key)
+	if err != nil {
+		return fmt.Errorf("the certificate can't be used: %w", err)
+	}
+	socket, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return err
 	}
@@ -104,7 +126,7 @@ func serve(ctx context.Context, listen string, show tls.Certificate, handler htt
 	server := &http.Server{
 		Handler: handler, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{show}},
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeTLS(socket, "", "") }()

@@ -23,8 +23,6 @@ const (
 )
 
 const (
-	// program is what the array's audit log calls this client.
-	program = "ashlar-dialect/" + array.Version
 	// hashedName begins names on the array that stand for those that it does not accept.
 	hashedName = "dialect-"
 	// maxLabel is how long a label's value may be, in bytes.

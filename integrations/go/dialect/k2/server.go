@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/dialect"
 )
 
 const (
@@ -43,7 +44,7 @@ type Server struct {
 	config    Config
 	log       *slog.Logger
 	resources map[string]*resource
-	access    accesses
+	access    dialect.Accesses
 	peers     []*peer
 	pending   pendingHosts
 	known     knownIDs
@@ -52,8 +53,7 @@ type Server struct {
 // New prepares a server.
 func New(config Config, log *slog.Logger) (*Server, error) {
 	made := &Server{config: config, log: log, resources: map[string]*resource{}}
-	made.access.of = config.Array
-	made.access.of.Program = program
+	made.access.Of = config.Array
 	for _, it := range config.Peers {
 		connected, err := connectPeer(it)
 		if err != nil {
@@ -119,7 +119,9 @@ func (s *Server) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 
 // answer returns the content of the response; nil for none.
 func (s *Server) answer(in *http.Request) (any, int, error) {
-	api, err := s.access.api(in)
+	// The password is a token; the user's name is free, since a token has an owner.
+	_, token, _ := in.BasicAuth()
+	api, err := s.access.API(token)
 	if err != nil {
 		return nil, 0, err
 	}

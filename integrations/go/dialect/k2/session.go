@@ -464,6 +464,19 @@ func createPeerVolume(c *call, sent body) (object, error) {
 	return peerVolumeObject(it, volume.ID, name), nil
 }
 
+// promoted returns group and name of the volumes that this array was promoted with.
+func (c *call) promoted() (map[string]bool, error) {
+	volumes, err := c.api.AllVolumes(c, labelGroup)
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{}
+	for _, each := range volumes {
+		own[each.Labels[labelGroup]+"/"+each.Labels[labelName]] = true
+	}
+	return own, nil
+}
+
 // replicas are volumes of which this array has points but no volume yet: clients expect to see them before a failover.
 func (c *call) replicas() ([]object, error) {
 	groups, err := c.allGroups()
@@ -471,20 +484,19 @@ func (c *call) replicas() ([]object, error) {
 		return nil, err
 	}
 	var made []object
+	var own map[string]bool
 	for _, each := range groups {
 		if each.Labels[labelSide] != replicaSide {
 			continue
 		}
-		for key, name := range each.Labels {
-			volume, found := strings.CutPrefix(key, labelVolume)
-			if !found {
-				continue
-			}
-			own, err := c.api.AllVolumes(c, array.LabelQuery(map[string]string{labelGroup: each.ID, labelName: name}))
-			if err != nil {
+		if own == nil {
+			if own, err = c.promoted(); err != nil {
 				return nil, err
 			}
-			if len(own) > 0 {
+		}
+		for key, name := range each.Labels {
+			volume, found := strings.CutPrefix(key, labelVolume)
+			if !found || own[each.ID+"/"+name] {
 				continue
 			}
 			size, _ := strconv.ParseInt(each.Labels[labelSize+volume], 10, 64)

@@ -33,7 +33,7 @@ import krest
 from oslo_utils import units
 import requests
 
-from k2_tests import rig
+from client_tests import rig
 
 warnings.simplefilter('ignore')
 

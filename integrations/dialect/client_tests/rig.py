@@ -9,7 +9,7 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
-"""Arrays with the server for existing clients in front of them."""
+"""Arrays with servers for existing clients in front of them."""
 
 import atexit
 import datetime
@@ -29,8 +29,9 @@ from tests import rig
 class Served(rig.RunningArray):
     """An array, and a server in front of it."""
 
-    def __init__(self):
+    def __init__(self, interface='k2'):
         super().__init__('--replication', '127.0.0.1:0')
+        self._interface = interface
         self._server = None
         self.address = ''
         # What this array calls the other one.
@@ -51,12 +52,13 @@ class Served(rig.RunningArray):
         with open(names['peers'], 'w') as file:
             json.dump(list(peers), file)
         log = None if os.environ.get('ASHLARD_LOG') else subprocess.DEVNULL
-        words = [program, 'k2', '--array', self.url,
+        words = [program, self._interface, '--array', self.url,
                  '--array-certificate', self.certificate,
                  '--listen', self.address or '127.0.0.1:0',
                  '--tls-certificate', names['pem'],
-                 '--tls-key', names['key'], '--peers', names['peers'],
-                 '--failover-patience', '20s']
+                 '--tls-key', names['key']]
+        if self._interface == 'k2':
+            words += ['--peers', names['peers'], '--failover-patience', '20s']
         self._server = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=log, text=True)

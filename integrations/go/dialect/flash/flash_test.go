@@ -1,0 +1,117 @@
+package flash
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"ashlar/integrations/rig"
+)
+
+func TestFilters(t *testing.T) {
+	it := object{
+		"name": "CT0.ETH1", "iqns": []string{"iqn.1993-08.org.debian:01:a", "iqn.b"}, "is_local": true, "status": "ready",
+		"eth": object{"subtype": "physical"}, "size": int64(7), "none": nil,
+	}
+	for text, wanted := range map[string]bool{
+		"iqns='iqn.b' and is_local":     true,
+		"iqns='IQN.B' and not is_local": false,
+		"iqns='iqn'":                    false,
+		"name='CT0.*'":                  true,
+		"name='CT1.*'":                  false,
+		"name=CT0.ETH1":                 true,
+		"name='*/x'":                    false,
+		"eth.subtype='lacp_bond' or eth.subtype='vif'":            false,
+		"eth.subtype='vif' or eth.subtype='physical' and size=7":  true,
+		"eth.subtype='physical' and size=8 or status = \"ready\"": true,
+		"status!='ready'":   false,
+		"none='x'":          false,
+		"not none":          true,
+		"name='CT?.ETH1'":   false,
+		"name='[C]T0.ETH1'": false,
+	} {
+		fits, err := parseFilter(text)
+		if err != nil || fits(it) != wanted {
+			t.Error(text, err)
+		}
+	}
+	for _, text := range []string{"", "name='a", "name=='a' x", "(name='a')", "name='a' and", "name>3"} {
+		if _, err := parseFilter(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+type client struct {
+	*testing.T
+	server *Server
+	token  string
+}
+
+func (c *client) ask(method, path, sent string, wanted int) (map[string]any, string) {
+	c.Helper()
+	in := httptest.NewRequest(method, path, strings.NewReader(sent))
+	in.Header.Set(sessionHeader, c.token)
+	in.Header.Set(loginHeader, c.token)
+	out := httptest.NewRecorder()
+	c.server.ServeHTTP(out, in)
+	text, _ := io.ReadAll(out.Body)
+	var content map[string]any
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&content); err != nil || out.Code != wanted {
+		c.Fatalf("%s %s: %d %s", method, path, out.Code, text)
+	}
+	return content, out.Header().Get(sessionHeader)
+}
+
+func TestRequestsThatAreWrong(t *testing.T) {
+	on := rig.Start(t)
+	access := on.Access
+	access.Token = ""
+	c := &client{t, New(access, slog.New(slog.DiscardHandler)), on.Access.Token}
+	says := func(method, path, sent, text string) {
+		t.Helper()
+		content, _ := c.ask(method, path, sent, 400)
+		if message := content["errors"].([]any)[0].(map[string]any)["message"].(string); !strings.Contains(message, text) {
+			t.Errorf("%s %s: %s", method, path, message)
+		}
+	}
+	if _, session := c.ask("POST", prefix+"login", "", 200); session != c.token {
+		t.Error("a client has no session after its login")
+	}
+	says("GET", "/api/2.99/volumes", "", "nothing at this path")
+	says("GET", prefix+"hardware", "", "not supported")
+	says("GET", prefix+"volumes?names=a", "", "does not exist")
+	says("GET", prefix+"protection-groups?names=a", "", "does not exist")
+	says("GET", prefix+"volumes?filter=name%3E3", "", "filter")
+	says("GET", prefix+"volumes?limit=x", "", "Invalid")
+	says("POST", prefix+"volumes?names=a", `{"provisioned":1048576,"colour":"red"}`, "colour")
+	says("POST", prefix+"volumes?names=a", `{}`, "size or a source")
+	says("POST", prefix+"volumes?names=a,b", `{"provisioned":1048576}`, "one name")
+	says("POST", prefix+"volumes?names=g/a", `{"provisioned":1048576}`, "does not exist")
+	says("POST", prefix+"volumes?names=a", `{"provisioned":1048576,"qos":{"iops_limit":-1}}`, "")
+	c.ask("POST", prefix+"volumes?names=a", `{"provisioned":1048576}`, 200)
+	says("POST", prefix+"volumes?names=a", `{"provisioned":1048576}`, "already exists")
+	says("GET", prefix+"volumes?names=g/a", "", "does not exist")
+	says("POST", prefix+"connections?volume_names=a&host_names=h", "", "Host does not exist.")
+	c.ask("POST", prefix+"hosts?names=h", `{"iqns":["iqn.2026-01.test:h"]}`, 200)
+	says("POST", prefix+"hosts?names=h", `{"iqns":["iqn.2026-01.test:h"]}`, "already exists")
+	c.ask("POST", prefix+"connections?volume_names=a&host_names=h", "", 200)
+	says("DELETE", prefix+"hosts?names=h", "", "cannot be deleted due to existing connections")
+	says("PATCH", prefix+"volumes?names=a", `{"destroyed":true}`, "")
+	says("DELETE", prefix+"volumes?names=a", "", "is not destroyed")
+	says("DELETE", prefix+"volumes?names=b", "", "does not exist")
+	// The volume whose limit was refused is in the recycle bin.
+	for query, wanted := range map[string]float64{"destroyed=false": 1, "destroyed=true": 1, "limit=1": 2, "filter=destroyed": 1} {
+		page, _ := c.ask("GET", prefix+"volumes?"+query, "", 200)
+		if page["total_item_count"] != wanted || page["more_items_remaining"] != (query == "limit=1") {
+			t.Error(query, page)
+		}
+	}
+	c.token = "wrong"
+	c.ask("POST", prefix+"login", "", 401)
+	c.ask("GET", prefix+"volumes", "", 401)
+}

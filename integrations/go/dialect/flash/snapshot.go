@@ -1,0 +1,230 @@
+package flash
+
+import (
+	"strings"
+
+	"github.com/oapi-codegen/nullable"
+
+	"ashlar/integrations/array"
+)
+
+func snapshotObject(it array.Snapshot, group string) object {
+	source := array.Value(it.Source)
+	_, suffix, _ := strings.Cut(it.Name, ".")
+	return object{
+		"id": it.ID, "name": withGroup(group, it.Name), "provisioned": it.Size, "created": millis(it.Created), "destroyed": false,
+		"time_remaining": nil, "suffix": suffix, "serial": strings.ToUpper(strings.TrimPrefix(it.Naa, "naa.")),
+		"source": object{"name": nothing(withGroup(group, source)), "id": it.SourceID}, "pod": object{"name": nil},
+		"volume_group": object{"name": nothing(group)}, "space": object{"total_provisioned": it.Size},
+	}
+}
+
+func (c *call) snapshot(name string) (array.Snapshot, error) {
+	_, own := inGroup(name)
+	found, err := array.Decode[array.Snapshot](c.api.ShowSnapshot(c, own))
+	return found, about("Volume snapshot", name, err)
+}
+
+func (c *call) snapshots() ([]object, error) {
+	made := []object{}
+	if wanted := c.names("names"); wanted != nil {
+		for _, name := range wanted {
+			it, err := c.snapshot(name)
+			if err != nil {
+				return nil, err
+			}
+			group, _ := inGroup(name)
+			made = append(made, snapshotObject(it, group))
+		}
+		return made, nil
+	}
+	if c.query.Get("destroyed") != "true" {
+		volumes, err := c.api.AllVolumes(c, "")
+		if err != nil {
+			return nil, err
+		}
+		groups := map[string]string{}
+		for _, each := range volumes {
+			groups[each.ID] = array.Value(each.Group)
+		}
+		all, err := c.api.AllSnapshots(c, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, each := range all {
+			made = append(made, snapshotObject(each, groups[each.SourceID]))
+		}
+	}
+	return c.withDestroyed(made, array.DiskKindSnapshot)
+}
+
+// createSnapshot takes snapshots of all volumes at one moment.
+func (c *call) createSnapshot() ([]object, error) {
+	var wanted struct {
+		Suffix string `json:"suffix"`
+	}
+	if err := c.read(&wanted); err != nil {
+		return nil, err
+	}
+	groups := map[string]string{}
+	var of []array.SnapshotSource
+	for _, name := range c.names("source_names") {
+		volume, err := c.volume(name)
+		if err != nil {
+			return nil, err
+		}
+		groups[volume.ID] = array.Value(volume.Group)
+		of = append(of, array.SnapshotSource{Volume: volume.ID})
+	}
+	made := array.NewSnapshots{Sources: nullable.NewNullableWithValue(of)}
+	if wanted.Suffix != "" {
+		made.Suffix = nullable.NewNullableWithValue(wanted.Suffix)
+	}
+	taken, err := array.Decode[array.Snapshots](c.api.CreateSnapshots(c, made))
+	if err != nil {
+		return nil, about("Volume snapshot", wanted.Suffix, err)
+	}
+	var items []object
+	for _, each := range taken.Items {
+		items = append(items, snapshotObject(each, groups[each.SourceID]))
+	}
+	return items, nil
+}
+
+func (c *call) changeSnapshot() ([]object, error) {
+	name, err := c.one("names")
+	if err != nil {
+		return nil, err
+	}
+	var wanted struct {
+		Name      *string `json:"name"`
+		Destroyed *bool   `json:"destroyed"`
+	}
+	if err := c.read(&wanted); err != nil {
+		return nil, err
+	}
+	it, err := c.snapshot(name)
+	if err != nil {
+		return nil, err
+	}
+	group, _ := inGroup(name)
+	if wanted.Destroyed != nil {
+		if !*wanted.Destroyed {
+			return nil, &refused{name, "The snapshot is not destroyed."}
+		}
+		if err := array.Done(c.api.DeleteSnapshot(c, it.ID, &array.DeleteSnapshotParams{})); err != nil {
+			return nil, err
+		}
+		made := snapshotObject(it, group)
+		made["destroyed"] = true
+		return []object{made}, nil
+	}
+	if wanted.Name != nil {
+		_, own := inGroup(*wanted.Name)
+		change := array.SnapshotChange{Name: nullable.NewNullableWithValue(own)}
+		if it, err = array.Decode[array.Snapshot](c.api.ChangeSnapshot(c, it.ID, change)); err != nil {
+			return nil, about("Volume snapshot", *wanted.Name, err)
+		}
+	}
+	return []object{snapshotObject(it, group)}, nil
+}
+
+func (c *call) eradicateSnapshot() ([]object, error) {
+	return c.eradicate(array.DiskKindSnapshot, "Volume snapshot")
+}
+
+func groupObject(it array.Group) object {
+	return object{
+		"id": it.ID, "name": it.Name, "volume_count": len(it.Volumes), "destroyed": false, "time_remaining": nil,
+		"qos": object{"iops_limit": limitOf(it.Limits.Iops), "bandwidth_limit": limitOf(it.Limits.Bandwidth)},
+	}
+}
+
+func limitOf(limit nullable.Nullable[int64]) any {
+	if value := array.Value(limit); value != 0 {
+		return value
+	}
+	return nil
+}
+
+func (c *call) groups() ([]object, error) {
+	made := []object{}
+	for _, name := range c.names("names") {
+		it, err := array.Decode[array.Group](c.api.ShowGroup(c, name))
+		if err != nil {
+			return nil, about("Volume group", name, err)
+		}
+		made = append(made, groupObject(it))
+	}
+	if c.query.Get("names") != "" {
+		return made, nil
+	}
+	all, err := array.All(func(limit, offset int) ([]array.Group, int, error) {
+		found, err := array.Decode[array.Groups](c.api.ListGroups(c, &array.ListGroupsParams{Limit: &limit, Offset: &offset}))
+		return found.Items, found.Total, err
+	})
+	for _, each := range all {
+		made = append(made, groupObject(each))
+	}
+	return made, err
+}
+
+type groupChange struct {
+	Qos       *qos  `json:"qos"`
+	Destroyed *bool `json:"destroyed"`
+}
+
+func (c *call) createGroup() ([]object, error) {
+	name, err := c.one("names")
+	if err != nil {
+		return nil, err
+	}
+	var wanted groupChange
+	if err := c.read(&wanted); err != nil {
+		return nil, err
+	}
+	if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); err == nil {
+		return nil, &refused{name, "Volume group already exists."}
+	}
+	made, err := array.Decode[array.Group](c.api.CreateGroup(c, array.NewGroup{Name: name, Limits: wanted.Qos.change()}))
+	if err != nil {
+		return nil, about("Volume group", name, err)
+	}
+	return []object{groupObject(made)}, nil
+}
+
+// changeGroup sets limits, or deletes a group without volumes. The array keeps no deleted groups.
+func (c *call) changeGroup() ([]object, error) {
+	name, err := c.one("names")
+	if err != nil {
+		return nil, err
+	}
+	var wanted groupChange
+	if err := c.read(&wanted); err != nil {
+		return nil, err
+	}
+	it, err := array.Decode[array.Group](c.api.ShowGroup(c, name))
+	if err != nil {
+		return nil, about("Volume group", name, err)
+	}
+	if wanted.Destroyed != nil && *wanted.Destroyed {
+		if len(it.Volumes) > 0 {
+			return nil, &refused{name, "Volume group has volumes."}
+		}
+		return []object{groupObject(it)}, array.Done(c.api.DeleteGroup(c, it.ID))
+	}
+	if it, err = array.Decode[array.Group](c.api.ChangeGroup(c, it.ID, array.GroupChange{Limits: wanted.Qos.change()})); err != nil {
+		return nil, err
+	}
+	return []object{groupObject(it)}, nil
+}
+
+// eradicateGroup has nothing to do for a group that is deleted already.
+func (c *call) eradicateGroup() ([]object, error) {
+	for _, name := range c.names("names") {
+		if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); !array.IsKind(err, array.NotFound) {
+			return nil, &refused{name, "Volume group is not destroyed."}
+		}
+	}
+	return nil, nil
+}
