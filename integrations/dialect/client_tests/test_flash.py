@@ -17,6 +17,8 @@ import warnings
 from cinder import context
 from cinder import exception
 from cinder import objects
+from cinder.tests.unit import fake_group
+from cinder.tests.unit import fake_group_snapshot
 from cinder.tests.unit import fake_snapshot
 from cinder.tests.unit import fake_volume
 from cinder.tests.unit import test
@@ -244,6 +246,63 @@ class DriverTest(test.TestCase):
         self.driver.delete_snapshot(snapshot)
         self.driver.delete_volume(copy)
         self.driver.delete_volume(volume)
+        self.assertEqual(before, self.left())
+
+    def group(self):
+        made = fake_group.fake_group_obj(self.context, id=str(uuid.uuid4()))
+        made.volume_types = objects.VolumeTypeList(objects=[])
+        return made
+
+    def test_consistent_groups(self):
+        self.patch('cinder.volume.volume_utils.is_group_a_cg_snapshot_type',
+                   return_value=True)
+        self.patch('cinder.volume.volume_utils.is_group_a_type',
+                   return_value=False)
+        before = self.left()
+        group = self.group()
+        group.volume_type_ids = []
+        self.driver.create_group(self.context, group)
+        gold = self.type_of(**{'flasharray:vg_name': 'gold'})
+        volumes = [self.new_volume(), self.new_volume(type_=gold)]
+        other = self.new_volume()
+        self.driver.update_group(self.context, group, volumes + [other], [])
+        self.driver.update_group(self.context, group, [], [other])
+        for number, it in enumerate(volumes, 1):
+            self.assertTrue(self.work(it, f'write -P {number} 0 64k'))
+        taken = fake_group_snapshot.fake_group_snapshot_obj(
+            self.context, id=str(uuid.uuid4()), group_id=group.id)
+        taken.group = group
+        self.driver.create_group_snapshot(self.context, taken, [])
+        parts = ARRAY.ask('GET', 'snapshots?label=flash.set')['items']
+        self.assertEqual(2, len(parts))
+        self.assertEqual(1, len({it['set'] for it in parts}))
+        for it in volumes:
+            self.assertTrue(self.work(it, 'write -P 9 0 64k'))
+
+        copies = [self.volume(group_id=None) for _ in volumes]
+        snapshots = []
+        for it in volumes:
+            made = fake_snapshot.fake_snapshot_obj(
+                self.context, id=str(uuid.uuid4()), volume_id=it.id,
+                volume_size=1, metadata={})
+            made.volume, made.group_snapshot = it, taken
+            made.cgsnapshot = None
+            snapshots.append(made)
+        second = self.group()
+        second.volume_type_ids = []
+        _model, updates = self.driver.create_group_from_src(
+            self.context, second, copies, group_snapshot=taken,
+            snapshots=snapshots)
+        for number, (it, its) in enumerate(zip(copies, updates), 1):
+            self.update(it, its)
+            self.assertTrue(self.work(it, f'read -P {number} 0 64k'))
+        self.driver.delete_group_snapshot(self.context, taken, snapshots)
+        self.driver.delete_group_snapshot(self.context, taken, snapshots)
+        self.assertEqual(before['snapshots'], self.left()['snapshots'])
+        self.driver.delete_group(self.context, second, copies)
+        self.driver.delete_group(self.context, group, volumes)
+        self.driver.delete_group(self.context, group, volumes)
+        self.driver.delete_volume(other)
         self.assertEqual(before, self.left())
 
     def test_manage(self):

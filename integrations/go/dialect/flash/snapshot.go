@@ -10,7 +10,10 @@ import (
 
 func snapshotObject(it array.Snapshot, group string) object {
 	source := array.Value(it.Source)
-	_, suffix, _ := strings.Cut(it.Name, ".")
+	suffix := it.Name[strings.LastIndexByte(it.Name, '.')+1:]
+	if set := it.Labels[labelSet]; set != "" {
+		suffix = set[strings.LastIndexByte(set, '.')+1:]
+	}
 	return object{
 		"id": it.ID, "name": withGroup(group, it.Name), "provisioned": it.Size, "created": millis(it.Created), "destroyed": false,
 		"time_remaining": nil, "suffix": suffix, "serial": strings.ToUpper(strings.TrimPrefix(it.Naa, "naa.")),
@@ -19,9 +22,16 @@ func snapshotObject(it array.Snapshot, group string) object {
 	}
 }
 
+// withoutGroup returns the name on the array of a snapshot, SET.GROUP/VOLUME or GROUP/VOLUME.SUFFIX, or of a volume. Groups
+// have no dots in their names.
+func withoutGroup(name string) string {
+	before, own := inGroup(name)
+	set := strings.LastIndexByte(before, '.')
+	return before[:set+1] + own
+}
+
 func (c *call) snapshot(name string) (array.Snapshot, error) {
-	_, own := inGroup(name)
-	found, err := array.Decode[array.Snapshot](c.api.ShowSnapshot(c, own))
+	found, err := array.Decode[array.Snapshot](c.api.ShowSnapshot(c, withoutGroup(name)))
 	return found, about("Volume snapshot", name, err)
 }
 
@@ -151,22 +161,37 @@ func (c *call) groups() ([]object, error) {
 	made := []object{}
 	for _, name := range c.names("names") {
 		it, err := array.Decode[array.Group](c.api.ShowGroup(c, name))
+		if array.IsKind(err, array.NotFound) {
+			// A client that deletes a volume again asks for its group as well, which it expects among the destroyed ones.
+			made = append(made, object{"name": name, "volume_count": 0, "destroyed": true, "qos": object{}})
+			continue
+		}
 		if err != nil {
-			return nil, about("Volume group", name, err)
+			return nil, err
 		}
 		made = append(made, groupObject(it))
 	}
 	if c.query.Get("names") != "" {
 		return made, nil
 	}
-	all, err := array.All(func(limit, offset int) ([]array.Group, int, error) {
-		found, err := array.Decode[array.Groups](c.api.ListGroups(c, &array.ListGroupsParams{Limit: &limit, Offset: &offset}))
-		return found.Items, found.Total, err
-	})
+	all, err := c.allGroups("")
 	for _, each := range all {
-		made = append(made, groupObject(each))
+		if !isProtection(each) {
+			made = append(made, groupObject(each))
+		}
 	}
 	return made, err
+}
+
+func (c *call) allGroups(label string) ([]array.Group, error) {
+	return array.All(func(limit, offset int) ([]array.Group, int, error) {
+		asked := &array.ListGroupsParams{Limit: &limit, Offset: &offset}
+		if label != "" {
+			asked.Label = &label
+		}
+		found, err := array.Decode[array.Groups](c.api.ListGroups(c, asked))
+		return found.Items, found.Total, err
+	})
 }
 
 type groupChange struct {

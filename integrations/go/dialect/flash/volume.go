@@ -200,7 +200,7 @@ func (c *call) createVolume() ([]object, error) {
 	}
 	switch {
 	case wanted.Source != nil:
-		_, source := inGroup(wanted.Source.Name)
+		source := withoutGroup(wanted.Source.Name)
 		if c.query.Get("overwrite") == "true" {
 			return c.overwrite(name, source)
 		}
@@ -322,7 +322,7 @@ func (c *call) eradicate(kind array.DiskKind, noun string) ([]object, error) {
 		return nil, err
 	}
 	for _, name := range c.names("names") {
-		_, own := inGroup(name)
+		own := withoutGroup(name)
 		// Something older in the recycle bin may have the name of what is in use.
 		if inUse, err := c.inUse(kind, own); err != nil || inUse {
 			return nil, errors.Join(err, &refused{name, noun + " is not destroyed."})
