@@ -548,6 +548,15 @@ class ReplicationTest(ReplicationCase):
                          self.session(OTHER, f'rssn-{volume.id}').state)
         self.driver.delete_volume(volume)
 
+    def fail_over(self, volume):
+        active, updates, _groups = self.driver.failover_host(
+            self.context, [volume])
+        volume.replication_status = updates[0]['updates'][
+            'replication_status']
+        self.service.active_backend_id = active
+        volume.volume_attachment = objects.VolumeAttachmentList(objects=[])
+        return active
+
     def test_failover_and_back(self):
         before = [self.left(it) for it in (ARRAY, OTHER)]
         volume = self.new_volume(type_=self.replicated)
@@ -555,11 +564,7 @@ class ReplicationTest(ReplicationCase):
         self.transferred(volume)
         # What the last periodic point does not have goes over as well.
         self.assertTrue(self.work(volume, 'write -P 2 0 64k'))
-        active, updates, _groups = self.driver.failover_host(
-            self.context, [volume])
-        self.assertEqual(OTHER.address, active)
-        volume.replication_status = updates[0]['updates'][
-            'replication_status']
+        self.assertEqual(OTHER.address, self.fail_over(volume))
         self.assertEqual(fields.ReplicationStatus.FAILED_OVER,
                          volume.replication_status)
         self.assertEqual(
@@ -568,21 +573,33 @@ class ReplicationTest(ReplicationCase):
              self.session(ARRAY, f'ssn-{volume.id}').state))
         self.assertTrue(self.work(volume, 'read -P 2 0 64k',
                                   'write -P 3 0 64k', array=OTHER))
-
-        self.service.active_backend_id = OTHER.address
-        self.patch('cinder.objects.Service.get_by_args',
-                   return_value=self.service)
-        volume.volume_attachment = objects.VolumeAttachmentList(objects=[])
-        active, updates, _groups = self.driver.failover_host(
-            self.context, [volume])
-        self.assertEqual(ARRAY.address, active)
-        volume.replication_status = updates[0]['updates'][
-            'replication_status']
-        self.assertEqual(
-            ('in_sync', 'source'),
-            (self.session(ARRAY, f'ssn-{volume.id}').state,
-             self.session(ARRAY, f'ssn-{volume.id}').current_role))
+        self.assertEqual(ARRAY.address, self.fail_over(volume))
+        back = self.session(ARRAY, f'ssn-{volume.id}')
+        self.assertEqual(('in_sync', 'source'),
+                         (back.state, back.current_role))
         self.assertTrue(self.work(volume, 'read -P 3 0 64k'))
+        self.driver.delete_volume(volume)
+        self.assertEqual(before,
+                         [self.left(it) for it in (ARRAY, OTHER)])
+
+    def test_a_failover_by_an_administrator(self):
+        before = [self.left(it) for it in (ARRAY, OTHER)]
+        volume = self.new_volume(type_=self.replicated)
+        self.assertTrue(self.work(volume, 'write -P 1 0 64k'))
+        client(ARRAY, password=ARRAY.token).new(
+            'snapshots', is_application_consistent=False,
+            replication_session=self.session(
+                ARRAY, f'ssn-{volume.id}')).save()
+        self.wait_until(lambda: self.session(
+            ARRAY, f'ssn-{volume.id}').current_snapshot_progress == 100)
+        OTHER.ask('POST', f'replications/ssn-{volume.id}/promote',
+                  {'force': True})
+        self.assertEqual(OTHER.address, self.fail_over(volume))
+        # The source takes writes meanwhile, which are lost.
+        self.assertTrue(self.work(volume, 'read -P 1 0 64k',
+                                  'write -P 2 0 64k', array=OTHER))
+        self.assertEqual(ARRAY.address, self.fail_over(volume))
+        self.assertTrue(self.work(volume, 'read -P 2 0 64k'))
         self.driver.delete_volume(volume)
         self.assertEqual(before,
                          [self.left(it) for it in (ARRAY, OTHER)])

@@ -266,8 +266,13 @@ func (c *call) nameReplicas(it *session, of array.Replication) error {
 	return nil
 }
 
-// reverse makes this array, which was promoted, the source.
+// reverse makes this array, which was promoted, the source. What its volumes are called has to be in labels by then.
 func (c *call) reverse(it *session, other *otherSide) error {
+	if it.isReplica() {
+		if err := c.nameReplicas(it, *it.of); err != nil {
+			return err
+		}
+	}
 	source, err := other.replication(c, it.label(labelID))
 	if err != nil {
 		return err

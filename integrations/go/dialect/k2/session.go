@@ -464,17 +464,66 @@ func createPeerVolume(c *call, sent body) (object, error) {
 	return peerVolumeObject(it, volume.ID, name), nil
 }
 
-// promoted returns group and name of the volumes that this array was promoted with.
-func (c *call) promoted() (map[string]bool, error) {
-	volumes, err := c.api.AllVolumes(c, labelGroup)
+// own is what clients see of a volume that this array was promoted with.
+type own struct{ name, group string }
+
+// promoted returns what clients see of promoted volumes, by their permanent identifiers. Labels say it, or, if the array was
+// promoted by somebody else, the replication.
+func (c *call) promoted() (map[string]own, error) {
+	groups, err := c.allGroups()
 	if err != nil {
 		return nil, err
 	}
-	own := map[string]bool{}
-	for _, each := range volumes {
-		own[each.Labels[labelGroup]+"/"+each.Labels[labelName]] = true
+	known := map[string]own{}
+	for _, each := range groups {
+		if each.Labels[labelSide] != replicaSide {
+			continue
+		}
+		replications, err := c.allReplications()
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range replications {
+			if it.ID != each.Labels[labelID] {
+				continue
+			}
+			for _, volume := range it.Volumes {
+				name, permanent := each.Labels[labelVolume+volume.ID], array.Value(volume.PromotedID)
+				if name != "" && permanent != "" {
+					known[permanent] = own{name, each.ID}
+				}
+			}
+		}
 	}
-	return own, nil
+	return known, nil
+}
+
+// asSeen gives a volume the labels that clients see, if it has none.
+func (o own) asSeen(volume array.Volume) array.Volume {
+	if o.name != "" && volume.Labels[labelGroup] == "" {
+		volume.Labels = map[string]string{labelName: o.name, labelGroup: o.group}
+	}
+	return volume
+}
+
+// taken returns group and name of the volumes that are no replicas any more.
+func (c *call) taken() (map[own]bool, error) {
+	labelled, err := c.api.AllVolumes(c, labelGroup)
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.promoted()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[own]bool{}
+	for _, each := range labelled {
+		taken[own{each.Labels[labelName], each.Labels[labelGroup]}] = true
+	}
+	for _, each := range all {
+		taken[each] = true
+	}
+	return taken, nil
 }
 
 // replicas are volumes of which this array has points but no volume yet: clients expect to see them before a failover.
@@ -484,19 +533,19 @@ func (c *call) replicas() ([]object, error) {
 		return nil, err
 	}
 	var made []object
-	var own map[string]bool
+	var taken map[own]bool
 	for _, each := range groups {
 		if each.Labels[labelSide] != replicaSide {
 			continue
 		}
-		if own == nil {
-			if own, err = c.promoted(); err != nil {
+		if taken == nil {
+			if taken, err = c.taken(); err != nil {
 				return nil, err
 			}
 		}
 		for key, name := range each.Labels {
 			volume, found := strings.CutPrefix(key, labelVolume)
-			if !found || own[each.ID+"/"+name] {
+			if !found || taken[own{name, each.ID}] {
 				continue
 			}
 			size, _ := strconv.ParseInt(each.Labels[labelSize+volume], 10, 64)

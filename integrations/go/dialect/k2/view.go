@@ -28,7 +28,17 @@ func once[T any](kept *[]T, list func() ([]T, error)) ([]T, error) {
 func (c *call) changed() { c.seen = view{} }
 
 func (c *call) allVolumes() ([]array.Volume, error) {
-	return once(&c.seen.volumes, func() ([]array.Volume, error) { return c.api.AllVolumes(c, "") })
+	return once(&c.seen.volumes, func() ([]array.Volume, error) {
+		all, err := c.api.AllVolumes(c, "")
+		if err != nil {
+			return nil, err
+		}
+		promoted, err := c.promoted()
+		for at := range all {
+			all[at] = promoted[all[at].ID].asSeen(all[at])
+		}
+		return all, err
+	})
 }
 
 func (c *call) allSnapshots() ([]array.Snapshot, error) {

@@ -2,6 +2,7 @@ package k2
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/oapi-codegen/nullable"
 
@@ -201,29 +202,44 @@ func listVolumes(c *call, asked *query) ([]object, error) {
 
 // candidates returns the volumes that a search can find: it reads as few as it can.
 func (c *call) candidates(asked *query) ([]array.Volume, error) {
+	promoted, err := c.promoted()
+	if err != nil {
+		return nil, err
+	}
 	if permanent, known := c.known.get(asked.id); known {
-		volume, err := array.Decode[array.Volume](c.api.ShowVolume(c, permanent))
-		if array.IsKind(err, array.NotFound) {
-			return nil, nil
-		}
-		return []array.Volume{volume}, err
+		return c.shownAs(nil, permanent, promoted)
 	}
 	wanted, given := asked.equal("name")
 	if !given {
 		return c.allVolumes()
 	}
 	found, err := c.api.AllVolumes(c, array.LabelQuery(map[string]string{labelName: wanted}))
-	if err != nil || !accepted.MatchString(wanted) {
-		return found, err
+	if err != nil {
+		return nil, err
 	}
-	volume, err := array.Decode[array.Volume](c.api.ShowVolume(c, wanted))
+	for permanent, its := range promoted {
+		if its.name == wanted && !slices.ContainsFunc(found, func(it array.Volume) bool { return it.ID == permanent }) {
+			if found, err = c.shownAs(found, permanent, promoted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !accepted.MatchString(wanted) {
+		return found, nil
+	}
+	return c.shownAs(found, wanted, promoted)
+}
+
+// shownAs adds a volume, by its identifier or its name on the array, unless it is gone or was found already.
+func (c *call) shownAs(found []array.Volume, name string, promoted map[string]own) ([]array.Volume, error) {
+	volume, err := array.Decode[array.Volume](c.api.ShowVolume(c, name))
 	if array.IsKind(err, array.NotFound) {
 		return found, nil
 	}
-	if volume.Labels[labelName] == wanted {
+	if err != nil || slices.ContainsFunc(found, func(it array.Volume) bool { return it.ID == volume.ID }) {
 		return found, err
 	}
-	return append(found, volume), err
+	return append(found, promoted[volume.ID].asSeen(volume)), nil
 }
 
 func (c *call) volumeObject(volume array.Volume) object {
