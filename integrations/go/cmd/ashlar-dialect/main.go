@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/dialect"
 	"ashlar/integrations/dialect/flash"
 	"ashlar/integrations/dialect/k2"
 )
@@ -124,12 +125,12 @@ func (o *options) serve(ctx context.Context, handler http.Handler) error {
 	// The address counts if the port was left to the system.
 	fmt.Println("serving https://" + socket.Addr().String())
 	server := &http.Server{
-		Handler: handler, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{show}},
+		Handler: dialect.Limited(handler), MaxHeaderBytes: dialect.MaxHeaderBytes, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{show}},
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(socket, "", "") }()
+	go func() { ended <- server.ServeTLS(dialect.Listener(socket), "", "") }()
 	select {
 	case err := <-ended:
 		return err

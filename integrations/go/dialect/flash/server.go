@@ -28,8 +28,6 @@ const (
 	// are no sessions to keep.
 	loginHeader   = "api-token"
 	sessionHeader = "x-auth-token"
-	// maxBody bounds a request, in bytes.
-	maxBody = 4 << 20
 )
 
 // Server answers requests for one array.
@@ -118,7 +116,7 @@ func (s *Server) answer(out http.ResponseWriter, in *http.Request) (any, error) 
 	if act == nil {
 		return nil, &refused{name, fmt.Sprintf("%s %s is not supported by this array.", in.Method, name)}
 	}
-	if c.body, err = io.ReadAll(io.LimitReader(in.Body, maxBody)); err != nil {
+	if c.body, err = io.ReadAll(io.LimitReader(in.Body, dialect.MaxBodyBytes)); err != nil {
 		return nil, &refused{name, "The request broke off."}
 	}
 	items, err := act(c)

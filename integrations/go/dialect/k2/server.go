@@ -23,8 +23,6 @@ const (
 	prefix = "/api/v2"
 	// restVersion is the version of the interface that is reported: clients refuse older ones than 2.2.0.
 	restVersion = "2.2.0"
-	// maxBody bounds a request, in bytes.
-	maxBody = 4 << 20
 	// bulkSuffix makes a path one for several objects at once.
 	bulkSuffix = "/__bulk"
 )
@@ -281,12 +279,12 @@ func (c *call) find(it *resource, id int64) (object, error) {
 }
 
 func read(in *http.Request, into any) error {
-	text, err := io.ReadAll(io.LimitReader(in.Body, maxBody+1))
+	text, err := io.ReadAll(io.LimitReader(in.Body, dialect.MaxBodyBytes+1))
 	if err != nil {
 		return fail(http.StatusBadRequest, "the request broke off: %v", err)
 	}
-	if len(text) > maxBody {
-		return fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", maxBody)
+	if len(text) > dialect.MaxBodyBytes {
+		return fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", dialect.MaxBodyBytes)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fail(http.StatusBadRequest, "the request is no JSON of the expected form: %v", err)
