@@ -33,10 +33,22 @@ impl Expulsion {
         (witnesses, observation): (usize, &Observation),
         (begun_ns, seen_until): (u64, u64),
     ) -> Self {
-        let seen = |witness| observation.seen(witness, victim).filter(|seen| seen.since_ns <= seen_until);
-        let seen = |witness| seen(witness).map(|seen| seen.beat);
-        let states = (0..witnesses).map(|witness| Vote::Unmarked(seen(witness))).collect();
-        Self { victim, version, begun_ns, witnesses: states, next_attempt: vec![0; witnesses] }
+        let states = vec![Vote::Unmarked(None); witnesses];
+        let mut expulsion =
+            Self { victim, version, begun_ns, witnesses: states, next_attempt: vec![0; witnesses] };
+        expulsion.observe(observation, seen_until);
+        expulsion
+    }
+
+    /// Takes in what is seen now. A witness where the beat was unchanged for long enough only after the expulsion began is marked,
+    /// too: one of those before may never reply.
+    pub fn observe(&mut self, observation: &Observation, seen_until: u64) {
+        for (witness, vote) in self.witnesses.iter_mut().enumerate() {
+            let seen = observation.seen(witness, self.victim).filter(|seen| seen.since_ns <= seen_until);
+            if let (Vote::Unmarked(None) | Vote::Refused, Some(seen)) = (&vote, seen) {
+                *vote = Vote::Unmarked(Some(seen.beat));
+            }
+        }
     }
 
     /// The version of the map without the victim.
@@ -73,3 +85,7 @@ impl Expulsion {
         self.witnesses.iter().filter(|witness| **witness == state).count()
     }
 }
+
+#[cfg(test)]
+#[path = "expulsion_test.rs"]
+mod tests;

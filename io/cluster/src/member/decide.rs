@@ -42,6 +42,9 @@ impl Member {
         if !self.may_judge(now) {
             self.expulsion = None;
         }
+        if let Some(expulsion) = &mut self.expulsion {
+            expulsion.observe(&self.observation, now - self.config.timing.dead_ns);
+        }
         if self.expulsion.is_some() || self.stale_since.is_some() || self.leaving || !self.may_judge(now) {
             return;
         }
