@@ -29,6 +29,19 @@
 //!   needs all drives with a copy of the journal, and the first drive that refuses one stops its store. At most two drives are
 //!   missing when a shelf opens, and a journal that three drives hold is not on these alone.
 //!
+//! **A drive that does not reply** counts as missing after a time ([`timed`]), for who starts and for who takes over. What was
+//! asked of it may still take effect, once, as nothing follows a request without a reply:
+//! - *A removal* removes a key of a process that is expelled, or dead. If the new home was removed itself by then, its
+//!   own key is not registered, and the drive refuses.
+//! - *A registration or a reservation* is of a process that does not use the drive: it writes nothing there. The drive may be left
+//!   reserved by a key that its records do not show. The other controller does without it then, until a process of the same
+//!   server takes part, which replaces the key. For that reason a process that finds more than two such drives ends.
+//! - *A sign* shows the key of that process, so that it is found and removed. The list of witnesses is always the same.
+//! - *A label* of the new owner has its epoch. The other labels say that the drive has failed.
+//!
+//! The records of the arbiter have no such limit: a later write there never overtakes one that has no reply yet. A majority is enough
+//! for it. Such a drive is used again by the next opening, as one that was missing.
+//!
 //! A process never registers again: one that was removed starts again, with an empty memory. While nobody is registered but
 //! members that are not the home, the new home's removal of them costs them a start, and nothing else.
 
@@ -37,6 +50,7 @@ mod medium;
 mod newcomer;
 mod party;
 mod record;
+mod timed;
 mod turns;
 mod witness;
 
@@ -44,6 +58,7 @@ pub use arbiter::DriveArbiter;
 pub use medium::SharedMedium;
 pub use newcomer::Newcomer;
 pub use party::{Party, SharedArray, find, is_shared};
+pub use timed::{REPLY_TIMEOUT, TimedDrive, Timer};
 
 use crate::ALIGN;
 use crate::geometry::LABEL_BYTES;

@@ -3,11 +3,12 @@
 //!
 //! A request takes its time to a drive, and its reply back; some are late by seconds, and those of a process that was killed
 //! still arrive. Processes are killed, sleep while time passes, stop in order, and start again, now and then on another server
-//! while requests of the former process are under way. Drives stall, fail for some time, or report errors for writes that took
-//! effect; a server loses its way to all of them.
+//! while requests of the former process are under way. Drives stall, fail for some time, report errors for writes that took
+//! effect, or do not reply at all, while requests take effect at once, late or not before that ends; a server loses its way to all of
+//! them.
 //!
 //! Checked: an epoch has one owner; every acknowledged number is there for all later owners; no read returns less than was
-//! acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`]; when all faults are over, one controller serves,
+//! acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`], and [`REPLY_TIMEOUT`] more if a drive is silent; when all faults are over, one controller serves,
 //! both take part, and the other one can take over.
 
 mod faults;
@@ -19,8 +20,8 @@ use ::cluster::{Config, Event, Identity, Member, Service, Timing};
 use block::workload::Random;
 use faults::Faults;
 use home::{Home, Hosts, Read};
-use ports::{Net, Sent};
-use raid::shared::{DriveArbiter, Party, SharedArray, SharedMedium, find};
+use ports::{Alarm, Net, Sent};
+use raid::shared::{DriveArbiter, Party, REPLY_TIMEOUT, SharedArray, SharedMedium, Timer, find};
 use raid::{DriveShelf, FormatOptions};
 use shelf::Drive;
 use shelf::arbiter::{Arbiter, MemberId};
@@ -83,7 +84,7 @@ struct Running {
     member: Member,
     arbiter: Arc<DriveArbiter>,
     party: Arc<Party>,
-    drives: Vec<Arc<dyn Drive>>,
+    array: Arc<SharedArray>,
     replies: Slot<VecDeque<(::cluster::RequestId, ::cluster::Reply)>>,
     home: Option<Home>,
 }
@@ -146,8 +147,8 @@ struct World {
     under_way: BTreeMap<u32, u64>,
     faults: Faults,
     hosts: Hosts,
-    /// The home was killed then, and no other has acknowledged a write yet.
-    taking_over: Option<u64>,
+    /// The home was killed, and no other has acknowledged a write yet: when, and how long that may last.
+    taking_over: Option<(u64, u64)>,
     report: Report,
 }
 
@@ -241,8 +242,8 @@ impl World {
             self.now = time;
             self.perform(action)?;
             self.settle()?;
-            if self.taking_over.is_some_and(|since| self.now > since + TAKEOVER_NS) {
-                return Err(format!("no takeover within {} s, at {}", TAKEOVER_NS / SECOND, self.now));
+            if let Some((_, most)) = self.taking_over.filter(|(since, most)| self.now > since + most) {
+                return Err(format!("no takeover within {} s, at {}", most / SECOND, self.now));
             }
         }
         Ok(())
@@ -307,10 +308,10 @@ impl World {
         let drives: Vec<_> = (0..self.media.len())
             .map(|drive| self.net.port(&self.media[drive], (drive, server, id)))
             .collect();
-        let started = Slot::default();
+        let (started, timer) = (Slot::default(), self.net.timer(id));
         let filled = started.clone();
         self.controllers[at].process = Some(Process { id, started, running: None, asleep_until: 0 });
-        shelf::spawn(async move { *lock(&filled) = Some(start(drives, at, key).await) });
+        shelf::spawn(async move { *lock(&filled) = Some(start(drives, timer, (at, key)).await) });
     }
 
     /// The process is gone; what it has sent is under way.
@@ -330,7 +331,11 @@ impl World {
             for at in 0..2 {
                 self.step(at)?;
             }
-            let sent = self.net.take();
+            let (sent, alarms) = self.net.take();
+            for Alarm { process, after, call } in alarms {
+                let until = self.now + after.as_nanos() as u64;
+                self.at(until, Action::Complete(process, call));
+            }
             if sent.is_empty() {
                 return Ok(());
             }
@@ -425,11 +430,11 @@ impl World {
 
     /// A request takes effect, also one of a process that is gone.
     fn arrive(&mut self, sent: Sent) {
-        let (process, server) = (sent.process, sent.server);
+        let (process, server, drive) = (sent.process, sent.server, sent.drive);
         *self.under_way.entry(server).or_default() -= 1;
         let failure = self.faults.failure(&mut self.random, self.now, &sent);
         let reply = sent.perform(&self.media, failure);
-        let time = self.faults.delivery(&mut self.random, self.now);
+        let time = self.faults.delivery(&mut self.random, self.now, drive);
         self.at(time, Action::Complete(process, reply));
     }
 
@@ -481,27 +486,31 @@ impl World {
             return Err(format!("nobody serves at {now}, and nothing has been wrong for a while"));
         };
         self.trace(&[11, home as u64]);
-        self.taking_over = Some(now);
+        let mut most = TAKEOVER_NS;
+        if self.random.chance(40) {
+            let drive = self.random.below(self.media.len() as u64) as usize;
+            most += REPLY_TIMEOUT.as_nanos() as u64;
+            self.faults.silence(drive, now + most + self.random.below(60 * SECOND));
+        }
+        self.taking_over = Some((now, most));
         self.report.takeovers += 1;
         self.kill(home);
-        self.at(now + TAKEOVER_NS + SECOND, Action::Restart(home));
+        self.at(now + most + SECOND, Action::Restart(home));
         Ok(())
     }
 }
 
 /// What a process does before it takes part.
-async fn start(drives: Vec<Arc<dyn Drive>>, own: usize, key: u64) -> shelf::Result<Started> {
-    let mut array = find(&drives).await?;
-    let party = array.party(own, key);
-    let mut refused = Vec::new();
-    for (_, drive) in &array.drives {
-        if party.take_part(&**drive).await.is_err() {
-            refused.push(drive.name().to_owned());
-        }
-    }
-    array.retain(|name| !refused.iter().any(|refused| refused == name));
-    let arbiter = party.arbiter(&array.drives).await?;
-    Ok((array, Arc::new(party), arbiter))
+async fn start(
+    drives: Vec<Arc<dyn Drive>>,
+    timer: Timer,
+    (own, key): (usize, u64),
+) -> shelf::Result<Started> {
+    let mut array = find(&drives, &timer).await?;
+    let party = Arc::new(array.party(own, key));
+    party.take_part_in(&mut array).await?;
+    let arbiter = party.arbiter(&array).await?;
+    Ok((array, party, arbiter))
 }
 
 fn run_process(at: usize, instance: u64, (array, party, arbiter): Started) -> Running {
@@ -517,6 +526,6 @@ fn run_process(at: usize, instance: u64, (array, party, arbiter): Started) -> Ru
     let witnesses = arbiter.witnesses();
     let first_version = Some(array.epoch + 1);
     let config = Config { identity, array: ARRAY, witnesses, timing: Timing::PRODUCT, first_version };
-    let drives = array.drives.into_iter().map(|(_, drive)| drive).collect();
-    Running { member: Member::new(config), arbiter, party, drives, replies: Slot::default(), home: None }
+    let array = Arc::new(array);
+    Running { member: Member::new(config), arbiter, party, array, replies: Slot::default(), home: None }
 }

@@ -1,4 +1,4 @@
-use super::super::{Party, SharedArray, SharedMedium, find};
+use super::super::{Party, SharedArray, SharedMedium, Timer, find};
 use super::*;
 use crate::{Drive, DriveShelf, FormatOptions};
 use shelf::conformance::arbiter::{Subject, run};
@@ -14,6 +14,11 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 
 fn beat(joined: u64, count: u64) -> Beat {
     Beat { joined, count }
+}
+
+/// Waits for replies as long as it takes.
+fn forever() -> Timer {
+    Arc::new(|_, _| {})
 }
 
 /// Drives with an array, as two servers see them.
@@ -33,7 +38,7 @@ impl Shelf {
     }
 
     fn array(&self, server: u32) -> SharedArray {
-        now(find(&drives(&self.media, server))).unwrap()
+        now(find(&drives(&self.media, server), &forever())).unwrap()
     }
 
     /// A new process of the controller of a server.
@@ -45,7 +50,7 @@ impl Shelf {
             array.drives.iter().take(self.away).map(|(_, drive)| drive.name().into()).collect();
         array.retain(|name| !missing.iter().any(|missing| missing == name));
         array.drives.iter().for_each(|(_, drive)| now(party.take_part(&**drive)).unwrap());
-        let arbiter = now(party.arbiter(&array.drives)).unwrap();
+        let arbiter = now(party.arbiter(&array)).unwrap();
         (party, arbiter)
     }
 }
@@ -88,7 +93,7 @@ fn a_majority_of_drives_is_enough_for_the_map() {
     shelf.away = 3;
     let mut array = shelf.array(0);
     array.retain(|name| name > "drive 2");
-    assert!(now(array.party(0, 9).arbiter(&array.drives)).is_err(), "two of five are no majority");
+    assert!(now(array.party(0, 9).arbiter(&array)).is_err(), "two of five are no majority");
 }
 
 #[test]
@@ -105,7 +110,7 @@ fn a_process_ends_the_one_before_it_with_its_number() {
     let replaced = now(first.replace(Some(1), 2, Bytes::from_static(b"late")));
     assert!(matches!(replaced, Err(Error::Fenced { .. })), "{replaced:?}");
     array.retain(|_| true);
-    let second = now(party.arbiter(&array.drives)).unwrap();
+    let second = now(party.arbiter(&array)).unwrap();
     assert_eq!(now(second.beat(0, MemberId(1), beat(1, 1), 1)), Ok(false), "the beat before is kept");
     assert_eq!(now(second.beat(0, MemberId(1), beat(1, 2), 1)), Ok(true));
 }

@@ -1,7 +1,7 @@
 //! A drive that may join an array whose drives two controllers share: it is examined as it is, and reserved before the first
 //! change.
 
-use super::Party;
+use super::{Party, TimedDrive, Timer};
 use crate::{Backing, Done, Drive, Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -13,6 +13,7 @@ pub struct Newcomer {
     me: Weak<Self>,
     drive: Arc<dyn Drive>,
     party: Arc<Party>,
+    timer: Timer,
     state: Mutex<State>,
 }
 
@@ -30,8 +31,8 @@ enum State {
 
 impl Newcomer {
     /// The drive, for the home that is this party.
-    pub fn new(drive: Arc<dyn Drive>, party: Arc<Party>) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { me: me.clone(), drive, party, state: Mutex::new(State::Free) })
+    pub fn new(drive: Arc<dyn Drive>, party: Arc<Party>, timer: Timer) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { me: me.clone(), drive, party, timer, state: Mutex::new(State::Free) })
     }
 
     /// Makes a change once the drive is reserved.
@@ -56,8 +57,9 @@ impl Newcomer {
         let Some(me) = self.me.upgrade() else { return };
         shelf::spawn(async move {
             let outcome = async {
-                me.party.take_part(&*me.drive).await?;
-                me.party.take_over(&*me.drive).await
+                let drive = TimedDrive::new(me.drive.clone(), me.timer.clone());
+                me.party.take_part(&*drive).await?;
+                me.party.take_over(&*drive).await
             };
             let outcome = outcome.await;
             let next = outcome.clone().map_or_else(State::Refused, |()| State::Reserved);

@@ -2,11 +2,12 @@
 
 use super::arbiter::DriveArbiter;
 use super::record::{MAX_WITNESSES, Sign, decode_list, encode_list};
+use super::timed::{TimedDrive, Timer};
 use super::witness::{self, Witness};
 use super::{CONTROLLERS, LIST_AT};
 use crate::drive_shelf::read_candidates;
-use crate::label::{Assembly, assemble};
-use crate::{ALIGN, Drive, DriveState, Error, Result, wait};
+use crate::label::{Assembly, Candidate, assemble};
+use crate::{ALIGN, Drive, DriveState, Error, Result, Wait, wait};
 use shelf::ReservationStep;
 use shelf::arbiter::Beat;
 use std::sync::Arc;
@@ -17,12 +18,16 @@ const MIN_DRIVES: usize = 3;
 /// How often a home removes the other controller's processes from a drive where new ones appear.
 const MAX_ROUNDS: usize = 4;
 
+/// Most drives that a process goes without. More may not be missing when the store is opened, and each of them may be left with a key
+/// that its records do not show, so that the other controller can't take it over until this one starts again.
+const MAX_REFUSED: usize = 2;
+
 /// An array whose drives controllers share, or can share.
 pub struct SharedArray {
     /// The array.
     pub array: u128,
     /// The drives that are there, with their identities.
-    pub drives: Vec<(u128, Arc<dyn Drive>)>,
+    pub drives: Vec<(u128, Arc<TimedDrive>)>,
     /// Whether it is shared already. If not, it becomes that when its first home opens it.
     pub is_shared: bool,
     /// The newest epoch that an owner had.
@@ -44,8 +49,14 @@ pub struct Party {
 ///
 /// # Errors
 /// [`Error::Unusable`] when they hold no array, or one that can't be shared; the text says why.
-pub async fn find(drives: &[Arc<dyn Drive>]) -> Result<SharedArray> {
-    let candidates = read_candidates(drives).await?;
+pub async fn find(drives: &[Arc<dyn Drive>], timer: &Timer) -> Result<SharedArray> {
+    let drives: Vec<_> = drives.iter().map(|drive| TimedDrive::new(drive.clone(), timer.clone())).collect();
+    let candidates = read_candidates(&any(&drives)).await?;
+    if candidates.iter().all(Candidate::is_fresh) {
+        return Err(Error::Unusable(
+            "the drives hold no array yet: make it first, by `ashlard format` or by one start without --controller".into(),
+        ));
+    }
     let Assembly { newest, order, .. } = assemble(&candidates)?;
     let labels = candidates.iter().filter_map(|candidate| candidate.label().ok());
     let epoch = labels.map(|label| label.epoch).max().unwrap_or(0);
@@ -92,7 +103,7 @@ pub async fn is_shared(drives: &[Arc<dyn Drive>]) -> Result<bool> {
 }
 
 /// The witnesses of an array that is to be shared.
-fn choose(present: &[(u128, Arc<dyn Drive>)], missing: &[usize]) -> Result<Vec<u128>> {
+fn choose(present: &[(u128, Arc<TimedDrive>)], missing: &[usize]) -> Result<Vec<u128>> {
     if !missing.is_empty() {
         return Err(Error::Unusable(format!(
             "the array is not shared yet, and slots {missing:?} of it are missing: two controllers can share it once all of \
@@ -108,6 +119,10 @@ fn choose(present: &[(u128, Arc<dyn Drive>)], missing: &[usize]) -> Result<Vec<u
     }
     let count = (present.len() - (present.len() + 1) % 2).min(MAX_WITNESSES);
     Ok(present[..count].iter().map(|(id, _)| *id).collect())
+}
+
+fn any(drives: &[Arc<TimedDrive>]) -> Vec<Arc<dyn Drive>> {
+    drives.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect()
 }
 
 async fn step(drive: &dyn Drive, step: ReservationStep) -> Result<bool> {
@@ -144,6 +159,57 @@ impl SharedArray {
 }
 
 impl Party {
+    /// Takes part at all drives of the array, and leaves out those that fail or do not reply in time.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when two controllers can't rely on a drive; the error of a drive when more fail than may be missing, or any
+    /// while the array is not shared yet.
+    pub async fn take_part_in(&self, array: &mut SharedArray) -> Result {
+        let mut refused = Vec::new();
+        for (_, drive) in &array.drives {
+            match self.take_part(&**drive).await {
+                Ok(()) => {}
+                // What a drive refuses is for an operator. One that does not reply may have all that is needed.
+                Err(error @ Error::Unusable(_)) if !drive.is_silent() => return Err(error),
+                Err(error) => {
+                    tracing::error!(drive = drive.name(), %error, "this controller goes without a drive");
+                    refused.push(drive.name().to_owned());
+                    if !array.is_shared || refused.len() > MAX_REFUSED {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        array.retain(|name| !refused.iter().any(|other| other == name));
+        Ok(())
+    }
+
+    /// Takes all drives of the array over, all at once, and returns those that it has. One that fails or does not reply in time
+    /// counts as missing. The limit for replies is in force at those returned until [`TimedDrive::lift`].
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] when another process has this controller's number.
+    pub async fn take_over_all(self: &Arc<Self>, array: &SharedArray) -> Result<Vec<Arc<TimedDrive>>> {
+        let begin = |(_, drive): &(u128, Arc<TimedDrive>)| -> (Arc<TimedDrive>, Wait<()>) {
+            let (party, drive, (done, taken)) = (self.clone(), drive.again(), wait());
+            let taking = drive.clone();
+            shelf::spawn(async move { done(party.take_over(&*taking).await) });
+            (drive, taken)
+        };
+        let begun: Vec<_> = array.drives.iter().map(begin).collect();
+        let mut ours = Vec::new();
+        for (drive, taken) in begun {
+            match taken.await {
+                Ok(()) => ours.push(drive),
+                Err(error @ Error::Fenced { .. }) => return Err(error),
+                Err(error) => {
+                    tracing::error!(drive = drive.name(), %error, "a drive can't be taken over: it counts as missing");
+                }
+            }
+        }
+        Ok(ours)
+    }
+
     /// Registers at a drive, and ends what an earlier process of this controller had there.
     ///
     /// # Errors
@@ -223,13 +289,15 @@ impl Party {
         Err(Error::Drive { what: format!("{}: the reservation can't be taken over", drive.name()) })
     }
 
-    /// The arbiter, over drives in which this process takes part.
+    /// The arbiter, over drives in which this process takes part. It has no limit for replies: one write of a record follows the
+    /// other, and a majority of drives is enough for it.
     ///
     /// # Errors
     /// [`Error::Drive`] when too few of the witnesses are among them.
-    pub async fn arbiter(&self, drives: &[(u128, Arc<dyn Drive>)]) -> Result<Arc<DriveArbiter>> {
+    pub async fn arbiter(&self, array: &SharedArray) -> Result<Arc<DriveArbiter>> {
         let witness = |id: &u128| {
-            let drive = drives.iter().find(|(known, _)| known == id).map(|(_, drive)| drive.clone())?;
+            let found = array.drives.iter().find(|(known, _)| known == id);
+            let drive = found.map(|(_, drive)| drive.drive())?;
             Some(Witness::new(drive, self.array, (self.own, self.key)))
         };
         let witnesses = self.witnesses.iter().map(witness).collect();

@@ -12,6 +12,11 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Waits for replies as long as it takes.
+fn forever() -> Timer {
+    Arc::new(|_, _| {})
+}
+
 fn drives(media: &[Arc<SharedMedium>], server: u32) -> Vec<Arc<dyn Drive>> {
     media.iter().map(|medium| medium.port(server)).collect()
 }
@@ -26,7 +31,7 @@ fn media(count: usize) -> Vec<Arc<SharedMedium>> {
 
 /// A process of a controller that takes part at all drives.
 fn process(media: &[Arc<SharedMedium>], own: usize, key: u64) -> (SharedArray, Party) {
-    let array = now(find(&drives(media, own as u32))).unwrap();
+    let array = now(find(&drives(media, own as u32), &forever())).unwrap();
     let party = array.party(own, key);
     array.drives.iter().for_each(|(_, drive)| now(party.take_part(&**drive)).unwrap());
     (array, party)
@@ -35,7 +40,7 @@ fn process(media: &[Arc<SharedMedium>], own: usize, key: u64) -> (SharedArray, P
 /// Opens the shelf as the home.
 fn open(array: &SharedArray, party: &Party, epoch: u64) -> Result<Arc<DriveShelf>> {
     array.drives.iter().try_for_each(|(_, drive)| now(party.take_over(&**drive)))?;
-    let drives = array.drives.iter().map(|(_, drive)| drive.clone()).collect();
+    let drives = array.drives.iter().map(|(_, drive)| drive.drive()).collect();
     let opening = Opening { salt: epoch, key: None };
     now(DriveShelf::open_shared(drives, opening, Limits::default(), epoch))
 }
@@ -100,7 +105,7 @@ fn a_shared_array_is_not_opened_without_the_other_controller() {
     drop(open(&array, &party, 5).unwrap());
     let refused = now(DriveShelf::open(drives(&media, 0), Opening::default())).err().unwrap();
     assert!(refused.to_string().contains("--controller"), "{refused}");
-    let found = now(find(&drives(&media, 1))).unwrap();
+    let found = now(find(&drives(&media, 1), &forever())).unwrap();
     assert!(found.is_shared && found.epoch == 5 && found.drives.len() == 3);
 }
 
@@ -116,7 +121,8 @@ fn a_home_needs_more_than_half_of_the_drives() {
 
 #[test]
 fn an_array_is_shared_only_with_all_of_three_drives_or_more() {
-    let refused = |media: &[Arc<SharedMedium>]| now(find(&drives(media, 0))).err().unwrap().to_string();
+    let refused =
+        |media: &[Arc<SharedMedium>]| now(find(&drives(media, 0), &forever())).err().unwrap().to_string();
     assert!(refused(&media(2)).contains("3 or more"));
     assert!(refused(&media(4)[1..]).contains("missing"));
 }
@@ -126,7 +132,7 @@ fn drives_without_reservations_and_servers_that_look_alike_are_refused() {
     let plain: Vec<Arc<dyn Drive>> =
         (0..3).map(|at| MemDrive::new(format!("plain {at}"), 16 << 20) as Arc<dyn Drive>).collect();
     now(DriveShelf::format(plain.clone(), FormatOptions { array: 1, ..FormatOptions::default() })).unwrap();
-    let array = now(find(&plain)).unwrap();
+    let array = now(find(&plain, &forever())).unwrap();
     let refused = now(array.party(0, 5).take_part(&*plain[0])).unwrap_err().to_string();
     assert!(refused.contains("has no persistent reservations"), "{refused}");
 
@@ -141,7 +147,7 @@ fn a_drive_that_comes_later_is_reserved_before_its_first_change() {
     let media = media(3);
     let (_, party) = process(&media, 0, 11);
     let added = SharedMedium::new("added", 16 << 20);
-    let drive = Newcomer::new(added.port(0), Arc::new(party));
+    let drive = Newcomer::new(added.port(0), Arc::new(party), forever());
     let page = || vec![Bytes::from(vec![7; ALIGN])];
     let (done, read) = wait();
     drive.read(0, ALIGN as u32, done);
@@ -157,7 +163,7 @@ fn a_drive_that_comes_later_is_reserved_before_its_first_change() {
         assert!(taken.reserve(99, step));
     }
     let (_, party) = process(&media, 0, 12);
-    let drive = Newcomer::new(taken.port(0), Arc::new(party));
+    let drive = Newcomer::new(taken.port(0), Arc::new(party), forever());
     let (done, written) = wait();
     drive.write(0, page(), true, done);
     assert!(now(written).is_err());
@@ -167,7 +173,7 @@ fn a_drive_that_comes_later_is_reserved_before_its_first_change() {
 #[test]
 fn a_drive_that_another_host_has_reserved_is_refused() {
     let media = media(3);
-    let array = now(find(&drives(&media, 0))).unwrap();
+    let array = now(find(&drives(&media, 0), &forever())).unwrap();
     for step in [ReservationStep::Register { key: 9 }, ReservationStep::Reserve { key: 9 }] {
         assert!(media[0].reserve(99, step));
     }

@@ -4,6 +4,7 @@ use super::ports::{Failure, Sent};
 use super::{Action, MS, SECOND, TAKEOVER_NS, World};
 use block::workload::Random;
 use cluster::Change;
+use raid::shared::REPLY_TIMEOUT;
 use shelf::arbiter::MemberId;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,9 @@ pub struct Faults {
     /// Drives whose requests wait, and drives that fail.
     stalled: Vec<Until>,
     dead: Vec<Until>,
+    /// Drives that do not reply: some take requests all the same.
+    silent: Vec<Until>,
+    takes_requests: bool,
     /// Servers whose requests wait.
     cut: BTreeMap<u32, Until>,
     /// Requests of 10,000 that are late, and changes of records of 1000 that take effect with an error.
@@ -31,12 +35,15 @@ pub struct Faults {
 impl Faults {
     pub fn new(random: &mut Random, drives: usize) -> Self {
         let mut rate = |most| if random.chance(50) { 0 } else { random.below(most) };
+        let (late, unanswered) = (rate(20), rate(20));
         Self {
             stalled: vec![0; drives],
             dead: vec![0; drives],
+            silent: vec![0; drives],
+            takes_requests: random.chance(50),
             cut: BTreeMap::new(),
-            late: rate(20),
-            unanswered: rate(20),
+            late,
+            unanswered,
             calm_until: 0,
             disturbed: [0; 2],
         }
@@ -67,7 +74,8 @@ impl Faults {
             self.disturb(time);
         }
         let cut = self.cut.get(&sent.server).copied().unwrap_or(0);
-        time.max(self.stalled[sent.drive]).max(cut)
+        let silent = if self.takes_requests { 0 } else { self.silent[sent.drive] };
+        time.max(self.stalled[sent.drive]).max(cut).max(silent)
     }
 
     /// Whether a request fails.
@@ -82,9 +90,15 @@ impl Faults {
         unanswered.then_some(Failure::Unanswered)
     }
 
-    /// When a reply arrives.
-    pub fn delivery(&mut self, random: &mut Random, now: u64) -> u64 {
-        now + random.below(MAX_WAY_NS)
+    /// When a reply of a drive arrives.
+    pub fn delivery(&mut self, random: &mut Random, now: u64, drive: usize) -> u64 {
+        (now + random.below(MAX_WAY_NS)).max(self.silent[drive])
+    }
+
+    /// A drive does not reply before a time.
+    pub fn silence(&mut self, drive: usize, until: Until) {
+        self.silent[drive] = until;
+        self.disturb(until);
     }
 }
 
@@ -96,7 +110,7 @@ impl World {
         let (now, long) = (self.now, self.random.chance(40));
         let most = if long { 20 * SECOND } else { 3 * SECOND };
         let until = now + self.random.below(most);
-        let kind = self.random.weighted(&[22, 25, 14, 10, 4, 8, 8, 10, 10]);
+        let kind = self.random.weighted(&[22, 25, 14, 10, 4, 8, 8, 10, 10, 6]);
         self.trace(&[10, kind as u64, at as u64]);
         let mut next = now + 300 * MS + self.random.below(6 * SECOND);
         match kind {
@@ -129,12 +143,16 @@ impl World {
                     self.faults.disturb(until);
                 }
             }
+            9 => {
+                self.faults.takes_requests = self.random.chance(50);
+                self.faults.silence(drive, until + self.random.below(40 * SECOND));
+            }
             _ => {
                 // Everything recovers first, and what was late is over.
                 self.faults.calm_until = now + 48 * SECOND;
                 let quiet = now + 35 * SECOND;
                 self.at(quiet, Action::Measure);
-                next = quiet + TAKEOVER_NS + self.random.below(SECOND);
+                next = quiet + TAKEOVER_NS + REPLY_TIMEOUT.as_nanos() as u64 + self.random.below(SECOND);
             }
         }
         self.at(next, Action::Fault);

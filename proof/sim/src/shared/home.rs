@@ -2,7 +2,7 @@
 
 use super::{Action, Check, MS, SECOND, Slot, World, lock};
 use bytes::Bytes;
-use raid::shared::Party;
+use raid::shared::{Party, SharedArray};
 use raid::{DriveShelf, Limits, Opening};
 use shelf::{Drive, JournalPos, Shelf, Superblock, wait};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,19 +64,14 @@ pub struct Hosts {
 /// Takes the drives over and opens the store; returns the numbers in it.
 async fn open(
     party: Arc<Party>,
-    drives: Vec<Arc<dyn Drive>>,
+    array: Arc<SharedArray>,
     epoch: u64,
 ) -> shelf::Result<(Arc<DriveShelf>, BTreeSet<u64>)> {
-    let mut ours = Vec::new();
-    for drive in drives {
-        match party.take_over(&*drive).await {
-            Ok(()) => ours.push(drive),
-            Err(error @ shelf::Error::Fenced { .. }) => return Err(error),
-            Err(_) => {}
-        }
-    }
+    let ours = party.take_over_all(&array).await?;
+    let drives = ours.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
     let opening = Opening { salt: epoch, key: None };
-    let shelf = DriveShelf::open_shared(ours, opening, Limits::default(), epoch).await?;
+    let shelf = DriveShelf::open_shared(drives, opening, Limits::default(), epoch).await?;
+    ours.iter().for_each(|drive| drive.lift());
     let superblock = shelf.superblock();
     let from = superblock.as_ref().map_or(JournalPos(1), |superblock| superblock.journal_from);
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
@@ -107,7 +102,7 @@ impl World {
         }
         let store = Slot::<Store>::default();
         let filled = store.clone();
-        let opened = open(running.party.clone(), running.drives.clone(), epoch);
+        let opened = open(running.party.clone(), running.array.clone(), epoch);
         running.home = Some(Home {
             epoch,
             store,
@@ -183,7 +178,7 @@ impl World {
         self.report.operations += 1;
         self.hosts.acknowledged.insert(number);
         self.hosts.last_acknowledged = self.now;
-        if let Some(since) = self.taking_over.take() {
+        if let Some((since, _)) = self.taking_over.take() {
             self.report.longest_takeover_ms = self.report.longest_takeover_ms.max((self.now - since) / MS);
         }
     }

@@ -2,9 +2,10 @@
 
 use super::{Slot, lock};
 use bytes::Bytes;
-use raid::shared::SharedMedium;
+use raid::shared::{SharedMedium, Timer};
 use shelf::{Done, Drive, Error, ReservationStep};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A request on its way.
 pub struct Sent {
@@ -31,9 +32,16 @@ pub enum Failure {
     Unanswered,
 }
 
-/// What processes have sent since the world looked last.
+/// A process wants to be called back after a time.
+pub struct Alarm {
+    pub process: u64,
+    pub after: Duration,
+    pub call: Box<dyn FnOnce() + Send>,
+}
+
+/// What processes have sent since the world looked last, and the times that they wait for.
 #[derive(Default)]
-pub struct Net(Slot<Vec<Sent>>);
+pub struct Net(Slot<Vec<Sent>>, Slot<Vec<Alarm>>);
 
 impl Net {
     /// A drive as a process on a server sees it.
@@ -45,8 +53,14 @@ impl Net {
         Arc::new(Port { medium: medium.clone(), drive, server, process, sent: self.0.clone() })
     }
 
-    pub fn take(&self) -> Vec<Sent> {
-        std::mem::take(&mut *lock(&self.0))
+    /// The clock of a process.
+    pub fn timer(&self, process: u64) -> Timer {
+        let alarms = self.1.clone();
+        Arc::new(move |after, call| lock(&alarms).push(Alarm { process, after, call }))
+    }
+
+    pub fn take(&self) -> (Vec<Sent>, Vec<Alarm>) {
+        (std::mem::take(&mut *lock(&self.0)), std::mem::take(&mut *lock(&self.1)))
     }
 }
 
