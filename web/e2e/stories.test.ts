@@ -261,6 +261,25 @@ test("a portal is added beside those of the start, and removed", async ({ array,
   await expect(table.getByText(`127.0.0.2:${port}`)).toHaveCount(0);
 });
 
+test("another address of the API is on trial until it is confirmed", async ({ array, open, page }) => {
+  // That of an iSCSI portal is taken; its port is free at another address.
+  const [taken = ""] = array.ready.portals;
+  const free = taken.replace("127.0.0.1", "127.0.0.3");
+  await open("/settings/portals");
+  const panel = page.getByRole("region", { name: "API and web interface" });
+  await panel.getByRole("button", { name: "Change address" }).click();
+  const dialog = page.getByRole("dialog", { name: "Change the address of the API" });
+  await dialog.getByRole("textbox", { name: "Address" }).fill(taken);
+  await dialog.getByRole("button", { name: "Change" }).click();
+  await expect(dialog.getByRole("alert")).toContainText("nothing was changed");
+  await dialog.getByRole("textbox", { name: "Address" }).fill(free);
+  await dialog.getByRole("button", { name: "Change" }).click();
+  await expect(panel.getByText(`${free} is on trial`)).toBeVisible();
+  await panel.getByRole("button", { name: "Confirm" }).click();
+  await expect(panel.getByText("on trial")).toHaveCount(0);
+  await expect(panel.getByText(free)).toBeVisible();
+});
+
 test("changes by others are shown without a reload", async ({ array, page, open }) => {
   await page.clock.install();
   const notified = page.waitForResponse("**/api/v1/stream");

@@ -123,6 +123,19 @@ export const handlers: Handlers = {
       return undefined;
     },
   },
+  "/api/v1/api-address": {
+    get: (state) => state.apiAddress,
+    put: (state, { body }) => {
+      state.apiAddress = body.address ? { ...state.apiAddress, trial: body.address, trial_until: "2026-10-01T08:10:00Z" } : { ...state.apiAddress, address: null, trial: null, trial_until: null };
+      return state.apiAddress;
+    },
+  },
+  "/api/v1/api-address/confirm": {
+    post: (state) => {
+      state.apiAddress = { ...state.apiAddress, address: state.apiAddress.trial, listens: true, trial: null, trial_until: null };
+      return state.apiAddress;
+    },
+  },
   "/api/v1/portals": {
     get: (state) => list(state.portals),
     post: (state, { body }) => {
@@ -159,7 +172,7 @@ export const handlers: Handlers = {
   "/api/v1/jobs": { get: () => list([]) },
   "/api/v1/performance/paths": { get: () => ({ items: [], hosts: [] }) },
   "/api/v1/performance/offload/history": { get: () => ({ resolution_seconds: 1, times: [], items: [] }) },
-  "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800, time_zone: "UTC" }) },
+  "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800, time_zone: "UTC", threads: null, threads_now: 4, threads_by_option: false }) },
   "/api/v1/key/rotate": { post: () => ({ source: "file", generation: 4, kmip_id: null }) },
   "/api/v1/upgrade": { get: (state) => state.upgrade },
   "/api/v1/upgrade/commit": {

@@ -32,6 +32,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
 use limiter::ConnectionLimiter;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -115,17 +116,25 @@ pub fn router(array: Arc<Array>, token: Token) -> Router {
     Router::new().fallback_service(paths).layer(contract).layer(middleware::from_fn(headers::guard))
 }
 
-/// Serves until `end`; requests under way go on as long as the runtime does. `plain`: whether plain HTTP is answered
-/// beside HTTPS.
-pub async fn serve(
-    listener: tokio::net::TcpListener,
-    tls: Tls,
-    plain: bool,
-    array: Arc<Array>,
-    token: Token,
-    connections: usize,
-    end: impl Future<Output = ()> + Send,
-) {
-    let limiter = ConnectionLimiter::of_sockets(connections);
-    server::run(listener, (tls, plain), router(array, token), limiter, end).await;
+/// The service, on as many listeners as it is given.
+#[derive(Clone)]
+pub struct Service(Arc<server::Server>);
+
+impl Service {
+    /// With a limit of connections over all listeners.
+    pub fn new(tls: Tls, array: Arc<Array>, token: Token, connections: usize) -> Self {
+        let limiter = ConnectionLimiter::of_sockets(connections);
+        Self(server::Server::new(tls, router(array, token), limiter))
+    }
+
+    /// Serves the connections of a listener, forever. `plain`: whether plain HTTP is answered beside HTTPS. `used` is set by the
+    /// first authenticated request that succeeds.
+    pub async fn listen(self, listener: tokio::net::TcpListener, plain: bool, used: Arc<AtomicBool>) {
+        self.0.listen(listener, plain, used).await;
+    }
+
+    /// Connections end after the request in progress, which goes on as long as the runtime does.
+    pub fn end(&self) {
+        self.0.end();
+    }
 }

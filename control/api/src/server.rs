@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONNECTION, COOKIE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
@@ -21,6 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -39,12 +40,40 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Delay after a failed accept, such as without descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// State shared by connections.
-struct Server {
+/// What all listeners share.
+pub struct Server {
     router: Router,
     tls: Tls,
+    limiter: Arc<ConnectionLimiter>,
+    sockets: Arc<Semaphore>,
+    end: watch::Sender<bool>,
+}
+
+/// A listener's connections.
+struct Listening {
+    server: Arc<Server>,
+    /// Whether plain HTTP is answered beside HTTPS.
     plain: bool,
-    end: watch::Receiver<bool>,
+    /// Set by the first authenticated request that succeeds.
+    used: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// Serves nothing before [`Server::listen`].
+    pub fn new(tls: Tls, router: Router, limiter: ConnectionLimiter) -> Arc<Self> {
+        let (sockets, end) = (Arc::new(Semaphore::new(limiter.sockets())), watch::Sender::new(false));
+        Arc::new(Self { router, tls, limiter: Arc::new(limiter), sockets, end })
+    }
+
+    /// Accepts connections, forever. `used` is set by the first authenticated request that succeeds.
+    pub async fn listen(self: Arc<Self>, listener: TcpListener, plain: bool, used: Arc<AtomicBool>) {
+        accept(listener, Arc::new(Listening { server: self, plain, used })).await;
+    }
+
+    /// Connections end after the request in progress.
+    pub fn end(&self) {
+        self.end.send_replace(true);
+    }
 }
 
 /// Serves until `end`; requests in progress continue as long as they are polled.
@@ -55,21 +84,17 @@ pub async fn run(
     limiter: ConnectionLimiter,
     end: impl Future<Output = ()> + Send,
 ) {
-    let (stop, stopped) = watch::channel(false);
-    let server = Arc::new(Server { router, tls, plain, end: stopped });
-    let accept = accept(listener, server, Arc::new(limiter));
+    let server = Server::new(tls, router, limiter);
     tokio::select! {
-        never = accept => never,
+        () = server.clone().listen(listener, plain, Arc::default()) => {}
         () = end => {}
     }
-    // Who is gone need not hear of it.
-    let _ = stop.send(true);
+    server.end();
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>, limiter: Arc<ConnectionLimiter>) {
-    let sockets = Arc::new(Semaphore::new(limiter.sockets()));
+async fn accept(listener: TcpListener, listening: Arc<Listening>) {
     loop {
-        let Ok(socket) = sockets.clone().acquire_owned().await else { return };
+        let Ok(socket) = listening.server.sockets.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -78,15 +103,15 @@ async fn accept(listener: TcpListener, server: Arc<Server>, limiter: Arc<Connect
                 continue;
             }
         };
-        let Some(permit) = limiter.admit(address.ip()) else {
+        let Some(permit) = listening.server.limiter.admit(address.ip()) else {
             tracing::debug!(%address, "too many connections");
             continue;
         };
-        let (server, permit) = (server.clone(), Arc::new(permit));
+        let (listening, permit) = (listening.clone(), Arc::new(permit));
         tokio::spawn(async move {
             let needed = permit.clone();
             tokio::select! {
-                () = serve(server, stream, address, permit) => {}
+                () = serve(listening, stream, address, permit) => {}
                 () = needed.revoked() => tracing::debug!(%address, "a connection with nothing asked gave way"),
             }
             drop(socket);
@@ -95,9 +120,9 @@ async fn accept(listener: TcpListener, server: Arc<Server>, limiter: Arc<Connect
 }
 
 /// Serves one connection to its end.
-async fn serve(server: Arc<Server>, stream: TcpStream, address: SocketAddr, permit: Arc<Permit>) {
-    let handshake =
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, server.tls.greet(stream, address, server.plain)).await;
+async fn serve(listening: Arc<Listening>, stream: TcpStream, address: SocketAddr, permit: Arc<Permit>) {
+    let greeting = listening.server.tls.greet(stream, address, listening.plain);
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, greeting).await;
     let (stream, peer) = match handshake {
         Ok(Ok(Some(connected))) => connected,
         Ok(Ok(None)) | Err(_) => return,
@@ -105,14 +130,23 @@ async fn serve(server: Arc<Server>, stream: TcpStream, address: SocketAddr, perm
             return tracing::debug!(%address, %error, "a connection was refused in the handshake");
         }
     };
-    if let Err(error) = serve_http(&server.router, server.end.clone(), stream, peer, permit).await {
+    let Listening { server, used, .. } = listening.as_ref();
+    let end = server.end.subscribe();
+    if let Err(error) = serve_http(&server.router, (end, used.clone()), stream, peer, permit).await {
         tracing::debug!(%address, %error, "a connection ended with an error");
     }
 }
 
+/// Whether a request that succeeds shows that its sender can administer the array by this connection.
+fn is_of_administrator(request: &Request<Incoming>) -> bool {
+    let headers = request.headers();
+    request.uri().path().starts_with("/api/")
+        && (headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE))
+}
+
 async fn serve_http(
     router: &Router,
-    mut end: watch::Receiver<bool>,
+    (mut end, used): (watch::Receiver<bool>, Arc<AtomicBool>),
     stream: Box<dyn Stream>,
     peer: Peer,
     permit: Arc<Permit>,
@@ -120,10 +154,14 @@ async fn serve_http(
     let router = TowerToHyperService::new(router.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
+        let proves = is_of_administrator(&request).then(|| used.clone());
         let (request, rest) = unread::follow(request);
         let (busy, answer) = (permit.begin_request(), router.call(request));
         async move {
             let mut answer: Response<Body> = answer.await?;
+            if let Some(used) = proves.filter(|_| answer.status().is_success()) {
+                used.store(true, Ordering::Relaxed);
+            }
             if !rest.dropped().await {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

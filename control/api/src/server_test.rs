@@ -28,7 +28,9 @@ impl Client {
         let peer = Peer { address, reached: address.ip(), encrypted: false };
         let permit = Arc::new(Arc::new(ConnectionLimiter::new(1, 1)).admit(address.ip()).unwrap());
         let (stream, other) = tokio::io::duplex(1 << 20);
-        tokio::spawn(async move { serve_http(&router, end, Box::new(other), peer, permit).await });
+        tokio::spawn(async move {
+            serve_http(&router, (end, Arc::default()), Box::new(other), peer, permit).await
+        });
         Self { stream, refused, _end: sender }
     }
 

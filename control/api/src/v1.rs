@@ -2,6 +2,7 @@
 //! request of the array and its answer into a body. Sizes are in bytes; a field once there keeps its name and meaning.
 
 mod alert;
+mod api_address;
 mod array;
 mod bin;
 mod bundle;
@@ -51,6 +52,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(configuration::routes())
         .merge(controller::routes())
         .merge(portal::routes())
+        .merge(api_address::routes())
         .merge(store::routes())
         .merge(drive::routes())
         .merge(job::routes())

@@ -4,6 +4,7 @@
 //! [`crate::request`], how a change is committed in [`crate::transaction`].
 
 use crate::alert_source::{self, Services};
+use crate::api_listeners::Trial;
 use crate::audit::AuditLog;
 use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
@@ -34,7 +35,7 @@ use crate::service::usage_meter::UsageMeter;
 use crate::{Error, Result};
 use block::DiskId;
 use history::Severity;
-use parking_lot::RwLockReadGuard;
+use parking_lot::{Mutex, RwLockReadGuard};
 use records::{ArrayIdentity, Config, Topic};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::broadcast;
@@ -70,6 +71,8 @@ pub struct Array {
     pub(crate) alerts: Alerts,
     /// Set once portals have their numbers.
     pub(crate) own_ports: OnceLock<OwnPorts>,
+    /// The address of the API that is on trial.
+    pub(crate) api_trial: Mutex<Option<Trial>>,
     sealed_store: SealedStore,
     pub(crate) usage_meter: Arc<UsageMeter>,
 }
@@ -120,8 +123,8 @@ impl Array {
             metering: &metering,
             clock: &clock,
         });
-        let alerts = Alerts::new(env.clone(), bus.clone(), history.clone(), sources);
         Ok(Self {
+            alerts: Alerts::new(env.clone(), bus.clone(), history.clone(), sources),
             sealed_store: SealedStore::new(env.clone(), history.clone(), sealing.clone()),
             reconciler: Reconciler::new(&parts, quotas.clone()),
             replication_meter: ReplicationMeter::new(core(), history, replicas.clone()),
@@ -150,8 +153,8 @@ impl Array {
             directories,
             accounts,
             notifier,
-            alerts,
             own_ports: OnceLock::new(),
+            api_trial: Mutex::default(),
         })
     }
 

@@ -394,7 +394,8 @@ impl Array {
     }
 
     fn settings_item(&self, config: &Config) -> SettingsItem {
-        let crate::view::Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone } =
+        // Threads are a matter of the machine.
+        let crate::view::Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone, .. } =
             self.settings(config);
         SettingsItem {
             name,

@@ -270,6 +270,7 @@ impl Item for SettingsItem {
             unmap_throttle: Some(unmap_throttle),
             scrub_seconds: Some(scrub_every_seconds),
             time_zone: Some(time_zone),
+            threads: None,
         };
         tx.change_settings(change).await.map(drop)
     }

@@ -7,6 +7,8 @@
 mod access;
 mod alert;
 mod alert_source;
+mod api_address;
+mod api_listeners;
 mod array;
 mod audit;
 mod bundle;
@@ -77,6 +79,8 @@ pub use access::{
     ListUsers, NewToken, ShowOwnUser, ShowUser,
 };
 pub use alert::{ChangeAlert, ListAlerts, ShowAlert};
+pub use api_address::{ApiAddress, ChangeApiAddress, ConfirmApiAddress, ShowApiAddress};
+pub use api_listeners::ApiListeners;
 pub use array::Array;
 pub use audit::Entry as AuditEntry;
 pub use bundle::DownloadSupportBundle;
@@ -127,7 +131,7 @@ pub use notification::{
 };
 pub use notify::{Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
-pub use parts::Parts;
+pub use parts::{Parts, Threads};
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};
 pub use policy::PolicyInForce;
@@ -139,7 +143,7 @@ pub use records::{
     PortalEntry, PortalProtocol, Portals, ReplicationId, ReplicationRole, Result, Role, Rule, ScheduleId,
     Scrub, Secret, TokenId, Topic, UserId, Weekday, Window,
 };
-pub use recover::{has_sealed_secrets, load_identity};
+pub use recover::{has_sealed_secrets, kept_threads, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
 pub use remote::{
     ChangeRemoteArray, CreatePairingKey, DeleteRemoteArray, ListRemoteArrays, PairRemoteArray, PairingKey,
@@ -202,6 +206,7 @@ pub const VERBS: &[&[Verb]] = &[
     import::VERBS,
     controller::VERBS,
     portal::VERBS,
+    api_address::VERBS,
     store::VERBS,
     drive::VERBS,
     scrub::VERBS,

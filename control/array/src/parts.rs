@@ -1,5 +1,6 @@
 //! The parts that the array directs: engine, store, exports, front ends, history.
 
+use crate::api_listeners::ApiListeners;
 use crate::link::Network;
 use crate::machine::Machine;
 use crate::membership::Controllers;
@@ -34,8 +35,21 @@ pub struct Parts {
     pub host_connections: usize,
     /// The NVM subsystem that hosts connect to over NVMe/TCP.
     pub subsystem: Arc<nvmf::Subsystem>,
+    /// Threads that serve connections of hosts.
+    pub threads: Threads,
+    /// The listeners of the API.
+    pub api: Arc<dyn ApiListeners>,
     /// The history: events, alerts, measurements.
     pub history: Arc<Store>,
     /// Seals and opens secrets.
     pub sealing: Arc<SealingKey>,
+}
+
+/// Threads that serve connections of hosts, as the process was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads {
+    /// How many there are.
+    pub now: u16,
+    /// An option sets the number.
+    pub by_option: bool,
 }

@@ -1,6 +1,7 @@
 //! What operators see of the array: views, made from the configuration, the engine and the server.
 
 use crate::array::Array;
+use crate::parts::Threads;
 use crate::service::schedules::{next_run, zone_of};
 use crate::view::{
     ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, KeySourceKind, Protection,
@@ -108,10 +109,20 @@ impl Array {
 
     /// What is set.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
-        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, ref time_zone, .. } =
+        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, ref time_zone, threads, .. } =
             config.settings;
         let (name, time_zone) = (self.name(config), time_zone.clone());
-        Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone }
+        let Threads { now: threads_now, by_option: threads_by_option } = self.parts.threads;
+        Settings {
+            name,
+            bin_seconds,
+            unmap_throttle,
+            scrub_seconds,
+            time_zone,
+            threads,
+            threads_now,
+            threads_by_option,
+        }
     }
 
     /// Every volume, by name.

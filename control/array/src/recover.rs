@@ -53,6 +53,14 @@ pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
     Ok(!read(engine)?.sealed().is_empty())
 }
 
+/// The threads for connections of hosts that are set for this start, if they are.
+///
+/// # Errors
+/// When the configuration can't be read.
+pub fn kept_threads(engine: &Engine) -> Result<Option<u16>> {
+    Ok(read(engine)?.settings.threads)
+}
+
 /// The configuration as the records say it.
 fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();

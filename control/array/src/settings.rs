@@ -14,6 +14,9 @@ const MAX_BIN_SECONDS: u64 = 366 * 24 * 3600;
 /// Shortest and longest time between two scrubs, in seconds.
 const SCRUB_INTERVAL_SECONDS: RangeInclusive<u64> = 3600..=366 * 24 * 3600;
 
+/// Threads for connections of hosts.
+const THREADS: RangeInclusive<u16> = 1..=256;
+
 /// The array's state and space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowArray;
@@ -44,6 +47,9 @@ pub struct SettingsChange {
     /// The time zone of schedules, by its name in the IANA database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
+    /// Threads for connections of hosts, or one for each processor; from the next start on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Option<u16>>,
 }
 
 verbs! {
@@ -84,6 +90,13 @@ impl Transaction<'_> {
                 ));
             }
             new.scrub_seconds = seconds;
+        }
+        if let Some(threads) = change.threads {
+            if threads.is_some_and(|threads| !THREADS.contains(&threads)) {
+                let message = format!("there are {} to {} threads", THREADS.start(), THREADS.end());
+                return Err(Error::invalid(message).about("threads"));
+            }
+            new.threads = threads;
         }
         let mut edits = Vec::new();
         if let Some(name) = change.time_zone.filter(|name| *name != old.time_zone) {

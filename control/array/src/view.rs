@@ -317,6 +317,12 @@ pub struct Settings {
     pub scrub_seconds: u64,
     /// The time zone of schedules, by its name in the IANA database.
     pub time_zone: String,
+    /// Threads for connections of hosts that are set; `None`: one for each processor.
+    pub threads: Option<u16>,
+    /// Threads that there are since the start.
+    pub threads_now: u16,
+    /// An option of the start sets them, whatever is set here.
+    pub threads_by_option: bool,
 }
 
 /// The array as a whole.

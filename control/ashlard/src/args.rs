@@ -368,10 +368,25 @@ impl Args {
         self.api.ip().is_loopback() && !self.tls_only
     }
 
+    /// Whether there is no plain HTTP anywhere.
+    pub fn tls_only(&self) -> bool {
+        self.tls_only
+    }
+
     /// Number of threads for iSCSI.
     pub fn threads(&self) -> usize {
+        self.threads_or(None)
+    }
+
+    /// The same; `kept` is what the array keeps, if it keeps a number, which an option goes before.
+    pub fn threads_or(&self, kept: Option<u16>) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(processors, usize::from)
+        self.threads.or(kept).map_or_else(processors, usize::from)
+    }
+
+    /// Whether an option sets the number of threads.
+    pub fn sets_threads(&self) -> bool {
+        self.threads.is_some()
     }
 
     /// Memory limits of the engine for a capacity in bytes; its own defaults where none is given.

@@ -259,7 +259,7 @@ impl FrontEnd {
         let shards = threads::Shards::start(args.threads())?;
         let settings = forwarding::portals::Settings {
             endpoints: portals::endpoints(args),
-            connections: host_connections(args)?.0,
+            connections: host_connections(args, args.threads())?.0,
             shards: shards.handles(),
             permit: controller.permit(),
         };
@@ -299,28 +299,19 @@ async fn serve(
     let keeper = threads::start_store(shelf.clone())?;
     let (link, (shards, kept)) = match member.as_mut().and_then(|member| member.link.take()) {
         Some((link, before)) => (Some(link), before),
-        None => (None, (threads::Shards::start(args.threads())?, None)),
+        None => (None, (threads::Shards::start(args.threads_or(array::kept_threads(&engine)?))?, None)),
     };
 
     let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
     let network = Arc::new(link::Tcp::listen(args.replication)?);
-    let outside = (machine, board.clone(), network.clone());
+    let outside = (machine, board.clone(), network.clone(), shards.handles().len());
     let before = before(member.as_ref(), &link, &kept);
     let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
     let (portals, nvme_portals) = listen_for_hosts(&array, (&shards, kept.is_some())).await?;
     let fibre_channel = serve_fibre_channel(&array, args, &shards)?;
     let listener =
         member.as_ref().map_or_else(|| standby::listen(args), |it| Ok(it.listener.try_clone()?))?;
-    let address = listener.local_addr()?;
-    let url = format!("{}://{address}", standby::scheme(args));
-    board.set_api(&standby::url(args, address, &board::host_name()));
-    let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
-    let tls = certificate::prepare(&array.array, args, &folder).await?;
-    make_first_user(&array.array).await;
-    let token = access::token(args.data())?;
-    folder.show_access(&url, &token);
-    let (token, plain) = (api::Token::new(&token), args.plain_http());
-    let web = web::start(listener, (tls.clone(), plain), array.array.clone(), token, array.api_connections)?;
+    let (web, url, tls, folder) = serve_api(args, listener, &board, &array).await?;
     announce(&array.identity, &portals, &nvme_portals, (&url, network.address()));
     if let Some(member) = &member {
         board.note_service(&member.home, [opened, recovered]);
@@ -356,6 +347,28 @@ async fn serve(
     checkpoint?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Serves the API; returns also where, its certificate and what it keeps in the data folder.
+async fn serve_api(
+    args: &Args,
+    listener: std::net::TcpListener,
+    board: &Board,
+    array: &Assembled,
+) -> Result<(web::Web, String, api::Tls, Arc<Folder>)> {
+    let address = listener.local_addr()?;
+    let url = format!("{}://{address}", standby::scheme(args));
+    board.set_api(&standby::url(args, address, &board::host_name()));
+    let folder = Arc::new(Folder::new(args.data(), array.array.clone()));
+    let tls = certificate::prepare(&array.array, args, &folder).await?;
+    make_first_user(&array.array).await;
+    let token = access::token(args.data())?;
+    folder.show_access(&url, &token);
+    let secured = (tls.clone(), args.plain_http());
+    let listeners = (listener, array.listeners.clone());
+    let web =
+        web::start(listeners, secured, array.array.clone(), api::Token::new(&token), array.api_connections)?;
+    Ok((web, url, tls, folder))
 }
 
 /// Listens for iSCSI and NVMe/TCP; returns where. A process that was a front end listens for iSCSI already (`kept`).
@@ -538,6 +551,8 @@ struct Assembled {
     nvme: Arc<nvmf::Server>,
     nvme_limits: transport::ConnectionLimits,
     array: Arc<Array>,
+    /// Listeners of the API that come and go.
+    listeners: Arc<web::Listeners>,
     /// Sockets that the API may have.
     api_connections: usize,
 }
@@ -545,7 +560,7 @@ struct Assembled {
 async fn assemble(
     args: &Args,
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
-    (machine, controllers, network): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>),
+    (machine, controllers, network, threads): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>, usize),
     (log, permit): (Log, Permit),
     (link, kept, power): Before<'_>,
 ) -> Result<Assembled> {
@@ -555,7 +570,7 @@ async fn assemble(
     let names = scsi_names(&identity);
     let target = scsi::Target::new(names, exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn());
-    let (of_iscsi, of_nvme, of_api) = host_connections(args)?;
+    let (of_iscsi, of_nvme, of_api) = host_connections(args, threads)?;
     settings.connection_limits = transport::ConnectionLimits::new(of_iscsi);
     settings.permit = permit.clone();
     let nvme_limits = transport::ConnectionLimits::new(of_nvme);
@@ -571,21 +586,9 @@ async fn assemble(
     };
     let subsystem = nvmf::Subsystem::new(nvme_names(&identity), exports.clone());
     let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed));
-    let env = Env {
-        random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
-        now: Box::new(SystemTime::now),
-        uptime: Box::new(machine::uptime(random()?)),
-        system: Box::new(move || log::system(&log)),
-    };
-    let history = Store::open(&args.data().join("history.db"));
-    let sealing_key = match access::secrets_key(args.data(), array::has_sealed_secrets(engine)?) {
-        Ok(key) => SealingKey::new(key),
-        Err(why) => {
-            tracing::error!(why, "secrets can't be opened");
-            SealingKey::locked(why)
-        }
-    };
-    let (history, sealing) = (Arc::new(history), Arc::new(sealing_key));
+    let listeners = web::Listeners::new(args.api, args.tls_only());
+    let history = Arc::new(Store::open(&args.data().join("history.db")));
+    let sealing = Arc::new(sealing_key(args, engine)?);
     let (engine, pool) = (engine.clone(), shelf.clone());
     let parts = Parts {
         engine,
@@ -598,11 +601,16 @@ async fn assemble(
         server: server.clone(),
         nvme: nvme.clone(),
         host_connections: of_iscsi + of_nvme,
+        threads: array::Threads {
+            now: u16::try_from(threads).unwrap_or(u16::MAX),
+            by_option: args.sets_threads(),
+        },
+        api: listeners.clone(),
         subsystem,
         history,
         sealing,
     };
-    let array = Arc::new(Array::open(parts, identity.clone(), VERSION, env).await?);
+    let array = Arc::new(Array::open(parts, identity.clone(), VERSION, environment(log)?).await?);
     let own = portals::own_ports(args, link);
     let portals = array.settle_portals(own, &portals::endpoints(args)).await?;
     Ok(Assembled {
@@ -615,7 +623,29 @@ async fn assemble(
         nvme,
         nvme_limits,
         array,
+        listeners,
         api_connections: of_api,
+    })
+}
+
+/// What the array has from the system.
+fn environment(log: Log) -> Result<Env> {
+    Ok(Env {
+        random: Box::new(|| u128::from_le_bytes(random().expect("the system gave random numbers before"))),
+        now: Box::new(SystemTime::now),
+        uptime: Box::new(machine::uptime(random()?)),
+        system: Box::new(move || log::system(&log)),
+    })
+}
+
+/// The key of the secrets in the configuration; locked if it is not there.
+fn sealing_key(args: &Args, engine: &Engine) -> Result<SealingKey> {
+    Ok(match access::secrets_key(args.data(), array::has_sealed_secrets(engine)?) {
+        Ok(key) => SealingKey::new(key),
+        Err(why) => {
+            tracing::error!(why, "secrets can't be opened");
+            SealingKey::locked(why)
+        }
     })
 }
 
@@ -642,9 +672,8 @@ fn nvme_names(identity: &ArrayIdentity) -> nvmf::SubsystemIdentity {
 }
 
 /// Connections of iSCSI hosts, of NVMe/TCP hosts and of the API.
-fn host_connections(args: &Args) -> Result<(usize, usize, usize)> {
-    let connections =
-        limits::connections(args.threads(), if args.fc.is_empty() { 0 } else { tcmu::MAX_DEVICES })?;
+fn host_connections(args: &Args, threads: usize) -> Result<(usize, usize, usize)> {
+    let connections = limits::connections(threads, if args.fc.is_empty() { 0 } else { tcmu::MAX_DEVICES })?;
     // NVMe/TCP hosts have a connection for each queue, iSCSI hosts one for each portal.
     let of_nvme = if args.nvme.is_empty() { 0 } else { connections.hosts / 2 };
     Ok((connections.hosts - of_nvme, of_nvme, connections.api))

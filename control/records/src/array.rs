@@ -2,6 +2,7 @@
 
 use crate::secret::Sealed;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// The array's identity: random when it was formatted, the same forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,9 @@ pub struct Settings {
     /// The time zone of schedules, by its name in the IANA database.
     #[serde(skip_serializing_if = "is_utc")]
     pub time_zone: String,
+    /// Threads for connections of hosts, from the next start on; none: one for each processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u16>,
 }
 
 /// The time zone of schedules until another is set.
@@ -73,6 +77,7 @@ impl Default for Settings {
             unmap_throttle: 0,
             scrub_seconds: 7 * 24 * 3600,
             time_zone: UTC.into(),
+            threads: None,
         }
     }
 }
@@ -92,6 +97,15 @@ pub struct CertificateEntry {
 impl CertificateEntry {
     /// What its key is sealed for.
     pub const PLACE: &str = "certificate";
+}
+
+/// An address of a controller's API, beside that of its options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiAddressEntry {
+    /// The controller.
+    pub controller: u16,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 /// A scrub, the last one or the one in progress.

@@ -27,7 +27,7 @@ mod topic;
 mod window;
 
 pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
-pub use array::{ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
+pub use array::{ApiAddressEntry, ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
 pub use config::{Config, Edit};
 pub use connection::{ConnectionEntry, Connections, MAX_LUN, Peer, check_lun};
 pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry};

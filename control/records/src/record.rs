@@ -18,6 +18,7 @@
 //! | `replication/<id>` | a replicated volume or volume group, on either end |
 //! | `link-identity` | the key by which other arrays know this one; it is sealed |
 //! | `certificate` | the certificate of the API; its key is sealed |
+//! | `api-address/<controller>` | where a controller's API listens, beside the address of its options |
 //! | `portal/<controller>/<number>` | where hosts reach the array, or did: a target port with its number |
 //! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
 //! | `connection/<volume>/<host or host group>` | which host sees a volume under which LUN |
@@ -31,7 +32,7 @@
 //! not known is ignored and kept. New fields go to the top level of a record, where they are kept.
 
 use crate::access::{TokenEntry, UserEntry};
-use crate::array::{ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
+use crate::array::{ApiAddressEntry, ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
 use crate::connection::{ConnectionEntry, Connections, Peer};
 use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
 use crate::host::{HostEntry, HostGroupEntry};
@@ -47,6 +48,8 @@ use crate::{Edit, Error, Result, Topic};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, de, forward_to_deserialize_any};
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// Key of the identity.
 pub const ARRAY: &str = "array";
@@ -128,6 +131,8 @@ macro_rules! records {
             pub connections: Connections,
             /// Portals.
             pub portals: Portals,
+            /// Addresses of the API that the array keeps, by controller.
+            pub api_addresses: BTreeMap<u16, SocketAddr>,
             /// The array's settings.
             pub settings: Settings,
             /// The certificate of the API.
@@ -308,6 +313,8 @@ records! {
         Connection(ConnectionEntry), "connection", Connections, V2;
         /// A portal, or one that there was.
         Portal(PortalEntry), "portal", Portals, V2;
+        /// An address of the API.
+        ApiAddress(ApiAddressEntry), "api-address", ApiAddress, V2;
         /// The array's settings.
         Settings(Settings), "settings", Settings, V2;
         /// The certificate of the API.
@@ -342,6 +349,23 @@ impl Unnamed for ConnectionEntry {
 
     fn remove(&self, config: &mut Config) {
         config.connections.remove(self);
+    }
+}
+
+impl Unnamed for ApiAddressEntry {
+    const NOUN: &'static str = "API address";
+
+    fn suffix(&self) -> Option<String> {
+        Some(self.controller.to_string())
+    }
+
+    fn put(self, config: &mut Config) -> bool {
+        config.api_addresses.insert(self.controller, self.address);
+        true
+    }
+
+    fn remove(&self, config: &mut Config) {
+        config.api_addresses.remove(&self.controller);
     }
 }
 

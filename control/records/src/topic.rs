@@ -24,6 +24,8 @@ macro_rules! topics {
 }
 
 topics! {
+    /// The address of the API.
+    ApiAddress: "api-address";
     /// The certificate of the API.
     Certificate: "certificate";
     /// Connections of volumes with hosts.

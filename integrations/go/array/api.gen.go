@@ -1902,6 +1902,15 @@ type Settings struct {
 	// ScrubEverySeconds Interval between scrubs in seconds; 0: no scheduled scrubs.
 	ScrubEverySeconds int64 `json:"scrub_every_seconds"`
 
+	// Threads Threads for connections of hosts that are set; `null`: one for each processor. They are started with the array.
+	Threads nullable.Nullable[int32] `json:"threads,omitempty"`
+
+	// ThreadsByOption Whether an option of the start sets them, which goes before what is set here.
+	ThreadsByOption bool `json:"threads_by_option"`
+
+	// ThreadsNow Threads that there are since the start.
+	ThreadsNow int32 `json:"threads_now"`
+
 	// TimeZone Time zone of snapshot schedules: a name of the IANA database.
 	TimeZone string `json:"time_zone"`
 
@@ -1919,6 +1928,9 @@ type SettingsChange struct {
 
 	// ScrubEverySeconds Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
 	ScrubEverySeconds nullable.Nullable[int64] `json:"scrub_every_seconds,omitempty"`
+
+	// Threads Threads for connections of hosts, 1 to 256, from the next start on; `null`: one for each processor.
+	Threads nullable.Nullable[int32] `json:"threads,omitempty"`
 
 	// TimeZone Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
 	// change are not made up for.

@@ -171,6 +171,8 @@ export const alerts = () =>
 export const controllers = () =>
   queryOptions({ queryKey: key("controllers"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/controllers", { signal }))).items, ...LIST });
 
+export const apiAddress = () => queryOptions({ queryKey: key("api-address"), queryFn: ({ signal }) => answer(api.GET("/api/v1/api-address", { signal })), ...LIST });
+
 export const portals = () =>
   queryOptions({ queryKey: key("portals"), queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/portals", { signal }))).items, ...LIST });
 

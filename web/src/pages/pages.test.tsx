@@ -88,6 +88,17 @@ test("a portal is added and removed; one that an option gives can’t be", async
   await waitFor(() => expect(mock.state.portals.length).toBe(1));
 });
 
+test("a new address of the API is on trial until it is confirmed", async () => {
+  const { mock, user } = show("/settings/portals", busy(1, 1));
+  await user.click(await screen.findByRole("button", { name: "Change address" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await user.type(dialog.getByRole("textbox", { name: "Address" }), "10.0.0.1:8443");
+  await user.click(dialog.getByRole("button", { name: "Change" }));
+  expect(await screen.findByText(/10\.0\.0\.1:8443 is on trial until/)).toBeTruthy();
+  await user.click(screen.getByRole("button", { name: "Confirm" }));
+  await waitFor(() => expect(mock.state.apiAddress.address).toBe("10.0.0.1:8443"));
+});
+
 test("a replication that is split says what to decide, and the name is asked for before changes are lost", async () => {
   const state = { ...busy(1, 1), replications: [replication("prod", "source", "split")] };
   const { mock, user } = show("/replications", state);

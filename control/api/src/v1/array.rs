@@ -1,6 +1,6 @@
 //! The array as a whole.
 
-use super::handler::{Answer, NoContent, no_content, operations, perform};
+use super::handler::{Answer, NoContent, no_content, operations, perform, present};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::Body;
@@ -237,6 +237,12 @@ pub struct Settings {
     /// Time zone of snapshot schedules: a name of the IANA database.
     #[schema(example = "Europe/Berlin")]
     time_zone: String,
+    /// Threads for connections of hosts that are set; `null`: one for each processor. They are started with the array.
+    threads: Option<u16>,
+    /// Threads that there are since the start.
+    threads_now: u16,
+    /// Whether an option of the start sets them, which goes before what is set here.
+    threads_by_option: bool,
 }
 
 /// Changes to array settings. Omitted fields keep their values.
@@ -255,6 +261,10 @@ pub struct SettingsChange {
     /// Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
     /// change are not made up for.
     time_zone: Option<String>,
+    /// Threads for connections of hosts, 1 to 256, from the next start on; `null`: one for each processor.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u16>)]
+    threads: Option<Option<u16>>,
 }
 
 /// Get the identity, state, portals and capacity of the array
@@ -299,18 +309,27 @@ async fn change_settings(
     Shared(context): Shared<Context>,
     Body(change): Body<SettingsChange>,
 ) -> Answer<Settings> {
-    let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone } = change;
+    let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone, threads } =
+        change;
     let (bin_seconds, scrub_seconds) = (recycle_bin_seconds, scrub_every_seconds);
-    let change = ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone };
+    let change =
+        ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone, threads };
     let done = perform(operator, &context, ::array::ChangeSettings(change)).await?;
     Ok(Json(done.into()))
 }
 
 impl From<::array::Settings> for Settings {
     fn from(it: ::array::Settings) -> Self {
-        let ::array::Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone } = it;
-        let (recycle_bin_seconds, scrub_every_seconds) = (bin_seconds, scrub_seconds);
-        Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone }
+        Self {
+            name: it.name,
+            recycle_bin_seconds: it.bin_seconds,
+            unmap_throttle: it.unmap_throttle,
+            scrub_every_seconds: it.scrub_seconds,
+            time_zone: it.time_zone,
+            threads: it.threads,
+            threads_now: it.threads_now,
+            threads_by_option: it.threads_by_option,
+        }
     }
 }
 

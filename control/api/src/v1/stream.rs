@@ -28,6 +28,8 @@ pub fn routes() -> OpenApiRouter<Context> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
+    /// The address of the API.
+    ApiAddress,
     /// The certificate of the API.
     Certificate,
     /// Connections of volumes with hosts.
@@ -85,6 +87,7 @@ impl From<array::Topic> for Topic {
     fn from(topic: array::Topic) -> Self {
         use array::Topic::*;
         match topic {
+            ApiAddress => Topic::ApiAddress,
             Certificate => Topic::Certificate,
             Connections => Topic::Connections,
             Controllers => Topic::Controllers,

@@ -79,6 +79,11 @@ impl Alerts {
         self.reported.lock().insert(kind.into(), condition);
     }
 
+    /// Whether this was reported and is not over.
+    pub(crate) fn is_reported(&self, kind: &str) -> bool {
+        self.reported.lock().contains_key(kind)
+    }
+
     /// What was reported is over.
     pub fn end_report(&self, kind: &str) {
         self.reported.lock().remove(kind);

@@ -4,6 +4,7 @@
 
 mod actions;
 mod alerts;
+mod api_address;
 mod automation;
 mod clock;
 mod configuration;

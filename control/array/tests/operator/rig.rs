@@ -1,9 +1,9 @@
 //! An array on drives in memory, brought up, crashed at a chosen moment, and brought up again.
 
 use array::{
-    Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env, Error,
-    Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link, LinkIdentity, Machine, Network, NewKey,
-    Parts, Request, Role, SealingKey, Secret, Takeover, Uptime, Verb, WrappedKey,
+    ApiListeners, Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env,
+    Error, Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link, LinkIdentity, Machine, Network,
+    NewKey, Parts, Request, Role, SealingKey, Secret, Takeover, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::pin::Pin;
@@ -40,6 +40,7 @@ pub struct Rig {
     pub machine: Arc<Bench>,
     pub controllers: Arc<Membership>,
     pub network: Arc<Cables>,
+    pub api: Arc<Doors>,
     /// Number of the array.
     pub serial: u64,
     /// Whether new drives are encrypted.
@@ -112,6 +113,41 @@ pub fn controller(number: u16, state: ControllerState) -> Controller {
         nvme_portals: Vec::new(),
         takeover: None,
         drained: false,
+    }
+}
+
+/// Listeners of the API of a test.
+#[derive(Default)]
+pub struct Doors {
+    /// Those that are open, and whether a request came by them.
+    pub open: Mutex<BTreeMap<SocketAddr, bool>>,
+    /// Where nothing can listen.
+    pub taken: Mutex<BTreeSet<SocketAddr>>,
+}
+
+impl ApiListeners for Doors {
+    fn by_option(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 8443))
+    }
+
+    fn open(&self, address: SocketAddr) -> std::io::Result<()> {
+        if self.taken.lock().unwrap().contains(&address) {
+            return Err(std::io::ErrorKind::AddrInUse.into());
+        }
+        self.open.lock().unwrap().entry(address).or_default();
+        Ok(())
+    }
+
+    fn close(&self, address: SocketAddr) {
+        self.open.lock().unwrap().remove(&address);
+    }
+
+    fn is_open(&self, address: SocketAddr) -> bool {
+        self.open.lock().unwrap().contains_key(&address)
+    }
+
+    fn is_used(&self, address: SocketAddr) -> bool {
+        self.open.lock().unwrap().get(&address).copied().unwrap_or_default()
     }
 }
 
@@ -267,6 +303,7 @@ impl Rig {
             machine: Arc::default(),
             controllers: Arc::default(),
             network: Arc::default(),
+            api: Arc::default(),
             serial: 0x5e71a1,
             encrypted: false,
             formats: engine::FORMATS,
@@ -434,6 +471,8 @@ impl Rig {
             server: server.clone(),
             nvme: nvme.clone(),
             host_connections: 64,
+            threads: array::Threads { now: 2, by_option: false },
+            api: self.api.clone(),
             subsystem,
             history,
             sealing,

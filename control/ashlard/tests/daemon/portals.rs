@@ -1,8 +1,11 @@
-//! Portals that are added and removed while the array serves hosts.
+//! Portals and addresses of the API that come and go while the array is served.
 
+use crate::http::Api;
 use crate::initiator::log_in;
 use crate::process::{fails, json, start};
+use serde_json::{Value, json as value};
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 
@@ -40,4 +43,39 @@ fn an_added_portal_serves_at_once_and_after_a_kill() {
     assert!(TcpStream::connect(&address).is_err());
     assert_eq!(json(data, "portal list").as_array().unwrap().len(), 2);
     assert!(daemon.stop().success());
+}
+
+#[test]
+fn another_address_of_the_api_is_kept_once_it_was_used() {
+    let api = Api::start();
+    let (first, second) = (free("127.0.33.1"), free("127.0.33.2"));
+    let shown = || api.ask("GET", "/api/v1/api-address", Value::Null).body;
+    let status = |address: &str| {
+        let request = api.agent.get(format!("http://{address}/api/v1/array"));
+        let answer = request.header("authorization", format!("Bearer {}", api.token)).call();
+        answer.map(|answer| answer.status().as_u16()).ok()
+    };
+    let kept = |address: &str| {
+        let begin = Instant::now();
+        while shown()["address"] != address {
+            assert!(begin.elapsed() < Duration::from_secs(120), "{address} is kept");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let answer = api.ask("PUT", "/api/v1/api-address", value!({ "address": first }));
+    assert_eq!((answer.status, &answer.body["trial"]), (200, &first.as_str().into()));
+    assert_eq!(shown()["address"], Value::Null, "requests by another address prove nothing");
+    assert_eq!(status(&first), Some(200));
+    kept(&first);
+
+    // What was kept serves until the new one has proven itself.
+    let taken = TcpListener::bind(&second).unwrap();
+    let change = value!({ "address": second });
+    api.ask("PUT", "/api/v1/api-address", change.clone()).assert_problem(409, "precondition");
+    drop(taken);
+    assert_eq!(api.ask("PUT", "/api/v1/api-address", change).status, 200);
+    assert_eq!((status(&first), status(&second)), (Some(200), Some(200)));
+    kept(&second);
+    assert!(TcpStream::connect(&first).is_err());
+    assert_eq!(status(&second), Some(200));
 }

@@ -6,7 +6,7 @@ use crate::client::Client;
 use anyhow::Result;
 use clap::Subcommand;
 use client::api;
-use client::schemas::{SettingsChange, Severity};
+use client::schemas::{ApiAddressChange, SettingsChange, Severity};
 use serde_json::json;
 
 /// What a commit means.
@@ -39,6 +39,9 @@ pub enum ArrayVerb {
         /// Time zone of snapshot schedules, such as Europe/Berlin or UTC
         #[arg(long, value_name = "ZONE")]
         time_zone: Option<String>,
+        /// Threads for connections of hosts, from the next start on; 0: one for each processor
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
+        threads: Option<u16>,
     },
     /// Show the formats of the array, and with --commit raise it to the newest one
     Upgrade {
@@ -51,6 +54,21 @@ pub enum ArrayVerb {
     },
     /// Confirm the time of day after a clock jump; until then nothing expires
     ConfirmTime,
+    /// Show the addresses of the API, or change the one that the array keeps
+    ///
+    /// A new address serves beside the others. The first authenticated request by it confirms it; without one it is given up after
+    /// ten minutes.
+    ApiAddress {
+        /// Another address, such as 10.0.0.1 or 10.0.0.1:8443
+        #[arg(long, value_name = "ADDR[:PORT]", group = "api_address_change")]
+        set: Option<String>,
+        /// Keep the address that is on trial
+        #[arg(long, group = "api_address_change")]
+        confirm: bool,
+        /// Give up the address that the array keeps: only that of the options is left
+        #[arg(long, group = "api_address_change")]
+        remove: bool,
+    },
 }
 
 impl ArrayVerb {
@@ -59,13 +77,14 @@ impl ArrayVerb {
             ArrayVerb::Status => client.call(api::show_array())?.into(),
             ArrayVerb::Health => client.call(api::show_status())?.into(),
             ArrayVerb::Settings => client.call(api::show_settings())?.into(),
-            ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every, time_zone } => {
+            ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every, time_zone, threads } => {
                 let change = SettingsChange {
                     name: name.map(Some),
                     recycle_bin_seconds: recycle_bin.map(Some),
                     unmap_throttle: unmap_throttle.map(|level| Some(level.into())),
                     scrub_every_seconds: scrub_every.map(Some),
                     time_zone: time_zone.map(Some),
+                    threads: threads.map(|threads| (threads > 0).then_some(threads.into())),
                 };
                 client.call(api::change_settings(&change))?.into()
             }
@@ -76,6 +95,13 @@ impl ArrayVerb {
                     ask::confirm(yes, IRREVERSIBLE)?;
                 }
                 client.call(api::commit_upgrade())?.into()
+            }
+            ArrayVerb::ApiAddress { confirm: true, .. } => client.call(api::confirm_api_address())?.into(),
+            ArrayVerb::ApiAddress { set: None, remove: false, .. } => {
+                client.call(api::show_api_address())?.into()
+            }
+            ArrayVerb::ApiAddress { set, .. } => {
+                client.call(api::change_api_address(&ApiAddressChange { address: Some(set) }))?.into()
             }
             ArrayVerb::ConfirmTime => {
                 client.call(api::confirm_time())?;

@@ -28,6 +28,20 @@ pub fn show_alert(id: &str) -> Request<schemas::Alert> {
 pub fn change_alert(id: &str, body: &schemas::AlertChange) -> Request<schemas::Alert> {
     Request::new("PATCH", format!("/api/v1/alerts/{}", quoted(id)), "Alert").body(body)
 }
+/// Get the addresses of the API
+pub fn show_api_address() -> Request<schemas::ApiAddress> {
+    Request::new("GET", format!("/api/v1/api-address",), "ApiAddress")
+}
+/// Try another address of the API
+pub fn change_api_address(
+    body: &schemas::ApiAddressChange,
+) -> Request<schemas::ApiAddress> {
+    Request::new("PUT", format!("/api/v1/api-address",), "ApiAddress").body(body)
+}
+/// Confirm the address of the API that is on trial
+pub fn confirm_api_address() -> Request<schemas::ApiAddress> {
+    Request::new("POST", format!("/api/v1/api-address/confirm",), "ApiAddress")
+}
 /// Get the identity, state, portals and capacity of the array
 pub fn show_array() -> Request<schemas::Array> {
     Request::new("GET", format!("/api/v1/array",), "Array")

@@ -149,6 +149,32 @@ pub struct Alerts {
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
+///Addresses at which the home serves the API.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct ApiAddress {
+    ///Address that the array keeps; `null` if there is none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub address: ::std::option::Option<::std::string::String>,
+    ///Address of the options of the start, which always serves.
+    pub by_option: ::std::string::String,
+    ///Whether it listens at the address that the array keeps.
+    pub listens: bool,
+    ///Address that is on trial; `null` if there is none. The first authenticated request by it confirms it.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub trial: ::std::option::Option<::std::string::String>,
+    ///Time at which that is given up without such a request.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub trial_until: ::std::option::Option<::std::string::String>,
+}
+///Another address of the API.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ApiAddressChange {
+    ///Address of the home's machine, with port 8443 unless another is given; `null`: only that of the options.
+    pub address: ::std::option::Option<::std::option::Option<::std::string::String>>,
+}
 ///An API token.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -3935,6 +3961,13 @@ pub struct Settings {
     pub recycle_bin_seconds: u64,
     ///Interval between scrubs in seconds; 0: no scheduled scrubs.
     pub scrub_every_seconds: u64,
+    ///Threads for connections of hosts that are set; `null`: one for each processor. They are started with the array.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub threads: ::std::option::Option<u32>,
+    ///Whether an option of the start sets them, which goes before what is set here.
+    pub threads_by_option: bool,
+    ///Threads that there are since the start.
+    pub threads_now: u32,
     ///Time zone of snapshot schedules: a name of the IANA database.
     pub time_zone: ::std::string::String,
     ///UNMAP throttle level: 0 (off) to 9.
@@ -3954,6 +3987,9 @@ pub struct SettingsChange {
     ///Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub scrub_every_seconds: ::std::option::Option<::std::option::Option<u64>>,
+    ///Threads for connections of hosts, 1 to 256, from the next start on; `null`: one for each processor.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub threads: ::std::option::Option<::std::option::Option<u32>>,
     /**Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
 change are not made up for.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
@@ -3968,6 +4004,7 @@ impl ::std::default::Default for SettingsChange {
             name: Default::default(),
             recycle_bin_seconds: Default::default(),
             scrub_every_seconds: Default::default(),
+            threads: Default::default(),
             time_zone: Default::default(),
             unmap_throttle: Default::default(),
         }

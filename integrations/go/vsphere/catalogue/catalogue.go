@@ -69,6 +69,7 @@ var Kinds = []Kind{
 	{"data.lost", Protection, "data are lost"},
 	{"metadata.contradiction", Protection, "metadata on the drives contradict each other"},
 	{"portal.down", Paths, "a portal can't listen"},
+	{"api.down", Management, "the API can't listen on its address"},
 	{"host.one-path", Paths, "a host uses one portal only"},
 	{"host.uneven-paths", Paths, "a host uses its paths unevenly"},
 	{"volume.state-unreadable", Volume, "saved reservations of a volume can't be read"},

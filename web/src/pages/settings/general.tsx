@@ -64,15 +64,21 @@ function StretchInput({ label, unit, says, amountProps, unitProps }: { label: st
   );
 }
 
+/** What holds now, and from when on a change does. */
+function threadsSay({ threads_now, threads_by_option }: Settings): string {
+  const now = `${threads_now} since the start`;
+  return threads_by_option ? `${now}, by an option, which goes before what is set here.` : `${now}. A change holds from the next start. Empty: one for each processor.`;
+}
+
 function General({ settings }: { settings: Settings }) {
   const may = useMay("admin");
-  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; throttle: number | string; zone: string }>({
-    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), throttle: settings.unmap_throttle, zone: settings.time_zone },
+  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; throttle: number | string; zone: string; threads: number | string }>({
+    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), throttle: settings.unmap_throttle, zone: settings.time_zone, threads: settings.threads ?? "" },
     validate: { name: nameError, bin: { amount: amountError }, scrub: { amount: amountError } },
   });
   const save = useChange({
-    run: ({ name, bin, scrub, throttle, zone }: typeof form.values) =>
-      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), unmap_throttle: Number(throttle), time_zone: zone } })),
+    run: ({ name, bin, scrub, throttle, zone, threads }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), unmap_throttle: Number(throttle), time_zone: zone, threads: threads === "" ? null : Number(threads) } })),
     done: () => "The settings are saved.",
   });
   return (
@@ -85,6 +91,7 @@ function General({ settings }: { settings: Settings }) {
             <StretchInput label="Recycle bin retention" unit="Unit of time for the recycle bin" says="Space is freed afterwards. Also applies to items that are already in the recycle bin." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
             <StretchInput label="Interval between scrubs" unit="Unit of time for the scrub" says="A scrub reads and verifies all data in the background, and repairs what is wrong. 0: no scheduled scrubs." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
             <NumberInput label="UNMAP throttle" description="0: off. 9: 384 MiB per second; each level below 9 doubles the rate." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
+            <NumberInput label="Threads for hosts" description={threadsSay(settings)} min={1} max={256} allowDecimal={false} {...form.getInputProps("threads")} />
             <ProblemAlert error={save.error} />
             <May role="admin">
               <Group justify="flex-end">

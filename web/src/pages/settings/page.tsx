@@ -1,9 +1,10 @@
 /** What holds for the array as a whole, a part on each address below `/settings`. */
-import { Tabs } from "@mantine/core";
+import { Stack, Tabs } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useLocation } from "wouter";
 import { useMay } from "../../api/session";
 import { Page } from "../../parts/page";
+import { ApiAddressPanel } from "./api-address";
 import { CertificatePanel } from "./certificate";
 import { DirectoriesPanel } from "./directories";
 import { GeneralSettings } from "./general";
@@ -21,7 +22,7 @@ const GENERAL = "general";
 
 const PARTS: Part[] = [
   { name: GENERAL, label: "General", show: () => <GeneralSettings /> },
-  { name: "portals", label: "Portals", show: () => <PortalsPanel /> },
+  { name: "portals", label: "Portals", show: () => <Addresses /> },
   { name: "users", label: "Users", admin: true, show: () => <UsersPanel /> },
   { name: "directories", label: "Directories", admin: true, show: () => <DirectoriesPanel /> },
   { name: "tokens", label: "API tokens", admin: true, show: () => <TokensPanel /> },
@@ -31,6 +32,16 @@ const PARTS: Part[] = [
   { name: "upgrade", label: "Upgrade", show: () => <UpgradePanel /> },
   { name: "support", label: "Support", admin: true, show: () => <SupportPanel /> },
 ];
+
+/** Where hosts and administrators reach the array. */
+function Addresses() {
+  return (
+    <Stack gap="md">
+      <PortalsPanel />
+      <ApiAddressPanel />
+    </Stack>
+  );
+}
 
 export function SettingsPage({ part = GENERAL }: { part?: string }) {
   const [, go] = useLocation();

@@ -1,0 +1,75 @@
+import { Button, Group, Stack, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { answer, api } from "../../api/client";
+import { apiAddress, useChange } from "../../api/queries";
+import { moment } from "../../format";
+import { Dot } from "../../parts/dot";
+import { Fact } from "../../parts/fact";
+import { FormModal } from "../../parts/form";
+import { May } from "../../parts/may";
+import { Panel } from "../../parts/panel";
+import { ProblemAlert } from "../../parts/problem";
+
+/** Where administrators reach the array: the address of the options, and one that can be changed here. */
+export function ApiAddressPanel() {
+  const { data, error } = useQuery(apiAddress());
+  const [changing, setChanging] = useState(false);
+  const confirm = useChange({
+    run: () => answer(api.POST("/api/v1/api-address/confirm")),
+    done: (now) => `${now.address ?? "The address"} is the address of the API.`,
+  });
+  const button = (
+    <May role="admin">
+      <Button size="compact-sm" variant="default" onClick={() => setChanging(true)}>
+        Change address
+      </Button>
+    </May>
+  );
+  return (
+    <Panel title="API and web interface" actions={button}>
+      <ProblemAlert error={error ?? confirm.error} />
+      {data && (
+        <Stack gap="sm">
+          <dl className="facts">
+            <Fact name="By option">
+              <span className="number">{data.by_option}</span>
+            </Fact>
+            <Fact name="Kept by the array">{data.address ? <Dot color={data.listens ? "teal" : "red"} label={data.listens ? data.address : `${data.address} (can’t listen)`} /> : <span className="quiet">none</span>}</Fact>
+          </dl>
+          {data.trial && (
+            <Group gap="sm">
+              <Text size="sm">
+                {data.trial} is on trial until {data.trial_until ? moment(data.trial_until) : "it is confirmed"}: the first request that you make there confirms it.
+              </Text>
+              <May role="admin">
+                <Button size="compact-sm" loading={confirm.isPending} onClick={() => confirm.mutate(undefined)}>
+                  Confirm
+                </Button>
+              </May>
+            </Group>
+          )}
+        </Stack>
+      )}
+      {changing && <ChangeAddress now={data?.address ?? ""} onClose={() => setChanging(false)} />}
+    </Panel>
+  );
+}
+
+function ChangeAddress({ now, onClose }: { now: string; onClose: () => void }) {
+  const form = useForm({ initialValues: { address: now } });
+  const change = useChange({
+    run: ({ address }: { address: string }) => answer(api.PUT("/api/v1/api-address", { body: { address: address.trim() === "" ? null : address.trim() } })),
+    done: (now) => (now.trial ? `${now.trial} is on trial: sign in there.` : "The address is changed."),
+    then: onClose,
+  });
+  return (
+    <FormModal opened onClose={onClose} title="Change the address of the API" verb="Change" busy={change.isPending} error={change.error} onSubmit={form.onSubmit((values) => change.mutate(values))}>
+      <TextInput label="Address" description="Of this server, such as 10.0.0.1 or 10.0.0.1:8443. Empty: only that of the options." autoComplete="off" spellCheck={false} data-autofocus {...form.getInputProps("address")} />
+      <Text size="sm" className="quiet">
+        A new address serves beside the one before. It is kept once you have signed in there, and given up after ten minutes without that.
+      </Text>
+    </FormModal>
+  );
+}
