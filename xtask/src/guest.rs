@@ -1,7 +1,7 @@
 //! A real Linux initiator in a throw-away virtual machine against the array: `xtask/guest/`.
 
 use crate::conformance::programs;
-use crate::integrations::go;
+use crate::integrations::{cinder, go};
 use crate::package;
 use crate::real;
 use crate::setup;
@@ -69,6 +69,8 @@ enum Tree {
     Folder(&'static str),
     /// Programs of the Go module, by their packages.
     Programs(&'static [&'static str]),
+    /// os-brick, with what uses it on a node. `ask cinder` calls the driver, which runs here.
+    Cinder,
 }
 
 /// Which guest: what is installed there (`xtask/guest/boot.sh`).
@@ -143,6 +145,7 @@ const CASES: &[Case] = &[
         volumes: &[],
     },
     Case { name: "csi", home: Home::HereWith(Tree::Programs(&[CSI, CSI_SANITY])), hosts: &[], volumes: &[] },
+    Case { name: "cinder", home: Home::HereWith(Tree::Cinder), hosts: &[], volumes: &[] },
     Case {
         name: "freeze",
         home: Home::HereWithAgent,
@@ -361,6 +364,7 @@ fn fill(folder: &Path, tree: Tree) -> Result<()> {
             let name = Path::new(package).file_name().context("a package has a name")?;
             go::binary(package, &folder.join(name))
         }),
+        Tree::Cinder => cinder::on_node(folder),
     }
 }
 
@@ -474,6 +478,12 @@ fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
         ["peer", mib] => start_peer(peer, &lab.with_file_name("peer"), mib),
         ["cpu"] => processor_times(array, peer.as_ref()),
         ["mapped", volume] => mapped(array, volume).map(|bytes| format!("{bytes}\n")),
+        ["cinder", words @ ..] => {
+            let data = lab.with_file_name("array");
+            let (url, token) = access(&data)?;
+            let (_, port) = url.rsplit_once(':').context("a URL without a port")?;
+            cinder::call(port, &token, &data.join("tls.pem"), words)
+        }
         ["freeze", suffix, volumes @ ..] => freeze(lab, suffix, volumes),
         ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
         other => bail!("unknown request of the guest: {other:?}"),

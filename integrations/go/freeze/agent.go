@@ -154,7 +154,7 @@ func (g Guest) virsh(ctx context.Context, command string, arguments any) (json.R
 	if g.Connect != "" {
 		words = append(words, "--connect", g.Connect)
 	}
-	words = append(words, "qemu-agent-command", g.Domain, "--cmd", string(sent))
+	words = append(words, "qemu-agent-command", g.Domain, string(sent))
 	if deadline, found := ctx.Deadline(); found {
 		// Not given, libvirt waits for five seconds only.
 		words = append(words, "--timeout", strconv.Itoa(max(1, int(time.Until(deadline).Seconds()))))

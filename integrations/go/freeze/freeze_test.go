@@ -483,8 +483,7 @@ func startProcess(t *testing.T, program string, input []byte) (*os.Process, io.R
 // virsh stands for libvirt's program: it passes a command to the agent whose socket has the domain's name.
 func virsh(words []string) int {
 	at := slices.Index(words, "qemu-agent-command")
-	command, given := slices.Index(words, "--cmd"), slices.Contains(words, "--timeout")
-	if at < 0 || command < 0 || !given || at > 0 && words[0] != "--connect" {
+	if at < 0 || len(words) != at+5 || words[at+3] != "--timeout" || at > 0 && words[0] != "--connect" {
 		fmt.Fprintln(os.Stderr, "error: unknown words", words)
 		return 1
 	}
@@ -492,7 +491,7 @@ func virsh(words []string) int {
 		Execute   string
 		Arguments any
 	}
-	if err := json.Unmarshal([]byte(words[command+1]), &sent); err != nil {
+	if err := json.Unmarshal([]byte(words[at+2]), &sent); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
 	}

@@ -1,7 +1,7 @@
 //! The Cinder driver: its own tests, and Cinder's compliance and functional suites with it, against the real daemon.
 
 use super::{folder, left_out, number_after};
-use crate::shell::{command, root};
+use crate::shell::{capture, command, exec, root};
 use crate::test::Tally;
 use crate::{openapi, python};
 use anyhow::{Context, Result, bail};
@@ -29,6 +29,25 @@ pub fn short(programs: &Path) -> Result<Tally> {
         Some(environment) => run(&environment, programs, SHORT),
         None => Ok(left_out("cinder", "`cargo xtask integrations cinder` installs Cinder for it")),
     }
+}
+
+/// Puts os-brick, and what uses it as Nova does, into a folder for a node.
+pub fn on_node(node: &Path) -> Result<()> {
+    // Links take no time and no space; the environment is on the same file system.
+    exec(command("cp", &["-rl"]).arg(packages(&environment()?)?).arg(node))?;
+    exec(command("cp", &[]).arg(folder("cinder").join("tests/node.py")).arg(node))
+}
+
+/// One call of the driver for an array that listens on a port of this machine; `words` are those of `tests/brick.py`.
+pub fn call(port: &str, token: &str, certificate: &Path, words: &[&str]) -> Result<String> {
+    let python = environment()?.join("bin/python");
+    let mut call = command(&python.to_string_lossy(), &["-W", "ignore", "-m", "tests.brick", port, token]);
+    call.arg(certificate).args(words).current_dir(folder("cinder")).env("PYTHONDONTWRITEBYTECODE", "1");
+    capture(&mut call)
+}
+
+fn environment() -> Result<PathBuf> {
+    python::environment_with("cinder", VERSION, MORE)?.context("python3-venv is not installed")
 }
 
 fn run(environment: &Path, programs: &Path, suites: &[&str]) -> Result<Tally> {
