@@ -276,6 +276,13 @@ class DriverTest(test.TestCase):
         parts = ARRAY.ask('GET', 'snapshots?label=flash.set')['items']
         self.assertEqual(2, len(parts))
         self.assertEqual(1, len({it['set'] for it in parts}))
+        set_ = self.driver._get_pgroup_snap_name(taken)
+        listed = self.driver.get_manageable_snapshots(
+            [], None, 1000, 0, ['size'], ['asc'])
+        self.assertEqual({f'{set_}.{it.provider_id}' for it in volumes},
+                         {it['reference']['name'] for it in listed
+                          if it['safe_to_manage']
+                          and it['reference']['name'].startswith(set_)})
         for it in volumes:
             self.assertTrue(self.work(it, 'write -P 9 0 64k'))
 

@@ -10,12 +10,13 @@ import (
 
 func snapshotObject(it array.Snapshot, group string) object {
 	source := array.Value(it.Source)
-	suffix := it.Name[strings.LastIndexByte(it.Name, '.')+1:]
+	name, suffix := withGroup(group, it.Name), it.Name[strings.LastIndexByte(it.Name, '.')+1:]
 	if set := it.Labels[labelSet]; set != "" {
 		suffix = set[strings.LastIndexByte(set, '.')+1:]
+		name = set + "." + withGroup(group, strings.TrimPrefix(it.Name, set+"."))
 	}
 	return object{
-		"id": it.ID, "name": withGroup(group, it.Name), "provisioned": it.Size, "created": millis(it.Created), "destroyed": false,
+		"id": it.ID, "name": name, "provisioned": it.Size, "created": millis(it.Created), "destroyed": false,
 		"time_remaining": nil, "suffix": suffix, "serial": strings.ToUpper(strings.TrimPrefix(it.Naa, "naa.")),
 		"source": object{"name": nothing(withGroup(group, source)), "id": it.SourceID}, "pod": object{"name": nil},
 		"volume_group": object{"name": nothing(group)}, "space": object{"total_provisioned": it.Size},

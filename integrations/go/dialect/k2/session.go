@@ -53,6 +53,7 @@ const (
 
 // session of a volume group.
 type session struct {
+	// group without its members.
 	group *group
 	// of is the replication as this array has it; nil before it begins, on the target before the first transfer.
 	of *array.Replication
@@ -111,8 +112,8 @@ func (s *session) state() string {
 }
 
 func (c *call) sessions() ([]*session, error) {
-	groups, err := c.groups()
-	if err != nil {
+	groups, err := c.sessionGroups()
+	if err != nil || len(groups) == 0 {
 		return nil, err
 	}
 	replications, err := c.allReplications()
@@ -120,11 +121,8 @@ func (c *call) sessions() ([]*session, error) {
 		return nil, err
 	}
 	var all []*session
-	for _, each := range groups {
-		if each.labels()[labelSession] == "" {
-			continue
-		}
-		it := &session{group: each}
+	for at := range groups {
+		it := &session{group: c.seenAs(&groups[at])}
 		for at := range replications {
 			if replications[at].ID == it.label(labelID) {
 				it.of = &replications[at]
@@ -470,7 +468,7 @@ type own struct{ name, group string }
 // promoted returns what clients see of promoted volumes, by their permanent identifiers. Labels say it, or, if the array was
 // promoted by somebody else, the replication.
 func (c *call) promoted() (map[string]own, error) {
-	groups, err := c.allGroups()
+	groups, err := c.sessionGroups()
 	if err != nil {
 		return nil, err
 	}
@@ -528,7 +526,7 @@ func (c *call) taken() (map[own]bool, error) {
 
 // replicas are volumes of which this array has points but no volume yet: clients expect to see them before a failover.
 func (c *call) replicas() ([]object, error) {
-	groups, err := c.allGroups()
+	groups, err := c.sessionGroups()
 	if err != nil {
 		return nil, err
 	}
@@ -574,7 +572,11 @@ func removeSession(c *call, id int64) error {
 		}
 	}
 	if it.isReplica() {
-		if err := c.adopt(it.group); err != nil {
+		whole, err := c.group(it.group.id)
+		if err != nil {
+			return err
+		}
+		if err := c.adopt(whole); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package k2
 
 import (
+	"slices"
+
 	"ashlar/integrations/array"
 )
 
@@ -8,6 +10,7 @@ import (
 type view struct {
 	volumes      []array.Volume
 	groups       []array.Group
+	ofSessions   []array.Group
 	snapshots    []array.Snapshot
 	replications []array.Replication
 }
@@ -47,6 +50,11 @@ func (c *call) allSnapshots() ([]array.Snapshot, error) {
 
 func (c *call) allGroups() ([]array.Group, error) {
 	return once(&c.seen.groups, func() ([]array.Group, error) { return groupsOf(c, c.api, "") })
+}
+
+// sessionGroups are the array's groups that have the labels of a replication session.
+func (c *call) sessionGroups() ([]array.Group, error) {
+	return once(&c.seen.ofSessions, func() ([]array.Group, error) { return groupsOf(c, c.api, labelSession) })
 }
 
 func groupsOf(c *call, api *array.API, label string) ([]array.Group, error) {
@@ -96,13 +104,134 @@ func groupID(volume array.Volume) int64 {
 	if its := array.Value(volume.GroupID); its != "" {
 		return number("group", its)
 	}
-	return number("own group", volume.ID)
+	return ownGroupID(volume)
 }
+
+// ownGroupID identifies the group that a volume has if it is in none of the array.
+func ownGroupID(volume array.Volume) int64 { return number("own group", volume.ID) }
+
+// volumeIDLength distinguishes identifiers of volumes from those of groups.
+const volumeIDLength = 32
 
 // isView reports whether clients see a volume as a snapshot.
 func isView(volume array.Volume) bool { return volume.Labels[labelView] != "" }
 
-func (c *call) groups() ([]*group, error) {
+// groups returns those that a search can find: it reads as few as it can.
+func (c *call) groups(asked *query) ([]*group, error) {
+	if permanent, known := c.known.get(asked.id); known {
+		return c.groupNamed(nil, permanent)
+	}
+	wanted, given := asked.equal("name")
+	if !given {
+		return c.everyGroup()
+	}
+	labelled, err := groupsOf(c, c.api, array.LabelQuery(map[string]string{labelName: wanted}))
+	if err != nil {
+		return nil, err
+	}
+	var found []*group
+	for _, each := range labelled {
+		if found, err = c.withMembers(found, each); err != nil {
+			return nil, err
+		}
+	}
+	// The own group of a volume has its name, which may be a label.
+	volumes, err := c.candidates(asked)
+	if err != nil {
+		return nil, err
+	}
+	for _, volume := range volumes {
+		if groupID(volume) == ownGroupID(volume) && !isView(volume) {
+			found = append(found, c.ownGroup(volume))
+		}
+	}
+	if !accepted.MatchString(wanted) {
+		return found, nil
+	}
+	return c.groupNamed(found, wanted)
+}
+
+// groupNamed adds a group, by its identifier or name on the array, unless it is gone or was found already. The identifier of a
+// volume stands for the volume's own group.
+func (c *call) groupNamed(found []*group, name string) ([]*group, error) {
+	if len(name) == volumeIDLength {
+		volume, err := array.Decode[array.Volume](c.api.ShowVolume(c, name))
+		if err == nil && volume.ID == name {
+			if groupID(volume) == ownGroupID(volume) {
+				found = append(found, c.ownGroup(volume))
+			}
+			return found, nil
+		}
+		if err := array.Unless(array.NotFound, err); err != nil {
+			return nil, err
+		}
+	}
+	of, err := array.Decode[array.Group](c.api.ShowGroup(c, name))
+	if array.IsKind(err, array.NotFound) {
+		return found, nil
+	}
+	if err != nil || slices.ContainsFunc(found, func(it *group) bool { return it.of != nil && it.of.ID == of.ID }) {
+		return found, err
+	}
+	return c.withMembers(found, of)
+}
+
+// manyMembers is how many members of a group are read one by one at most.
+const manyMembers = 16
+
+// withMembers adds a group of the array.
+func (c *call) withMembers(found []*group, of array.Group) ([]*group, error) {
+	it := c.seenAs(&of)
+	if len(of.Volumes) > manyMembers {
+		all, err := c.everyGroup()
+		for _, each := range all {
+			if each.id == it.id {
+				it = each
+			}
+		}
+		return append(found, it), err
+	}
+	promoted, err := c.promoted()
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := c.api.AllVolumes(c, array.LabelQuery(map[string]string{labelGroup: of.ID}))
+	if err != nil {
+		return nil, err
+	}
+	for permanent, its := range promoted {
+		if its.group == of.ID {
+			if volumes, err = c.shownAs(volumes, permanent, promoted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range of.Volumes {
+		if volumes, err = c.shownAs(volumes, name, promoted); err != nil {
+			return nil, err
+		}
+	}
+	for _, volume := range volumes {
+		if groupID(volume) == it.id && !isView(volume) {
+			it.members = append(it.members, volume)
+		}
+	}
+	return append(found, it), nil
+}
+
+func (c *call) seenAs(of *array.Group) *group {
+	it := &group{id: number("group", of.ID), name: shown(of.Name, of.Labels), of: of}
+	c.known.add(it.id, of.ID)
+	return it
+}
+
+func (c *call) ownGroup(volume array.Volume) *group {
+	it := &group{id: ownGroupID(volume), name: shown(volume.Name, volume.Labels), members: []array.Volume{volume}}
+	c.known.add(it.id, volume.ID)
+	return it
+}
+
+func (c *call) everyGroup() ([]*group, error) {
 	of, err := c.allGroups()
 	if err != nil {
 		return nil, err
@@ -113,27 +242,24 @@ func (c *call) groups() ([]*group, error) {
 	}
 	var all []*group
 	byID := map[int64]*group{}
-	add := func(it *group) {
+	for at := range of {
+		it := c.seenAs(&of[at])
 		all, byID[it.id] = append(all, it), it
 	}
-	for at := range of {
-		add(&group{id: number("group", of[at].ID), name: shown(of[at].Name, of[at].Labels), of: &of[at]})
-	}
 	for _, volume := range volumes {
-		if isView(volume) {
-			continue
+		switch it := byID[groupID(volume)]; {
+		case isView(volume):
+		case it != nil:
+			it.members = append(it.members, volume)
+		case groupID(volume) == ownGroupID(volume):
+			all = append(all, c.ownGroup(volume))
 		}
-		id := groupID(volume)
-		if byID[id] == nil {
-			add(&group{id: id, name: shown(volume.Name, volume.Labels)})
-		}
-		byID[id].members = append(byID[id].members, volume)
 	}
 	return all, nil
 }
 
 func (c *call) group(id int64) (*group, error) {
-	all, err := c.groups()
+	all, err := c.groups(&query{id: id})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +271,7 @@ func (c *call) group(id int64) (*group, error) {
 	return nil, gone(pathGroups, id)
 }
 
-// labelsOf returns labels of the array's group; none if there is no group.
+// labels returns labels of the array's group; none if there is no group.
 func (g *group) labels() map[string]string {
 	if g.of == nil {
 		return nil

@@ -19,8 +19,8 @@ const (
 	controlName = "control"
 )
 
-func listGroups(c *call, _ *query) ([]object, error) {
-	all, err := c.groups()
+func listGroups(c *call, asked *query) ([]object, error) {
+	all, err := c.groups(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func createGroup(c *call, sent body) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return groupObject(&group{id: number("group", of.ID), name: wanted, of: &of}), nil
+	return groupObject(c.seenAs(&of)), nil
 }
 
 // quotaOf returns the quota in bytes: 0 stands for none.
@@ -162,7 +162,7 @@ func (c *call) real(it *group, sent body) (*group, error) {
 		return nil, err
 	}
 	c.changed()
-	return c.group(number("group", made.ID))
+	return c.group(c.seenAs(&made).id)
 }
 
 func removeGroup(c *call, id int64) error {
