@@ -56,6 +56,8 @@ enum Home {
     HereWith(Tree),
     /// The same with a channel for a guest agent: `ask freeze` runs `ashlar-freeze` here.
     HereWithAgent,
+    /// The same with the programs, for arrays in the guest whose drives are volumes of this one.
+    Shelf,
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
     /// In a Debian with systemd, where the case installs the package and takes an initiator of its own.
@@ -200,6 +202,21 @@ const CASES: &[Case] = &[
         volumes: &[("database", 1024, 512, &[("guest", 0)])],
     },
     Case { name: "drives", home: Home::Guest { kind: Kind::Hosts, disk: 9 * 384 }, hosts: &[], volumes: &[] },
+    Case {
+        name: "shared",
+        home: Home::Shelf,
+        hosts: &[
+            ("server1", "iqn.2001-04.org.example:server1", &[]),
+            ("server2", "iqn.2001-04.org.example:server2", &[]),
+        ],
+        volumes: &[
+            ("d0", 384, 512, &[("server1", 0), ("server2", 0)]),
+            ("d1", 384, 512, &[("server1", 1), ("server2", 1)]),
+            ("d2", 384, 512, &[("server1", 2), ("server2", 2)]),
+            ("d3", 384, 512, &[("server1", 3), ("server2", 3)]),
+            ("d4", 384, 512, &[("server1", 4), ("server2", 4)]),
+        ],
+    },
     Case { name: "fc", home: Home::Guest { kind: Kind::Peers, disk: 4 * 512 }, hosts: &[], volumes: &[] },
     Case { name: "package", home: Home::Server, hosts: &[], volumes: &[] },
     Case { name: "peers", home: Home::Guest { kind: Kind::Peers, disk: 15 << 10 }, hosts: &[], volumes: &[] },
@@ -300,7 +317,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         std::fs::write(&figures, heading.to_string())?;
     }
     let result = match case.home {
-        Home::Here | Home::HereNvme | Home::HereWith(_) | Home::HereWithAgent => {
+        Home::Here | Home::HereNvme | Home::HereWith(_) | Home::HereWithAgent | Home::Shelf => {
             run_here(case, programs, &scratch.path().join("array"), &lab)
         }
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
@@ -338,13 +355,15 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
             go::binary(FREEZE, &lab.with_file_name("ashlar-freeze"))?;
             std::fs::write(lab.join("channel"), "")?;
         }
+        Home::Shelf => copy_programs(programs, lab)?,
         _ => {}
     }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
     // Only the newer kernel of the two can authenticate over NVMe/TCP.
     let kind = if let Home::HereNvme = case.home { Kind::Peers } else { Kind::Hosts };
-    let mut guest = start(kind, lab, LIMIT)?;
+    let limit = if let Home::Shelf = case.home { LIMIT_INSIDE } else { LIMIT };
+    let mut guest = start(kind, lab, limit)?;
     while guest.try_wait()?.is_none() {
         if let Err(error) = answer(&mut array, &mut peer, lab) {
             guest.kill()?;
@@ -402,16 +421,21 @@ fn nvme_variables(array: &mut Array) -> Result<String> {
 
 /// The array in the guest, and the guest as its host: there the drives are devices that fail on request.
 fn run_in_guest(case: &Case, programs: &Programs, (kind, disk): (Kind, u64), lab: &Path) -> Result<()> {
-    for program in [&programs.ashlard, &programs.ashlar] {
-        let name = program.file_name().context("a program has a name")?;
-        std::fs::copy(program, lab.join(name))
-            .with_context(|| format!("can't copy {}", program.display()))?;
-    }
+    copy_programs(programs, lab)?;
     std::fs::File::create(lab.join("disk"))?.set_len(disk << 20)?;
     std::fs::File::create(lab.join("nvme"))?.set_len(NVME << 20)?;
     std::fs::write(lab.join("script"), script(case, "")?)?;
     start(kind, lab, LIMIT_INSIDE)?.wait()?;
     verdict(lab)
+}
+
+fn copy_programs(programs: &Programs, lab: &Path) -> Result<()> {
+    for program in [&programs.ashlard, &programs.ashlar] {
+        let name = program.file_name().context("a program has a name")?;
+        std::fs::copy(program, lab.join(name))
+            .with_context(|| format!("can't copy {}", program.display()))?;
+    }
+    Ok(())
 }
 
 /// A server on which two builds of the package are installed, one after the other.

@@ -122,8 +122,8 @@ pub struct RadosArgs {
     /// Space that the array may take of its pool, before replication; by default it grows with the pool
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub rados_capacity: Option<u64>,
-    /// This is one of several controllers that share the array in Ceph: its number. One of them serves hosts, and another
-    /// takes over when it fails
+    /// This is one of several controllers that share the array, in Ceph or on drives that two servers see: its number. One of
+    /// them serves hosts, and another takes over when it fails
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=16))]
     pub controller: Option<u16>,
     /// Address to listen on for the other controllers, with port 8445 unless another is given; port 0 takes a free one. With
@@ -131,8 +131,8 @@ pub struct RadosArgs {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| listener(text, LINK_PORT))]
     pub link: Option<SocketAddr>,
     /// At the first start: join the array of other controllers by a token that `ashlar controller add` has printed; the folder
-    /// then has all that later starts need
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["drive", "pools"], value_parser = Token::parse)]
+    /// then has all that later starts need, except for the drives, if two servers share these
+    #[arg(long, value_name = "TOKEN", conflicts_with = "pools", value_parser = Token::parse)]
     pub join: Option<Token>,
 }
 

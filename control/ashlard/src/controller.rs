@@ -1,7 +1,7 @@
-//! One of several controllers of an array in Ceph: it takes part in the cluster, waits until it is the home of the array, and
-//! ends when it is not any more.
+//! One of several controllers of an array, in Ceph or on drives that two servers share: it takes part in the cluster, waits until it
+//! is the home of the array, and ends when it is not any more.
 //!
-//! The membership runs on a thread of its own, so that nothing else delays its beats. It uses its own client of Ceph.
+//! The membership runs on a thread of its own, so that nothing else delays its beats. In Ceph it has its own client.
 
 use crate::board::{self, Board, DOMAIN, Home, Order};
 use crate::random;
@@ -63,16 +63,26 @@ pub fn now() -> u64 {
 }
 
 impl Controller {
-    /// Begins to take part in the cluster of an array that exists.
+    /// Begins to take part in the cluster of an array in Ceph that exists.
     pub async fn start(
         objects: Arc<dyn Objects>,
         array: u128,
-        (id, link, service): (u16, cluster::Link, Service),
+        about: (u16, cluster::Link, Service),
         board: Arc<Board>,
     ) -> Result<Self> {
         let owner =
             rados::owner_epoch(&*objects, DOMAIN).await.context("the owner of the array is not known")?;
         let arbiter = rados::Arbiter::new(objects).await.context("the cluster's objects can't be made")?;
+        Self::begin(arbiter, (array, owner), about, board)
+    }
+
+    /// Begins to take part in the cluster of an array that exists; `owner` is the newest epoch of its owners.
+    pub fn begin(
+        arbiter: Arc<dyn Arbiter>,
+        (array, owner): (u128, u64),
+        (id, link, service): (u16, cluster::Link, Service),
+        board: Arc<Board>,
+    ) -> Result<Self> {
         let identity = Identity {
             id: MemberId(id),
             name: board::host_name(),

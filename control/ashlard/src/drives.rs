@@ -66,6 +66,14 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
     make_array(drives, options).await
 }
 
+/// Opens the drives that the command line names, and those that were added, for this process alone.
+pub fn named(ring: &Arc<Ring>, args: &Args) -> Result<Vec<Arc<dyn Drive>>> {
+    let (mut paths, _) = present(args.drive.clone());
+    paths.extend(added(args.data(), &paths));
+    ensure!(!paths.is_empty(), "none of the drives that were named is there");
+    open_all(ring, &paths)
+}
+
 async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<DriveShelf>> {
     let opened = async {
         let key = key::unlock(&args.key, args.data(), DriveShelf::envelopes(&drives).await?)?;

@@ -52,6 +52,8 @@ pub struct Link {
     address: String,
     /// Those that this process has made.
     tokens: Arc<Tokens>,
+    /// Most controllers that the array can have.
+    max_members: u16,
 }
 
 impl Link {
@@ -70,7 +72,9 @@ impl Link {
             .and_then(|it| it.set_nonblocking(true).map(|()| it))
             .with_context(|| format!("can't listen for other controllers on {address}"))?;
         let address = reachable(listener.local_addr()?, machine);
-        Ok(Some(Self { own, listener: Arc::new(listener), address, tokens: Arc::default() }))
+        let max_members = if args.drive.is_empty() { MAX_MEMBERS } else { raid::shared::CONTROLLERS } as u16;
+        let (listener, tokens) = (Arc::new(listener), Arc::default());
+        Ok(Some(Self { own, listener, address, tokens, max_members }))
     }
 
     /// What the others are to know of it.
@@ -90,7 +94,7 @@ impl Link {
     pub fn admit(&self, taken: &[u16]) -> array::Result<JoinToken> {
         let mut taken = taken.to_vec();
         taken.extend(self.tokens.numbers(now()));
-        let Some(number) = (1..=MAX_MEMBERS as u16).find(|number| !taken.contains(number)) else {
+        let Some(number) = (1..=self.max_members).find(|number| !taken.contains(number)) else {
             return Err(array::Error::precondition(
                 "all numbers are taken: remove a controller first (ashlar controller remove), or wait until tokens that were \
                  not used have expired",

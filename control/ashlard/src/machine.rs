@@ -5,6 +5,7 @@ use crate::args::KeyArgs;
 use crate::{find, key, probe, smart};
 use array::{Examined, FoundDrive, Health, KEY_BYTES, KeySource, NewKey, Uptime, WrappedKey};
 use raid::device::{self, Ring};
+use raid::shared::{Newcomer, Party, Timer};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use shelf::{Drive, Error};
@@ -34,12 +35,19 @@ pub struct Machine {
     keeper: Handle,
     /// Where the key comes from.
     key: KeyArgs,
+    /// By what this process is registered at the drives, if two controllers share them.
+    party: Option<(Arc<Party>, Timer)>,
 }
 
 impl Machine {
     /// For the array in a folder, which is started with the drives `given`.
     pub fn new(ring: Arc<Ring>, data: &Path, given: Vec<PathBuf>, keeper: Handle, key: KeyArgs) -> Self {
-        Self { ring, data: data.to_owned(), given, keeper, key }
+        Self { ring, data: data.to_owned(), given, keeper, key, party: None }
+    }
+
+    /// The same, for drives that two controllers share if there is a party.
+    pub fn sharing(self, party: Option<(Arc<Party>, Timer)>) -> Self {
+        Self { party, ..self }
     }
 }
 
@@ -51,7 +59,11 @@ impl array::Machine for Machine {
         if let Some(known) = members.iter().find(same) {
             return Err(Error::Unusable(format!("it is a drive of this array already: {known}")));
         }
-        device::open(&self.ring, path)
+        let drive = device::open(&self.ring, path)?;
+        Ok(match &self.party {
+            Some((party, timer)) => Newcomer::new(drive, party.clone(), timer.clone()),
+            None => drive,
+        })
     }
 
     fn examine(&self, path: &Path) -> Pin<Box<dyn Future<Output = Result<Examined, String>> + Send>> {

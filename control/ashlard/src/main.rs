@@ -2,7 +2,7 @@
 //!
 //! Order of a start: lock the folder, open the drives or the array in Ceph (or format blank ones), recover the engine, load
 //! the configuration into the target; only then do the portals and the API listen, so that a host never misses a volume
-//! that is not loaded yet. One of several controllers of an array in Ceph waits before that until it is the home.
+//! that is not loaded yet. One of several controllers of an array waits before that until it is the home.
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
 mod access;
@@ -32,6 +32,8 @@ mod portals;
 mod probe;
 mod reduction;
 mod service;
+mod shared_store;
+mod sharing;
 mod smart;
 mod standby;
 mod stopped;
@@ -55,6 +57,7 @@ use machine::Machine;
 use mimalloc::MiMalloc;
 use raid::device::Ring;
 use scsi::Power;
+use shared_store::SharedStore;
 use shelf::pool::Pool;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -165,19 +168,16 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     if let Some(token) = &args.rados.join {
         forwarding::join::join(args, token).await?;
     }
-    let Some(id) = args.rados.controller.or(ceph::controller_of(args.data())?) else {
+    let Some(id) = shared_store::number(args)? else {
         anyhow::ensure!(
             args.rados.link.is_none(),
             "--link is for a controller: say which with --controller N"
         );
         return serve(args, log, None, stop).await;
     };
-    anyhow::ensure!(
-        ceph::is_meant(args)?,
-        "--controller is for an array in Ceph that several controllers share: say where it is with --rados POOL"
-    );
     ensure!(args.fc.is_empty(), "--fc is not for one of several controllers");
-    let (objects, array) = ceph::shared(args).await?;
+    let store = SharedStore::find(args, id).await?;
+    let array = store.array();
     let listener = standby::listen(args)?;
     let board = Board::shared(id);
     let link = forwarding::Link::prepare(args, (array, id), &board::host_name())?;
@@ -185,7 +185,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let api = standby::url(args, listener.local_addr()?, &board::host_name());
     let addresses = Service { api, iscsi: texts(&args.iscsi), nvme: texts(&args.nvme) };
     let shown = link.as_ref().map(forwarding::Link::shown).unwrap_or_default();
-    let controller = Controller::start(objects, array, (id, shown, addresses), board.clone()).await?;
+    let controller = store.controller((id, shown, addresses), board.clone()).await?;
     let watchdog = service::standing_by(controller.watched())?;
     let answers = standby::Answers::start(args, listener.try_clone()?, board.clone())?;
     let front_end = link.as_ref().map(|link| FrontEnd::start(args, link, &controller)).transpose()?;
@@ -197,7 +197,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
                     None => None,
                 };
                 let (link, controller) = (link.zip(before), &controller);
-                let member = Membership { controller, home, watchdog, answers, listener, board, link };
+                let shared = store.drives();
+                let member = Membership { controller, home, watchdog, answers, listener, board, link, shared };
                 let end = async {
                     tokio::select! { signal = stop.as_mut() => signal, () = controller.drained() => "drain" }
                 };
@@ -243,6 +244,8 @@ struct Membership<'a> {
     board: Arc<Board>,
     /// Its link to other controllers, and what it served hosts by before, if it has one.
     link: Option<(forwarding::Link, Former)>,
+    /// The drives, if two controllers share these.
+    shared: Option<&'a sharing::Shared>,
 }
 
 /// What was a front end: the threads, and the sessions if hosts could log in.
@@ -302,7 +305,8 @@ async fn serve(
         None => (None, (threads::Shards::start(args.threads_or(array::kept_threads(&engine)?))?, None)),
     };
 
-    let machine = Arc::new(Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone()));
+    let machine = Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone());
+    let machine = Arc::new(machine.sharing(member.as_ref().and_then(Membership::party)));
     let network = Arc::new(link::Tcp::listen(args.replication)?);
     let outside = (machine, board.clone(), network.clone(), shards.handles().len());
     let before = before(member.as_ref(), &link, &kept);
@@ -469,6 +473,12 @@ fn start_tasks(
 }
 
 impl Membership<'_> {
+    /// By what this process is registered at shared drives.
+    fn party(&self) -> Option<(Arc<raid::shared::Party>, raid::shared::Timer)> {
+        let shared = self.shared?;
+        Some((shared.party.clone(), shared.timer.clone()))
+    }
+
     /// Ends what only a standby has. Returns the thread of the membership, which goes on.
     fn end(self) -> threads::Watched {
         self.answers.stop();
@@ -494,6 +504,9 @@ async fn open_store(
     member: Option<&Membership<'_>>,
 ) -> Result<(Arc<dyn Pool>, Vec<PathBuf>)> {
     let epoch = member.map(|member| member.home.epoch);
+    if let (Some(shared), Some(epoch)) = (member.and_then(|member| member.shared), epoch) {
+        return Ok((shared.open(args, epoch).await?, drives::given(args)?));
+    }
     if ceph::is_meant(args)? {
         return Ok((ceph::open(args, epoch).await?, Vec::new()));
     }

@@ -7,7 +7,7 @@
 use super::token::{Token, from_hex, hex};
 use crate::args::Args;
 use crate::mutual_tls::{self, Protocol, Session};
-use crate::{access, ceph, random};
+use crate::{access, ceph, random, sharing};
 use anyhow::{Context, Result, bail, ensure};
 use array::LinkIdentity;
 use aws_lc_rs::hmac;
@@ -73,6 +73,7 @@ enum Reply {
 /// What a new controller needs.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Grant {
+    /// Empty if the array is not in Ceph, but on drives that two controllers share.
     meta_pool: String,
     data_pool: String,
     namespace: String,
@@ -89,7 +90,7 @@ impl Grant {
     /// # Errors
     /// If something can't be read.
     pub fn of(data: &Path) -> Result<Self> {
-        let location = ceph::location_of(data)?.context("this array is not in Ceph")?;
+        let location = ceph::location_of(data)?;
         let secrets = access::secrets_key(data, true).map_err(|why| anyhow::anyhow!(why))?;
         let drives = data.join(crate::key::FILE);
         let drives = match access::read_whole(&drives) {
@@ -97,8 +98,11 @@ impl Grant {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("{} can't be read", drives.display())),
         };
-        let rados::Location { id, meta, data, namespace, .. } = location;
-        Ok(Self { meta_pool: meta, data_pool: data, namespace, ceph_id: id, secrets: hex(&secrets), drives })
+        let (meta_pool, data_pool, namespace, ceph_id) = match location {
+            Some(rados::Location { id, meta, data, namespace, .. }) => (meta, data, namespace, id),
+            None => Default::default(),
+        };
+        Ok(Self { meta_pool, data_pool, namespace, ceph_id, secrets: hex(&secrets), drives })
     }
 }
 
@@ -272,7 +276,8 @@ pub(super) async fn ask_with_versions(
 /// Why it does not join; then the folder is as before, except for keys.
 pub async fn join(args: &Args, token: &Token) -> Result<()> {
     let data = args.data();
-    if let Some(array) = ceph::array_of(data)? {
+    let before = sharing::remembered(data)?.map(|(array, _)| array);
+    if let Some(array) = before.map_or_else(|| ceph::array_of(data), |array| Ok(Some(array)))? {
         ensure!(
             array == token.array,
             "the folder {} is of array {array:032x}, and the token of array {:032x}: give another folder",
@@ -289,9 +294,24 @@ pub async fn join(args: &Args, token: &Token) -> Result<()> {
     );
     let own = mutual_tls::new_identity("controller.ashlar.invalid", "Ashlar controller")?;
     let grant = ask(token, &own).await?;
+    let is_on_drives = grant.meta_pool.is_empty();
+    ensure!(
+        is_on_drives || args.drive.is_empty(),
+        "the array is in Ceph: leave --drive out, and make another token"
+    );
+    ensure!(
+        !is_on_drives || !args.drive.is_empty(),
+        "the array is on drives that two servers see: name them by their paths on this server with --drive, and make another \
+         token"
+    );
     write_key(data, access::SECRETS, &grant.secrets)?;
     if let Some(drives) = &grant.drives {
         write_key(data, crate::key::FILE, drives)?;
+    }
+    if is_on_drives {
+        sharing::remember(data, (token.array, token.controller))?;
+        tracing::info!(controller = token.controller, "this controller has joined the array");
+        return Ok(());
     }
     let Grant { meta_pool, data_pool, namespace, ceph_id, .. } = grant;
     let location = rados::Location {

@@ -45,7 +45,7 @@ fn link(id: u16, secret: &[u8]) -> Link {
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let own = Arc::new(Own::new(secret, identity, (ARRAY, id)).unwrap());
-    Link { own, listener: Arc::new(listener), address, tokens: Arc::default() }
+    Link { own, listener: Arc::new(listener), address, tokens: Arc::default(), max_members: 16 }
 }
 
 struct Member {
@@ -421,6 +421,31 @@ async fn a_new_controller_gets_what_it_needs_by_a_token_once() {
     assert!(error.contains("used already"), "{error}");
     assert_eq!(crate::ceph::array_of(other.path()).unwrap(), None);
     assert!(!other.path().join("secrets.key").exists());
+}
+
+/// The drives have other paths at each server, so only their operator can name them.
+#[tokio::test]
+async fn a_new_controller_of_shared_drives_names_them() {
+    let (cluster, folder) = (store().await, tempfile::tempdir().unwrap());
+    let one = home_with_folder(&cluster, folder.path()).await;
+    std::fs::remove_file(folder.path().join(crate::ceph::FILE)).unwrap();
+    let token = || Token::parse(one.link.admit(&[1]).unwrap().token.expose()).unwrap();
+    let new = tempfile::tempdir().unwrap();
+    let first = token();
+    let error = format!("{:#}", join::join(&args(new.path(), &first), &first).await.unwrap_err());
+    assert!(error.contains("--drive"), "{error}");
+    assert!(!new.path().join("secrets.key").exists());
+    let second = token();
+    let mut named = args(new.path(), &second);
+    named.drive = vec!["/dev/disk/by-id/nvme-A".into()];
+    join::join(&named, &second).await.unwrap();
+    assert_eq!(crate::sharing::remembered(new.path()).unwrap(), Some((ARRAY, 2)));
+    assert_eq!(std::fs::read(new.path().join("secrets.key")).unwrap(), [9; 32]);
+    // A later start with the same options stays as it is.
+    join::join(&named, &second).await.unwrap();
+    let mut limited = one.link.clone();
+    limited.max_members = 2;
+    assert!(limited.admit(&[1, 2]).is_err(), "two controllers share drives");
 }
 
 #[tokio::test]

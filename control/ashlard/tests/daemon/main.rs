@@ -25,6 +25,7 @@ mod repair;
 mod replication;
 mod roles;
 mod service;
+mod sharing;
 mod support;
 
 use process::{ASHLARD, ashlard, check, drives, fails, json, run, start, wait_for};
