@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::parts::Threads;
+use crate::service::quotas::mapped;
 use crate::service::schedules::{next_run, zone_of};
 use crate::view::{
     ArrayStatus, BinnedDisk, BriefStatus, Connection, Group, Host, HostGroup, KeySourceKind, Protection,
@@ -253,14 +254,23 @@ impl Array {
         bin
     }
 
-    /// Every volume group, by name.
+    /// Every volume group, by name. Members are found in one pass over the volumes: some clients make a group for each volume.
     pub(crate) fn groups(&self, config: &Config) -> Vec<Group> {
-        config.groups.iter().map(|entry| self.group(config, entry)).collect()
+        let mut members = BTreeMap::<_, Vec<_>>::new();
+        for volume in config.volumes.iter() {
+            members.entry(volume.group).or_default().push(volume);
+        }
+        let mut of = |group| members.remove(&Some(group)).unwrap_or_default();
+        config.groups.iter().map(|entry| self.group_of(entry, &of(entry.id))).collect()
     }
 
     /// One volume group.
     pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
-        let disks = config.members(entry.id).filter_map(|volume| self.parts.engine.volume(volume.id));
+        self.group_of(entry, &config.members(entry.id).collect::<Vec<_>>())
+    }
+
+    fn group_of(&self, entry: &GroupEntry, members: &[&VolumeEntry]) -> Group {
+        let disks = members.iter().filter_map(|volume| self.parts.engine.volume(volume.id));
         let (soft_quota_crossed, hard_quota_reached) = self.quotas.state(entry.id);
         Group {
             id: entry.id,
@@ -268,9 +278,9 @@ impl Array {
             created: entry.created,
             soft_quota: entry.soft_quota,
             hard_quota: entry.hard_quota,
-            volumes: config.members(entry.id).map(|volume| volume.name.clone()).collect(),
+            volumes: members.iter().map(|volume| volume.name.clone()).collect(),
             provisioned: disks.map(|disk| disk.geometry().bytes()).sum(),
-            mapped: self.quotas.mapped_by(config, entry.id),
+            mapped: mapped(&self.parts.engine, members.iter().map(|volume| volume.id)),
             soft_quota_crossed,
             hard_quota_reached,
             policy: entry.policy,

@@ -42,7 +42,7 @@ impl Quotas {
     }
 
     /// Bytes that hosts mapped on the volumes of a group.
-    pub fn mapped_by(&self, config: &Config, group: GroupId) -> u64 {
+    fn mapped_by(&self, config: &Config, group: GroupId) -> u64 {
         mapped(&self.engine, config.members(group).map(|volume| volume.id))
     }
 

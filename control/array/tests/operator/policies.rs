@@ -3,8 +3,8 @@
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{
     ChangeGroup, ChangeSettings, ChangeVolume, Compression, CreateConnection, CreateGroup, CreateHost,
-    CreateVolume, GroupChange, Kind, LimitsChange, ListEvents, Page, PeerName, PolicyChange, SettingsChange,
-    Severity, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
+    CreateVolume, GroupChange, Kind, LimitsChange, ListEvents, ListGroups, Page, PeerName, PolicyChange,
+    SettingsChange, Severity, ShowGroup, ShowSettings, ShowVolume, Volume, VolumeChange,
 };
 use block::{Data, Disk, Op};
 use bytes::Bytes;
@@ -111,6 +111,25 @@ async fn a_volume_is_made_read_only_and_back() {
     let both = VolumeChange { name: Some("db2".into()), ..lock(true) };
     let both = ChangeVolume { name: "db1".into(), change: both };
     assert_eq!(refusal(&up, both).await, Kind::Invalid);
+}
+
+#[tokio::test]
+async fn the_list_of_groups_is_each_group_as_it_is_shown() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for name in ["empty", "sql", "web"] {
+        ok(&up, CreateGroup { name: name.into(), change: GroupChange::default() }).await;
+    }
+    for (name, group) in [("data", Some("sql")), ("free", None), ("log", Some("sql")), ("page", Some("web"))]
+    {
+        create(&up, name, group).await;
+    }
+    let listed = ok(&up, ListGroups).await;
+    let members: Vec<_> = listed.iter().map(|group| (&*group.name, group.volumes.join(" "))).collect();
+    assert_eq!(members, [("empty", String::new()), ("sql", "data log".into()), ("web", "page".into())]);
+    for group in &listed {
+        assert_eq!(*group, show_group(&up, &group.name).await);
+    }
 }
 
 #[tokio::test]
