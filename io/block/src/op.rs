@@ -197,6 +197,9 @@ pub enum Error {
     /// The store under the disk stopped to protect data; the text says why.
     #[error("stopped: {0}")]
     Stopped(String),
+    /// The disk takes no changes while the other array of its synchronous replication is out of reach.
+    #[error("the other array of the synchronous replication is out of reach")]
+    Unreplicated,
     /// The disk has been deleted.
     #[error("deleted")]
     Deleted,

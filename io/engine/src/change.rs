@@ -7,6 +7,7 @@ use crate::journal::Staged;
 use crate::policy::Compression;
 use crate::record::{Mutation, Record};
 use crate::span::Span;
+use crate::tap::Hold;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -58,12 +59,13 @@ pub struct Change {
 }
 
 /// A change that has been made.
-#[derive(Clone, Copy, Debug)]
 pub struct Made {
     /// It is durable as soon as this batch is.
     pub batch: u64,
     /// Credit that its acknowledgement waits for; zero if it need not wait.
     pub credit: u64,
+    /// What its acknowledgement waits for as well.
+    pub holds: SmallVec<[Hold; 1]>,
 }
 
 /// Pages of a change at most.

@@ -10,6 +10,7 @@ use crate::entry::{BLOCK, SlotId};
 use crate::policy::Compression;
 use crate::record::{self, Mutation};
 use crate::state::{Refusal, State};
+use crate::tap;
 use crate::wake::Ticket;
 use block::{Error, Result};
 use std::borrow::Cow;
@@ -25,11 +26,14 @@ impl Core {
         }
     }
 
-    /// Waits until a change is durable, and then for the credit that it needs.
+    /// Waits until a change is durable, and then for the credit and the taps that it needs.
     pub async fn acknowledge(&self, made: Made) -> Result<()> {
         self.journal.until(made.batch).await?;
         if made.credit > 0 {
             self.throttle.credit.reached(made.credit).await;
+        }
+        for hold in made.holds {
+            hold.await?;
         }
         Ok(())
     }
@@ -116,6 +120,7 @@ impl Core {
         }
         state.check_kept(&change.mutations, change.now)?;
         state.probe(&change.mutations)?;
+        let seen = if state.taps.is_empty() { tap::Seen::new() } else { Self::seen(&state, change)? };
         let mut journal = self.journal.lock();
         if journal.is_stopped() {
             drop(journal);
@@ -135,10 +140,17 @@ impl Core {
             change.pages.slice(at..at + BLOCK)
         };
         state.apply(&record, batch, &page);
+        let holds = seen.into_iter().filter_map(|(tap, parts)| tap.changed(parts)).collect();
         let credit = if change.pages.is_empty() { 0 } else { self.credit_needed(&state) };
         drop(state);
         self.activity.note_change();
-        Ok(Made { batch, credit })
+        Ok(Made { batch, credit, holds })
+    }
+
+    /// What taps are to see of a change.
+    fn seen(state: &State, change: &Change) -> Result<tap::Seen> {
+        let identity = |volume| state.volume(volume).map(|volume| volume.id);
+        tap::seen(&state.taps, &change.mutations, &change.pages, identity)
     }
 
     /// The change with what its pages take in the log.
@@ -206,6 +218,6 @@ pub fn depends_on_catalog(error: &Error) -> bool {
         Error::Deleted | Error::Unreachable(_) | Error::ReadOnly | Error::RetentionLocked { .. } => true,
         Error::OutOfRange { .. } | Error::Malformed(_) => true,
         Error::Miscompare { .. } | Error::NoSpace | Error::Medium { .. } => false,
-        Error::NotReady | Error::Stopped(_) => false,
+        Error::NotReady | Error::Stopped(_) | Error::Unreplicated => false,
     }
 }

@@ -9,6 +9,7 @@
 
 mod adaptivity;
 mod appender;
+mod apply;
 mod background;
 mod backpressure;
 mod builder;
@@ -66,6 +67,7 @@ mod span;
 mod staged_copy;
 mod state;
 mod stored;
+mod tap;
 mod tunables;
 mod unaligned;
 mod upgrade;
@@ -74,6 +76,7 @@ mod validate;
 mod volume;
 mod wake;
 
+pub use apply::Applied;
 pub use capacity::SpaceRefusals;
 pub use check::Progress;
 pub use diff::Difference;
@@ -90,5 +93,6 @@ pub use root::{FORMATS, NOTING_VERSION};
 pub use snapshot::DiskInfo;
 pub use space::{DiskSpace, SpaceReport};
 pub use stored::Stored;
+pub use tap::{Hold, Part, Tap, Tapped};
 pub use tunables::Tunables;
 pub use volume::Volume;

@@ -6,6 +6,7 @@ use crate::entry::{BLOCK, Entry, SlotId};
 use crate::map::{Maps, Need, Tree};
 use crate::record::{self, Mutation};
 use crate::slots::{Slot, SlotRuns};
+use crate::tap::Taps;
 use block::{DiskId, Error, Extent, NotedCommands};
 use bytes::Bytes;
 
@@ -20,6 +21,8 @@ pub struct State {
     pub done: NotedCommands,
     /// The journal batch in which one was noted last. Not on media.
     pub done_batch: u64,
+    /// What sees the changes of volumes. Not on media.
+    pub taps: Taps,
 }
 
 /// Why a change was not made now.
@@ -324,6 +327,7 @@ impl State {
                 self.set_tree(*volume, tree, Some(batch));
             }
             Mutation::Delete { volume } => {
+                self.taps.remove(volume);
                 if let Some(state) = self.catalog.remove(*volume) {
                     self.maps.drop_tree(state.tree.root);
                 }

@@ -128,7 +128,9 @@ impl From<block::Error> for Status {
             Error::NoSpace => Status::CAPACITY_EXCEEDED,
             Error::Medium { .. } => Status::UNRECOVERED_READ_ERROR,
             Error::NotReady => Status::NAMESPACE_NOT_READY,
-            Error::ReadOnly | Error::RetentionLocked { .. } => Status::NAMESPACE_WRITE_PROTECTED,
+            Error::ReadOnly | Error::RetentionLocked { .. } | Error::Unreplicated => {
+                Status::NAMESPACE_WRITE_PROTECTED
+            }
             Error::Deleted => Status::INVALID_NAMESPACE,
             Error::Malformed(_) | Error::Unreachable(_) | Error::Stopped(_) => {
                 tracing::warn!(%error, "a command fails with Internal Error");

@@ -240,7 +240,9 @@ impl From<Error> for Fault {
             Error::NoSpace => (Code::SPACE_ALLOCATION_FAILED, None),
             Error::Medium { lba } => (Code::UNRECOVERED_READ, Some(lba)),
             Error::NotReady => (Code::STATE_TRANSITION, None),
-            Error::ReadOnly | Error::RetentionLocked { .. } => (Code::WRITE_PROTECTED, None),
+            Error::ReadOnly | Error::RetentionLocked { .. } | Error::Unreplicated => {
+                (Code::WRITE_PROTECTED, None)
+            }
             Error::Unreachable(_) => (Code::COPY_DEVICE_UNREACHABLE, None),
             Error::Stopped(_) => (Code::INTERNAL_TARGET_FAILURE, None),
             Error::Deleted => (Code::UNIT_NOT_SUPPORTED, None),
