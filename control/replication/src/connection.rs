@@ -88,21 +88,26 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The next message. A refusal is an error.
+    /// The next message. A refusal is an error. Dropping the future loses nothing.
     pub async fn receive(&mut self) -> Result<Message> {
-        let frame = loop {
-            if let Some(frame) = self.decoder.next(self.max_payload_bytes)? {
-                break frame;
+        loop {
+            if let Some(message) = self.arrived()? {
+                return Ok(message);
             }
             let bytes = self.stream.receive().await.map_err(failed)?;
             if bytes.is_empty() {
                 return Err(Error::Stream("the other array closed it".into()));
             }
             self.decoder.push(&bytes);
-        };
+        }
+    }
+
+    /// The next message if all of it has arrived. A refusal is an error.
+    pub fn arrived(&mut self) -> Result<Option<Message>> {
+        let Some(frame) = self.decoder.next(self.max_payload_bytes)? else { return Ok(None) };
         match Message::decode(frame.kind, frame.payload)? {
             Message::Refused { reason, text } => Err(Error::Refused { reason, text }),
-            message => Ok(message),
+            message => Ok(Some(message)),
         }
     }
 }

@@ -13,7 +13,7 @@ pub trait Stream: Send {
     /// Sends pieces in order.
     fn send(&mut self, pieces: Vec<Bytes>) -> impl Future<Output = std::io::Result<()>> + Send;
 
-    /// The next bytes, at least one; none if the other end has closed the stream.
+    /// The next bytes, at least one; none if the other end has closed the stream. Dropping the future loses nothing.
     fn receive(&mut self) -> impl Future<Output = std::io::Result<Bytes>> + Send;
 }
 

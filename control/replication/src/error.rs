@@ -68,6 +68,12 @@ pub enum Error {
         /// The first 4 KiB block after the difference.
         block: u64,
     },
+    /// The other array can't replicate synchronously.
+    #[error("the other array can't replicate synchronously: update its software")]
+    OldPeer,
+    /// Both arrays are not the same any more, for a reason of this one.
+    #[error("the arrays have to be synchronized again: {0}")]
+    Unmirrored(&'static str),
     /// There is no point to transfer.
     #[error("there is no point to transfer: take one first")]
     NoPoint,

@@ -13,6 +13,12 @@ const UNNEEDED: &str = "replication-unneeded/";
 /// What the keys of all records of replications begin with.
 pub const RECORD_PREFIXES: [&str; 3] = ["replication-source/", "replication-target/", UNNEEDED];
 
+/// Record of a source: both arrays were the same.
+pub(crate) const ARMED: &str = "armed";
+
+/// Record of a target: the staging volumes have everything that the source has acknowledged since this point.
+pub(crate) const MIRRORED: &str = "mirrored";
+
 /// Hex digits of the number of a replication in a key.
 const NUMBER_DIGITS: usize = 32;
 
@@ -53,6 +59,29 @@ pub fn source_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
 /// If a record can't be read.
 pub fn target_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
     Records::of_target(replication).points(engine)
+}
+
+/// Whether source and target of a replication were the same at any time: with [`OnLinkLoss::Stop`](crate::OnLinkLoss) nothing is
+/// acknowledged then before they are again, and not either after a restart.
+///
+/// # Errors
+/// If the record can't be read.
+pub fn is_armed(engine: &Engine, replication: u128) -> Result<bool> {
+    Ok(Records::of_source(replication).get::<u64>(engine, ARMED)?.is_some())
+}
+
+/// The deletion of the record that [`is_armed`] reads, to be written with the change by which the source goes on alone.
+pub fn disarm(replication: u128) -> (String, Option<Bytes>) {
+    (Records::of_source(replication).key(ARMED), None)
+}
+
+/// Whether this array, the target, has everything that the source had acknowledged when they were last connected. The source may
+/// have gone on alone since.
+///
+/// # Errors
+/// If the record can't be read.
+pub fn is_mirrored(engine: &Engine, replication: u128) -> Result<bool> {
+    Ok(Records::of_target(replication).get::<u64>(engine, MIRRORED)?.is_some())
 }
 
 /// The deletion of the record of a target's point alone, to be written with the change by which its snapshots belong to

@@ -22,6 +22,7 @@ mod index;
 mod inventory;
 mod known;
 mod limits;
+mod mirror;
 mod points;
 mod reversal;
 mod source;
@@ -35,15 +36,17 @@ pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};
 pub use fingerprint::{Digest, Key};
 pub use inventory::{
-    RECORD_PREFIXES, detach_target_point, disks, release, source_points, target_points, unneeded,
-    unneeded_record,
+    RECORD_PREFIXES, detach_target_point, disarm, disks, is_armed, is_mirrored, release, source_points,
+    target_points, unneeded, unneeded_record,
 };
 pub use limits::Limits;
+pub use mirror::{Mirror, MirrorState, OnLinkLoss};
 pub use points::{Point, Volume};
 pub use reversal::{Counterpart, Reversal, Written};
 pub use source::{Source, Synced, UserSnapshot};
 pub use target::Target;
 pub use throttle::Throttle;
 pub use wire::{
-    Extent, Kind, MAX_PAYLOAD_BYTES, Message, NAMES_VERSION, Offer, Position, SourceVolume, VERSIONS, unpack,
+    Extent, Kind, MAX_PAYLOAD_BYTES, MIRROR_VERSION, Message, NAMES_VERSION, Offer, Position, SourceVolume,
+    VERSIONS, unpack,
 };

@@ -26,6 +26,18 @@ const ANSWER_BYTES: usize = 2 * (peer::frame::HEADER_BYTES + 12) + MAX_OFFER_BLO
 /// A source sends without receiving while it may offer more, so that all of this has to fit into the buffers of a stream.
 const _: () = assert!(MAX_OFFERS * ANSWER_BYTES <= 4096);
 
+/// Changes of a synchronous group under way.
+pub const MAX_CHANGES: usize = 64;
+
+/// Blocks of data in one message of a change: the journal of a small array takes no longer ones.
+pub const MAX_CHANGE_BLOCKS: u64 = 128;
+
+/// Parts of one message of a change.
+pub const MAX_CHANGE_PARTS: usize = 1024;
+
+/// A source sends changes without receiving while it has room for more under way, so that all answers have to fit as well.
+const _: () = assert!(MAX_CHANGES * (peer::frame::HEADER_BYTES + 8) <= 4096);
+
 /// Runs in one offer.
 pub const MAX_EXTENTS: usize = 4096;
 

@@ -40,6 +40,9 @@ pub struct Point {
     /// It is being deleted.
     #[serde(default)]
     pub deleting: bool,
+    /// On the source: every change after it went to the other array, which may have made a point of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mirrored: bool,
 }
 
 impl Point {
@@ -55,6 +58,11 @@ impl Point {
         let numbers =
             || self.volumes.iter().filter_map(|volume| Some(engine.disk(DiskId(volume.snapshot))?.number));
         self.through.or_else(|| numbers().max())
+    }
+
+    /// The number of the point that its source takes next.
+    pub fn next_number(&self) -> u64 {
+        self.number + 1 + u64::from(self.mirrored)
     }
 
     /// Its digest, once both arrays have it.

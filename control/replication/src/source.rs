@@ -20,6 +20,8 @@ use engine::Engine;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+mod mirroring;
+
 /// The sending end of replications to one other array.
 pub struct Source<E> {
     engine: Arc<Engine>,
@@ -72,6 +74,8 @@ struct Transfer<'a, S, E> {
     connection: &'a mut Connection<S>,
     under_way: VecDeque<UnderWay>,
     synced: Synced,
+    /// Every change follows.
+    mirrors: bool,
 }
 
 impl<E: Env> Source<E> {
@@ -137,7 +141,7 @@ impl<E: Env> Source<E> {
             return Err(block::Error::Malformed("a replicated group has 1 to 1024 volumes").into());
         }
         let records = Records::of_source(replication);
-        let last = records.all_points(&self.engine)?.last().map_or(0, |point| point.number);
+        let next = records.all_points(&self.engine)?.last().map_or(1, Point::next_number);
         let taken = self.env.timestamp();
         let pairs: Vec<_> = volumes.iter().map(|(_, content)| (*content, self.env.fresh_id())).collect();
         let volume = |((source, _), (_, snapshot)): (&(DiskId, DiskId), &(DiskId, DiskId))| Volume {
@@ -145,7 +149,7 @@ impl<E: Env> Source<E> {
             snapshot: snapshot.0,
         };
         let volumes = volumes.iter().zip(&pairs).map(volume).collect();
-        let point = describe(Point { number: last + 1, taken, volumes, ..Point::default() });
+        let point = describe(Point { number: next, taken, volumes, ..Point::default() });
         self.engine.snapshot(&pairs, &[records.record(&point)], taken, 0).await?;
         Ok(point)
     }
@@ -188,6 +192,7 @@ impl<E: Env> Source<E> {
             connection: &mut connection,
             under_way: VecDeque::new(),
             synced: Synced { point: point.number, ..Synced::default() },
+            mirrors: false,
         };
         let digest = transfer.run(point, base, position).await?;
         let synced = transfer.synced;
@@ -263,6 +268,9 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         let (taken, resume) = (point.taken, position.is_some());
         if !point.snapshots.is_empty() && self.connection.version() >= NAMES_VERSION {
             self.send(&Message::Snapshots { names: point.snapshots.clone() }).await?;
+        }
+        if self.mirrors {
+            self.send(&Message::Mirror).await?;
         }
         self.send(&Message::Begin { point: point.number, taken, base: number, resume, volumes }).await?;
         let Message::Ready = self.connection.receive().await? else {

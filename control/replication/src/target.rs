@@ -13,7 +13,7 @@ use crate::known::Reader;
 use crate::limits::{Limits, MAX_OFFERS, MAX_POINTS};
 use crate::points::{Point, Records, Volume, value};
 use crate::turns::{Connected, Turns};
-use crate::wire::{Message, NAMES_VERSION, Offer, Position, SourceVolume, first_digest};
+use crate::wire::{MIRROR_VERSION, Message, NAMES_VERSION, Offer, Position, SourceVolume, first_digest};
 use crate::{Error, Result};
 use block::{Disk, DiskId, Geometry};
 use engine::Engine;
@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+mod following;
 
 /// The receiving end of replications from one other array.
 pub struct Target<E> {
@@ -98,6 +100,8 @@ struct Session<'a, S, E> {
     offers: Offers,
     /// Where the next offer begins: its number, volume, and block.
     next: (u64, u32, u64),
+    /// Every change follows the point.
+    mirrors: bool,
 }
 
 impl<E: Env> Target<E> {
@@ -196,6 +200,13 @@ impl<E: Env> Target<E> {
             snapshots = names;
             first = connection.receive().await;
         }
+        let mirrors = matches!(first, Ok(Message::Mirror));
+        if mirrors {
+            if connection.version() < MIRROR_VERSION {
+                return Err(Error::Malformed("a message of a newer version than was agreed on"));
+            }
+            first = connection.receive().await;
+        }
         let (begin, resume) = match first {
             Ok(Message::Begin { point, taken, base, resume, volumes }) => {
                 if !snapshots.is_empty() && snapshots.len() != volumes.len() {
@@ -209,11 +220,15 @@ impl<E: Env> Target<E> {
         };
         turn.keep(begin.base);
         if !resume {
-            self.begin(&records, &points, &begin).await?;
+            self.begin(&records, &begin).await?;
         }
-        let mut session = self.session(connection, records, &begin)?;
+        let mut session = Session { mirrors, ..self.session(connection, records, &begin)? };
         session.connection.send(&Message::Ready).await?;
-        session.receive_offers().await.map(Some)
+        let point = session.receive_offers().await?;
+        if mirrors {
+            match session.follow().await? {}
+        }
+        Ok(Some(point))
     }
 
     /// Ends deletions that a crash has interrupted.
@@ -242,12 +257,14 @@ impl<E: Env> Target<E> {
 
     /// Begins a transfer: gives the staging volumes the content of the base. Without a base they keep what they have, and
     /// the source offers everything.
-    async fn begin(&self, records: &Records, points: &[Point], transfer: &TransferRecord) -> Result<()> {
+    async fn begin(&self, records: &Records, transfer: &TransferRecord) -> Result<()> {
         let volumes = transfer.volumes();
         let distinct: BTreeSet<DiskId> = volumes.iter().map(|volume| volume.id).collect();
         if volumes.is_empty() || distinct.len() < volumes.len() {
             return Err(Error::Malformed("a point of no volumes, or with one of them twice"));
         }
+        self.seal_staging(records).await?;
+        let points = records.points(&self.engine)?;
         if points.last().is_some_and(|newest| newest.number >= transfer.point) || transfer.point == 0 {
             return Err(Error::Malformed("a point that is not newer than the newest one here"));
         }
@@ -313,7 +330,8 @@ impl<E: Env> Target<E> {
         let staging = transfer.volumes.iter().map(staging).collect::<Result<Vec<_>>>()?;
         let next = (position.next, position.volume, position.block);
         let offers = Offers::new(self.key.clone(), self.reader.clone(), self.index.clone());
-        Ok(Session { target: self, connection, records, transfer, staging, position, offers, next })
+        let mirrors = false;
+        Ok(Session { target: self, connection, records, transfer, staging, position, offers, next, mirrors })
     }
 }
 
@@ -396,10 +414,9 @@ impl<S: Stream, E: Env> Session<'_, S, E> {
             self.records.record(&point),
             (self.records.key(TRANSFER), None),
             (self.records.key(POSITION), None),
+            following::mirrored(&self.records, self.mirrors.then_some(transfer.point)),
         ];
-        let begin = target.env.retention_begin();
-        let keep_until = if group.lock > 0 { begin.saturating_add(group.lock) } else { 0 };
-        target.engine.snapshot(&pairs, &records, now, keep_until).await?;
+        target.engine.snapshot(&pairs, &records, now, target.locked_until(&group)).await?;
         self.connection.send(&Message::Published).await?;
         self.delete_unused_staging(now).await?;
         Ok(point.number)

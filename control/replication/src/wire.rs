@@ -6,24 +6,32 @@
 //! | `Hello` | both | versions and arrays are checked |
 //! | `Open` | source | `State`, or `Refused` |
 //! | `Snapshots` | source | `Begin` follows: names of the snapshots that the point was taken from; since version 2 |
+//! | `Mirror` | source | `Begin` follows: changes will follow the point; since version 3 |
 //! | `Begin` | source | `Ready`: staging volumes have the content of the base, or what an interrupted transfer left |
 //! | `Offer` | source | `Want`: which of its blocks the target does not have |
 //! | `Blocks` | source | `Applied`, also after a `Want` of nothing: the offer is durable and will not be asked for again |
 //! | `End` | source | `Published`, or `Refused` |
+//! | `Change` | source, after `Mirror` and `Published` | `Durable`: this change and those before it are |
 
 use crate::disk::{self, BLOCK_BYTES};
 use crate::fingerprint::{Digest, Fingerprint, Key};
-use crate::limits::{MAX_EXTENTS, MAX_OFFER_BLOCKS, MAX_POINTS, MAX_VOLUMES};
+use crate::limits::{
+    MAX_CHANGE_BLOCKS, MAX_CHANGE_PARTS, MAX_EXTENTS, MAX_OFFER_BLOCKS, MAX_POINTS, MAX_VOLUMES,
+};
 use crate::{Error, Reason, Result};
 use block::{DiskId, Geometry};
 use bytes::{BufMut, Bytes, BytesMut};
+use engine::Part;
 use peer::fields::{Fields, put_bytes};
 
 /// Versions of the protocol that this release speaks. The newest that both ends speak is used.
-pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=NAMES_VERSION;
+pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=MIRROR_VERSION;
 
 /// The version since which points have the names of snapshots.
 pub const NAMES_VERSION: u16 = 2;
+
+/// The version since which every change may follow a point.
+pub const MIRROR_VERSION: u16 = 3;
 
 /// Longest payload of a frame: the blocks of the longest offer, or its runs and fingerprints.
 pub const MAX_PAYLOAD_BYTES: usize = MAX_OFFER_BLOCKS * BLOCK_BYTES + (64 << 10);
@@ -197,6 +205,20 @@ pub enum Message {
         /// Their names, in the order of the volumes.
         names: Vec<String>,
     },
+    /// Kind 14.
+    Mirror,
+    /// Kind 15.
+    Change {
+        /// Its number in the session.
+        number: u64,
+        /// Indices of volumes, and what changes in them at one moment.
+        parts: Vec<(u32, Part)>,
+    },
+    /// Kind 16.
+    Durable {
+        /// The last change that is.
+        number: u64,
+    },
     /// Kind 12.
     Refused {
         /// Why, for programs.
@@ -367,6 +389,55 @@ fn name(from: &mut Fields) -> Result<String> {
     }
 }
 
+/// The bytes of a part, which follow all parts.
+fn data_of(part: &Part) -> Option<&Bytes> {
+    match part {
+        Part::Data { data, .. } | Part::Same { data, .. } => Some(data),
+        _ => None,
+    }
+}
+
+fn put_part(out: &mut BytesMut, (volume, part): &(u32, Part)) {
+    let (kind, first, count) = match part {
+        Part::Data { block, data } => (0, *block, (data.len() / BLOCK_BYTES) as u64),
+        Part::Same { block, count, .. } => (1, *block, *count),
+        Part::Hole { block, count, mapped: false } => (2, *block, *count),
+        Part::Hole { block, count, mapped: true } => (3, *block, *count),
+        Part::Resized { blocks } => (4, *blocks, 0),
+        Part::Copied { .. } | Part::Replaced | Part::Cloned { .. } => {
+            unreachable!("a part without content is not sent")
+        }
+    };
+    out.put_u32_le(*volume);
+    out.put_u8(kind);
+    out.put_u64_le(first);
+    out.put_u64_le(count);
+}
+
+fn parts(from: &mut Fields) -> Result<Vec<(u32, Part)>> {
+    let heads = list(from, MAX_CHANGE_PARTS, |from| Ok((from.u32()?, from.u8()?, from.u64()?, from.u64()?)))?;
+    let mut blocks = 0;
+    let mut parts = Vec::with_capacity(heads.len());
+    for (volume, kind, block, count) in heads {
+        let mut data = |count: u64| {
+            blocks += count.min(MAX_CHANGE_BLOCKS + 1);
+            match blocks <= MAX_CHANGE_BLOCKS {
+                true => Ok(from.take(count as usize * BLOCK_BYTES)?),
+                false => Err(Error::Malformed("a change of more blocks than allowed")),
+            }
+        };
+        let part = match kind {
+            0 => Part::Data { block, data: data(count)? },
+            1 => Part::Same { block, count, data: data(1)? },
+            2 | 3 => Part::Hole { block, count, mapped: kind == 3 },
+            4 => Part::Resized { blocks: block },
+            _ => return Err(Error::Malformed("a change of an unknown kind")),
+        };
+        parts.push((volume, part));
+    }
+    Ok(parts)
+}
+
 fn reason(byte: u8) -> Reason {
     match byte {
         1 => Reason::Unknown,
@@ -393,13 +464,16 @@ impl Message {
             Self::Published => 11,
             Self::Refused { .. } => 12,
             Self::Snapshots { .. } => 13,
+            Self::Mirror => 14,
+            Self::Change { .. } => 15,
+            Self::Durable { .. } => 16,
         }
     }
 
     /// The payload, in pieces: blocks are not copied.
     pub fn encode(&self) -> Vec<Bytes> {
         let mut out = BytesMut::new();
-        let mut data = None;
+        let mut data = Vec::new();
         match self {
             Self::Hello { least, most, array } => {
                 out.put_u16_le(*least);
@@ -421,11 +495,11 @@ impl Message {
                 out.put_u8((*resume).into());
                 put_list(&mut out, volumes, put_volume);
             }
-            Self::Ready | Self::Published => {}
+            Self::Ready | Self::Published | Self::Mirror => {}
             Self::Offer(offer) => {
                 out.put_u64_le(offer.number);
                 out.put_slice(&offer.digest.0);
-                data = Some(offer.chained().freeze());
+                data.push(offer.chained().freeze());
             }
             Self::Want { number, wanted } => {
                 out.put_u64_le(*number);
@@ -435,9 +509,14 @@ impl Message {
                 out.put_u64_le(*number);
                 out.put_u8(*method);
                 out.put_u32_le(packed.len() as u32);
-                data = Some(packed.clone());
+                data.push(packed.clone());
             }
-            Self::Applied { number } => out.put_u64_le(*number),
+            Self::Applied { number } | Self::Durable { number } => out.put_u64_le(*number),
+            Self::Change { number, parts } => {
+                out.put_u64_le(*number);
+                put_list(&mut out, parts, put_part);
+                data.extend(parts.iter().filter_map(|(_, part)| data_of(part)).cloned());
+            }
             Self::Snapshots { names } => {
                 put_list(&mut out, names, |out, name| put_bytes(out, name.as_bytes()));
             }
@@ -497,6 +576,9 @@ impl Message {
                 Self::Refused { reason, text: bounded(text.chars().filter(|char| !char.is_control())) }
             }
             13 => Self::Snapshots { names: list(&mut from, MAX_VOLUMES, name)? },
+            14 => Self::Mirror,
+            15 => Self::Change { number: from.u64()?, parts: parts(&mut from)? },
+            16 => Self::Durable { number: from.u64()? },
             _ => return Err(Error::Malformed("a message of an unknown kind")),
         })
     }

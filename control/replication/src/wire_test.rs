@@ -40,6 +40,18 @@ fn messages() -> Vec<Message> {
         Message::Applied { number: 7 },
         Message::End { digest: Digest([3; 32]) },
         Message::Published,
+        Message::Mirror,
+        Message::Change {
+            number: 4,
+            parts: vec![
+                (1, Part::Data { block: 9, data: Bytes::from(vec![5; 2 * 4096]) }),
+                (0, Part::Hole { block: 1, count: 1 << 40, mapped: true }),
+                (0, Part::Hole { block: 7, count: 2, mapped: false }),
+                (2, Part::Same { block: 3, count: 1 << 30, data: Bytes::from(vec![6; 4096]) }),
+                (2, Part::Resized { blocks: 1 << 41 }),
+            ],
+        },
+        Message::Durable { number: 4 },
         Message::Refused { reason: Reason::NoSpace, text: "no space left".into() },
     ]
 }
@@ -94,7 +106,7 @@ fn blocks_are_packed_where_that_makes_them_smaller() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_message_or_refused(kind in 0u16..14, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_a_message_or_refused(kind in 0u16..17, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Ok(message) = Message::decode(kind, bytes.into()) {
             let again = Message::decode(message.kind(), message.encode().concat().into());
             prop_assert_eq!(again, Ok(message));

@@ -63,6 +63,11 @@ impl Fields {
         Ok(out)
     }
 
+    /// The next bytes, this many.
+    pub fn take(&mut self, count: usize) -> Result<Bytes> {
+        self.fixed(count, |from| from.split_to(count))
+    }
+
     /// A byte string of at most `max` bytes, as [`put_bytes`] wrote it.
     pub fn bytes(&mut self, max: usize) -> Result<Bytes> {
         let len = self.u32()? as usize;

@@ -61,11 +61,14 @@ pub struct Array {
 
 impl Array {
     pub fn new(array: u128, secret: &[u8]) -> Self {
-        let drives = vec![MemDrive::new("memory", 256 << 20) as Arc<dyn Drive>];
+        let drives = vec![MemDrive::new("memory", 96 << 20) as Arc<dyn Drive>];
         let opening = Opening { salt: 1, key: None };
         let options = FormatOptions { array, opening, ..FormatOptions::default() };
         let shelf = block_on(DriveShelf::format(drives, options)).unwrap();
-        let engine = block_on(Engine::open(shelf.clone(), Options::new([array as u8; 32]))).unwrap();
+        // The arrays of all tests are there until the process ends.
+        let options =
+            Options { index_bytes: 4 << 20, cache_bytes: 16 << 20, ..Options::new([array as u8; 32]) };
+        let engine = block_on(Engine::open(shelf.clone(), options)).unwrap();
         // They end with the process.
         let (of_shelf, of_engine) = (shelf.background(), engine.background());
         std::thread::spawn(move || block_on(of_shelf));
