@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
     /// One world: shelf, array, out-of-space, bit-rot, drive-failures, retention, lost-writes, drive-changes,
-    /// rados, cluster, shared-drives, large-writes, encrypted, replication, repair, management, takeover or upgrade; all without one. Older names (full, rot,
+    /// rados, cluster, shared-drives, large-writes, encrypted, replication, synchronous, repair, management, takeover or upgrade; all without one. Older names (full, rot,
     /// dead, kept, lies) are accepted
     #[arg(long)]
     world: Option<String>,

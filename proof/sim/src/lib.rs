@@ -53,7 +53,8 @@
 //! write of a process that is gone may arrive late.
 //!
 //! In the world `replication` two arrays on drives of their own crash independently, and the connection between them loses what
-//! is under way; see `replication`.
+//! is under way; see `replication`. In the world `synchronous` every write is on both before it is acknowledged; see
+//! `replication::synchronous`.
 //!
 //! In the world `takeover` front ends go on while their home crashes, and repeat commands at the next one; see `takeover`.
 //!
@@ -124,6 +125,8 @@ pub enum World {
     Encrypted,
     /// A group of volumes that one array replicates to another.
     Replication,
+    /// A group of volumes of which every write is on two arrays before it is acknowledged.
+    Synchronous,
     /// The array with metadata that become inconsistent, and are repaired.
     Repair,
     /// The array with policies, records and images that are changed while hosts work.
@@ -147,7 +150,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 18] = [
+const NAMES: [Names; 19] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -211,6 +214,12 @@ const NAMES: [Names; 18] = [
         "replication",
         "replication",
         "a group replicated to another array, under crashes of either and over a connection that breaks",
+    ),
+    names(
+        World::Synchronous,
+        "synchronous",
+        "synchronous",
+        "a group whose writes are on two arrays before they are acknowledged, under crashes of either and a connection that breaks",
     ),
     names(
         World::Repair,
@@ -408,6 +417,7 @@ pub fn run_with(world: World, seed: u64, bounds: Bounds) -> Result<Report, Failu
         World::Cluster => cluster::run(seed, cluster::Options::default()),
         World::SharedDrives => shared::run(seed, shared::Reservations::Enforced),
         World::Replication => replication::run(seed, bounds),
+        World::Synchronous => replication::synchronous::run(seed, bounds),
         World::Takeover => takeover::run(seed, bounds, (takeover::Notes::Consulted, takeover::Work::All)),
         World::Upgrade => upgrade::run(seed, bounds),
         other => array::run(other, seed, bounds),

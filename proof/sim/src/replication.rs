@@ -14,6 +14,7 @@ mod link;
 mod reversal;
 mod side;
 mod snapshots;
+pub mod synchronous;
 
 use crate::Report;
 use crate::array::one_step;

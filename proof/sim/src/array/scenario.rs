@@ -90,6 +90,7 @@ impl Scenario {
             | World::Cluster
             | World::LargeWrites
             | World::Replication
+            | World::Synchronous
             | World::Repair
             | World::Management
             | World::Takeover

@@ -1,0 +1,732 @@
+//! The world `synchronous`: a group of volumes whose every write is on two arrays before it is acknowledged.
+//!
+//! Both arrays are real engines on drives of their own that crash alone, at any drive request; the connection delivers late, in any
+//! portions, and is cut at any moment. Hosts have several operations under way, which may overlap: writes, fills, unmaps, copies from
+//! volumes in and outside the group, changes of size.
+//!
+//! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged, whatever was under
+//! way. With `Stop` that holds always once both were the same; with `Continue` it is what was acknowledged until the source went on
+//! alone. When all faults are over both arrays become the same again: equal in content, size and provisioning.
+
+use super::link::Link;
+use super::side::{Side, SideEnv};
+use super::{ARRAYS, Check, Content, REPLICATION, content, unexpected};
+use crate::Report;
+use crate::bounds::Bounds;
+use crate::machine::Outcome;
+use ::replication::{
+    Error, Key, Limits, MIRROR_VERSION, Mirror, MirrorState, OnLinkLoss, Source, Synced, Target, disarm,
+    is_armed, is_mirrored,
+};
+use block::workload::Random;
+use block::{CopySegment, Data, Disk, DiskId, Extent, Geometry, Op};
+use bytes::Bytes;
+use engine::{Engine, Tap};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// A world with more turns counts as an endless loop.
+const MAX_TURNS: u64 = 4_000_000;
+
+/// Turns in which faults are over, and both arrays have to become the same.
+const MAX_HEALED_TURNS: u64 = 2_000_000;
+
+/// A volume outside the group.
+const OUTSIDE: DiskId = DiskId(99);
+
+/// In the place of a block: the size of a volume.
+const SIZE: u64 = u64::MAX;
+
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a block may have.
+#[derive(Clone, Debug)]
+struct Version {
+    values: Vec<u64>,
+    /// When its operation ended, or a crash ended it.
+    ended: Option<u64>,
+    operation: u64,
+}
+
+/// What every block may have, and every volume as its size. A block that was never written has zeros.
+type Versions = BTreeMap<(DiskId, u64), Vec<Version>>;
+
+/// An operation of a host.
+struct HostOp {
+    number: u64,
+    begun: u64,
+    writes: Vec<(DiskId, u64)>,
+    /// No other one is under way.
+    alone: bool,
+    outcome: Outcome<Result<(), block::Error>>,
+}
+
+/// What a host does.
+#[derive(Clone, Debug)]
+enum Action {
+    Op(DiskId, Op),
+    Resize(DiskId, u64),
+}
+
+/// What an action leaves in blocks, and in [`SIZE`].
+type Effect = Vec<(DiskId, u64, Vec<u64>)>;
+
+struct World {
+    random: Random,
+    source: Side,
+    target: Side,
+    limits: Limits,
+    on_loss: OnLinkLoss,
+    group: Vec<DiskId>,
+    sizes: BTreeMap<DiskId, Geometry>,
+    most_under_way: usize,
+    versions: Versions,
+    /// What was acknowledged each time that the source went on alone, since both arrays were the same.
+    alone_since: Vec<Versions>,
+    /// The state of the mirror when it was looked at last.
+    seen: MirrorState,
+    ever_in_sync: bool,
+    time: u64,
+    operations: u64,
+    under_way: Vec<HostOp>,
+    sender: Option<Arc<Source<SideEnv>>>,
+    receiver: Option<Arc<Target<SideEnv>>>,
+    mirror: Arc<Mirror>,
+    syncing: Option<Outcome<Result<Synced, Error>>>,
+    mirroring: Option<Outcome<Result<Infallible, Error>>>,
+    serving: Vec<Outcome<Result<Option<u64>, Error>>>,
+    link: Option<Link>,
+    replaced: Vec<Link>,
+    drills: u64,
+    healed: bool,
+    /// Hosts begin nothing.
+    quiet: bool,
+    /// No session is begun.
+    apart: bool,
+    report: Report,
+    trace: DefaultHasher,
+}
+
+/// Runs a seed.
+pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
+    let mut world = World::new(seed, bounds);
+    world.source.boot()?;
+    world.create_volumes()?;
+    world.start_source()?;
+    world.boot_target()?;
+    let drills = 2 + world.random.below(5);
+    let mut turns = 0;
+    while world.drills < drills {
+        turns += 1;
+        if turns == MAX_TURNS / 2 {
+            world.heal();
+        }
+        if turns > MAX_TURNS {
+            return Err(format!("{} drills of {drills}", world.drills));
+        }
+        world.turn()?;
+        // Mostly where the source must not have gone on alone, or has.
+        let rare = if world.mirror.state() == MirrorState::InSync { 3000 } else { 500 };
+        if world.ever_in_sync && world.random.below(rare) == 0 {
+            world.drill()?;
+        }
+    }
+    world.end()?;
+    world.report.crashes = world.source.crashes + world.target.crashes;
+    world.report.requests = world.source.machine.completed() + world.target.machine.completed();
+    world.source.machine.drives.trace().hash(&mut world.trace);
+    world.target.machine.drives.trace().hash(&mut world.trace);
+    world.report.trace = world.trace.finish();
+    Ok(world.report)
+}
+
+/// The bytes of a block with this value.
+fn block_of(value: u64, len: u64) -> Bytes {
+    value.to_le_bytes().repeat(len as usize / 8).into()
+}
+
+/// The value that a block has; its operations write whole blocks.
+fn value_of(bytes: &[u8]) -> Result<u64, String> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let value = words.first().map_or(0, |word| u64::from_le_bytes(*word));
+    match words.iter().all(|word| u64::from_le_bytes(*word) == value) {
+        true => Ok(value),
+        false => Err("a block of two writes".into()),
+    }
+}
+
+/// The logical blocks of blocks of a volume.
+fn extent(geometry: Geometry, first: u64, count: u64) -> Extent {
+    let per = BLOCK_BYTES / u64::from(geometry.block_bytes);
+    let end = ((first + count) * per).min(geometry.blocks);
+    Extent::new(first * per, end - first * per)
+}
+
+fn blocks(geometry: Geometry) -> u64 {
+    geometry.bytes().div_ceil(BLOCK_BYTES)
+}
+
+async fn perform(engine: Arc<Engine>, action: Action) -> Result<(), block::Error> {
+    match action {
+        Action::Op(id, op) => engine.volume(id).ok_or(block::Error::Deleted)?.execute(op).await.map(drop),
+        Action::Resize(id, blocks) => engine.resize_volume(id, blocks).await,
+    }
+}
+
+/// Compares the content of a disk with what it may have.
+fn compare(id: DiskId, found: &Content, versions: &Versions) -> Check {
+    let may = |block: u64, value: u64| match versions.get(&(id, block)) {
+        Some(known) => known.iter().any(|version| version.values.contains(&value)),
+        None => value == 0,
+    };
+    if !may(SIZE, found.geometry.blocks) {
+        return Err(format!("volume {} has {} blocks", id.0, found.geometry.blocks));
+    }
+    let bytes = found.data.concat();
+    for (block, bytes) in (0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
+        let value = value_of(bytes).map_err(|what| format!("volume {}, block {block}: {what}", id.0))?;
+        if !may(block, value) {
+            let known = versions.get(&(id, block));
+            return Err(format!("volume {}, block {block} has {value} instead of {known:?}", id.0));
+        }
+    }
+    Ok(())
+}
+
+impl World {
+    fn new(seed: u64, bounds: Bounds) -> Self {
+        let mut random = Random::new(seed ^ 0x7379_6e63);
+        let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+        let limits = Limits {
+            offer_blocks: pick(&[1, 3, 16, 64]) as usize,
+            offers: pick(&[1, 2, 8]) as usize,
+            index_entries: pick(&[0, 64, 4096]) as usize,
+            known_blocks: pick(&[0, 8, 4096]) as usize,
+        };
+        let on_loss = if pick(&[0, 1]) == 0 { OnLinkLoss::Continue } else { OnLinkLoss::Stop };
+        let most_under_way = pick(&[1, 3, 8]) as usize;
+        Self {
+            source: Side::new(seed ^ 0x5000, bounds, 1 << 64),
+            target: Side::new(seed ^ 0x7000, bounds, 2 << 64),
+            random,
+            limits,
+            on_loss,
+            group: Vec::new(),
+            sizes: BTreeMap::new(),
+            most_under_way,
+            versions: Versions::new(),
+            alone_since: Vec::new(),
+            seen: MirrorState::CatchingUp,
+            ever_in_sync: false,
+            time: 0,
+            operations: 0,
+            under_way: Vec::new(),
+            sender: None,
+            receiver: None,
+            mirror: Arc::new(Mirror::new(on_loss, false)),
+            syncing: None,
+            mirroring: None,
+            serving: Vec::new(),
+            link: None,
+            replaced: Vec::new(),
+            drills: 0,
+            healed: false,
+            quiet: false,
+            apart: false,
+            report: Report::default(),
+            trace: DefaultHasher::new(),
+        }
+    }
+
+    fn heal(&mut self) {
+        self.healed = true;
+        self.source.heal();
+        self.target.heal();
+    }
+
+    fn create_volumes(&mut self) -> Check {
+        let count = 1 + self.random.below(3);
+        for id in (1..=count).map(|number| DiskId(number.into())).chain([OUTSIDE]) {
+            let block_bytes = if self.random.chance(70) { 4096 } else { 512 };
+            let odd = if block_bytes == 512 { self.random.below(8) } else { 0 };
+            let blocks = (16 + self.random.below(300)) * BLOCK_BYTES / u64::from(block_bytes) + odd;
+            let geometry = Geometry { block_bytes, blocks };
+            self.sizes.insert(id, geometry);
+            let version = Version { values: vec![blocks], ended: Some(0), operation: 0 };
+            self.versions.insert((id, SIZE), vec![version]);
+            if id != OUTSIDE {
+                self.group.push(id);
+            }
+            loop {
+                let engine = self.source.engine.clone().ok_or("the source is up")?;
+                if engine.disk(id).is_some() {
+                    break;
+                }
+                let create = async move { engine.create_volume(id, geometry, 0).await.map(drop) };
+                match self.source.machine.finish(create)? {
+                    Some(created) => created.map_err(|cause| format!("creating a volume: {cause}"))?,
+                    None => {
+                        self.source.crash();
+                        self.source.boot()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows when the source is up, before hosts do anything.
+    fn start_source(&mut self) -> Check {
+        let engine = self.source.engine.clone().ok_or("the source is up")?;
+        let armed = is_armed(&engine, REPLICATION).map_err(|cause| cause.to_string())?;
+        self.mirror = Arc::new(Mirror::new(self.on_loss, armed));
+        let tap: Arc<dyn Tap> = self.mirror.clone();
+        engine.tap(&self.group, Some(&tap));
+        let (env, key) = (self.source.env.clone(), Key::new(b"pairing"));
+        self.sender = Some(Arc::new(Source::new(engine, env, key, ARRAYS[0], self.limits)));
+        Ok(())
+    }
+
+    fn boot_target(&mut self) -> Check {
+        loop {
+            self.target.boot()?;
+            let engine = self.target.engine.clone().ok_or("the target is up")?;
+            let (env, key) = (self.target.env.clone(), Key::new(b"pairing"));
+            let receiver = Arc::new(Target::new(engine, env, key, ARRAYS[1], self.limits));
+            self.receiver = Some(receiver.clone());
+            let accepted =
+                self.target.machine.finish(async move { receiver.accept(REPLICATION, 0).await })?;
+            match accepted {
+                Some(accepted) => return accepted.map_err(|cause| format!("accepting: {cause}")),
+                None => self.target.crash(),
+            }
+        }
+    }
+
+    fn now(&mut self) -> u64 {
+        self.time += 1;
+        self.time
+    }
+
+    /// One thing that happens.
+    fn turn(&mut self) -> Check {
+        if self.source.machine.must_crash() {
+            self.crash_source()?;
+        }
+        if self.target.machine.must_crash() {
+            self.crash_target()?;
+        }
+        self.look()?;
+        self.take_outcomes()?;
+        self.begin()?;
+        let cut = !self.healed && self.random.below(4000) == 0;
+        self.link.iter().filter(|_| cut).for_each(Link::cut);
+        if !self.replaced.is_empty() && self.random.below(200) == 0 {
+            self.replaced.drain(..).for_each(|link| link.cut());
+        }
+        let first = self.random.below(3);
+        for way in (0..3).map(|way| (first + way) % 3) {
+            let did = match way {
+                0 => self.source.machine.step()?,
+                1 => self.target.machine.step()?,
+                _ => self.link.as_ref().is_some_and(|link| link.deliver(&mut self.random)),
+            };
+            self.link.iter().for_each(|link| _ = link.take_sent());
+            if did {
+                return Ok(());
+            }
+        }
+        self.source.machine.pass(std::time::Duration::from_secs(1));
+        self.target.machine.pass(std::time::Duration::from_secs(1));
+        Ok(())
+    }
+
+    /// Notes when both arrays become the same, and when the source goes on alone, before anything that was acknowledged since is seen.
+    fn look(&mut self) -> Check {
+        let state = self.mirror.state();
+        let in_sync = state == MirrorState::InSync;
+        if in_sync {
+            self.alone_since.clear();
+            self.ever_in_sync = true;
+        }
+        if self.seen != MirrorState::CatchingUp && state == MirrorState::CatchingUp {
+            self.go_alone();
+        }
+        self.seen = state;
+        if in_sync && let Some(engine) = &self.target.engine {
+            let mirrored = is_mirrored(engine, REPLICATION).map_err(|cause| cause.to_string())?;
+            if !mirrored {
+                return Err("the source counts on a target that does not know it".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn go_alone(&mut self) {
+        if self.ever_in_sync {
+            self.alone_since.push(self.versions.clone());
+        }
+    }
+
+    fn begin(&mut self) -> Check {
+        self.begin_host_op()?;
+        let sender = self.sender.clone().ok_or("the source is up")?;
+        if !self.apart && self.syncing.is_none() && self.mirroring.is_none() && self.random.below(100) == 0 {
+            self.begin_session(sender)?;
+        }
+        if self.mirror.state() == MirrorState::Held && self.random.below(500) == 0 {
+            self.mirror.refuse();
+        }
+        let waits = matches!(self.mirror.state(), MirrorState::Held | MirrorState::Stopped);
+        if waits && !self.healed && self.random.below(3000) == 0 {
+            self.allow_to_go_alone()?;
+        }
+        Ok(())
+    }
+
+    /// An operator decides that the source goes on alone.
+    fn allow_to_go_alone(&mut self) -> Check {
+        let done =
+            self.on_source(|engine| async move { engine.put_records(vec![disarm(REPLICATION)]).await })?;
+        done.map_err(|cause| format!("disarming: {cause}"))?;
+        self.look()?;
+        self.go_alone();
+        self.on_loss = OnLinkLoss::Continue;
+        self.mirror.set_on_link_loss(OnLinkLoss::Continue);
+        Ok(())
+    }
+
+    /// A connection: for a first point, or for every change.
+    fn begin_session(&mut self, sender: Arc<Source<SideEnv>>) -> Check {
+        let receiver = self.receiver.clone().ok_or("the target is up")?;
+        let capacity = [2048, 64 << 10, 8 << 20][self.random.below(3) as usize];
+        let (link, one, other) = Link::new(capacity, MIRROR_VERSION);
+        self.replaced.extend(self.link.replace(link));
+        let (group, mirror) = (self.group.clone(), self.mirror.clone());
+        if self.ever_in_sync || self.random.chance(50) {
+            let session = async move { sender.mirror(REPLICATION, &group, &mirror, one).await };
+            self.mirroring = Some(self.source.machine.start(session).1);
+        } else {
+            let session = async move {
+                sender.take_point(REPLICATION, &group).await?;
+                sender.sync(REPLICATION, one).await
+            };
+            self.syncing = Some(self.source.machine.start(session).1);
+        }
+        self.serving.push(self.target.machine.start(async move { receiver.serve(other).await }).1);
+        Ok(())
+    }
+
+    fn begin_host_op(&mut self) -> Check {
+        let is_busy = self.under_way.len() >= self.most_under_way || self.under_way.iter().any(|op| op.alone);
+        if self.quiet || is_busy || self.random.below(10) != 0 {
+            return Ok(());
+        }
+        let (action, effect, alone) = self.draw();
+        if alone && !self.under_way.is_empty() {
+            return Ok(());
+        }
+        let begun = self.now();
+        self.operations += 1;
+        let mut writes = Vec::with_capacity(effect.len());
+        for (id, block, values) in effect {
+            writes.push((id, block));
+            let zeros = || vec![Version { values: vec![0], ended: Some(0), operation: 0 }];
+            let known = self.versions.entry((id, block)).or_insert_with(zeros);
+            known.push(Version { values, ended: None, operation: self.operations });
+        }
+        let engine = self.source.engine.clone().ok_or("the source is up")?;
+        let outcome = self.source.machine.start(perform(engine, action)).1;
+        self.under_way.push(HostOp { number: self.operations, begun, writes, alone, outcome });
+        Ok(())
+    }
+
+    /// What a host does next, what it leaves, and whether it must be alone.
+    fn draw(&mut self) -> (Action, Effect, bool) {
+        let volumes: Vec<DiskId> = self.sizes.keys().copied().collect();
+        let id = volumes[self.random.below(volumes.len() as u64) as usize];
+        let geometry = self.sizes[&id];
+        let kind = self.random.below(100);
+        if kind < 2 {
+            return self.draw_resize(id, geometry);
+        }
+        let most = [1, 4, 60][self.random.below(3) as usize];
+        let count = 1 + self.random.below(most);
+        let count = count.min(blocks(geometry));
+        let first = self.random.below(blocks(geometry) - count + 1);
+        let range = extent(geometry, first, count);
+        let value = (self.operations + 1) << 16;
+        let len = |block: u64| extent(geometry, block, 1).blocks * u64::from(geometry.block_bytes);
+        let all = |value: u64| (first..first + count).map(|block| (id, block, vec![value])).collect();
+        match kind {
+            0..60 => {
+                let mut data = Data::new();
+                (first..first + count).for_each(|block| data.push(block_of(value + block, len(block))));
+                let effect = (first..first + count).map(|block| (id, block, vec![value + block])).collect();
+                (Action::Op(id, Op::Write { lba: range.lba, data }), effect, false)
+            }
+            60..72 => {
+                let block = block_of(value, u64::from(geometry.block_bytes)).into();
+                (Action::Op(id, Op::Fill { extent: range, block }), all(value), false)
+            }
+            72..85 => (Action::Op(id, Op::Unmap(vec![range])), all(0), false),
+            _ => self.draw_copy(id, geometry, first, count),
+        }
+    }
+
+    fn draw_copy(
+        &mut self,
+        id: DiskId,
+        geometry: Geometry,
+        first: u64,
+        count: u64,
+    ) -> (Action, Effect, bool) {
+        let alike: Vec<DiskId> = self
+            .sizes
+            .iter()
+            .filter(|(_, it)| it.block_bytes == geometry.block_bytes)
+            .map(|it| *it.0)
+            .collect();
+        let source = alike[self.random.below(alike.len() as u64) as usize];
+        let per = BLOCK_BYTES / u64::from(geometry.block_bytes);
+        // Whole blocks of both: what a block has is one value.
+        let most = (geometry.blocks / per).saturating_sub(first).min(self.sizes[&source].blocks / per);
+        let count = count.min(most);
+        let from = self.random.below(self.sizes[&source].blocks / per - count + 1);
+        let effect = (0..count).map(|at| {
+            let known = self.versions.get(&(source, from + at));
+            let values = known.map_or(vec![0], |all| all.iter().flat_map(|it| it.values.clone()).collect());
+            (id, first + at, values)
+        });
+        let segment = CopySegment {
+            source,
+            source_lba: from * per,
+            target: id,
+            target_lba: first * per,
+            blocks: count * per,
+        };
+        (Action::Op(id, Op::Copy(vec![segment])), effect.collect(), true)
+    }
+
+    fn draw_resize(&mut self, id: DiskId, geometry: Geometry) -> (Action, Effect, bool) {
+        let per = BLOCK_BYTES / u64::from(geometry.block_bytes);
+        // At the border of a block: a part of one would have zeros, and an odd end that grows as well.
+        let new = Geometry { blocks: (8 + self.random.below(blocks(geometry) + 20)) * per, ..geometry };
+        if !geometry.blocks.is_multiple_of(per) && new.blocks > geometry.blocks {
+            return self.draw();
+        }
+        let cut = blocks(new)..blocks(geometry);
+        let mut effect: Effect = cut.map(|block| (id, block, vec![0])).collect();
+        effect.push((id, SIZE, vec![new.blocks]));
+        (Action::Resize(id, new.blocks), effect, true)
+    }
+
+    fn take_outcomes(&mut self) -> Check {
+        let mut at = 0;
+        while at < self.under_way.len() {
+            match self.under_way[at].outcome.take() {
+                Some(result) => {
+                    let op = self.under_way.swap_remove(at);
+                    self.end_host_op(&op, Some(result))?;
+                }
+                None => at += 1,
+            }
+        }
+        if let Some(result) = self.syncing.as_ref().and_then(Outcome::take) {
+            self.syncing = None;
+            result.map(drop).or_else(|error| excuse(&error, "syncing"))?;
+        }
+        if let Some(Err(error)) = self.mirroring.as_ref().and_then(Outcome::take) {
+            self.mirroring = None;
+            excuse(&error, "mirroring")?;
+        }
+        let mut ended = Vec::new();
+        self.serving.retain(|serving| match serving.take() {
+            None => true,
+            Some(result) => {
+                ended.push(result);
+                false
+            }
+        });
+        ended.into_iter().try_for_each(|result| result.map(drop).or_else(|error| excuse(&error, "serving")))
+    }
+
+    /// An operation has ended; `None` if a crash has ended it.
+    fn end_host_op(&mut self, op: &HostOp, result: Option<Result<(), block::Error>>) -> Check {
+        let now = self.now();
+        let is_done = match result {
+            Some(Ok(())) => true,
+            None | Some(Err(block::Error::Unreplicated)) => false,
+            Some(Err(cause)) => return Err(format!("operation {}: {cause}", op.number)),
+        };
+        self.report.operations += u64::from(is_done);
+        for place in &op.writes {
+            let known = self.versions.get_mut(place).ok_or("it has versions")?;
+            for version in known.iter_mut().filter(|version| version.operation == op.number) {
+                version.ended = Some(now);
+            }
+            if is_done {
+                known.retain(|version| {
+                    version.operation == op.number || version.ended.is_none_or(|ended| ended > op.begun)
+                });
+            }
+            if place.1 == SIZE {
+                let engine = self.source.engine.clone().ok_or("the source is up")?;
+                let geometry = engine.volume(place.0).ok_or("the volume is there")?.geometry();
+                self.sizes.insert(place.0, geometry);
+            }
+        }
+        Ok(())
+    }
+
+    fn crash_source(&mut self) -> Check {
+        self.look()?;
+        // A source that may go on alone does so from here on.
+        if self.on_loss == OnLinkLoss::Continue {
+            self.go_alone();
+        }
+        self.seen = MirrorState::CatchingUp;
+        self.source.crash();
+        (self.syncing, self.mirroring) = (None, None);
+        self.source.boot()?;
+        let interrupted = std::mem::take(&mut self.under_way);
+        interrupted.iter().try_for_each(|op| self.end_host_op(op, None))?;
+        self.start_source()
+    }
+
+    fn crash_target(&mut self) -> Check {
+        self.target.crash();
+        self.serving.clear();
+        self.boot_target()
+    }
+
+    /// The source is out of reach: what would a promotion give?
+    fn drill(&mut self) -> Check {
+        self.drills += 1;
+        self.apart = true;
+        if self.random.chance(30) {
+            self.crash_target()?;
+        }
+        self.end_sessions()?;
+        self.look()?;
+        let receiver = |world: &Self| world.receiver.clone().ok_or("the target is up");
+        loop {
+            let target = receiver(self)?;
+            match self.target.machine.finish(async move { target.seal(REPLICATION).await })? {
+                Some(sealed) => break sealed.map(drop).map_err(|cause| format!("sealing: {cause}"))?,
+                None => self.crash_target()?,
+            }
+        }
+        let point = receiver(self)?.points(REPLICATION).map_err(|cause| cause.to_string())?.pop();
+        let point = point.ok_or("the target has no point")?;
+        let mut found = Vec::new();
+        for volume in &point.volumes {
+            let (id, snapshot) = (DiskId(volume.source), DiskId(volume.snapshot));
+            found.push((id, self.read_target(snapshot)?));
+        }
+        let compare_all =
+            |versions: &Versions| found.iter().try_for_each(|(id, content)| compare(*id, content, versions));
+        if !self.alone_since.iter().any(|then| compare_all(then).is_ok()) {
+            compare_all(&self.versions)?;
+        }
+        self.apart = false;
+        Ok(())
+    }
+
+    fn end_sessions(&mut self) -> Check {
+        self.link.iter().for_each(Link::cut);
+        self.replaced.drain(..).for_each(|link| link.cut());
+        let mut turns = 0;
+        while self.syncing.is_some() || self.mirroring.is_some() || !self.serving.is_empty() {
+            turns += 1;
+            if turns > MAX_HEALED_TURNS {
+                return Err("a session that was cut does not end".into());
+            }
+            self.turn()?;
+        }
+        self.link = None;
+        Ok(())
+    }
+
+    fn read_target(&mut self, id: DiskId) -> Result<Content, String> {
+        loop {
+            let engine = self.target.engine.clone().ok_or("the target is up")?;
+            let volume = engine.volume(id).ok_or("the disk is there")?;
+            match self.target.machine.finish(content(volume))? {
+                Some(found) => return found.map_err(|cause| format!("reading the target: {cause}")),
+                None => self.crash_target()?,
+            }
+        }
+    }
+
+    /// Does something on the source, again after each crash.
+    fn on_source<T: 'static, F>(&mut self, work: impl Fn(Arc<Engine>) -> F) -> Result<T, String>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        loop {
+            let engine = self.source.engine.clone().ok_or("the source is up")?;
+            match self.source.machine.finish(work(engine))? {
+                Some(done) => return Ok(done),
+                None => self.crash_source()?,
+            }
+        }
+    }
+
+    /// Nothing fails any more: both arrays become the same, also after they have been started again.
+    fn end(&mut self) -> Check {
+        self.heal();
+        self.until_same()?;
+        self.crash_source()?;
+        self.crash_target()?;
+        self.quiet = false;
+        self.until_same()
+    }
+
+    fn until_same(&mut self) -> Check {
+        for turn in 0.. {
+            if turn > MAX_HEALED_TURNS {
+                return Err(format!("both arrays do not become the same: {:?}", self.mirror.state()));
+            }
+            self.quiet = turn > 2000;
+            if self.quiet && self.mirror.state() == MirrorState::InSync && self.under_way.is_empty() {
+                break;
+            }
+            self.turn()?;
+        }
+        self.compare_both()
+    }
+
+    fn compare_both(&mut self) -> Check {
+        self.apart = true;
+        self.end_sessions()?;
+        let target = self.receiver.clone().ok_or("the target is up")?;
+        let sealed = self.target.machine.finish(async move { target.seal(REPLICATION).await })?;
+        let point = sealed.ok_or("nothing crashes")?.map_err(|cause| format!("sealing: {cause}"))?;
+        let point = point.ok_or("the target was the same")?;
+        for volume in &point.volumes {
+            let (id, snapshot) = (DiskId(volume.source), DiskId(volume.snapshot));
+            let wanted = self.on_source(move |engine| async move {
+                content(engine.volume(id).ok_or(block::Error::Deleted)?).await
+            })?;
+            let wanted = wanted.map_err(|cause| format!("reading the source: {cause}"))?;
+            let found = self.read_target(snapshot)?;
+            compare(id, &found, &self.versions)?;
+            if found != wanted {
+                return Err(format!("volume {} differs between the arrays", id.0));
+            }
+        }
+        self.apart = false;
+        Ok(())
+    }
+}
+
+/// Errors that faults of the world explain.
+fn excuse(error: &Error, doing: &str) -> Check {
+    match error {
+        Error::NoPoint | Error::Unmirrored(_) => Ok(()),
+        error => unexpected(error).map_or(Ok(()), |what| Err(format!("{doing}: {what}"))),
+    }
+}
