@@ -49,11 +49,10 @@ impl Faults {
         }
     }
 
-    /// Nothing goes wrong any more.
+    /// Nothing goes wrong any more. Requests that wait already are late still.
     pub fn heal(&mut self, now: u64) {
-        let drives = self.stalled.len();
-        *self =
-            Self { late: 0, unanswered: 0, disturbed: [now; 2], ..Self::new(&mut Random::new(0), drives) };
+        let (drives, disturbed) = (self.stalled.len(), self.disturbed.map(|until| until.max(now)));
+        *self = Self { late: 0, unanswered: 0, disturbed, ..Self::new(&mut Random::new(0), drives) };
         self.calm_until = u64::MAX;
     }
 
