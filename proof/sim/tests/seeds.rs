@@ -454,6 +454,7 @@ fn a_format_is_raised_by_a_commit_alone_and_stays() {
 /// The world finds the late writes of a home that was followed, if drives let them pass.
 #[test]
 fn drives_that_ignore_reservations_are_found() {
-    let failures: Vec<String> = (0..24).filter_map(|seed| run_without_reservations(seed).err()).collect();
-    assert!(failures.iter().any(|what| what.contains("acknowledged")), "{failures:?}");
+    // One seed in twenty has a late write of the former home where it harms.
+    let mut failures = (0..200).filter_map(|seed| run_without_reservations(seed).err());
+    assert!(failures.any(|what| what.contains("acknowledged")));
 }
