@@ -14,9 +14,10 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::thread::Thread;
 
 pub const REPLICATION: u128 = 0x77;
 
@@ -57,6 +58,34 @@ pub struct Array {
     env: Arc<TestEnv>,
     pub sender: Source<TestEnv>,
     pub receiver: Target<TestEnv>,
+    _background: Background,
+}
+
+/// The background of an array. It ends when this is dropped, and what it holds is freed.
+#[derive(Default)]
+struct Background {
+    ended: Arc<AtomicBool>,
+    threads: Vec<Thread>,
+}
+
+impl Background {
+    fn start(&mut self, mut work: impl Future<Output = ()> + Send + Unpin + 'static) {
+        let ended = self.ended.clone();
+        let until_ended = move || {
+            block_on(poll_fn(|cx| match ended.load(Ordering::Acquire) {
+                true => Poll::Ready(()),
+                false => Pin::new(&mut work).poll(cx),
+            }));
+        };
+        self.threads.push(std::thread::spawn(until_ended).thread().clone());
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        self.threads.iter().for_each(Thread::unpark);
+    }
 }
 
 impl Array {
@@ -65,19 +94,17 @@ impl Array {
         let opening = Opening { salt: 1, key: None };
         let options = FormatOptions { array, opening, ..FormatOptions::default() };
         let shelf = block_on(DriveShelf::format(drives, options)).unwrap();
-        // The arrays of all tests are there until the process ends.
         let options =
             Options { index_bytes: 4 << 20, cache_bytes: 16 << 20, ..Options::new([array as u8; 32]) };
         let engine = block_on(Engine::open(shelf.clone(), options)).unwrap();
-        // They end with the process.
-        let (of_shelf, of_engine) = (shelf.background(), engine.background());
-        std::thread::spawn(move || block_on(of_shelf));
-        std::thread::spawn(move || block_on(of_engine));
+        let mut background = Background::default();
+        background.start(Box::pin(shelf.background()));
+        background.start(Box::pin(engine.background()));
         let env = Arc::new(TestEnv(array, AtomicU64::new(100), AtomicU64::new(0)));
         let (key, limits) = (Key::new(secret), Limits { index_entries: 1 << 16, ..Limits::default() });
         let sender = Source::new(engine.clone(), env.clone(), key.clone(), array, limits);
         let receiver = Target::new(engine.clone(), env.clone(), key, array, limits);
-        Self { array, engine, env, sender, receiver }
+        Self { array, engine, env, sender, receiver, _background: background }
     }
 
     pub fn create(&self, id: u128, blocks: u64, block_bytes: u32) -> Arc<Volume> {
