@@ -7,13 +7,13 @@
 #                                    a guest agent
 # GUEST=peers: another guest, with other arrays and a kernel that has dm-vdo (6.9 and later), for `build` and `run`.
 # GUEST=server: a Debian with systemd, on a disk that lasts for the run, and DIR/drive0 and so on as /dev/disk/by-id/virtio-lab-0;
-# it boots again until DIR/rc exists, and is cut off, as by a power failure, when DIR/cut appears.
+# it boots again until DIR/rc exists (SUITE=trixie: of that suite), and is cut off, as by a power failure, when DIR/cut appears.
 # The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager but there. The host's 127.0.0.1 is
 # 10.0.2.2 there. DIR is /run/lab in the guest, read-write, which is also how a script asks the host for something.
-# Emulated without KVM, so that it runs everywhere; one processor, because that is what emulation is steady with.
+# Emulated without KVM, so that it runs everywhere, and without VAES, which QEMU 7.2 computes wrongly; one processor, because that is what emulation is steady with.
 set -euo pipefail
 
-SUITE=bookworm
+: "${SUITE:=bookworm}"
 PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,lsscsi,fio,e2fsprogs,util-linux
 case ${GUEST:=hosts} in
   hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools,ddpt,qemu-guest-agent,python3 ;;
@@ -122,7 +122,7 @@ machine() {
   khz=$(awk -F: '/^cpu MHz/ { printf "%d", $2 * 1000; exit }' /proc/cpuinfo)
   APPEND="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable ${khz:+tsc_early_khz=$khz} no_timer_check"
   APPEND+=" cryptomgr.notests net.ifnames=0 init_on_alloc=0 audit=0 apparmor=0"
-  QEMU=(qemu-system-x86_64 -accel "tcg,thread=multi,tb-size=512" -cpu max -M "pc,usb=off" -smp 1 -m 1536 -nodefaults
+  QEMU=(qemu-system-x86_64 -accel "tcg,thread=multi,tb-size=512" -cpu max,-vaes -M "pc,usb=off" -smp 1 -m 1536 -nodefaults
     -no-user-config -display none -no-reboot -kernel "$cache/$KERNEL" -initrd "$cache/$INITRD"
     -netdev "user,id=n,ipv6=off" -device "virtio-net-pci,netdev=n,romfile="
     -virtfs "local,path=$dir,mount_tag=lab,security_model=none,multidevs=remap")

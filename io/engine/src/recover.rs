@@ -5,6 +5,7 @@ use crate::background::Worker;
 use crate::catalog::{Catalog, VolumeState};
 use crate::codec::Malformed;
 use crate::core::Core;
+use crate::dedup;
 use crate::engine::Engine;
 use crate::entry::{BLOCK, SlotId};
 use crate::error::{failed, unusable};
@@ -31,12 +32,17 @@ use std::sync::Arc;
 /// Batch numbers are below this: slots have no room for larger ones.
 const MAX_BATCHES: u64 = 1 << 45;
 
+/// Why nothing is opened where fingerprints are wrong.
+const UNRELIABLE: &str = "this processor computes AES (VAES) wrongly, so that deduplication would take different blocks for equal ones: \
+    if QEMU emulates it, as QEMU 7.2 does without KVM, start that with `-cpu …,-vaes`; nothing was changed";
+
 impl Engine {
     /// Opens the engine on a shelf, or formats it if the shelf is new. Everything acknowledged is available when
     /// this returns. The duration depends on the length of the journal, not on the amount of data in the log.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the shelf fails, or its contents are damaged, inconsistent, or of another version.
+    /// [`Error::Stopped`] if the shelf fails, or its contents are damaged, inconsistent, or of another version, and on a processor that
+    /// computes fingerprints wrongly.
     pub async fn open(shelf: Arc<dyn Shelf>, options: Options) -> block::Result<Arc<Self>> {
         let mut findings = Findings::default();
         let engine = Self::open_reporting(shelf, options, &mut findings).await?;
@@ -63,6 +69,9 @@ impl Engine {
         options: Options,
         findings: &mut Findings,
     ) -> block::Result<Arc<Self>> {
+        if !dedup::is_reliable() {
+            return Err(Error::Stopped(UNRELIABLE.into()));
+        }
         let superblock = match shelf.superblock() {
             Some(superblock) => superblock,
             None => format(&shelf, &options).await?,
