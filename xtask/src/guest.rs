@@ -60,8 +60,8 @@ enum Home {
     Shelf,
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
-    /// In a Debian with systemd, where the case installs the package and takes an initiator of its own.
-    Server,
+    /// In a Debian of a suite with systemd, where the case `package` installs the package and takes an initiator of its own.
+    Server(&'static str),
 }
 
 /// What a guest gets.
@@ -82,8 +82,8 @@ enum Kind {
     Hosts,
     /// One with other arrays.
     Peers,
-    /// A server, which boots as often as it wants.
-    Server,
+    /// A server of a Debian suite, which boots as often as it wants.
+    Server(&'static str),
 }
 
 /// How long a guest may be frozen: emulated, it takes longer than one that anybody uses.
@@ -218,7 +218,8 @@ const CASES: &[Case] = &[
         ],
     },
     Case { name: "fc", home: Home::Guest { kind: Kind::Peers, disk: 4 * 512 }, hosts: &[], volumes: &[] },
-    Case { name: "package", home: Home::Server, hosts: &[], volumes: &[] },
+    Case { name: "package", home: Home::Server("bookworm"), hosts: &[], volumes: &[] },
+    Case { name: "package-trixie", home: Home::Server("trixie"), hosts: &[], volumes: &[] },
     Case { name: "peers", home: Home::Guest { kind: Kind::Peers, disk: 15 << 10 }, hosts: &[], volumes: &[] },
 ];
 
@@ -268,7 +269,7 @@ pub fn machines(folder: &Path) -> Result<()> {
 pub fn run(args: &Args) -> Result<()> {
     let wanted = |case: &&Case| args.case.is_empty() || args.case.iter().any(|it| it == case.name);
     // Other guests are built when they start.
-    match CASES.iter().filter(wanted).all(|case| matches!(case.home, Home::Server)) {
+    match CASES.iter().filter(wanted).all(|case| matches!(case.home, Home::Server(_))) {
         true => tools()?,
         false => prepare()?,
     }
@@ -321,7 +322,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
             run_here(case, programs, &scratch.path().join("array"), &lab)
         }
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
-        Home::Server => run_server(case, &lab),
+        Home::Server(suite) => run_server(case, suite, &lab),
     };
     let output = std::fs::read(lab.join("out")).unwrap_or_default();
     // Cases of that kind print the I/O of hosts for each second, which is their purpose.
@@ -439,7 +440,7 @@ fn copy_programs(programs: &Programs, lab: &Path) -> Result<()> {
 }
 
 /// A server on which two builds of the package are installed, one after the other.
-fn run_server(case: &Case, lab: &Path) -> Result<()> {
+fn run_server(case: &Case, suite: &'static str, lab: &Path) -> Result<()> {
     for (deb, name) in package::debs_for_test(&[1, 2])?.iter().zip(["old.deb", "new.deb"]) {
         std::fs::copy(deb, lab.join(name))?;
     }
@@ -448,7 +449,7 @@ fn run_server(case: &Case, lab: &Path) -> Result<()> {
     }
     std::fs::File::create(lab.join("nvme"))?.set_len(SERVER_DRIVE << 20)?;
     std::fs::write(lab.join("script"), script(case, "")?)?;
-    start(Kind::Server, lab, LIMIT_INSIDE)?.wait()?;
+    start(Kind::Server(suite), lab, LIMIT_INSIDE)?.wait()?;
     verdict(lab)
 }
 
@@ -486,7 +487,8 @@ fn script(case: &Case, variables: &str) -> Result<String> {
     let read = |path: PathBuf| {
         std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))
     };
-    let (lib, body) = (read(guest.join("lib.sh"))?, read(guest.join(format!("cases/{}.sh", case.name)))?);
+    let name = if let Home::Server(_) = case.home { "package" } else { case.name };
+    let (lib, body) = (read(guest.join("lib.sh"))?, read(guest.join(format!("cases/{name}.sh")))?);
     Ok(format!("{variables}{lib}\n{body}"))
 }
 
@@ -543,12 +545,12 @@ fn mapped(array: &Array, volume: &str) -> Result<u64> {
 
 fn boot(kind: Kind, words: &[&str]) -> Command {
     let mut command = Command::new("bash");
-    let guest = match kind {
-        Kind::Hosts => "hosts",
-        Kind::Peers => "peers",
-        Kind::Server => "server",
+    let (guest, suite) = match kind {
+        Kind::Hosts => ("hosts", "bookworm"),
+        Kind::Peers => ("peers", "bookworm"),
+        Kind::Server(suite) => ("server", suite),
     };
-    command.env("GUEST", guest).arg(root().join("xtask/guest/boot.sh")).args(words);
+    command.env("GUEST", guest).env("SUITE", suite).arg(root().join("xtask/guest/boot.sh")).args(words);
     command
 }
 
