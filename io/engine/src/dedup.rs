@@ -83,7 +83,7 @@ pub struct Index {
 const KNOWN: Fingerprint = 0x9af8ff72946308ae064ce7b011971833_u128.to_be_bytes();
 
 fn known_block() -> Vec<u8> {
-    (0..4096u32).map(|at| (at * 131 ^ at >> 7) as u8).collect()
+    (0..4096u32).map(|at| ((at * 131) ^ (at >> 7)) as u8).collect()
 }
 
 /// Whether fingerprints are right on this processor. QEMU 7.2, as Debian 12 has it, emulates the wide instructions for AES (VAES)
