@@ -45,7 +45,7 @@ const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.22.0";
 
 /// The CSI driver and its chart, in full.
 pub fn csi(programs: &Path) -> Result<Tally> {
-    chart_tools()?;
+    install_helm()?;
     csi_short(programs)
 }
 
@@ -242,13 +242,13 @@ fn current() -> Result<()> {
     Ok(())
 }
 
-/// Installs Helm.
-fn chart_tools() -> Result<()> {
-    if helm().exists() {
-        return Ok(());
+/// Installs Helm, and returns the program.
+pub fn install_helm() -> Result<PathBuf> {
+    if !helm().exists() {
+        std::fs::create_dir_all(tools())?;
+        exec(go(&["install", HELM]).current_dir(target_dir()).env("GOBIN", tools()))?;
     }
-    std::fs::create_dir_all(tools())?;
-    exec(go(&["install", HELM]).current_dir(target_dir()).env("GOBIN", tools()))
+    Ok(helm())
 }
 
 fn helm() -> PathBuf {
@@ -266,7 +266,7 @@ fn go(words: &[&str]) -> Command {
 }
 
 /// Runs `go test -json` and counts tests; what a failed one printed is repeated.
-fn tested(tests: &mut Command, programs: &Path) -> Result<Tally> {
+pub fn tested(tests: &mut Command, programs: &Path) -> Result<Tally> {
     tests.env("ASHLARD", programs.join("ashlard")).env("CHECKPOINT_DISABLE", "1");
     if helm().exists() {
         tests.env("HELM", helm());

@@ -1,0 +1,300 @@
+package plane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	failures "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	options "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/restmapper"
+)
+
+const (
+	chartFolder = "../ashlar-csi"
+	// chartNamespace is where the charts are installed.
+	chartNamespace = "storage"
+	// snapshotter has the snapshot controller with its roles, and the client module the definitions of its objects.
+	snapshotter       = "github.com/kubernetes-csi/external-snapshotter/v8"
+	snapshotterClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+	// yamlBuffer is what the reader of YAML looks at to tell it from JSON, in bytes.
+	yamlBuffer = 4096
+)
+
+// module returns the folder and the version of a module that the programs are built from.
+func module(t testing.TB, path string) (folder, version string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", path).Output()
+	words := strings.Fields(string(out))
+	if err != nil || len(words) != 2 {
+		t.Fatalf("module %s: %v, %s", path, err, out)
+	}
+	return words[0], words[1]
+}
+
+// apply creates the objects of a text in YAML, in its order.
+func (c *cluster) apply(t testing.TB, text []byte) []*unstructured.Unstructured {
+	t.Helper()
+	groups, err := restmapper.GetAPIGroupResources(c.api.Discovery())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	var made []*unstructured.Unstructured
+	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), yamlBuffer)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := reader.Decode(object); errors.Is(err, io.EOF) {
+			return made
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if object.GetKind() == "" {
+			continue
+		}
+		kind := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.resource(mapping, object.GetNamespace()).Create(t.Context(), object, options.CreateOptions{}); err != nil {
+			t.Fatalf("%s %s: %v", kind.Kind, object.GetName(), err)
+		}
+		made = append(made, object)
+	}
+}
+
+type creator interface {
+	Create(context.Context, *unstructured.Unstructured, options.CreateOptions, ...string) (*unstructured.Unstructured, error)
+}
+
+func (c *cluster) resource(mapping *meta.RESTMapping, namespace string) creator {
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return c.dynamic.Resource(mapping.Resource)
+	}
+	if namespace == "" {
+		namespace = core.NamespaceDefault
+	}
+	return c.dynamic.Resource(mapping.Resource).Namespace(namespace)
+}
+
+// startSnapshots defines the objects of snapshots and starts the snapshot controller, which a cluster has once.
+func (c *cluster) startSnapshots(t testing.TB) {
+	t.Helper()
+	client, _ := module(t, snapshotterClient)
+	definitions, err := filepath.Glob(filepath.Join(client, "config/crd/*.storage.k8s.io_*.yaml"))
+	if err != nil || len(definitions) == 0 {
+		t.Fatalf("no definitions: %v", err)
+	}
+	for _, file := range definitions {
+		c.applyFile(t, file)
+	}
+	for _, kind := range []string{"snapshot", "groupsnapshot"} {
+		group := schema.GroupVersion{Group: kind + ".storage.k8s.io", Version: "v1"}
+		await(t, "the definitions of snapshots", func(context.Context) error {
+			_, err := c.api.Discovery().ServerResourcesForGroupVersion(group.String())
+			return err
+		})
+	}
+	folder, _ := module(t, snapshotter)
+	c.applyFile(t, filepath.Join(folder, "deploy/kubernetes/snapshot-controller/rbac-snapshot-controller.yaml"))
+	launch(t, c.folder, "snapshot-controller", program(t, "snapshot-controller"), nil,
+		"--kubeconfig="+c.account(t, "kube-system", "snapshot-controller"), "--feature-gates=CSIVolumeGroupSnapshot=true",
+		"--leader-election", "--leader-election-namespace=kube-system")
+}
+
+func (c *cluster) applyFile(t testing.TB, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.apply(t, text)
+}
+
+// values are what a chart is installed with.
+type values struct {
+	Release string
+	// Driver is the driver's name, URL where it finds the array's API, and Certificate what that shows.
+	Driver, URL, Certificate string
+	// Token is an API token of the array.
+	Token string
+	// Text has further values in YAML.
+	Text string
+}
+
+// installed is a chart whose containers run as programs.
+type installed struct {
+	folder string
+}
+
+// install installs the chart, and runs the containers of a pod of its Deployment as programs, with their own arguments and as
+// the chart's service account.
+func (c *cluster) install(t testing.TB, with values) *installed {
+	t.Helper()
+	made := &installed{folder: filepath.Join(c.folder, with.Release)}
+	if err := os.Mkdir(made.folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// What the kubelet would mount from the secret.
+	made.write(t, "tls.pem", with.Certificate)
+	made.setToken(t, with.Token)
+	made.write(t, "values.yaml", with.Text)
+	words := []string{"template", with.Release, chartFolder, "--namespace", chartNamespace, "--kube-version", kubernetesVersion(t),
+		"-f", filepath.Join(made.folder, "values.yaml"), "--set", "cluster=plane", "--set", "driver=" + with.Driver,
+		"--set", "array.url=" + with.URL, "--set", "array.secret=" + with.Release, "--set", "sidecars.registry=localhost"}
+	rendered, err := exec.CommandContext(t.Context(), needed(t, HelmVariable), words...).Output()
+	if err != nil {
+		t.Fatalf("helm: %v\n%s", err, stderr(err))
+	}
+	for _, object := range c.apply(t, rendered) {
+		if object.GetKind() == "Deployment" {
+			c.runPod(t, made, with.Release, object.GetName())
+		}
+	}
+	return made
+}
+
+func stderr(err error) []byte {
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return ended.Stderr
+	}
+	return nil
+}
+
+func kubernetesVersion(t testing.TB) string {
+	t.Helper()
+	_, version := module(t, "k8s.io/kubernetes")
+	return version
+}
+
+func (i *installed) write(t testing.TB, name, text string) {
+	t.Helper()
+	// As the kubelet does it, a reader sees the former content or the new one.
+	path := filepath.Join(i.folder, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setToken replaces the token of the array.
+func (i *installed) setToken(t testing.TB, token string) {
+	t.Helper()
+	i.write(t, "token", token)
+}
+
+// runPod waits for a pod of a Deployment and runs its containers.
+func (c *cluster) runPod(t testing.TB, in *installed, release, deployment string) {
+	t.Helper()
+	found, err := c.api.AppsV1().Deployments(chartNamespace).Get(t.Context(), deployment, options.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := options.FormatLabelSelector(found.Spec.Selector)
+	var pod core.Pod
+	await(t, "a pod of "+deployment, func(ctx context.Context) error {
+		pods, err := c.api.CoreV1().Pods(chartNamespace).List(ctx, options.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return err
+		}
+		if len(pods.Items) == 0 {
+			return not("there is none")
+		}
+		pod = pods.Items[0]
+		return nil
+	})
+	account := c.account(t, chartNamespace, pod.Spec.ServiceAccountName)
+	for _, container := range pod.Spec.Containers {
+		words := in.words(container)
+		path := needed(t, DriverVariable)
+		if sidecar := sidecarOf(t, container); sidecar != "" {
+			path = program(t, sidecar)
+			words = append(words, "--kubeconfig="+account)
+		}
+		launch(t, in.folder, release+"-"+container.Name, path, environment(t, pod, container), words...)
+	}
+}
+
+// words are the arguments of a container with paths of this machine instead of those of its mounts.
+func (i *installed) words(container core.Container) []string {
+	var words []string
+	for _, word := range container.Args {
+		word = strings.ReplaceAll(word, "/csi/csi.sock", filepath.Join(i.folder, "csi.sock"))
+		words = append(words, strings.ReplaceAll(word, "=/array/", "="+i.folder+"/"))
+	}
+	return words
+}
+
+// modules of the sidecars, whose versions are those of the images.
+var modules = map[string]string{
+	"csi-provisioner": "github.com/kubernetes-csi/external-provisioner/v6",
+	"csi-attacher":    "github.com/kubernetes-csi/external-attacher/v4",
+	"csi-resizer":     "github.com/kubernetes-csi/external-resizer/v2",
+	"csi-snapshotter": snapshotter,
+}
+
+// sidecarOf returns the program of a sidecar's container, and nothing for the driver's own. What is tested must be what the
+// chart installs.
+func sidecarOf(t testing.TB, container core.Container) string {
+	t.Helper()
+	image := regexp.MustCompile(`^localhost/([a-z-]+):(.+)$`).FindStringSubmatch(container.Image)
+	if image == nil {
+		return ""
+	}
+	path, known := modules[image[1]]
+	if !known {
+		t.Fatalf("the chart has a sidecar %s, which is not built here", image[1])
+	}
+	if _, version := module(t, path); version != image[2] {
+		t.Fatalf("the chart has %s %s, and %s is built here: change go.mod or values.yaml", image[1], image[2], version)
+	}
+	return image[1]
+}
+
+// environment is the container's environment, as far as it comes from fields of its pod.
+func environment(t testing.TB, pod core.Pod, container core.Container) []string {
+	t.Helper()
+	fields := map[string]string{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}
+	var set []string
+	for _, variable := range container.Env {
+		value := variable.Value
+		if variable.ValueFrom != nil {
+			known := variable.ValueFrom.FieldRef != nil && fields[variable.ValueFrom.FieldRef.FieldPath] != ""
+			if !known {
+				t.Fatalf("%s: what %s comes from is not known here", container.Name, variable.Name)
+			}
+			value = fields[variable.ValueFrom.FieldRef.FieldPath]
+		}
+		set = append(set, fmt.Sprintf("%s=%s", variable.Name, value))
+	}
+	return set
+}
+
+// exists reports an error of a look-up that must find nothing.
+func exists(err error) error {
+	switch {
+	case err == nil:
+		return not("it is still there")
+	case failures.IsNotFound(err):
+		return nil
+	default:
+		return err
+	}
+}
