@@ -112,7 +112,7 @@ func (c *cluster) startSnapshots(t testing.TB) {
 	folder, _ := module(t, snapshotter)
 	c.applyFile(t, filepath.Join(folder, "deploy/kubernetes/snapshot-controller/rbac-snapshot-controller.yaml"))
 	launch(t, c.folder, "snapshot-controller", program(t, "snapshot-controller"), nil,
-		"--kubeconfig="+c.account(t, "kube-system", "snapshot-controller"), "--feature-gates=CSIVolumeGroupSnapshot=true",
+		"--kubeconfig="+c.account(t, "kube-system", "snapshot-controller"),
 		"--leader-election", "--leader-election-namespace=kube-system")
 }
 

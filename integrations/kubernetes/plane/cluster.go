@@ -198,24 +198,24 @@ func (c *cluster) namespace(t testing.TB, name string) {
 }
 
 // node makes a node known on which the drivers run, as the kubelet does when they register there.
-func (c *cluster) node(t testing.TB, name, initiator, location string, drivers ...string) {
+func (c *cluster) node(t testing.TB, of machine, drivers ...string) {
 	t.Helper()
 	labels := map[string]string{}
 	var registered []storage.CSINodeDriver
 	for _, driver := range drivers {
 		key := "topology." + driver + "/array"
 		labels[key] = location
-		registered = append(registered, storage.CSINodeDriver{Name: driver, NodeID: name + ";" + initiator, TopologyKeys: []string{key}})
+		registered = append(registered, storage.CSINodeDriver{Name: driver, NodeID: of.name + ";" + of.initiator, TopologyKeys: []string{key}})
 	}
 	// The attach-detach controller leaves nodes alone that do not ask for it.
 	managed := map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: labels, Annotations: managed}}
+	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: of.name, Labels: labels, Annotations: managed}}
 	created, err := c.api.CoreV1().Nodes().Create(t.Context(), node, meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := meta.OwnerReference{APIVersion: "v1", Kind: "Node", Name: name, UID: created.UID}
-	info := &storage.CSINode{ObjectMeta: meta.ObjectMeta{Name: name, OwnerReferences: []meta.OwnerReference{owner}}, Spec: storage.CSINodeSpec{Drivers: registered}}
+	owner := meta.OwnerReference{APIVersion: "v1", Kind: "Node", Name: of.name, UID: created.UID}
+	info := &storage.CSINode{ObjectMeta: meta.ObjectMeta{Name: of.name, OwnerReferences: []meta.OwnerReference{owner}}, Spec: storage.CSINodeSpec{Drivers: registered}}
 	if _, err := c.api.StorageV1().CSINodes().Create(t.Context(), info, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,10 @@ package plane
 
 import (
 	"context"
+	"net/http"
 	"testing"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // one checks that the array has exactly one volume for a claim, which is the claim's.
@@ -18,7 +21,7 @@ func (s *site) one(t *testing.T, c *cluster, claim string) {
 // an error with a text, and checks that the array has the volume.
 func (p *plane) broken(t *testing.T, claim, text string, then func()) {
 	t.Helper()
-	p.first.relay.loseResponse(then)
+	p.first.relay.loseResponse(http.MethodPost, "volumes", then)
 	p.claim(t, claim, "first", "1Gi")
 	p.event(t, claim, text)
 }
@@ -33,6 +36,51 @@ func (p *plane) lostResponse(t *testing.T) {
 	}
 	p.first.one(t, p.cluster, "lost")
 	p.dropClaims(t, "lost")
+}
+
+// frail does something while the response to a request of the driver is lost, and lets the network be until a sidecar has
+// called the driver again.
+func (p *plane) frail(t *testing.T, method, path string, act func()) {
+	t.Helper()
+	p.first.relay.loseResponse(method, path, func() {})
+	act()
+	await(t, "another call after "+method+" "+path, p.first.relay.calledAgain)
+	p.first.relay.mend()
+}
+
+// lostResponses loses one response to each kind of change that the driver makes.
+func (p *plane) lostResponses(t *testing.T) {
+	const any = "[^/]+"
+	p.claim(t, "frail", "first", "1Gi")
+	volume := p.bound(t, "frail")
+	p.frail(t, http.MethodPost, "connections", func() { p.pod(t, nodeOne, "user", "frail") })
+	p.attached(t, nodeOne, volume)
+	if found := p.first.volume(t, volume); len(found.Connections) != 1 {
+		t.Errorf("%+v", found.Connections)
+	}
+	p.frail(t, http.MethodPost, "snapshots", func() { p.takeSnapshot(t, "frail", "frail", "first") })
+	p.ready(t, "frail")
+	if found, err := p.first.array.API.AllSnapshots(t.Context(), ""); err != nil || len(found) != 1 {
+		t.Errorf("%v, %+v", err, found)
+	}
+	p.frail(t, http.MethodPost, "volumes", func() { p.claim(t, "copy", "first", "1Gi", from("VolumeSnapshot", "frail")) })
+	p.first.one(t, p.cluster, "copy")
+	// A larger clone is made in two steps; the second one is lost.
+	p.frail(t, http.MethodPatch, "volumes/"+any, func() { p.claim(t, "larger", "first", "2Gi", from("VolumeSnapshot", "frail")) })
+	p.first.one(t, p.cluster, "larger")
+	p.size(t, p.bound(t, "larger"), 2*gib)
+	p.frail(t, http.MethodPatch, "volumes/"+any, func() { p.ask(t, "frail", "3Gi") })
+	p.grown(t, "frail", "3Gi")
+	p.size(t, p.bound(t, "frail"), 3*gib)
+
+	p.frail(t, http.MethodDelete, "connections/"+any+"/"+any, func() { p.endPod(t, "user") })
+	p.detached(t, nodeOne, volume)
+	p.frail(t, http.MethodDelete, "snapshots/"+any, func() {
+		if err := p.snapshots.SnapshotV1().VolumeSnapshots(workNamespace).Delete(t.Context(), "frail", meta.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	p.frail(t, http.MethodDelete, "volumes/"+any, func() { p.dropClaims(t, "frail", "copy", "larger") })
 }
 
 func (p *plane) revokedToken(t *testing.T) {

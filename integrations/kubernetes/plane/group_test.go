@@ -19,9 +19,9 @@ func (p *plane) groups(t *testing.T) {
 	p.claim(t, "other", "first", "1Gi")
 	log, tables := p.bound(t, "log"), p.bound(t, "tables")
 	p.bound(t, "other")
-	p.pod(t, "database", "log", "tables")
-	disk(t, p.attached(t, log), "write -P 4 0 64K")
-	disk(t, p.attached(t, tables), "write -P 5 0 64K")
+	p.pod(t, nodeOne, "database", "log", "tables")
+	nodeOne.disk(t, p.attached(t, nodeOne, log), "write -P 4 0 64K")
+	nodeOne.disk(t, p.attached(t, nodeOne, tables), "write -P 5 0 64K")
 
 	class := "first"
 	made := &group.VolumeGroupSnapshot{
@@ -49,11 +49,11 @@ func (p *plane) groups(t *testing.T) {
 
 	// Each member is a VolumeSnapshot that can be restored.
 	of := p.memberOf(t, "tables")
-	disk(t, p.attached(t, tables), "write -P 6 0 64K")
+	nodeOne.disk(t, p.attached(t, nodeOne, tables), "write -P 6 0 64K")
 	p.claim(t, "tables-restored", "first", "1Gi", from("VolumeSnapshot", of))
 	restored := p.bound(t, "tables-restored")
-	p.pod(t, "reader", "tables-restored")
-	disk(t, p.attached(t, restored), "read -P 5 0 64K")
+	p.pod(t, nodeOne, "reader", "tables-restored")
+	nodeOne.disk(t, p.attached(t, nodeOne, restored), "read -P 5 0 64K")
 
 	p.endPod(t, "database")
 	p.endPod(t, "reader")

@@ -50,7 +50,9 @@ func TestPlane(t *testing.T) {
 	p.startSnapshots(t)
 	p.namespace(t, workNamespace)
 	secrets(t, p.cluster)
-	p.node(t, nodeName, initiator, location, driverName("first"), driverName("second"))
+	for _, node := range []machine{nodeOne, nodeTwo} {
+		p.node(t, node, driverName("first"), driverName("second"))
+	}
 	p.first = newSite(t, p.cluster, "first", firstValues)
 	p.second = newSite(t, p.cluster, "second", secondValues)
 	for _, test := range []struct {
@@ -60,8 +62,11 @@ func TestPlane(t *testing.T) {
 		{"VolumesAreClonedRestoredGrownAndDeleted", p.life},
 		{"AttributesOfVolumesChangeWhileInUse", p.attributes},
 		{"GroupSnapshotsAreOfOneMoment", p.groups},
+		{"NodesShareWhatMayBeShared", p.modes},
+		{"ALostNodeCanNotWriteWhenAnotherHasItsVolume", p.lostNode},
 		{"LateBindingFollowsTheNode", p.lateBinding},
 		{"ALostResponseMakesNoSecondVolume", p.lostResponse},
+		{"EachChangeWhoseResponseIsLostTakesEffectOnce", p.lostResponses},
 		{"ARevokedTokenIsReplaced", p.revokedToken},
 		{"AnArrayThatDiesIsWaitedForWhileAnotherServes", p.deadArray},
 	} {
@@ -107,14 +112,14 @@ func (p *plane) life(t *testing.T) {
 	if labels := p.first.volume(t, data).Labels; labels["kubernetes.pvc"] != "data" || labels["kubernetes.namespace"] != workNamespace || labels["csi.cluster"] != "plane" {
 		t.Errorf("%v", labels)
 	}
-	p.pod(t, "writer", "data")
-	device := p.attached(t, data)
-	disk(t, device, "write -P 1 0 64K")
+	p.pod(t, nodeOne, "writer", "data")
+	device := p.attached(t, nodeOne, data)
+	nodeOne.disk(t, device, "write -P 1 0 64K")
 	before := p.snapshot(t, "before", "data", "first")
 	if size := before.Status.RestoreSize; size == nil || size.Value() != gib {
 		t.Errorf("%+v", before.Status)
 	}
-	disk(t, device, "write -P 2 0 64K")
+	nodeOne.disk(t, device, "write -P 2 0 64K")
 
 	// A clone that is larger than its source, and one of what was there before.
 	p.claim(t, "clone", "first", "2Gi", from("PersistentVolumeClaim", "data"))
@@ -122,31 +127,37 @@ func (p *plane) life(t *testing.T) {
 	clone, restored := p.bound(t, "clone"), p.bound(t, "restored")
 	p.size(t, clone, 2*gib)
 	p.size(t, restored, gib)
-	p.pod(t, "reader", "clone", "restored")
-	disk(t, p.attached(t, clone), "read -P 2 0 64K")
-	disk(t, p.attached(t, restored), "read -P 1 0 64K")
-	disk(t, device, "read -P 2 0 64K")
+	p.pod(t, nodeOne, "reader", "clone", "restored")
+	nodeOne.disk(t, p.attached(t, nodeOne, clone), "read -P 2 0 64K")
+	nodeOne.disk(t, p.attached(t, nodeOne, restored), "read -P 1 0 64K")
+	nodeOne.disk(t, device, "read -P 2 0 64K")
 
-	p.grow(t, "data", "3Gi")
+	p.ask(t, "data", "3Gi")
+	p.grown(t, "data", "3Gi")
 	p.size(t, p.bound(t, "data"), 3*gib)
-	disk(t, device, "read -P 2 0 64K", "write -P 3 2G 64K")
+	nodeOne.disk(t, device, "read -P 2 0 64K", "write -P 3 2G 64K")
 	p.end(t, data)
 }
 
-// grow asks for a larger claim and waits for what is done without a kubelet: everything but the file system.
-func (p *plane) grow(t *testing.T, claim, size string) {
+// ask asks for another size of a claim.
+func (p *plane) ask(t *testing.T, claim, size string) {
 	t.Helper()
-	wanted := resource.MustParse(size)
 	claims := p.api.CoreV1().PersistentVolumeClaims(workNamespace)
 	await(t, claim+" to be changed", func(ctx context.Context) error {
 		found, err := p.show(ctx, claim)
 		if err != nil {
 			return err
 		}
-		found.Spec.Resources.Requests[core.ResourceStorage] = wanted
+		found.Spec.Resources.Requests[core.ResourceStorage] = resource.MustParse(size)
 		_, err = claims.Update(ctx, found, meta.UpdateOptions{})
 		return err
 	})
+}
+
+// grown waits for what is done without a kubelet: everything but the file system.
+func (p *plane) grown(t *testing.T, claim, size string) {
+	t.Helper()
+	wanted := resource.MustParse(size)
 	await(t, claim+" to grow", func(ctx context.Context) error {
 		found, err := p.show(ctx, claim)
 		if err != nil {
@@ -188,7 +199,7 @@ func (p *plane) end(t *testing.T, data *core.PersistentVolume) {
 		t.Errorf("the claim of a running pod was deleted: %+v", found)
 	}
 	p.endPod(t, "writer")
-	p.detached(t, data)
+	p.detached(t, nodeOne, data)
 }
 
 func (p *plane) attributes(t *testing.T) {
@@ -198,8 +209,8 @@ func (p *plane) attributes(t *testing.T) {
 	if limits := p.first.volume(t, volume).Limits; array.Value(limits.Iops) != 1000 || array.Value(limits.Bandwidth) != 0 {
 		t.Errorf("%+v", limits)
 	}
-	p.pod(t, "user", "fast")
-	p.attached(t, volume)
+	p.pod(t, nodeOne, "user", "fast")
+	p.attached(t, nodeOne, volume)
 	class = "gold"
 	await(t, "the claim to be changed", func(ctx context.Context) error {
 		found, err := p.show(ctx, "fast")
@@ -224,14 +235,14 @@ func (p *plane) attributes(t *testing.T) {
 		t.Errorf("%+v", limits)
 	}
 	p.endPod(t, "user")
-	p.detached(t, volume)
+	p.detached(t, nodeOne, volume)
 	p.dropClaims(t, "fast")
 }
 
 func (p *plane) lateBinding(t *testing.T) {
 	p.claim(t, "late", "first-late", "1Gi", func(claim *core.PersistentVolumeClaim) {
 		// The scheduler's choice.
-		claim.Annotations = map[string]string{"volume.kubernetes.io/selected-node": nodeName}
+		claim.Annotations = map[string]string{"volume.kubernetes.io/selected-node": nodeOne.name}
 	})
 	volume := p.bound(t, "late")
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {

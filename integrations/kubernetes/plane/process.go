@@ -64,12 +64,14 @@ func launch(t testing.TB, folder, name, program string, environment []string, wo
 	}()
 	t.Cleanup(func() {
 		early := started.over() && !started.wanted.Load()
+		// What it says when the others have gone is no reason of anything.
+		said := started.tail()
 		started.stop()
 		if early {
 			t.Errorf("%s ended by itself: %v", name, started.command.ProcessState)
 		}
 		if t.Failed() {
-			t.Logf("%s said last:\n%s", name, started.tail())
+			t.Logf("%s said last:\n%s", name, said)
 		}
 	})
 	return started

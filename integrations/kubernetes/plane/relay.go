@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -20,8 +22,9 @@ type relay struct {
 	server *httptest.Server
 
 	lock sync.Mutex
-	// cut: connections break before anything reaches the array.
-	cut bool
+	// cut: connections break before anything reaches the array. refused counts the requests that this befell.
+	cut     bool
+	refused int
 	// lose is asked about each request; true: the array carries it out, its response is lost, and the relay is cut.
 	lose func(*http.Request) bool
 	// then happens after that.
@@ -66,6 +69,9 @@ func (r *relay) handler(forward http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		r.lock.Lock()
 		cut, then := r.cut, func() {}
+		if cut {
+			r.refused++
+		}
 		lost := !cut && r.lose != nil && r.lose(request)
 		if lost {
 			r.cut, r.lose, then = true, nil, r.then
@@ -84,15 +90,29 @@ func (r *relay) handler(forward http.Handler) http.Handler {
 	})
 }
 
-// loseResponse loses the response to the next request that asks for a volume, and everything after it until [relay.mend].
-// What is given happens when the array has made the volume.
-func (r *relay) loseResponse(then func()) {
+// loseResponse loses the response to the next request of a method whose path matches, and everything after it until
+// [relay.mend]. What is given happens when the array has carried out that request.
+func (r *relay) loseResponse(method, path string, then func()) {
+	matches := regexp.MustCompile("^/api/v1/" + path + "$")
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	r.then = then
+	r.refused, r.then = 0, then
 	r.lose = func(request *http.Request) bool {
-		return request.Method == http.MethodPost && request.URL.Path == "/api/v1/volumes"
+		return request.Method == method && matches.MatchString(request.URL.Path)
 	}
+}
+
+// attempts is how often the driver itself sends a request whose response does not come.
+const attempts = 3
+
+// calledAgain returns an error until a response was lost and a sidecar has repeated the call that this made fail.
+func (r *relay) calledAgain(context.Context) error {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if !r.cut || r.refused < attempts {
+		return not("response lost: %t, %d requests refused", r.cut, r.refused)
+	}
+	return nil
 }
 
 // mend lets everything pass again. It reports whether a response was lost.

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,11 +19,9 @@ import (
 )
 
 const (
-	// location is the topology segment of the node, which reaches both arrays.
-	location  = "room-1"
-	nodeName  = "node-1"
-	initiator = "iqn.2001-04.org.example:node-1"
-	// chapUser and chapSecret are what the node logs in to the first array with.
+	// location is the topology segment of the nodes, which reach both arrays.
+	location = "room-1"
+	// chapUser and chapSecret are what nodes log in to the first array with.
 	chapUser, chapSecret = "kubernetes", "a-secret-of-tests"
 	chapName             = "chap"
 	tokenName            = "kubernetes"
@@ -130,8 +129,42 @@ func (s *site) left(ctx context.Context) error {
 	return nil
 }
 
-// disk does what commands of qemu-io say on an attached volume, as the node.
-func disk(t testing.TB, attached map[string]string, commands ...string) {
+// machine is a node of the cluster that nothing runs on. What its kernel would do on a device is done by qemu-io.
+type machine struct {
+	name, initiator string
+}
+
+// The nodes of the cluster.
+var (
+	nodeOne = machine{"node-1", "iqn.2001-04.org.example:node-1"}
+	nodeTwo = machine{"node-2", "iqn.2001-04.org.example:node-2"}
+)
+
+// disk does what commands of qemu-io say on an attached volume.
+func (m machine) disk(t testing.TB, attached map[string]string, commands ...string) {
+	t.Helper()
+	if out, err := m.io(t, attached, commands); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// look does the same on a device that may only be read.
+func (m machine) look(t testing.TB, attached map[string]string, commands ...string) {
+	t.Helper()
+	if out, err := m.io(t, attached, commands, "--read-only"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// refused does what must fail.
+func (m machine) refused(t testing.TB, attached map[string]string, command, why string) {
+	t.Helper()
+	if out, err := m.io(t, attached, []string{command}); err == nil || !strings.Contains(out, why) {
+		t.Errorf("%s on %s: %v, want %q in\n%s", command, m.name, err, why, out)
+	}
+}
+
+func (m machine) io(t testing.TB, attached map[string]string, commands []string, options ...string) (string, error) {
 	t.Helper()
 	program, err := exec.LookPath("qemu-io")
 	if err != nil {
@@ -139,15 +172,17 @@ func disk(t testing.TB, attached map[string]string, commands ...string) {
 	}
 	portal, _, _ := strings.Cut(attached["portals"], ",")
 	image := fmt.Sprintf("driver=iscsi,transport=tcp,portal=%s,target=%s,lun=%s,initiator-name=%s,user=%s,password-secret=chap",
-		portal, attached["targetIQN"], attached["lun"], initiator, chapUser)
+		portal, attached["targetIQN"], attached["lun"], m.initiator, chapUser)
 	words := []string{"--object", "secret,id=chap,data=" + chapSecret, "--image-opts", image}
+	words = append(words, options...)
 	for _, command := range commands {
 		words = append(words, "-c", command)
 	}
 	out, err := exec.CommandContext(t.Context(), program, words...).CombinedOutput()
-	if err != nil || strings.Contains(string(out), "Pattern verification failed") {
-		t.Fatalf("%v\n%s", err, out)
+	if err == nil && strings.Contains(string(out), "Pattern verification failed") {
+		err = errors.New("other data")
 	}
+	return string(out), err
 }
 
 // secrets creates the chart's namespace with the CHAP user of its class.

@@ -96,12 +96,12 @@ func (c *cluster) event(t testing.TB, object, text string) {
 	})
 }
 
-// pod creates a pod on the node that uses claims. Nothing runs it: the attach-detach controller attaches its volumes.
-func (c *cluster) pod(t testing.TB, name string, claims ...string) {
+// pod creates a pod on a node that uses claims. Nothing runs it: the attach-detach controller attaches its volumes.
+func (c *cluster) pod(t testing.TB, on machine, name string, claims ...string) {
 	t.Helper()
 	made := &core.Pod{
 		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec:       core.PodSpec{NodeName: nodeName, Containers: []core.Container{{Name: "main", Image: "none"}}},
+		Spec:       core.PodSpec{NodeName: on.name, Containers: []core.Container{{Name: "main", Image: "none"}}},
 	}
 	for _, claim := range claims {
 		made.Spec.Volumes = append(made.Spec.Volumes, core.Volume{Name: claim, VolumeSource: core.VolumeSource{
@@ -124,12 +124,12 @@ func (c *cluster) endPod(t testing.TB, name string) {
 	}
 }
 
-// attached waits until a volume is attached to the node, and returns what the node gets to find the device.
-func (c *cluster) attached(t testing.TB, volume *core.PersistentVolume) map[string]string {
+// attached waits until a volume is attached to a node, and returns what the node gets to find the device.
+func (c *cluster) attached(t testing.TB, to machine, volume *core.PersistentVolume) map[string]string {
 	t.Helper()
 	var known map[string]string
 	await(t, volume.Name+" to be attached", func(ctx context.Context) error {
-		found := c.attachment(ctx, volume.Name)
+		found := c.attachment(ctx, volume.Name, to.name)
 		if found == nil {
 			return not("no VolumeAttachment was made")
 		}
@@ -142,24 +142,24 @@ func (c *cluster) attached(t testing.TB, volume *core.PersistentVolume) map[stri
 	return known
 }
 
-// detached waits until a volume is attached nowhere.
-func (c *cluster) detached(t testing.TB, volume *core.PersistentVolume) {
+// detached waits until a volume is no longer attached to a node.
+func (c *cluster) detached(t testing.TB, from machine, volume *core.PersistentVolume) {
 	t.Helper()
 	await(t, volume.Name+" to be detached", func(ctx context.Context) error {
-		if found := c.attachment(ctx, volume.Name); found != nil {
-			return not("%+v", found.Status)
+		if found := c.attachment(ctx, volume.Name, from.name); found != nil {
+			return not("%+v; %+v", found.Spec, found.Status)
 		}
 		return nil
 	})
 }
 
-func (c *cluster) attachment(ctx context.Context, volume string) *storage.VolumeAttachment {
+func (c *cluster) attachment(ctx context.Context, volume, node string) *storage.VolumeAttachment {
 	list, err := c.api.StorageV1().VolumeAttachments().List(ctx, meta.ListOptions{})
 	if err != nil {
 		return &storage.VolumeAttachment{Status: storage.VolumeAttachmentStatus{AttachError: &storage.VolumeError{Message: err.Error()}}}
 	}
 	for _, found := range list.Items {
-		if name := found.Spec.Source.PersistentVolumeName; name != nil && *name == volume {
+		if name := found.Spec.Source.PersistentVolumeName; name != nil && *name == volume && found.Spec.NodeName == node {
 			return &found
 		}
 	}
@@ -168,6 +168,13 @@ func (c *cluster) attachment(ctx context.Context, volume string) *storage.Volume
 
 // snapshot takes a snapshot of a claim and waits until it can be used.
 func (c *cluster) snapshot(t testing.TB, name, claim, class string) *snapshot.VolumeSnapshot {
+	t.Helper()
+	c.takeSnapshot(t, name, claim, class)
+	return c.ready(t, name)
+}
+
+// takeSnapshot asks for a snapshot of a claim.
+func (c *cluster) takeSnapshot(t testing.TB, name, claim, class string) {
 	t.Helper()
 	made := &snapshot.VolumeSnapshot{
 		ObjectMeta: meta.ObjectMeta{Name: name},
@@ -180,7 +187,6 @@ func (c *cluster) snapshot(t testing.TB, name, claim, class string) *snapshot.Vo
 	if _, err := client.Create(t.Context(), made, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	return c.ready(t, name)
 }
 
 // ready waits until a VolumeSnapshot can be used.
