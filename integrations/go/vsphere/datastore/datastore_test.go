@@ -10,11 +10,14 @@ import (
 	"testing"
 
 	"github.com/oapi-codegen/nullable"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"ashlar/integrations/array"
 	"ashlar/integrations/rig"
+	"ashlar/integrations/vsphere/catalogue"
 	"ashlar/integrations/vsphere/job"
 	"ashlar/integrations/vsphere/practice"
 	"ashlar/integrations/vsphere/site"
@@ -236,6 +239,83 @@ func TestACreationThatFailsAnywhereLeavesNothing(t *testing.T) {
 	}
 	for _, where := range []string{"UnmountVmfsVolume@last", "DetachScsiLun@last", "DELETE /api/v1/connections", "DELETE /api/v1/volumes"} {
 		s.broken(t, where, func() error { return s.Delete(t.Context(), "new") })
+	}
+}
+
+// registerTasks makes the kinds of tasks known, as the extension does, which imports this package.
+func (s *fixture) registerTasks(t *testing.T) {
+	t.Helper()
+	manager, err := object.GetExtensionManager(s.VCenter.Client.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := types.Extension{Key: catalogue.Key, Company: "test", Version: "1", Description: &types.Description{Label: "test", Summary: "test"}}
+	for id := range Tasks {
+		made.TaskList = append(made.TaskList, types.ExtensionTaskTypeInfo{TaskID: id})
+	}
+	if err := manager.Register(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cancelled does a job, cancels its task in vCenter when a step begins, and returns the job's error with vCenter's.
+func (s *fixture) cancelled(t *testing.T, kind string, step int, do func() error) (failure, refused error) {
+	t.Helper()
+	s.Progress = func(it job.Progress) {
+		if it.Number != step || it.State != job.Begins {
+			return
+		}
+		for _, task := range s.v.Tasks() {
+			if task.DescriptionId == kind && task.State == types.TaskInfoStateRunning {
+				_, refused = methods.CancelTask(t.Context(), s.VCenter.Client.Client, &types.CancelTask{This: task.Task})
+			}
+		}
+	}
+	defer func() { s.Progress = nil }()
+	failure = do()
+	return failure, refused
+}
+
+func TestACancelledTaskIsUndoneAndSaysSo(t *testing.T) {
+	s := open(t)
+	s.registerTasks(t)
+	s.create(t, "kept", gib)
+	creation := func() error { return s.Create(t.Context(), New{Name: "new", Cluster: vsim.Cluster, Bytes: gib}) }
+	deletion := func() error { return s.Delete(t.Context(), "kept") }
+	for _, it := range []struct {
+		kind  string
+		steps int
+		do    func() error
+	}{{taskCreate, 7, creation}, {taskDelete, 4, deletion}} {
+		for step := 1; step <= it.steps; step++ {
+			before := s.traces(t)
+			failure, refused := s.cancelled(t, it.kind, step, it.do)
+			if refused != nil || !errors.Is(failure, job.ErrCancelled) || !strings.Contains(failure.Error(), "everything before it was undone") {
+				t.Fatalf("%s, step %d: %v, %v", it.kind, step, failure, refused)
+			}
+			if after := s.traces(t); after != before {
+				t.Errorf("%s, step %d\nbefore:\n%s\nafter:\n%s", it.kind, step, before, after)
+			}
+		}
+	}
+	cancelled := 0
+	for _, task := range s.v.Tasks() {
+		if task.Cancelled && task.Error != nil {
+			if _, is := task.Error.Fault.(*types.RequestCanceled); is && task.State == types.TaskInfoStateError {
+				cancelled++
+			}
+		}
+	}
+	if cancelled != 11 {
+		t.Errorf("%d tasks ended as cancelled", cancelled)
+	}
+	// What can't be undone is not offered to be cancelled, and goes on.
+	failure, refused := s.cancelled(t, taskGrow, 2, func() error { return s.Grow(t.Context(), "kept", 2*gib) })
+	if failure != nil || refused == nil {
+		t.Error(failure, refused)
+	}
+	if it := s.mapped(t, "kept"); it.Capacity != 2*gib {
+		t.Errorf("%d", it.Capacity)
 	}
 }
 

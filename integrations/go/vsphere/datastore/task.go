@@ -2,8 +2,11 @@ package datastore
 
 import (
 	"context"
+	"errors"
 
+	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"ashlar/integrations/vsphere/catalogue"
@@ -37,11 +40,17 @@ func (m *Manager) Task(ctx context.Context, kind string, on types.ManagedObjectR
 // run does a job and shows it as a task of vCenter on an object. vCenter knows the task if the extension is registered; a
 // task that can't be shown keeps no job from being done.
 func (m *Manager) run(ctx context.Context, kind string, on types.ManagedObjectReference, steps []job.Step) error {
-	shown := m.begins(ctx, kind, on)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	shown := m.begins(ctx, kind, on, job.Reversible(steps))
 	err := job.Run(ctx, steps, func(it job.Progress) {
 		shown.progress(it)
 		if m.Progress != nil {
 			m.Progress(it)
+		}
+		// Asked between two steps only: one that is interrupted may have happened or not.
+		if it.State == job.Begins && shown.cancelled() {
+			cancel(job.ErrCancelled)
 		}
 	})
 	shown.ends(err)
@@ -55,15 +64,17 @@ type shownTask struct {
 	ctx     context.Context
 	task    *types.ManagedObjectReference
 	running bool
+	// cancelable: vCenter offers to cancel the task.
+	cancelable bool
 }
 
-func (m *Manager) begins(ctx context.Context, kind string, on types.ManagedObjectReference) *shownTask {
-	shown := &shownTask{Manager: m, ctx: context.WithoutCancel(ctx)}
+func (m *Manager) begins(ctx context.Context, kind string, on types.ManagedObjectReference, cancelable bool) *shownTask {
+	shown := &shownTask{Manager: m, ctx: context.WithoutCancel(ctx), cancelable: cancelable}
 	manager := m.VCenter.ServiceContent.TaskManager
 	if manager == nil {
 		return shown
 	}
-	made, err := methods.CreateTask(shown.ctx, m.VCenter.Client.Client, &types.CreateTask{This: *manager, Obj: on, TaskTypeId: kind, Cancelable: false})
+	made, err := methods.CreateTask(shown.ctx, m.VCenter.Client.Client, &types.CreateTask{This: *manager, Obj: on, TaskTypeId: kind, Cancelable: cancelable})
 	if err == nil {
 		shown.task = &made.Returnval.Task
 	}
@@ -90,6 +101,16 @@ func (s *shownTask) progress(it job.Progress) {
 	_, _ = methods.UpdateProgress(s.ctx, client, &types.UpdateProgress{This: *s.task, PercentDone: int32(done * percent / it.Total)})
 }
 
+// cancelled reports whether a user cancelled the task in vCenter. Without an answer the job goes on.
+func (s *shownTask) cancelled() bool {
+	if s.task == nil || !s.cancelable {
+		return false
+	}
+	var found mo.Task
+	err := property.DefaultCollector(s.VCenter.Client.Client).RetrieveOne(s.ctx, *s.task, []string{"info.cancelled"}, &found)
+	return err == nil && found.Info.Cancelled
+}
+
 func (s *shownTask) ends(failure error) {
 	if s.task == nil {
 		return
@@ -99,6 +120,9 @@ func (s *shownTask) ends(failure error) {
 		request.State = types.TaskInfoStateError
 		request.Fault = &types.LocalizedMethodFault{LocalizedMessage: failure.Error(),
 			Fault: &types.ExtendedFault{VimFault: types.VimFault{}, FaultTypeId: catalogue.Key + ".failed"}}
+		if errors.Is(failure, job.ErrCancelled) {
+			request.Fault.Fault = &types.RequestCanceled{}
+		}
 	}
 	_, _ = methods.SetTaskState(s.ctx, s.VCenter.Client.Client, request)
 }

@@ -70,7 +70,21 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Reason }
 
-// Run does the steps. Progress may be nil.
+// ErrCancelled is the reason of a job that was cancelled before its end.
+var ErrCancelled = errors.New("it was cancelled")
+
+// Reversible reports whether all steps can be taken back, so that the job can be cancelled between two of them. A job of one
+// step has nothing between.
+func Reversible(steps []Step) bool {
+	for _, it := range steps {
+		if it.Left != "" {
+			return false
+		}
+	}
+	return len(steps) > 1
+}
+
+// Run does the steps. Progress may be nil. A context that is cancelled ends it before the next step.
 func Run(ctx context.Context, steps []Step, progress func(Progress)) error {
 	report := func(at int, state State, reason error) {
 		if progress == nil {
@@ -84,7 +98,7 @@ func Run(ctx context.Context, steps []Step, progress func(Progress)) error {
 	}
 	for at, step := range steps {
 		report(at, Begins, nil)
-		err := ctx.Err()
+		err := context.Cause(ctx)
 		if err == nil {
 			err = step.Do(ctx)
 		}

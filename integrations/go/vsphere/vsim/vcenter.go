@@ -13,9 +13,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/cli/esx"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -69,6 +71,8 @@ func Start(t testing.TB, hosts int) *VCenter {
 	log.SetOutput(quiet{})
 	model := simulator.VPX()
 	model.Host, model.ClusterHost, model.Machine = 0, hosts, 2
+	// Two vCenters of a test are not the same.
+	model.ServiceContent.About.InstanceUuid = uuid.NewString()
 	if err := model.Create(); err != nil {
 		t.Fatal(err)
 	}
@@ -141,10 +145,32 @@ func (v *VCenter) intercept(ctx *simulator.Context, method *simulator.Method) (m
 		// It stands in for the datastore during this call: other code expects the simulator's type.
 		v.model.Map().Put(&renamer{Datastore: store, v: v})
 	}
+	if task, is := v.model.Map().Get(method.This).(*simulator.Task); is && method.Name == "CancelTask" {
+		v.model.Map().Put(&extensionTask{task, v})
+	}
 	if host != nil && v.denied[host.System.Name] && changes(method) {
 		return nil, &types.NoPermission{Object: &host.System.Self, PrivilegeId: "Host.Config.Storage"}
 	}
 	return nil, nil
+}
+
+// extensionTask is a task of an extension. vCenter notes that it is to be cancelled, and the extension ends it; the
+// simulator ends it itself. It stands in for the task during this call.
+type extensionTask struct {
+	*simulator.Task
+	v *VCenter
+}
+
+func (t *extensionTask) CancelTask(ctx *simulator.Context, _ *types.CancelTask) soap.HasFault {
+	t.v.model.Map().Put(t.Task)
+	body := new(methods.CancelTaskBody)
+	if !t.Info.Cancelable {
+		body.Fault_ = simulator.Fault("the task can't be cancelled", new(types.NotSupported))
+		return body
+	}
+	ctx.Update(t.Task, []types.PropertyChange{{Name: "info.cancelled", Val: true}})
+	body.Res = new(types.CancelTaskResponse)
+	return body
 }
 
 // owner returns the host that an object belongs to.
