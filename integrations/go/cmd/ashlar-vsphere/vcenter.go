@@ -33,7 +33,11 @@ func register(ctx context.Context, words []string) (int, error) {
 	given := newOptions("register")
 	address := given.String("plugin", "", "address of the plug-in's manifest, https://HOST:PORT/plugin.json; default: pages that are registered stay")
 	certificate := given.String("plugin-certificate", "", "file with the certificate of the plug-in's server")
+	emails := given.String("admin-email", "", "e-mail addresses of those who administrate the plug-in's server, with commas; default: those that are registered stay")
 	return inVCenter(ctx, given, words, func(client *vcenter.Client) error {
+		if *emails != "" && *address == "" {
+			return errors.New("--admin-email belongs to the plug-in's server: give --plugin and --plugin-certificate, too")
+		}
 		var plugin *extension.Plugin
 		if *address != "" {
 			if *certificate == "" {
@@ -43,7 +47,7 @@ func register(ctx context.Context, words []string) (int, error) {
 			if err != nil {
 				return fmt.Errorf("the certificate of the plug-in's server can't be read: %w", err)
 			}
-			plugin = &extension.Plugin{URL: *address, Certificate: read}
+			plugin = &extension.Plugin{URL: *address, Certificate: read, AdminEmail: list(*emails)}
 		}
 		return extension.Register(ctx, client, plugin)
 	})

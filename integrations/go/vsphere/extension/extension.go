@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,6 +36,8 @@ type Plugin struct {
 	URL string
 	// Certificate is the one that it shows, in PEM; vCenter accepts no other.
 	Certificate []byte
+	// AdminEmail are addresses of those who administrate the server; none: those that are registered stay.
+	AdminEmail []string
 }
 
 // Register adds the extension and the alarms, or brings them up to date. Without a plug-in, one that is registered stays.
@@ -49,7 +52,7 @@ func Register(ctx context.Context, client *vcenter.Client, plugin *Plugin) error
 		return vcenter.Explain(err)
 	}
 	if plugin != nil {
-		if err := plugin.describe(&made); err != nil {
+		if err := plugin.describe(&made, found); err != nil {
 			return err
 		}
 	} else if found != nil {
@@ -82,8 +85,31 @@ const (
 	privilegeGroup  = "Ashlar"
 )
 
+// noEmail is registered until somebody gives an address: vCenter requires one.
+const noEmail = "root@localhost"
+
+// emails are the addresses of administrators, of which vCenter requires one.
+func (p *Plugin) emails(before *types.Extension) ([]string, error) {
+	for _, it := range p.AdminEmail {
+		if read, err := mail.ParseAddress(it); err != nil || read.Address != it {
+			return nil, fmt.Errorf("%q is no e-mail address: write it as storage@example.com", it)
+		}
+	}
+	switch {
+	case len(p.AdminEmail) > 0:
+		return p.AdminEmail, nil
+	case before != nil && len(before.Server) > 0 && len(before.Server[0].AdminEmail) > 0:
+		return before.Server[0].AdminEmail, nil
+	}
+	return []string{noEmail}, nil
+}
+
 // describe adds the plug-in to an extension.
-func (p *Plugin) describe(made *types.Extension) error {
+func (p *Plugin) describe(made, before *types.Extension) error {
+	emails, err := p.emails(before)
+	if err != nil {
+		return err
+	}
 	if address, err := url.Parse(p.URL); err != nil || address.Scheme != "https" || address.Host == "" {
 		return fmt.Errorf("%q is no address of a plug-in's server: write it as https://HOST:PORT/plugin.json", p.URL)
 	}
@@ -95,7 +121,7 @@ func (p *Plugin) describe(made *types.Extension) error {
 	about := &types.Description{Label: "Ashlar", Summary: "Arrays, volumes of datastores, and settings of hosts"}
 	made.Client = []types.ExtensionClientInfo{{Version: made.Version, Description: about, Company: company, Type: "vsphere-client-remote", Url: p.URL}}
 	made.Server = []types.ExtensionServerInfo{{Url: p.URL, Description: about, Company: company, Type: "MANIFEST_SERVER",
-		AdminEmail: []string{"root@localhost"}, ServerThumbprint: pin.Colons(sum[:])}}
+		AdminEmail: emails, ServerThumbprint: pin.Colons(sum[:])}}
 	return nil
 }
 
