@@ -49,7 +49,7 @@ export class Server {
   }
 
   private static async about(base: string): Promise<string> {
-    const response = await fetch(`${base}/about`).catch((error: unknown) => {
+    const response = await fetch(`${base}/about?client=${encodeURIComponent(location.hostname)}`).catch((error: unknown) => {
       throw unreachable(error);
     });
     if (!response.ok) throw await refusalOf(response);

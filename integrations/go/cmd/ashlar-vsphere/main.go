@@ -32,6 +32,7 @@ var verbs = []verb{
 	{"watch", "pass alerts of the array on to vCenter as events and alarms", watchAlerts},
 	{"serve", "serve the plug-in of the vSphere Client: pages, and what they ask for", serve},
 	{"arrays", "list, add or remove the arrays of the plug-in's server", arrays},
+	{"vcenters", "list, add or remove the vCenters of the plug-in's server", vcenters},
 	{"register", "add the extension and the alarms to vCenter, or bring them up to date; with --plugin its pages, too", register},
 	{"unregister", "remove them again", unregister},
 	{"role", "create the role with the privileges that are needed; `role privileges` lists them", role},

@@ -31,7 +31,7 @@ func newPluginOptions(name string) *pluginOptions {
 
 func serve(ctx context.Context, words []string) (int, error) {
 	given := newPluginOptions("serve")
-	given.StringVar(&given.vcenter.Address, "vcenter", os.Getenv("VSPHERE_SERVER"), "address of the vCenter [or: VSPHERE_SERVER]")
+	given.StringVar(&given.vcenter.Address, "vcenter", os.Getenv("VSPHERE_SERVER"), "address of the only vCenter; of several, see \"vcenters add\" [or: VSPHERE_SERVER]")
 	given.StringVar(&given.vcenter.Thumbprint, "thumbprint", os.Getenv("VSPHERE_THUMBPRINT"), "SHA-256 of vCenter's certificate, the only one to accept [or: VSPHERE_THUMBPRINT]")
 	given.StringVar(&given.vcenter.CAFile, "vcenter-certificate", "", "certificates to trust if no thumbprint is given")
 	listen := given.String("listen", ":9443", "address to listen on")
@@ -41,12 +41,15 @@ func serve(ctx context.Context, words []string) (int, error) {
 	if err := given.Parse(words); err != nil {
 		return rollout.ExitFailed, err
 	}
-	if given.vcenter.Address == "" {
-		return rollout.ExitFailed, errors.New("no vCenter: --vcenter")
-	}
 	config, err := plugin.ReadConfig(given.config)
 	if err != nil {
 		return rollout.ExitFailed, err
+	}
+	switch {
+	case given.vcenter.Address == "" && len(config.VCenters) == 0:
+		return rollout.ExitFailed, fmt.Errorf("no vCenter: --vcenter, or `ashlar-vsphere vcenters add` for those in %s", given.config)
+	case given.vcenter.Address != "" && len(config.VCenters) > 0:
+		return rollout.ExitFailed, fmt.Errorf("%s has vCenters: add %s there with `ashlar-vsphere vcenters add`, and leave out --vcenter", given.config, given.vcenter.Address)
 	}
 	if len(config.Arrays) == 0 {
 		return rollout.ExitFailed, fmt.Errorf("%s has no arrays: `ashlar-vsphere arrays add` adds one", given.config)
@@ -59,6 +62,13 @@ func serve(ctx context.Context, words []string) (int, error) {
 	if err != nil {
 		return rollout.ExitFailed, err
 	}
+	centers, err := config.Centers(served)
+	if err != nil {
+		return rollout.ExitFailed, err
+	}
+	if len(centers) == 0 {
+		centers = []plugin.Center{{Access: given.vcenter, Arrays: served}}
+	}
 	show, err := plugin.EnsureCertificate(*certificate, *secret, list(*names))
 	if err != nil {
 		return rollout.ExitFailed, err
@@ -70,8 +80,8 @@ func serve(ctx context.Context, words []string) (int, error) {
 	// The address counts if the port was left to the system.
 	fmt.Println("serving https://" + socket.Addr().String() + "/plugin.json")
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	log.Info("serving", "address", socket.Addr().String(), "vcenter", given.vcenter.Address, "arrays", len(served))
-	err = plugin.New(given.vcenter, served, log).Run(ctx, func(server *http.Server) error {
+	log.Info("serving", "address", socket.Addr().String(), "vcenters", len(centers), "arrays", len(served))
+	err = plugin.New(centers, log).Run(ctx, func(server *http.Server) error {
 		server.TLSConfig = show
 		return server.ServeTLS(socket, "", "")
 	})

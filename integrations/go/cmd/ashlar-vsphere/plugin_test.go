@@ -83,3 +83,40 @@ func TestThePluginIsServedWithArraysOfItsConfigurationUntilItIsInterrupted(t *te
 		t.Error(err)
 	}
 }
+
+func TestVCentersAreAddedByTheirCertificateAndEachOnce(t *testing.T) {
+	one, two := vsim.Start(t, 1), vsim.Start(t, 1)
+	file := filepath.Join(t.TempDir(), "arrays.json")
+	do := func(words ...string) (string, error) {
+		t.Helper()
+		text, _, err := run(t, append(append([]string{"vcenters"}, words...), "--config", file)...)
+		return text, err
+	}
+	if _, err := do("add", one.Address, "--thumbprint", strings.Repeat("ab", 32)); err == nil || !strings.Contains(err.Error(), "not the pinned one") {
+		t.Error(err)
+	}
+	if text, err := do("list"); err != nil || strings.Contains(text, one.Address) {
+		t.Error("a vCenter with another certificate was added", text, err)
+	}
+	for _, it := range []*vsim.VCenter{one, two, one} {
+		if _, err := do("add", it.Address, "--thumbprint", it.Thumbprint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := do("list")
+	if err != nil || strings.Count(text, one.ID()) != 1 || strings.Count(text, two.ID()) != 1 {
+		t.Error(text, err)
+	}
+	if _, err := do("add", one.Address, "--thumbprint", one.Thumbprint, "--arrays", "rack9"); err == nil || !strings.Contains(err.Error(), "rack9") {
+		t.Error(err)
+	}
+	if _, _, err := run(t, "serve", "--config", file, "--vcenter", one.Address); err == nil || !strings.Contains(err.Error(), "leave out --vcenter") {
+		t.Error(err)
+	}
+	if _, err := do("remove", two.Address); err != nil {
+		t.Error(err)
+	}
+	if _, err := do("remove", two.Address); err == nil || !strings.Contains(err.Error(), "has no vCenter") {
+		t.Error(err)
+	}
+}

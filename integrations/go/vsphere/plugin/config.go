@@ -15,12 +15,26 @@ import (
 	"strings"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/vsphere/vcenter"
 )
 
-// Config is what the server keeps: the arrays, with their tokens sealed. It has nothing of vCenter but what is public, since
-// the server acts there with the sessions of its users.
+// Config is what the server keeps: the arrays, with their tokens sealed, and the vCenters. It has nothing of these but what is
+// public, since the server acts there with the sessions of its users.
 type Config struct {
-	Arrays []Entry `json:"arrays"`
+	Arrays   []Entry       `json:"arrays"`
+	VCenters []CenterEntry `json:"vcenters,omitempty"`
+}
+
+// CenterEntry is a vCenter.
+type CenterEntry struct {
+	Address string `json:"address"`
+	// ID is the identifier that it had when it was added.
+	ID string `json:"id"`
+	// Thumbprint is the SHA-256 of the only certificate to accept; CertificateFile is used without one.
+	Thumbprint      string `json:"thumbprint,omitempty"`
+	CertificateFile string `json:"certificate_file,omitempty"`
+	// Arrays are the names of those that its users see; none: all.
+	Arrays []string `json:"arrays,omitempty"`
 }
 
 // Entry is an array.
@@ -165,6 +179,51 @@ func (c *Config) Remove(name string) bool {
 	before := len(c.Arrays)
 	c.Arrays = slices.DeleteFunc(c.Arrays, func(it Entry) bool { return it.Name == name })
 	return len(c.Arrays) < before
+}
+
+// AddCenter adds a vCenter, or replaces the one with its address.
+func (c *Config) AddCenter(made CenterEntry) error {
+	for _, name := range made.Arrays {
+		if !slices.ContainsFunc(c.Arrays, func(it Entry) bool { return it.Name == name }) {
+			return fmt.Errorf("there is no array %q: `ashlar-vsphere arrays add` adds it", name)
+		}
+	}
+	c.RemoveCenter(made.Address)
+	for _, it := range c.VCenters {
+		if it.ID == made.ID {
+			return fmt.Errorf("vCenter %s is there as %s: remove that first", made.Address, it.Address)
+		}
+	}
+	c.VCenters = append(c.VCenters, made)
+	return nil
+}
+
+// RemoveCenter removes a vCenter, and reports whether there was one with the address.
+func (c *Config) RemoveCenter(address string) bool {
+	before := len(c.VCenters)
+	c.VCenters = slices.DeleteFunc(c.VCenters, func(it CenterEntry) bool { return strings.EqualFold(it.Address, address) })
+	return len(c.VCenters) < before
+}
+
+// Centers are the vCenters of the configuration, each with its arrays among all.
+func (c *Config) Centers(all []Array) ([]Center, error) {
+	var centers []Center
+	for _, it := range c.VCenters {
+		made := Center{Access: vcenter.Access{Address: it.Address, Thumbprint: it.Thumbprint, CAFile: it.CertificateFile}, ID: it.ID, Arrays: all}
+		if it.ID == "" {
+			return nil, fmt.Errorf("vCenter %s has no identifier: add it again with `ashlar-vsphere vcenters add`", it.Address)
+		}
+		if it.Arrays != nil {
+			made.Arrays = slices.DeleteFunc(slices.Clone(all), func(one Array) bool { return !slices.Contains(it.Arrays, one.Name) })
+			// An array that was removed since must not leave a vCenter with all of them, nor silently with fewer.
+			if len(made.Arrays) != len(it.Arrays) {
+				return nil, fmt.Errorf("vCenter %s names an array that is not configured (%s): add the array, or the vCenter again with `ashlar-vsphere vcenters add`",
+					it.Address, strings.Join(it.Arrays, ", "))
+			}
+		}
+		centers = append(centers, made)
+	}
+	return centers, nil
 }
 
 // context is what a sealed token is good for.

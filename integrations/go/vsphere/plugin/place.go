@@ -63,13 +63,13 @@ func (s *Server) locate(in *request) (*place, error) {
 	}
 	info, is := store.Info.(*types.VmfsDatastoreInfo)
 	if !is || info.Vmfs == nil || len(info.Vmfs.Extent) == 0 {
-		return nil, unknown(store.Name, "it is not a VMFS datastore", s.names())
+		return nil, unknown(store.Name, "it is not a VMFS datastore", in.center.names())
 	}
 	device := datastore.NAA(info.Vmfs.Extent[0].DiskName)
-	made.array, made.volume, err = s.volume(in.Context(), device)
+	made.array, made.volume, err = in.center.volume(in.Context(), s.sessions.now(), device)
 	var missing *vcenter.MissingError
 	if errors.As(err, &missing) {
-		return nil, unknown(store.Name, "its device naa."+device+" is no volume of theirs", s.names())
+		return nil, unknown(store.Name, "its device naa."+device+" is no volume of theirs", in.center.names())
 	}
 	return made, err
 }
@@ -81,19 +81,19 @@ func unknown(name, why string, arrays []string) error {
 }
 
 // volume finds the volume with a device's name. An array that can't be asked may have it, so that it is an error.
-func (s *Server) volume(ctx context.Context, device string) (*Array, array.Volume, error) {
-	s.places.mu.Lock()
-	known, has := s.places.known[device]
-	s.places.mu.Unlock()
-	if has && s.sessions.now().Sub(known.when) < placeLifetime {
+func (c *center) volume(ctx context.Context, now time.Time, device string) (*Array, array.Volume, error) {
+	c.places.mu.Lock()
+	known, has := c.places.known[device]
+	c.places.mu.Unlock()
+	if has && now.Sub(known.when) < placeLifetime {
 		found, err := array.Decode[array.Volume](known.array.API.ShowVolume(ctx, known.id))
 		if !array.IsKind(err, array.NotFound) {
 			return known.array, found, err
 		}
 	}
 	var failure error
-	for at := range s.arrays {
-		it := &s.arrays[at]
+	for at := range c.arrays {
+		it := &c.arrays[at]
 		all, err := it.API.AllVolumes(ctx, "")
 		if err != nil {
 			failure = err
@@ -101,9 +101,9 @@ func (s *Server) volume(ctx context.Context, device string) (*Array, array.Volum
 		}
 		for _, volume := range all {
 			if datastore.NAA(volume.Naa) == device {
-				s.places.mu.Lock()
-				s.places.known[device] = remembered{it, volume.ID, s.sessions.now()}
-				s.places.mu.Unlock()
+				c.places.mu.Lock()
+				c.places.known[device] = remembered{it, volume.ID, now}
+				c.places.mu.Unlock()
 				return it, volume, nil
 			}
 		}

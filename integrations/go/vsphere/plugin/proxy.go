@@ -56,7 +56,7 @@ var ofVolume = []string{"performance", "performance/offload", "performance/offlo
 
 // ask passes a request on to the array if it is about the object that the user has the privilege for.
 func (s *Server) ask(in *request) (any, error) {
-	on, err := s.array(in.PathValue("array"))
+	on, err := in.center.array(in.PathValue("array"))
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/property"
@@ -45,26 +43,27 @@ type Array struct {
 	API  *array.API
 }
 
-// Server is the plug-in's server. One serves one vCenter, with any number of arrays.
+// Server is the plug-in's server. One serves any number of vCenters, each with any number of arrays.
 type Server struct {
-	access   vcenter.Access
-	arrays   []Array
+	centers  []*center
 	log      *slog.Logger
 	pages    fs.FS
 	sessions *sessions
 	works    *works
-	// places are the volumes of datastores that were looked up.
-	places *places
-
-	mu sync.Mutex
-	id string
 }
 
-// New makes a server of the built-in pages.
-func New(access vcenter.Access, arrays []Array, log *slog.Logger) *Server {
-	made := &Server{access: access, arrays: arrays, log: log, pages: builtIn(), works: newWorks(), places: newPlaces()}
+// New makes a server of the built-in pages. Of several vCenters each has an identifier.
+func New(centers []Center, log *slog.Logger) *Server {
+	made := &Server{log: log, pages: builtIn(), works: newWorks()}
+	for _, it := range centers {
+		made.centers = append(made.centers, &center{access: it.Access, arrays: it.Arrays, places: newPlaces(), id: it.ID})
+	}
 	made.sessions = newSessions(func(ctx context.Context, token, id string) (*vcenter.Client, error) {
-		return vcenter.CloneSession(ctx, access, token, id)
+		on, err := made.center(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return vcenter.CloneSession(ctx, on.access, token, id)
 	})
 	return made
 }
@@ -134,9 +133,10 @@ func asRefusal(err error) *refusal {
 // request is what a page asks for, by a user with a session and about an object.
 type request struct {
 	*http.Request
-	user *userSession
-	on   subject
-	may  May
+	center *center
+	user   *userSession
+	on     subject
+	may    May
 }
 
 // handler answers a page's request with an object, or an error.
@@ -210,13 +210,10 @@ func send(out http.ResponseWriter, status int, kind string, object any) {
 
 func (s *Server) perform(in *http.Request, manage bool, do handler) (any, error) {
 	ctx := in.Context()
-	id, err := s.vcenterID(ctx)
+	id := in.PathValue("vcenter")
+	on, err := s.center(ctx, id)
 	if err != nil {
 		return nil, err
-	}
-	if asked := in.PathValue("vcenter"); asked != id {
-		return nil, &refusal{http.StatusNotFound, "not_found", "Another vCenter",
-			"the server of this plug-in serves another vCenter: run one for each, and register each with its own vCenter"}
 	}
 	token := in.Header.Get(tokenHeader)
 	if token == "" {
@@ -227,7 +224,7 @@ func (s *Server) perform(in *http.Request, manage bool, do handler) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		made := &request{Request: in, user: user}
+		made := &request{Request: in, center: on, user: user}
 		err = s.authorize(made, manage)
 		if attempt == 0 && err != nil && asRefusal(err).Status == http.StatusUnauthorized {
 			s.sessions.retire(user)
@@ -271,31 +268,6 @@ func (s *Server) authorize(made *request, manage bool) error {
 	return nil
 }
 
-// vcenterID is the identifier by which the vSphere Client knows the vCenter.
-func (s *Server) vcenterID(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.id != "" {
-		return s.id, nil
-	}
-	found, err := vcenter.About(ctx, s.access)
-	if err != nil {
-		return "", err
-	}
-	s.id = found.InstanceUuid
-	return s.id, nil
-}
-
-// about is for the page that is about no object: the client says the vCenter of objects only.
-func (s *Server) about(out http.ResponseWriter, in *http.Request) {
-	id, err := s.vcenterID(in.Context())
-	if err != nil {
-		s.refuse(out, in, err)
-		return
-	}
-	send(out, http.StatusOK, "application/json", map[string]string{"vcenter": id, "version": array.Version})
-}
-
 // named is an array in a response.
 type named struct {
 	Name string `json:"name"`
@@ -323,7 +295,7 @@ type Context struct {
 
 func (s *Server) context(in *request) (any, error) {
 	made := &Context{May: in.may, Arrays: []named{}}
-	for _, it := range s.arrays {
+	for _, it := range in.center.arrays {
 		made.Arrays = append(made.Arrays, named{it.Name, it.API.URL})
 	}
 	made.User = s.nameOf(in.user)
@@ -358,28 +330,6 @@ func (s *Server) name(in *request, ref types.ManagedObjectReference) (string, er
 	return found.Name, err
 }
 
-// array returns the one with a name; the only one if none is named.
-func (s *Server) array(name string) (*Array, error) {
-	for at := range s.arrays {
-		if s.arrays[at].Name == name || name == "" && len(s.arrays) == 1 {
-			return &s.arrays[at], nil
-		}
-	}
-	if name == "" {
-		return nil, invalid("which array? there are: " + strings.Join(s.names(), ", "))
-	}
-	return nil, &refusal{http.StatusNotFound, "not_found", "Unknown array",
-		fmt.Sprintf("the plug-in has no array %q: `ashlar-vsphere arrays add` adds it on its server", name)}
-}
-
-func (s *Server) names() []string {
-	var names []string
-	for _, it := range s.arrays {
-		names = append(names, it.Name)
-	}
-	return names
-}
-
 // Row is a datastore in the list of all.
 type Row struct {
 	ID       string   `json:"id"`
@@ -393,7 +343,7 @@ type Row struct {
 
 // datastores are those on volumes of an array that the user may see.
 func (s *Server) datastores(in *request) (any, error) {
-	on, err := s.array(in.URL.Query().Get("array"))
+	on, err := in.center.array(in.URL.Query().Get("array"))
 	if err != nil {
 		return nil, err
 	}

@@ -60,9 +60,18 @@ func (l *lines) String() string {
 
 func serve(t *testing.T, v *vsim.VCenter, arrays ...Array) *stand {
 	t.Helper()
+	return serveAll(t, v, Center{Access: accessTo(v), Arrays: arrays})
+}
+
+func accessTo(v *vsim.VCenter) vcenter.Access {
+	return vcenter.Access{Address: v.Address, Thumbprint: v.Thumbprint}
+}
+
+// serveAll serves several vCenters; addresses are those of one.
+func serveAll(t *testing.T, v *vsim.VCenter, centers ...Center) *stand {
+	t.Helper()
 	made := &stand{t: t, v: v, log: new(lines)}
-	access := vcenter.Access{Address: v.Address, Thumbprint: v.Thumbprint}
-	made.server = New(access, arrays, slog.New(slog.NewTextHandler(made.log, nil)))
+	made.server = New(centers, slog.New(slog.NewTextHandler(made.log, nil)))
 	made.http = httptest.NewTLSServer(made.server.Handler())
 	t.Cleanup(func() {
 		made.http.Close()
@@ -172,7 +181,7 @@ func TestWithoutASessionOfTheClientNothingIsSaid(t *testing.T) {
 func TestAVCenterWithAnotherCertificateIsNotAsked(t *testing.T) {
 	v := vsim.Start(t, 1)
 	s := serve(t, v)
-	s.server.access.Thumbprint = strings.Repeat("ab", 32)
+	s.server.centers[0].access.Thumbprint = strings.Repeat("ab", 32)
 	got := s.want(http.StatusBadGateway, v.SignIn(t, "ada"), http.MethodGet, s.root()+"context", nil)
 	if !strings.Contains(fmt.Sprint(got["detail"]), "not the pinned one") {
 		t.Error(got)
@@ -237,7 +246,7 @@ func TestWorkKeepsItsSessionAndTheServerWaitsForItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), user: user, on: subject{ref: s.cluster()}}
+	made := &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), center: s.server.centers[0], user: user, on: subject{ref: s.cluster()}}
 	active := make(chan bool, 1)
 	_, err = s.server.begin(made, "Wait for the end", func(ctx context.Context, _ *Work) error {
 		<-ctx.Done()
@@ -336,7 +345,21 @@ func TestRegistrationPinsTheServersCertificate(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	}
-	for _, wrong := range []extension.Plugin{{URL: "http://127.0.0.1/", Certificate: pem}, {URL: given.URL, Certificate: []byte("none")}} {
+	emails := func() string { return strings.Join(registered(t, client).Server[0].AdminEmail, ",") }
+	if got := emails(); got != "root@localhost" {
+		t.Error(got)
+	}
+	for _, plugin := range []*extension.Plugin{{URL: given.URL, Certificate: pem, AdminEmail: []string{"storage@example.com", "night@example.com"}}, given} {
+		if err := extension.Register(t.Context(), client, plugin); err != nil {
+			t.Fatal(err)
+		}
+		// A registration that names none keeps those that are there.
+		if got := emails(); got != "storage@example.com,night@example.com" {
+			t.Error(got)
+		}
+	}
+	for _, wrong := range []extension.Plugin{{URL: given.URL, Certificate: pem, AdminEmail: []string{"Storage <storage@example.com>"}},
+		{URL: given.URL, Certificate: pem, AdminEmail: []string{"nobody"}}, {URL: "http://127.0.0.1/", Certificate: pem}, {URL: given.URL, Certificate: []byte("none")}} {
 		if err := extension.Register(t.Context(), client, &wrong); err == nil {
 			t.Errorf("%+v was registered", wrong)
 		}
@@ -556,7 +579,7 @@ func TestWhatIsWrongWithADatastoreOrAnArrayIsSaid(t *testing.T) {
 	}
 	// One thing at a time.
 	waits := make(chan struct{})
-	made := &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), on: subject{ref: stores[0].Ref}}
+	made := &request{Request: httptest.NewRequest(http.MethodGet, "/", nil), center: s.server.centers[0], on: subject{ref: stores[0].Ref}}
 	if made.user, err = s.server.sessions.acquire(t.Context(), ada, at.V.ID()); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ type Work struct {
 	// Changes are those of hosts.
 	Changes []rollout.Step `json:"changes,omitempty"`
 
-	on types.ManagedObjectReference
+	center *center
+	on     types.ManagedObjectReference
 }
 
 const (
@@ -74,11 +75,11 @@ func (s *Server) begin(in *request, title string, do func(context.Context, *Work
 		return nil, &refusal{http.StatusServiceUnavailable, "stopping", "The plug-in's server is stopping", "try again when it is back"}
 	}
 	for _, it := range w.all {
-		if it.on == in.on.ref && it.State == running {
+		if it.center == in.center && it.on == in.on.ref && it.State == running {
 			return nil, &refusal{http.StatusConflict, "conflict", "Something is under way", fmt.Sprintf("%q is not finished: wait for it", it.Title)}
 		}
 	}
-	made := &Work{ID: uuid.NewString(), Title: title, State: running, Steps: []job.Progress{}, on: in.on.ref}
+	made := &Work{ID: uuid.NewString(), Title: title, State: running, Steps: []job.Progress{}, center: in.center, on: in.on.ref}
 	w.all = append(w.all, made)
 	if ended := slices.IndexFunc(w.all, func(it *Work) bool { return it.State != running }); len(w.all) > maxWorks && ended >= 0 {
 		w.all = slices.Delete(w.all, ended, ended+1)
@@ -136,7 +137,7 @@ func (s *Server) work(in *request) (any, error) {
 	s.works.mu.Lock()
 	defer s.works.mu.Unlock()
 	for _, it := range s.works.all {
-		if it.ID == in.PathValue("id") && it.on == in.on.ref {
+		if it.ID == in.PathValue("id") && it.center == in.center && it.on == in.on.ref {
 			return it.copy(), nil
 		}
 	}
@@ -170,7 +171,7 @@ func (s *Server) create(in *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	on, err := s.array(given.Array)
+	on, err := in.center.array(given.Array)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func (s *Server) hosts(in *request, name string) (vcenter.Scope, esxi.Change, er
 	default:
 		return scope, esxi.Change{}, invalid("settings are those of hosts and clusters")
 	}
-	on, err := s.array(name)
+	on, err := in.center.array(name)
 	if err != nil {
 		return scope, esxi.Change{}, err
 	}
