@@ -34,7 +34,7 @@ type center struct {
 	id string
 }
 
-// identify returns the identifier, and asks the vCenter for it until it was told once.
+// identify returns the identifier, and asks the vCenter for it until it has it.
 func (c *center) identify(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

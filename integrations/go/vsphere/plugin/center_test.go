@@ -89,7 +89,7 @@ func TestVCentersAreConfiguredOnceAndWithKnownArrays(t *testing.T) {
 		t.Error(centers, err)
 	}
 	if _, err := config.Centers(all[:1]); err == nil || !strings.Contains(err.Error(), "one.example.com") {
-		t.Error("a vCenter lost its only array and nobody was told", err)
+		t.Error("a vCenter silently lost its only array", err)
 	}
 	if !config.RemoveCenter("ONE.example.com") || config.RemoveCenter("one.example.com") || len(config.VCenters) != 1 {
 		t.Error(config.VCenters)
