@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"strings"
+
 	"ashlar/integrations/vsphere/catalogue"
 )
 
@@ -30,17 +32,22 @@ type Dashboard struct {
 var opened = Condition{"ashlar_event", "MATCH", "alert\\.(opened|worse)"}
 
 func of(category catalogue.Category) Condition {
-	pattern := ""
+	return kinds(func(it catalogue.Kind) bool { return it.Category == category })
+}
+
+// replication are the kinds of alerts of replications and of the arrays that they go to.
+var replication = kinds(func(it catalogue.Kind) bool {
+	return strings.HasPrefix(it.Name, "replication.") || strings.HasPrefix(it.Name, "remote-array.")
+})
+
+func kinds(wanted func(catalogue.Kind) bool) Condition {
+	var names []string
 	for _, kind := range catalogue.Kinds {
-		if kind.Category != category {
-			continue
+		if wanted(kind) {
+			names = append(names, kind.Name)
 		}
-		if pattern != "" {
-			pattern += "|"
-		}
-		pattern += kind.Name
 	}
-	return Condition{"ashlar_kind", "MATCH", pattern}
+	return Condition{"ashlar_kind", "MATCH", strings.Join(names, "|")}
 }
 
 func count(name string, where ...Condition) Widget {
@@ -92,6 +99,14 @@ var Dashboards = []Dashboard{
 		over("Path alerts", "ashlar_host", opened, of(catalogue.Paths)),
 		table("Volumes", []string{"ashlar_volume", "ashlar_kind"}, opened, of(catalogue.Volume)),
 	}},
+	{"Replication", []Widget{
+		over("Alerts about replication", "ashlar_kind", opened, replication),
+		most("Lag when an RPO was missed, s", "ashlar_replication_lag_seconds"),
+		table("Replications", []string{"ashlar_replication", "ashlar_kind"}, opened, replication),
+		table("Remote arrays that were disconnected", []string{"ashlar_remote_array"}, opened,
+			Condition{"ashlar_kind", "EQUAL", "remote-array.disconnected"}),
+		count("Split replications", opened, Condition{"ashlar_kind", "EQUAL", "replication.split"}),
+	}},
 	{"Security and management", []Widget{
 		over("Alerts about management", "ashlar_kind", opened, of(catalogue.Management)),
 		{Name: "Certificate expires in, days", Function: "MIN", Field: "ashlar_certificate_days", Time: true, Chart: "area",
@@ -118,6 +133,10 @@ var Alarms = []Alarm{
 		[]Condition{opened, of(catalogue.Drives), {"ashlar_severity", "NOT_EQUAL", "info"}}},
 	{"Ashlar: a host has one path", "One more failure takes its volumes away.", "Check the host's send targets and the network.",
 		[]Condition{opened, {"ashlar_kind", "EQUAL", "host.one-path"}}},
+	{"Ashlar: a replication is not as it should be", "An RPO is missed, the target has no space, or both arrays take writes.",
+		"`ashlar replication show NAME`; its state says why.", []Condition{opened, kinds(func(it catalogue.Kind) bool {
+			return strings.HasPrefix(it.Name, "replication.")
+		})}},
 	{"Ashlar: management needs attention", "Certificate, clock, secrets or history.", "`ashlar alert list` says what to do.",
 		[]Condition{opened, of(catalogue.Management), {"ashlar_severity", "NOT_EQUAL", "info"}}},
 }

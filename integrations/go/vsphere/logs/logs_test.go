@@ -17,6 +17,7 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/rig"
 	"ashlar/integrations/vsphere/site"
 )
 
@@ -49,10 +50,11 @@ func receiver(t *testing.T) (port int32, lines <-chan string) {
 	return int32(listener.Addr().(*net.TCPAddr).Port), received
 }
 
-// next returns the next line with a text in it. The array delivers within seconds; the limit only ends a test that fails.
+// next returns the next line with a text in it. The array tries three times to reach another before it raises an alert; the
+// limit only ends a test that fails.
 func next(t *testing.T, lines <-chan string, with string) string {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(5 * time.Minute)
 	for {
 		select {
 		case line := <-lines:
@@ -106,9 +108,9 @@ func group(t *testing.T, at *site.Site, name string) {
 	at.IO(t, initiator, 0, "write -P 7 0 4M")
 }
 
-func TestFieldsAreRightInLinesOfARealArray(t *testing.T) {
-	at := site.Start(t)
-	api := at.Array.API
+// subscribe makes an array send its alerts, and returns the lines.
+func subscribe(t *testing.T, api *array.API) <-chan string {
+	t.Helper()
 	port, lines := receiver(t)
 	var destination array.Destination
 	if err := destination.FromDestination1(array.Destination1{Kind: "syslog", Host: "127.0.0.1", Port: port}); err != nil {
@@ -119,6 +121,13 @@ func TestFieldsAreRightInLinesOfARealArray(t *testing.T) {
 	if err := array.Done(api.CreateNotificationTarget(t.Context(), target)); err != nil {
 		t.Fatal(err)
 	}
+	return lines
+}
+
+func TestFieldsAreRightInLinesOfARealArray(t *testing.T) {
+	at := site.Start(t)
+	api := at.Array.API
+	lines := subscribe(t, api)
 	status, err := array.Decode[array.Status](api.ShowStatus(t.Context()))
 	if err != nil {
 		t.Fatal(err)
@@ -151,27 +160,38 @@ func TestFieldsAreRightInLinesOfARealArray(t *testing.T) {
 	}
 }
 
+func TestALostRemoteArrayIsInALineOfARealArray(t *testing.T) {
+	first, second := rig.StartPair(t)
+	lines := subscribe(t, first.API)
+	second.Kill()
+	want(t, next(t, lines, "remote-array.disconnected"), map[string]string{"ashlar_event": "alert.opened", "ashlar_remote_array": "second",
+		"ashlar_category": "remote-array", "ashlar_object_kind": "remote array"})
+}
+
 // What can't be provoked in a test: the header is the array's, the message is the source's with values.
 var examples = map[string]struct{ noun, name, message, want string }{
-	"ashlar_volume":              {"volume", "db", "can't be understood, so no host can write to it", "db"},
-	"ashlar_host":                {"host", "esx1", "host \"esx1\" is logged in at one of 2 portals: it loses its volumes with that path", "esx1"},
-	"ashlar_host_portals":        {"host", "esx1", "host \"esx1\" is logged in at one of 2 portals: it loses its volumes with that path", "2"},
-	"ashlar_notification_target": {"notification target", "mail", "deliveries to the notification target \"mail\" fail: test it", "mail"},
-	"ashlar_drive":               {"drive", "3", "is being evacuated", "3"},
-	"ashlar_drive_path":          {"drive", "3", "the drive of slot 3 (/dev/x) is being evacuated", "/dev/x"},
-	"ashlar_space_percent":       {"", "", "80 % of the drives' space is in use: delete or unmap what is not needed", "80"},
-	"ashlar_map_percent":         {"", "", "95 % of the map pages that memory allows are in use", "95"},
-	"ashlar_full_in_days":        {"", "", "by the trend of the last month the drives are full in less than 7 days: add drives", "7"},
-	"ashlar_certificate_days":    {"", "", "the certificate expires in less than 30 days: replace it", "30"},
-	"ashlar_scrub_errors":        {"", "", "the last scrub found 12 pages that were not what had been written: 10 were written again, 2 are lost", "12"},
-	"ashlar_scrub_repaired":      {"", "", "the last scrub found 12 pages that were not what had been written: 10 were written again, 2 are lost", "10"},
-	"ashlar_scrub_lost":          {"", "", "the last scrub found 12 pages that were not what had been written: 10 were written again, 2 are lost", "2"},
-	"ashlar_contradictions":      {"", "", "metadata on the drives contradict each other in 3 places (a)", "3"},
+	"ashlar_volume":                  {"volume", "db", "can't be understood, so no host can write to it", "db"},
+	"ashlar_host":                    {"host", "esx1", "host \"esx1\" is logged in at one of 2 portals: it loses its volumes with that path", "esx1"},
+	"ashlar_host_portals":            {"host", "esx1", "host \"esx1\" is logged in at one of 2 portals: it loses its volumes with that path", "2"},
+	"ashlar_notification_target":     {"notification target", "mail", "deliveries to the notification target \"mail\" fail: test it", "mail"},
+	"ashlar_replication":             {"replication", "db", "replication \"db\" misses its RPO of 60 s: the lag is 300 s", "db"},
+	"ashlar_replication_rpo_seconds": {"replication", "db", "replication \"db\" misses its RPO of 60 s: the lag is 300 s", "60"},
+	"ashlar_replication_lag_seconds": {"replication", "db", "replication \"db\" misses its RPO of 60 s: the lag is 300 s", "300"},
+	"ashlar_drive":                   {"drive", "3", "is being evacuated", "3"},
+	"ashlar_drive_path":              {"drive", "3", "the drive of slot 3 (/dev/x) is being evacuated", "/dev/x"},
+	"ashlar_space_percent":           {"", "", "80 % of the drives' space is in use: delete or unmap what is not needed", "80"},
+	"ashlar_map_percent":             {"", "", "95 % of the map pages that memory allows are in use", "95"},
+	"ashlar_full_in_days":            {"", "", "by the trend of the last month the drives are full in less than 7 days: add drives", "7"},
+	"ashlar_certificate_days":        {"", "", "the certificate expires in less than 30 days: replace it", "30"},
+	"ashlar_scrub_errors":            {"", "", "the last scrub found 12 pages that were not what had been written: 10 were written again, 2 are lost", "12"},
+	"ashlar_scrub_repaired":          {"", "", "the last scrub found 12 pages that were not what had been written: 10 were written again, 2 are lost", "10"},
+	"ashlar_scrub_lost":              {"", "", "the last scrub found 12 pages that were not what had been written: 10 were written again, 2 are lost", "2"},
+	"ashlar_contradictions":          {"", "", "metadata on the drives contradict each other in 3 places (a)", "3"},
 }
 
 func TestFieldsFitTheMessagesOfTheSources(t *testing.T) {
 	var sources strings.Builder
-	for _, file := range []string{"array/src/condition.rs", "array/src/alert_source.rs", "array/src/service/notifier.rs"} {
+	for _, file := range []string{"array/src/condition.rs", "array/src/alert_source.rs", "array/src/service/notifier.rs", "array/src/service/replicas.rs"} {
 		read, err := os.ReadFile("../../../../control/" + file)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +200,7 @@ func TestFieldsFitTheMessagesOfTheSources(t *testing.T) {
 	}
 	plain := regexp.MustCompile(`\\?\s+`).ReplaceAllString(sources.String(), " ")
 	placeholder := regexp.MustCompile(`\d+|\\?"[a-z0-9]+\\?"|/dev/x`)
-	provoked := map[string]bool{"": true, "group.quota": true}
+	provoked := map[string]bool{"": true, "group.quota": true, "remote-array.disconnected": true}
 	for _, it := range Fields {
 		example, has := examples[it.Name]
 		if has == provoked[it.Kind] {
