@@ -70,6 +70,8 @@ pub struct Service {
 pub fn start(parts: Parts) -> Result<Service> {
     let core = Configfs::new(CONFIGFS, &parts.serial);
     core.open(&parts.ports).context("Fibre Channel can't be served")?;
+    let names = parts.numbers.iter().copied().zip(parts.ports.iter().map(|port| port.wwpn));
+    parts.target.set_n_port_names(names.collect());
     let (changes, changed) = watch::channel(());
     let changes = Arc::new(Changes(changes));
     let front_end: Arc<dyn FrontEnd> = changes.clone();

@@ -1,6 +1,7 @@
 //! Target port groups (SPC-5 5.16): the ports of each controller, and whether commands through them are performed.
 
 use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The ports of one controller.
@@ -16,7 +17,14 @@ pub struct PortGroup {
 
 /// All target port groups, as they are now. Clones are the same groups.
 #[derive(Clone, Debug)]
-pub struct PortGroups(Arc<RwLock<Arc<[PortGroup]>>>);
+pub struct PortGroups(Arc<Ports>);
+
+#[derive(Debug)]
+struct Ports {
+    groups: RwLock<Arc<[PortGroup]>>,
+    /// N_Port names of Fibre Channel ports, by relative identifier.
+    n_port_names: RwLock<BTreeMap<u16, u64>>,
+}
 
 impl From<u16> for PortGroups {
     /// One group with the ports from 1 up to this.
@@ -28,12 +36,12 @@ impl From<u16> for PortGroups {
 impl PortGroups {
     /// These groups.
     pub fn new(groups: Vec<PortGroup>) -> Self {
-        Self(Arc::new(RwLock::new(groups.into())))
+        Self(Arc::new(Ports { groups: RwLock::new(groups.into()), n_port_names: RwLock::default() }))
     }
 
     /// Replaces them; false if they are the same.
     pub(crate) fn set(&self, groups: Vec<PortGroup>) -> bool {
-        let mut known = self.0.write();
+        let mut known = self.0.groups.write();
         let changed = known[..] != groups[..];
         *known = groups.into();
         changed
@@ -41,7 +49,17 @@ impl PortGroups {
 
     /// The groups.
     pub fn all(&self) -> Arc<[PortGroup]> {
-        self.0.read().clone()
+        self.0.groups.read().clone()
+    }
+
+    /// Sets the N_Port names of Fibre Channel ports, by relative identifier.
+    pub(crate) fn set_n_port_names(&self, names: BTreeMap<u16, u64>) {
+        *self.0.n_port_names.write() = names;
+    }
+
+    /// The N_Port name of a Fibre Channel port.
+    pub(crate) fn n_port_name(&self, port: u16) -> Option<u64> {
+        self.0.n_port_names.read().get(&port).copied()
     }
 
     /// The ports of all groups.

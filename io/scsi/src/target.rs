@@ -73,6 +73,11 @@ impl Target {
         }
     }
 
+    /// Sets the N_Port names of Fibre Channel ports, by relative identifier. They are designators of the ports.
+    pub fn set_n_port_names(&self, names: BTreeMap<u16, u64>) {
+        self.identity.ports.set_n_port_names(names);
+    }
+
     /// The target port groups.
     pub fn port_groups(&self) -> Arc<[PortGroup]> {
         self.identity.ports.all()

@@ -67,6 +67,7 @@ say "names: $(naa "$a") $(naa "$other") $(naa "$native")"
 [ "$(naa "$a")" = "$(naa "$other")" ] && [ "$(naa "$a")" != "$(naa "$native")" ] || fail "names"
 ashlar volume show data -o json | grep -q "$(naa "$a")" || fail "another name than the array shows"
 sg_vpd -p di "$a" | grep -q "transport: Fibre Channel" || fail "a port of another protocol"
+sg_vpd -p di "$a" | grep -q "0x$PORT" || fail "the target port has no name"
 [ "$(blockdev --getss "$native")" = 4096 ] && [ "$(blockdev --getsize64 "$a")" = $((512 << 20)) ] || fail "sizes"
 
 say "file systems, and data that are read back"

@@ -89,7 +89,12 @@ fn device_identification(path: &Path) -> Vec<u8> {
     designator(&mut out, protocol | 0x01, Association::Port, 0x04, &[0, 0, port[0], port[1]]);
     let group = unit.identity.ports.group_of(path.port()).to_be_bytes();
     designator(&mut out, protocol | 0x01, Association::Port, 0x05, &[0, 0, group[0], group[1]]);
-    if !by_fibre_channel {
+    if by_fibre_channel {
+        // An N_Port name is an NAA designator (FC-FS 14; SPC-5 7.7.6.6).
+        if let Some(name) = unit.identity.ports.n_port_name(path.port()) {
+            designator(&mut out, FIBRE_CHANNEL | 0x01, Association::Port, 0x03, &name.to_be_bytes());
+        }
+    } else {
         let port = terminated(format!("{name},t,0x{:04x}", path.port()));
         designator(&mut out, ISCSI | 0x03, Association::Port, 0x08, &port);
     }

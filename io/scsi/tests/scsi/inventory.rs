@@ -3,7 +3,7 @@
 use crate::host::{Array, BLOCK, Host, address, long, number};
 use block::{DiskId, Geometry};
 use export::Event;
-use scsi::{Command, Data, Direction, Execution, Lun, Status, TaskAttribute};
+use scsi::{Command, Data, Direction, Execution, InitiatorPort, Lun, Status, TaskAttribute};
 use std::sync::Arc;
 
 fn vpd(host: &Host, page: u8) -> Vec<u8> {
@@ -121,6 +121,37 @@ fn growth_raises_a_unit_attention() {
     assert_eq!(host.command(&long(0x9E, 0x10, 0, 32)).good()[..8], (crate::host::BLOCKS + 7).to_be_bytes());
 }
 
+/// The designators of page 83h: first byte, second byte, and what they name.
+fn designators(page: &[u8]) -> Vec<(u8, u8, Vec<u8>)> {
+    assert_eq!(page[..4], [0, 0x83, 0, (page.len() - 4) as u8]);
+    let (mut found, mut at) = (Vec::new(), 4);
+    while at < page.len() {
+        let end = at + 4 + usize::from(page[at + 3]);
+        found.push((page[at], page[at + 1], page[at + 4..end].to_vec()));
+        at = end;
+    }
+    found
+}
+
+#[test]
+fn a_fibre_channel_port_is_named_by_its_n_port_name() {
+    let array = Array::new();
+    array.disk(1);
+    let initiator = InitiatorPort::FibreChannel { wwpn: 0x2100_0024_FF00_00A1 };
+    array.map_luns(&initiator.host_name(), &[(0, 1)]);
+    let name = 0x2100_0024_FF00_0002_u64;
+    array.target.set_n_port_names([(2, name)].into());
+    let ports = |port| {
+        let host = array.connect_port(initiator.clone(), port);
+        let of_port = |found: &(u8, u8, Vec<u8>)| found.1 & 0x30 == 0x10;
+        designators(&vpd(&host, 0x83)).into_iter().filter(of_port).collect::<Vec<_>>()
+    };
+    let named = ports(2);
+    assert_eq!(named[0], (0x01, 0x94, vec![0, 0, 0, 2]), "relative target port");
+    assert_eq!(named[2], (0x01, 0x93, name.to_be_bytes().to_vec()), "NAA, of the port, with its protocol");
+    assert_eq!((named.len(), ports(1).len()), (3, 2), "a port without a name has none");
+}
+
 #[test]
 fn designators_name_the_unit_the_port_and_the_device() {
     let array = Array::new();
@@ -129,14 +160,7 @@ fn designators_name_the_unit_the_port_and_the_device() {
     array.map_luns("a", &[(0, id)]);
     let (one, two) = (array.connect("a", 1), array.connect("a", 2));
     let page = vpd(&one, 0x83);
-    assert_eq!(page[..4], [0, 0x83, 0, (page.len() - 4) as u8]);
-    let mut found = Vec::new();
-    let mut at = 4;
-    while at < page.len() {
-        let end = at + 4 + usize::from(page[at + 3]);
-        found.push((page[at], page[at + 1], page[at + 4..end].to_vec()));
-        at = end;
-    }
+    let found = designators(&page);
     let naa = [0x60, 0x2A, 0x51, 0xA7, 0x89, 0xAB, 0xCD, 0xEF, 1, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF];
     assert_eq!(found[0], (0x01, 0x03, naa.to_vec()));
     assert_eq!(scsi::naa(DiskId(id)), "naa.602a51a789abcdef0123456789abcdef");

@@ -83,8 +83,13 @@ impl Array {
 
     /// Connects a host through a target port.
     pub fn connect(&self, name: &str, port: u16) -> Host {
-        let initiator = InitiatorPort::iscsi(name, [0, 2, 0x3D, 0, 0, port as u8]);
-        Host { name: name.into(), nexus: self.target.attach(initiator, port), tag: Cell::new(1) }
+        self.connect_port(InitiatorPort::iscsi(name, [0, 2, 0x3D, 0, 0, port as u8]), port)
+    }
+
+    /// Connects an initiator port through a target port.
+    pub fn connect_port(&self, initiator: InitiatorPort, port: u16) -> Host {
+        let name = initiator.host_name().into_owned();
+        Host { name, nexus: self.target.attach(initiator, port), tag: Cell::new(1) }
     }
 
     /// One disk, shown as LUN 0 to host "a", whose first unit attention is over.
