@@ -85,6 +85,32 @@ TOML
   another_start rebooted; systemctl reboot; sleep infinity
 }
 
+# The loopback fabric makes the volume a disk of this machine. The mounted disk by iSCSI is another volume, and stays.
+fibre_channel() {
+  local port=21000024ff000001 drop_in=/etc/systemd/system/ashlard.service.d/fibre-channel.conf initiator=21:00:00:24:ff:00:00:a1
+  modprobe -a target_core_user tcm_loop configfs
+  mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+  cp $CONFIG /root/without-fc; echo "fc = [\"$port@loopback\"]" >>$CONFIG
+  install -D /usr/share/ashlar/fibre-channel.conf $drop_in; systemctl daemon-reload
+  systemctl restart ashlard; until_true 120 is_active ashlard
+  ashlar volume create fc --size 64MiB >/dev/null; ashlar host create fc --wwpn $initiator >/dev/null
+  ashlar volume connect fc --host fc --lun 3 >/dev/null
+  until_true 60 framed; mkfs.ext4 -q "$(framed)"; e2fsck -fn "$(framed)" >/dev/null 2>&1 || fail "fsck"
+  intact
+  ashlar volume disconnect fc --host fc >/dev/null; until_true 60 unframed
+  cp /root/without-fc $CONFIG; rm $drop_in; systemctl daemon-reload
+  systemctl restart ashlard; until_true 120 is_active ashlard
+  [ "$(ps -o user= -p "$(pid)")" = ashlar ] || fail "it still runs as root"
+  intact
+}
+# The disk by the loopback fabric: the array's only one whose LUN is 3.
+framed() {
+  local disk
+  for disk in /sys/bus/scsi/devices/*:3/block/*; do [ -e "$disk" ] && echo "/dev/${disk##*/}" && return; done
+  return 1
+}
+unframed() { ! framed >/dev/null; }
+
 rebooted() {
   say "after a reboot"
   until_true 120 is_active ashlard
@@ -107,6 +133,9 @@ power_failed() {
   say "hung: the watchdog starts it again"
   before=$(pid); kill -STOP "$before"; until_true 300 back "$before"
   write fourth; intact
+
+  say "Fibre Channel by the service, with the drop-in"
+  fibre_channel
 
   say "upgraded under a mounted file system"
   before=$(pid)
