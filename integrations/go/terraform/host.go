@@ -2,12 +2,14 @@ package terraform
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/oapi-codegen/nullable"
@@ -19,14 +21,17 @@ type hostFields struct {
 	ID         types.String      `tfsdk:"id"`
 	Name       types.String      `tfsdk:"name"`
 	Initiators []string          `tfsdk:"initiators"`
+	Nqns       []string          `tfsdk:"nqns"`
+	Wwpns      []string          `tfsdk:"wwpns"`
 	Labels     map[string]string `tfsdk:"labels"`
 	Created    types.String      `tfsdk:"created"`
 }
 
 type hostModel struct {
 	hostFields
-	Chap   *chapModel `tfsdk:"chap"`
-	Mutual *chapModel `tfsdk:"mutual_chap"`
+	Chap   *chapModel   `tfsdk:"chap"`
+	Mutual *chapModel   `tfsdk:"mutual_chap"`
+	Dhchap *dhchapModel `tfsdk:"dhchap"`
 }
 
 // chapModel has a secret that Terraform does not keep: a change of its version sends it again.
@@ -35,6 +40,25 @@ type chapModel struct {
 	Secret  types.String `tfsdk:"secret"`
 	Version types.Int64  `tfsdk:"secret_version"`
 }
+
+// dhchapModel has the secrets of DH-HMAC-CHAP, which Terraform does not keep either.
+type dhchapModel struct {
+	Secret     types.String `tfsdk:"secret"`
+	Controller types.String `tfsdk:"controller_secret"`
+	Mutual     types.Bool   `tfsdk:"mutual"`
+	Version    types.Int64  `tfsdk:"secret_version"`
+}
+
+var dhchapAttribute = schema.SingleNestedAttribute{Optional: true,
+	MarkdownDescription: "DH-HMAC-CHAP secrets for NVMe/TCP, as `nvme gen-dhchap-key` makes them.", Attributes: map[string]schema.Attribute{
+		"secret": schema.StringAttribute{Required: true, Sensitive: true, WriteOnly: true,
+			MarkdownDescription: "Secret of the host, which it must authenticate with. It is in no plan and no state."},
+		"controller_secret": schema.StringAttribute{Optional: true, Sensitive: true, WriteOnly: true,
+			MarkdownDescription: "Secret of the array, with which it authenticates if the host asks; needed with `mutual`. It is in no plan and no state."},
+		"mutual": schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(false),
+			MarkdownDescription: "The array has a secret, too. Default: false."},
+		"secret_version": schema.Int64Attribute{Optional: true, MarkdownDescription: "A number to change when a secret has changed."},
+	}}
 
 func chapAttribute(description string) schema.Attribute {
 	return schema.SingleNestedAttribute{Optional: true, MarkdownDescription: description, Attributes: map[string]schema.Attribute{
@@ -48,10 +72,17 @@ func chapAttribute(description string) schema.Attribute {
 var hostAttributes = map[string]schema.Attribute{
 	"id":   idAttribute("Permanent identifier."),
 	"name": nameAttribute,
-	"initiators": schema.SetAttribute{Required: true, ElementType: types.StringType,
+	"initiators": schema.SetAttribute{Optional: true, ElementType: types.StringType,
 		MarkdownDescription: "iSCSI initiator names, in lower case, 1 to 64.",
 		Validators: []validator.Set{setvalidator.SizeBetween(1, 64),
 			setvalidator.ValueStringsAre(lowerCase{}, stringvalidator.LengthBetween(1, 223))}},
+	"nqns": schema.SetAttribute{Optional: true, ElementType: types.StringType,
+		MarkdownDescription: "NVMe qualified names (NQNs) for NVMe/TCP, 1 to 64.",
+		Validators:          []validator.Set{setvalidator.SizeBetween(1, 64), setvalidator.ValueStringsAre(stringvalidator.LengthBetween(1, 223))}},
+	"wwpns": schema.SetAttribute{Optional: true, ElementType: types.StringType,
+		MarkdownDescription: "N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits in lower case with colons, 1 to 64.",
+		Validators: []validator.Set{setvalidator.SizeBetween(1, 64), setvalidator.ValueStringsAre(stringvalidator.RegexMatches(
+			regexp.MustCompile("^([0-9a-f]{2}:){7}[0-9a-f]{2}$"), "write it as the array does, such as 21:00:00:24:ff:31:4c:48"))}},
 	"labels":  labelsAttribute,
 	"created": kept("Time of creation."),
 }
@@ -70,18 +101,23 @@ func (lowerCase) ValidateString(_ context.Context, request validator.StringReque
 
 var hosts = &noun[hostModel]{
 	name:        "host",
-	description: "A host: the initiators of one machine, to which volumes are connected.",
+	description: "A host: the ports of one machine, to which volumes are connected.",
 	attributes: with(hostAttributes, map[string]schema.Attribute{
 		"chap":        chapAttribute("CHAP credentials of the host, which it must log in with."),
 		"mutual_chap": chapAttribute("CHAP credentials of the array, with which it shows the host what it is."),
+		"dhchap":      dhchapAttribute,
 	}),
 	create: func(ctx context.Context, api *array.API, plan, config *hostModel) error {
-		wanted := array.NewHost{Name: plan.Name.ValueString(), Initiators: plan.Initiators}
+		nqns, wwpns := orEmpty(plan.Nqns), orEmpty(plan.Wwpns)
+		wanted := array.NewHost{Name: plan.Name.ValueString(), Initiators: orEmpty(plan.Initiators), Nqns: &nqns, Wwpns: &wwpns}
 		if plan.Chap != nil {
 			wanted.Chap = plan.Chap.with(config.Chap)
 		}
 		if plan.Mutual != nil {
 			wanted.Mutual = plan.Mutual.with(config.Mutual)
+		}
+		if plan.Dhchap != nil {
+			wanted.DhchapSecret, wanted.DhchapControllerSecret = plan.Dhchap.with(config.Dhchap)
 		}
 		if len(plan.Labels) > 0 {
 			wanted.Labels = &plan.Labels
@@ -96,13 +132,17 @@ var hosts = &noun[hostModel]{
 		return readHost(ctx, api, model, model.ID.ValueString())
 	},
 	update: func(ctx context.Context, api *array.API, state, plan, config *hostModel) error {
-		change := array.HostChange{Name: given(plan.Name), Initiators: nullable.NewNullableWithValue(plan.Initiators),
+		change := array.HostChange{Name: given(plan.Name), Initiators: nullable.NewNullableWithValue(orEmpty(plan.Initiators)),
+			Nqns: nullable.NewNullableWithValue(orEmpty(plan.Nqns)), Wwpns: nullable.NewNullableWithValue(orEmpty(plan.Wwpns)),
 			Labels: array.Changes(state.Labels, plan.Labels)}
 		if !plan.Chap.same(state.Chap) {
 			change.Chap = plan.Chap.with(config.Chap)
 		}
 		if !plan.Mutual.same(state.Mutual) {
 			change.Mutual = plan.Mutual.with(config.Mutual)
+		}
+		if !plan.Dhchap.same(state.Dhchap) {
+			change.DhchapSecret, change.DhchapControllerSecret = plan.Dhchap.with(config.Dhchap)
 		}
 		if err := array.Done(api.ChangeHost(ctx, state.ID.ValueString(), change)); err != nil {
 			return err
@@ -140,9 +180,54 @@ func (m *chapModel) same(other *chapModel) bool {
 	return m.User.Equal(other.User) && m.Version.Equal(other.Version)
 }
 
+// with returns the secrets of the configuration, which are in no plan; null for none.
+func (m *dhchapModel) with(config *dhchapModel) (host, controller nullable.Nullable[string]) {
+	host, controller = nullable.NewNullNullable[string](), nullable.NewNullNullable[string]()
+	if m == nil || config == nil {
+		return host, controller
+	}
+	if m.Mutual.ValueBool() {
+		controller = nullable.NewNullableWithValue(config.Controller.ValueString())
+	}
+	return nullable.NewNullableWithValue(config.Secret.ValueString()), controller
+}
+
+func (m *dhchapModel) same(other *dhchapModel) bool {
+	if m == nil || other == nil {
+		return m == nil && other == nil
+	}
+	return m.Mutual.Equal(other.Mutual) && m.Version.Equal(other.Version)
+}
+
+// read takes from the array whether there are secrets. They are never in the state.
+func (m *dhchapModel) read(found array.Host) *dhchapModel {
+	if !found.Dhchap {
+		return nil
+	}
+	read := &dhchapModel{Secret: types.StringNull(), Controller: types.StringNull(),
+		Mutual: types.BoolValue(found.DhchapController), Version: types.Int64Null()}
+	if m != nil {
+		read.Version = m.Version
+	}
+	return read
+}
+
+// orEmpty returns an empty list for none, which the array takes for none as well.
+func orEmpty(names []string) []string {
+	return append([]string{}, names...)
+}
+
+// listed returns the names of the array; none as the configuration writes it, which is by leaving the argument out.
+func listed(found []string) []string {
+	if len(found) == 0 {
+		return nil
+	}
+	return slices.Clone(found)
+}
+
 func (m *hostFields) set(found array.Host) {
 	m.ID, m.Name = types.StringValue(found.ID), types.StringValue(found.Name)
-	m.Initiators = slices.Clone(found.Initiators)
+	m.Initiators, m.Nqns, m.Wwpns = listed(found.Initiators), listed(found.Nqns), listed(found.Wwpns)
 	m.Labels = labelsOf(found.Labels, m.Labels)
 	m.Created = stamp(found.Created)
 }
@@ -154,6 +239,7 @@ func readHost(ctx context.Context, api *array.API, model *hostModel, key string)
 	}
 	model.set(found)
 	model.Chap, model.Mutual = model.Chap.read(found.ChapUser), model.Mutual.read(found.MutualUser)
+	model.Dhchap = model.Dhchap.read(found)
 	return nil
 }
 

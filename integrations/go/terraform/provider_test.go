@@ -1,9 +1,14 @@
 package terraform
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -219,8 +224,20 @@ data "ashlar_array" "this" {}
 	})
 }
 
+// Secrets of DH-HMAC-CHAP: 32 bytes and their CRC-32 in base64, as nvme-cli makes them.
+var dhchapSecrets = [2]string{dhchapSecret(1), dhchapSecret(2)}
+
+func dhchapSecret(seed byte) string {
+	key := bytes.Repeat([]byte{seed}, 32)
+	return base64.StdEncoding.EncodeToString(binary.LittleEndian.AppendUint32(key, crc32.ChecksumIEEE(key)))
+}
+
 func TestHostsAndConnections(t *testing.T) {
 	config := func(secretVersion int, more string) string {
+		controllerSecret := "null"
+		if secretVersion > 1 {
+			controllerSecret = strconv.Quote("DHHC-1:00:" + dhchapSecrets[1] + ":")
+		}
 		return fmt.Sprintf(`
 resource "ashlar_host" "h" {
   name       = "esx-1"
@@ -230,6 +247,17 @@ resource "ashlar_host" "h" {
 resource "ashlar_host" "i" {
   name       = "esx-2"
   initiators = ["iqn.2001-04.org.example:esx-2", "iqn.2001-04.org.example:esx-2b"]
+}
+resource "ashlar_host" "n" {
+  name   = "nvme-1"
+  nqns   = ["nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001"]
+  wwpns  = ["21:00:00:24:ff:31:4c:48"]
+  dhchap = {
+    secret            = "DHHC-1:00:%s:"
+    controller_secret = %s
+    mutual            = %t
+    secret_version    = %d
+  }
 }
 resource "ashlar_host_group" "g" {
   name  = "cluster"
@@ -251,7 +279,7 @@ resource "ashlar_connection" "group" {
 }
 data "ashlar_host" "h" { name = ashlar_host.h.name }
 data "ashlar_host_group" "g" { name = ashlar_host_group.g.name }
-%s`, secretVersion, secretVersion, more)
+%s`, secretVersion, secretVersion, dhchapSecrets[0], controllerSecret, secretVersion > 1, secretVersion, more)
 	}
 	acceptance(t, func(running *rig.Array) []resource.TestStep {
 		return []resource.TestStep{
@@ -259,6 +287,11 @@ data "ashlar_host_group" "g" { name = ashlar_host_group.g.name }
 name = "x"
 initiators = ["iqn.2001-04.org.example:ESX"]
 }`, "capitals"),
+			refused(`resource "ashlar_host" "h" {
+name = "x"
+wwpns = ["21000024FF314C48"]
+}`, "as the array does"),
+			refused(`resource "ashlar_host" "h" { name = "x" }`, "initiator"),
 			{Config: config(1, ""), Check: resource.ComposeTestCheckFunc(
 				resource.TestCheckResourceAttr("ashlar_connection.host", "lun", "1"),
 				resource.TestCheckResourceAttr("ashlar_connection.group", "lun", "42"),
@@ -276,7 +309,17 @@ initiators = ["iqn.2001-04.org.example:ESX"]
 				}),
 			)},
 			unchanged(config(1, "")),
-			{Config: config(2, ""), ConfigPlanChecks: updated("ashlar_host.h")},
+			{Config: config(2, ""), ConfigPlanChecks: updated("ashlar_host.h"), Check: on(t, func() (array.Host, error) {
+				return array.Decode[array.Host](running.API.ShowHost(t.Context(), "nvme-1"))
+			}, func(host array.Host) error {
+				if !host.Dhchap || !host.DhchapController || len(host.Initiators) != 0 || len(host.Nqns) != 1 || len(host.Wwpns) != 1 {
+					return fmt.Errorf("the array has %+v", host)
+				}
+				return nil
+			})},
+			unchanged(config(2, "")),
+			{ResourceName: "ashlar_host.n", ImportState: true, ImportStateId: "nvme-1", ImportStateVerify: true,
+				ImportStateVerifyIgnore: []string{"dhchap.secret_version"}},
 			{ResourceName: "ashlar_connection.host", ImportState: true, ImportStateId: "a/esx-1", ImportStateVerify: true,
 				ImportStateVerifyIgnore: []string{"volume", "host"}},
 			{ResourceName: "ashlar_connection.group", ImportState: true, ImportStateId: "a/host-groups/cluster", ImportStateVerify: true,

@@ -168,6 +168,10 @@ class Array(object):
         return self.request("GET", path)["items"]
 
 
+# Fields of requests that nobody is shown. A response has a secret only once, when the array makes it: that is the result.
+SECRETS = ("chap", "mutual", "dhchap_secret", "dhchap_controller_secret", "password")
+
+
 def given(value):
     """A parameter without the parts that the user left out."""
     if isinstance(value, dict):
@@ -257,15 +261,16 @@ class Change(object):
         self.done(True, shown(current, [key for key in ("name", "id", "lun") if key in current]), {}, None)
 
     def done(self, changed, before, after, result):
-        secretless = dict((key, value) for key, value in after.items() if key not in ("chap", "mutual", "password", "secret"))
-        answer = dict(changed=changed, diff=dict(before=before, after=secretless))
+        answer = dict(changed=changed, diff=dict(before=before, after=without_secrets(after, "secret")))
         if result is not None:
-            answer["object"] = dict(
-                (key, value) for key, value in result.items() if key not in ("chap", "mutual", "password")
-            )
+            answer["object"] = without_secrets(result)
             if "id" in result:
                 answer["id"] = result["id"]
         self.module.exit_json(**answer)
+
+
+def without_secrets(fields, *more):
+    return dict((key, value) for key, value in fields.items() if key not in SECRETS + more)
 
 
 def key_of(current):

@@ -11,7 +11,7 @@ module: host
 short_description: Hosts
 version_added: "0.1.0"
 description:
-  - Creates, changes and deletes hosts with their iSCSI initiators.
+  - Creates, changes and deletes hosts with their iSCSI initiators, NQNs and WWPNs.
 author:
   - The Ashlar authors (@ashlar)
 extends_documentation_fragment:
@@ -23,9 +23,23 @@ options:
     type: str
     required: true
   initiators:
-    description: All iSCSI initiator names. Needed for a new host.
+    description: All iSCSI initiator names. A new host needs a name of one of the three kinds.
     type: list
     elements: str
+  nqns:
+    description: All NVMe qualified names, for NVMe/TCP.
+    type: list
+    elements: str
+  wwpns:
+    description: All N_Port names, for Fibre Channel.
+    type: list
+    elements: str
+  dhchap_secret:
+    description: DH-HMAC-CHAP secret of the host for NVMe/TCP, as C(nvme gen-dhchap-key) makes it.
+    type: str
+  dhchap_controller_secret:
+    description: DH-HMAC-CHAP secret of the array. Requires O(dhchap_secret) or a host that has one.
+    type: str
   chap:
     description: CHAP credentials that the host must present.
     type: dict
@@ -51,7 +65,7 @@ options:
         type: str
         required: true
   update_secret:
-    description: Secrets are never returned, so they can't be compared. V(on_create) sets them with a new host or another user, V(always) each time.
+    description: Secrets are never returned, so they can't be compared. V(on_create) sets them with a new host, another CHAP user or where there was none, V(always) each time.
     type: str
     choices: [always, on_create]
     default: on_create
@@ -70,6 +84,12 @@ EXAMPLES = r"""
   ashlar.array.host:
     name: web1
     initiators: [iqn.1993-08.org.debian:01:web1]
+
+- name: A host that uses NVMe/TCP and authenticates
+  ashlar.array.host:
+    name: web2
+    nqns: [nqn.2014-08.org.nvmexpress:uuid:7d3b1c84-0d7c-4a4e-9a57-1d6f0c6e5a02]
+    dhchap_secret: "{{ web2_dhchap_secret }}"
 """
 
 RETURN = r"""
@@ -86,6 +106,13 @@ id:
 from ansible_collections.ashlar.array.plugins.module_utils.array import Change, main, quoted
 
 
+def wwpn(text):
+    """A WWPN as the array writes it: pairs of digits in lower case with colons."""
+    digits = text.lower().replace(":", "")
+    digits = digits[2:] if digits.startswith("0x") else digits
+    return ":".join(digits[at:at + 2] for at in range(0, len(digits), 2))
+
+
 def run(module, array):
     params = module.params
     change = Change(module, array, "hosts")
@@ -95,18 +122,24 @@ def run(module, array):
     wanted = {}
     if params["labels"] is not None:
         wanted["labels"] = params["labels"]
-    if params["initiators"] is not None:
-        names = [it.lower() for it in params["initiators"]]
-        same = current is not None and sorted(names) == sorted(current["initiators"])
-        wanted["initiators"] = current["initiators"] if same else names
-    if current is None and not params["initiators"]:
-        raise ValueError("a new host needs initiators")
+    for key, written in (("initiators", str.lower), ("nqns", str), ("wwpns", wwpn)):
+        if params[key] is not None:
+            names = [written(it) for it in params[key]]
+            same = current is not None and sorted(names) == sorted(current[key])
+            wanted[key] = current[key] if same else names
+    if current is None:
+        if not any(params[key] for key in ("initiators", "nqns", "wwpns")):
+            raise ValueError("a new host needs initiators, nqns or wwpns")
+        wanted.setdefault("initiators", [])
     for key, user in (("chap", "chap_user"), ("mutual", "mutual_user")):
         credentials = params[key]
         if credentials is None:
             continue
         if current is None or params["update_secret"] == "always" or current.get(user) != credentials["user"]:
             wanted[key] = credentials
+    for key, has in (("dhchap_secret", "dhchap"), ("dhchap_controller_secret", "dhchap_controller")):
+        if params[key] is not None and (current is None or params["update_secret"] == "always" or not current[has]):
+            wanted[key] = params[key]
     change.ensure(params["name"], current, wanted)
 
 
@@ -117,6 +150,10 @@ if __name__ == "__main__":
         argument_spec=dict(
             name=dict(type="str", required=True),
             initiators=dict(type="list", elements="str"),
+            nqns=dict(type="list", elements="str"),
+            wwpns=dict(type="list", elements="str"),
+            dhchap_secret=dict(type="str", no_log=True),
+            dhchap_controller_secret=dict(type="str", no_log=True),
             chap=dict(type="dict", options=chap),
             mutual=dict(type="dict", options=chap),
             update_secret=dict(type="str", choices=["always", "on_create"], default="on_create", no_log=False),
