@@ -9,11 +9,11 @@ use crate::api_listeners::Trial;
 use crate::array::Array;
 use crate::request::verbs;
 use crate::transaction::Transaction;
-use crate::{Caller, Error, Result};
+use crate::{Caller, Error, Result, check};
 use history::Severity;
 use records::{ApiAddressEntry, Edit, Record};
 use serde::Serialize;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Port of the API where none is given.
 const API_PORT: u16 = 8443;
@@ -137,7 +137,7 @@ impl Transaction<'_> {
         if let Some(trial) = before {
             array.parts.api.close(trial.address);
         }
-        match address.as_deref().map(parse).transpose()? {
+        match address.as_deref().map(|text| check::own_address(text, API_PORT)).transpose()? {
             None => {
                 if let Some(address) = kept {
                     self.commit(vec![Edit::Remove(Record::ApiAddress(ApiAddressEntry {
@@ -190,22 +190,4 @@ impl Transaction<'_> {
         array.log_event(Severity::Info, "api-address.changed", None, message);
         array.api_address()
     }
-}
-
-/// The address and TCP port to listen on.
-fn parse(text: &str) -> Result<SocketAddr> {
-    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let address = alone.parse::<IpAddr>().map(|address| SocketAddr::new(address, API_PORT));
-    let wrong = |_| {
-        let message = format!(
-            "{text:?} is no address: write one such as 10.0.0.1, 10.0.0.1:{API_PORT} or [fd00::1]:{API_PORT}"
-        );
-        Error::invalid(message).about("address")
-    };
-    let socket = address.or_else(|_| text.parse::<SocketAddr>()).map_err(wrong)?;
-    if socket.port() == 0 || socket.ip().is_multicast() {
-        let message = format!("nobody can connect to {socket}: name an address of this machine and a port");
-        return Err(Error::invalid(message).about("address"));
-    }
-    Ok(socket)
 }

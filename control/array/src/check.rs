@@ -4,6 +4,7 @@ use crate::{Error, Result};
 use block::Geometry;
 use nvmf::DhchapSecret;
 use records::{Chap, Secret};
+use std::net::SocketAddr;
 
 /// Smallest volume in bytes.
 pub const MIN_VOLUME: u64 = 1 << 20;
@@ -21,6 +22,17 @@ const MAX_CHAP_USER: usize = scsi::MAX_ISCSI_NAME_BYTES;
 /// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec.
 const MIN_SECRET: usize = 12;
 const MAX_SECRET: usize = 255;
+
+/// An address of this machine to listen on, where others connect to: with this TCP port unless it has one.
+pub fn own_address(text: &str, port: u16) -> Result<SocketAddr> {
+    let wrong = |advice| Error::invalid(format!("{text:?} is no address: {advice}")).about("address");
+    let socket = transport::listen_address(text, port).map_err(wrong)?;
+    if socket.port() == 0 || socket.ip().is_multicast() {
+        let message = format!("nobody can connect to {socket}: name an address of this machine and a port");
+        return Err(Error::invalid(message).about("address"));
+    }
+    Ok(socket)
+}
 
 /// A name for a `noun`: 1 to 63 ASCII letters, digits, `-`, `_`, `.`, beginning with a letter or digit.
 pub fn name(noun: &str, name: &str) -> Result<()> {

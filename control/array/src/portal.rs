@@ -10,13 +10,13 @@ use crate::membership::ControllerState;
 use crate::ports::{MAX_PORTS, OwnPorts};
 use crate::request::verbs;
 use crate::transaction::Transaction;
-use crate::{Error, Result};
+use crate::{Error, Result, check};
 use iscsi::Portal as Listener;
 use records::{Config, Edit, Endpoint, PortalEntry, PortalProtocol, Portals, Record};
 use scsi::PortGroup;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use transport::{BoundPortal, ConnectionLimits};
 
 /// TCP ports where none is given: iSCSI (RFC 7143, 13.1), NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
@@ -233,7 +233,7 @@ impl Array {
 impl Transaction<'_> {
     async fn create_portal(&mut self, request: CreatePortal) -> Result<Portal> {
         let CreatePortal { address, protocol, controller, force } = request;
-        let socket = parse(&address, protocol)?;
+        let socket = check::own_address(&address, default_port(protocol)?)?;
         let own = self.array.own_ports.get().ok_or_else(not_settled)?.clone();
         let controller = controller.unwrap_or(own.controller);
         let is_own = controller == own.controller;
@@ -460,30 +460,16 @@ fn cannot_listen(socket: SocketAddr, error: &std::io::Error) -> Error {
     .about("address")
 }
 
-/// The address and TCP port to listen on.
-fn parse(text: &str, protocol: PortalProtocol) -> Result<SocketAddr> {
-    let port = match protocol {
-        PortalProtocol::Iscsi => ISCSI_PORT,
-        PortalProtocol::NvmeTcp => NVME_PORT,
+/// The TCP port where none is given.
+fn default_port(protocol: PortalProtocol) -> Result<u16> {
+    match protocol {
+        PortalProtocol::Iscsi => Ok(ISCSI_PORT),
+        PortalProtocol::NvmeTcp => Ok(NVME_PORT),
         PortalProtocol::FibreChannel => {
             let message = "ports of Fibre Channel are given by the option fc of the start";
-            return Err(Error::invalid(message).about("protocol"));
+            Err(Error::invalid(message).about("protocol"))
         }
-    };
-    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let address = alone.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
-    let wrong = |_| {
-        let message = format!(
-            "{text:?} is no address: write one such as 10.0.0.1, 10.0.0.1:{port} or [fd00::1]:{port}"
-        );
-        Error::invalid(message).about("address")
-    };
-    let socket = address.or_else(|_| text.parse::<SocketAddr>()).map_err(wrong)?;
-    if socket.port() == 0 || socket.ip().is_multicast() {
-        let message = format!("hosts can't connect to {socket}: name an address of this machine and a port");
-        return Err(Error::invalid(message).about("address"));
     }
-    Ok(socket)
 }
 
 /// What to store so that the portals that options name have these numbers, and those that they do not name any more are removed.

@@ -4,7 +4,7 @@ use crate::fibre_channel::target_port;
 use crate::forwarding::token::Token;
 use crate::memory;
 use bytesize::ByteSize;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The file with options that packages install.
@@ -56,11 +56,11 @@ pub struct Args {
     pub name: String,
     /// Portals: addresses to listen on for iSCSI, with port 3260 unless another is given; port 0 takes a free one
     #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',', required_unless_present = "openapi",
-        value_parser = |text: &str| listener(text, ISCSI_PORT))]
+        value_parser = |text: &str| transport::listen_address(text, ISCSI_PORT))]
     pub iscsi: Vec<SocketAddr>,
     /// Portals for NVMe/TCP: addresses to listen on, with port 4420 unless another is given; on port 8009 only discovery is
     /// served [default: NVMe/TCP is off]
-    #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',', value_parser = |text: &str| listener(text, NVME_PORT))]
+    #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',', value_parser = |text: &str| transport::listen_address(text, NVME_PORT))]
     pub nvme: Vec<SocketAddr>,
     /// Preview: target ports for Fibre Channel hosts, by the WWPN of an adapter of this machine in target mode; after @ what it
     /// belongs to in the kernel's target core: qla2xxx, efct, fc or loopback [default: Fibre Channel is off]
@@ -69,11 +69,11 @@ pub struct Args {
     pub fc: Vec<tcmu::TargetPort>,
     /// Address to listen on for the API and the browser, with port 8443 unless another is given; port 0 takes a free one
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:8443",
-        value_parser = |text: &str| listener(text, API_PORT))]
+        value_parser = |text: &str| transport::listen_address(text, API_PORT))]
     pub api: SocketAddr,
     /// Address to listen on for other arrays, with port 8444 unless another is given; port 0 takes a free one [default: other
     /// arrays can't connect]
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| listener(text, REPLICATION_PORT))]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| transport::listen_address(text, REPLICATION_PORT))]
     pub replication: Option<SocketAddr>,
     /// No plain HTTP on a loopback address; other addresses have only HTTPS anyway
     #[arg(long)]
@@ -128,7 +128,7 @@ pub struct RadosArgs {
     pub controller: Option<u16>,
     /// Address to listen on for the other controllers, with port 8445 unless another is given; port 0 takes a free one. With
     /// it hosts are served by this controller also while another one is the home [default: hosts are served by the home only]
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| listener(text, LINK_PORT))]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = |text: &str| transport::listen_address(text, LINK_PORT))]
     pub link: Option<SocketAddr>,
     /// At the first start: join the array of other controllers by a token that `ashlar controller add` has printed; the folder
     /// then has all that later starts need, except for the drives, if two servers share these
@@ -404,14 +404,6 @@ impl Args {
         }
         options
     }
-}
-
-/// An address to listen on, with the default port unless one is given.
-fn listener(text: &str, port: u16) -> Result<SocketAddr, String> {
-    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let address = alone.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
-    let wrong = |_| format!("write an address such as 10.0.0.1, 10.0.0.1:{port} or [fd00::1]:{port}");
-    address.or_else(|_| text.parse().map_err(wrong))
 }
 
 fn identity(text: &str) -> Result<u128, String> {

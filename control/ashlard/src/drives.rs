@@ -75,10 +75,22 @@ pub fn named(ring: &Arc<Ring>, args: &Args) -> Result<Vec<Arc<dyn Drive>>> {
 }
 
 async fn open_array(args: &Args, drives: Vec<Arc<dyn Drive>>) -> Result<Arc<DriveShelf>> {
+    open_with_key(args, &drives, async |opening| DriveShelf::open(drives.clone(), opening).await).await
+}
+
+/// Opens the shelf on drives with the key that opens them, which is then kept where it belongs.
+///
+/// # Errors
+/// When there is no such key, or the shelf can't be opened.
+pub async fn open_with_key(
+    args: &Args,
+    drives: &[Arc<dyn Drive>],
+    open: impl AsyncFnOnce(Opening) -> shelf::Result<Arc<DriveShelf>>,
+) -> Result<Arc<DriveShelf>> {
     let opened = async {
-        let key = key::unlock(&args.key, args.data(), DriveShelf::envelopes(&drives).await?)?;
+        let key = key::unlock(&args.key, args.data(), DriveShelf::envelopes(drives).await?)?;
         let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
-        anyhow::Ok(DriveShelf::open(drives.clone(), opening).await?)
+        anyhow::Ok(open(opening).await?)
     };
     let shelf = opened.await.context("the drives can't be used")?;
     if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&args.key, args.data(), &it)) {

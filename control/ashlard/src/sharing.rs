@@ -5,12 +5,11 @@
 use crate::access::{read_whole, write_whole};
 use crate::args::Args;
 use crate::drives;
-use crate::key;
 use anyhow::{Context, Result, ensure};
 use cluster::Timing;
 use raid::device::Ring;
 use raid::shared::{CONTROLLERS, DriveArbiter, Party, SharedArray, Timer, find};
-use raid::{DriveShelf, Limits, Opening};
+use raid::{DriveShelf, Limits};
 use serde::{Deserialize, Serialize};
 use shelf::Drive;
 use shelf::arbiter::Arbiter as _;
@@ -129,18 +128,12 @@ impl Shared {
     /// When it can't be opened.
     pub async fn open(&self, args: &Args, epoch: u64) -> Result<Arc<DriveShelf>> {
         let ours = self.party.take_over_all(&self.array).await?;
-        let drives: Vec<_> = ours.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
-        let opened = async {
-            let key = key::unlock(&args.key, args.data(), DriveShelf::envelopes(&drives).await?)?;
-            let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };
-            anyhow::Ok(DriveShelf::open_shared(drives, opening, Limits::default(), epoch).await?)
-        };
-        let shelf = opened.await.context("the drives can't be used")?;
+        let shared: Vec<_> = ours.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect();
+        let open =
+            async |opening| DriveShelf::open_shared(shared.clone(), opening, Limits::default(), epoch).await;
+        let shelf = drives::open_with_key(args, &shared, open).await?;
         // The shelf has limits of its own, which end in the loss of a drive.
         ours.iter().for_each(|drive| drive.lift());
-        if let Some(Err(error)) = shelf.envelope().map(|it| key::settle(&args.key, args.data(), &it)) {
-            tracing::warn!(error = format_args!("{error:#}"), "the key file is not where it belongs");
-        }
         Ok(shelf)
     }
 }

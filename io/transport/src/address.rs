@@ -1,6 +1,17 @@
-//! The address that limits on connections and failures count by.
+//! Addresses: to listen on, and what limits on connections and failures count by.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// An address to listen on, as users write it: with this TCP port unless one is given, an IPv6 address with or without brackets.
+///
+/// # Errors
+/// What to write.
+pub fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let address = alone.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
+    let wrong = |_| format!("write an address such as 10.0.0.1, 10.0.0.1:{port} or [fd00::1]:{port}");
+    address.or_else(|_| text.parse().map_err(wrong))
+}
 
 /// The address by which connections and failures are counted: for IPv6 its /64 network, since one host may use all of it.
 pub fn counted_address(address: IpAddr) -> IpAddr {

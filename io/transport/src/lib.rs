@@ -15,7 +15,7 @@ mod receive_buffer;
 mod send_queue;
 mod tasks;
 
-pub use address::counted_address;
+pub use address::{counted_address, listen_address};
 pub use budget::{Budget, BudgetShare, ExceedsPool, Guarantee};
 pub use connection_limits::{ConnectionLimits, ConnectionSlot, Control};
 pub use digest::{digest, digest_of_parts};
