@@ -6,7 +6,7 @@ use crate::setup;
 use crate::shell::{command, exec, target_dir};
 use crate::web;
 use anyhow::{Context, Result, bail, ensure};
-use lab::array::{Array, Drives, Programs};
+use lab::array::{Array, Drives, Programs, access};
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
 use std::fs::File;
@@ -96,15 +96,6 @@ fn stay(data: &Path) -> Result<()> {
     // SAFETY: ignoring a signal touches no memory of ours.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
     array.wait()
-}
-
-/// Where a browser finds the array, and the token that lets it in.
-fn access(data: &Path) -> Result<(String, String)> {
-    let path = data.join("api.json");
-    let text = std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
-    let access: serde_json::Value = serde_json::from_slice(&text)?;
-    let field = |name: &str| access[name].as_str().map(str::to_owned).with_context(|| format!("no {name}"));
-    Ok((field("url")?, field("token")?))
 }
 
 fn start(programs: &Programs, data: &Path) -> Result<Array> {

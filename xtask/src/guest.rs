@@ -8,9 +8,10 @@ use crate::setup;
 use crate::shell::{capture, exec, root, target_dir};
 use crate::test::Tally;
 use anyhow::{Context, Result, bail, ensure};
-use lab::array::{Array, Drives, Programs};
+use lab::array::{Array, Drives, Programs, access};
 use lab::figures;
 use lab::load::processor_time;
+use lab::replication;
 use lab::report;
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
@@ -56,6 +57,9 @@ enum Home {
     HereWith(Tree),
     /// The same with a channel for a guest agent: `ask freeze` runs `ashlar-freeze` here.
     HereWithAgent,
+    /// The same, whose volumes are the group `bench`, replicated to another array: `ask there` is its command line. `ask kill`
+    /// kills the first one for good.
+    HerePair,
     /// The same with the programs, for arrays in the guest whose drives are volumes of this one.
     Shelf,
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
@@ -89,6 +93,8 @@ enum Kind {
 /// How long a guest may be frozen: emulated, it takes longer than one that anybody uses.
 const FREEZE_LIMIT: &str = "60s";
 
+/// What an array on this machine has.
+const DRIVES: Drives = Drives { count: 4, bytes: 2 << 30 };
 /// Size of the NVMe drive in MiB.
 const NVME: u64 = 384;
 /// Drives of a server beside the NVMe drive, and the size of each in MiB.
@@ -200,6 +206,12 @@ const CASES: &[Case] = &[
         home: Home::Here,
         hosts: &[GUEST],
         volumes: &[("database", 1024, 512, &[("guest", 0)])],
+    },
+    Case {
+        name: "failover",
+        home: Home::HerePair,
+        hosts: &[GUEST],
+        volumes: &[("data", 1024, 512, &[("guest", 0)]), ("log", 512, 512, &[("guest", 1)])],
     },
     Case { name: "drives", home: Home::Guest { kind: Kind::Hosts, disk: 9 * 384 }, hosts: &[], volumes: &[] },
     Case {
@@ -318,9 +330,12 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         std::fs::write(&figures, heading.to_string())?;
     }
     let result = match case.home {
-        Home::Here | Home::HereNvme | Home::HereWith(_) | Home::HereWithAgent | Home::Shelf => {
-            run_here(case, programs, &scratch.path().join("array"), &lab)
-        }
+        Home::Here
+        | Home::HereNvme
+        | Home::HereWith(_)
+        | Home::HereWithAgent
+        | Home::HerePair
+        | Home::Shelf => run_here(case, programs, &scratch.path().join("array"), &lab),
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
         Home::Server(suite) => run_server(case, suite, &lab),
     };
@@ -340,7 +355,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
 /// The guest as a host of an array that runs here.
 fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result<()> {
     std::fs::create_dir_all(data)?;
-    let mut array = Array::start(programs, data, Drives { count: 4, bytes: 2 << 30 }, None)?;
+    let mut array = Array::start(programs, data, DRIVES, None)?;
     create_hosts_and_volumes(&array, case)?;
     let nvme = if let Home::HereNvme = case.home { nvme_variables(&mut array)? } else { String::new() };
     let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
@@ -359,6 +374,13 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
         Home::Shelf => copy_programs(programs, lab)?,
         _ => {}
     }
+    let other = match case.home {
+        Home::HerePair => Some(replicated(case, programs, &array, &lab.with_file_name("there"))?),
+        _ => None,
+    };
+    if let Some(other) = &other {
+        variables += &format!("IQN_THERE={}\nPORT_THERE={}\n", other.iqn(), other.portals()[0].port());
+    }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
     // Only the newer kernel of the two can authenticate over NVMe/TCP.
@@ -366,14 +388,32 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     let limit = if let Home::Shelf = case.home { LIMIT_INSIDE } else { LIMIT };
     let mut guest = start(kind, lab, limit)?;
     while guest.try_wait()?.is_none() {
-        if let Err(error) = answer(&mut array, &mut peer, lab) {
+        if let Err(error) = answer(&mut array, (other.as_ref(), &mut peer), lab) {
             guest.kill()?;
             return Err(error);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    array.check_alive()?;
+    if other.is_none() {
+        array.check_alive()?;
+    }
     verdict(lab)
+}
+
+/// Another array, to which the volumes of a case are replicated, as the group `bench`.
+fn replicated(case: &Case, programs: &Programs, array: &Array, folder: &Path) -> Result<Array> {
+    let (other, address) = replication::start(programs, folder, &DRIVES, None)?;
+    replication::pair(array, &other, &address.to_string())?;
+    for (name, iqn, _) in case.hosts {
+        other.add_host(name, iqn)?;
+    }
+    array.cli(&["group", "create", "bench"])?;
+    for (name, ..) in case.volumes {
+        array.cli(&["volume", "set", name, "--group", "bench"])?;
+    }
+    let words = ["replication", "create", "bench", "--group", "bench", "--to", replication::TARGET];
+    array.cli(&words.iter().chain(&["--rpo", "1h"]).copied().collect::<Vec<_>>())?;
+    Ok(other)
 }
 
 /// Puts what a guest gets into a folder.
@@ -386,13 +426,6 @@ fn fill(folder: &Path, tree: Tree) -> Result<()> {
         }),
         Tree::Cinder => cinder::on_node(folder),
     }
-}
-
-/// Address and token of an array's API.
-fn access(data: &Path) -> Result<(String, String)> {
-    let access: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("api.json"))?)?;
-    let field = |name: &str| access[name].as_str().with_context(|| format!("api.json has no {name}"));
-    Ok((field("url")?.to_owned(), field("token")?.to_owned()))
 }
 
 /// Takes snapshots of volumes while the guest is frozen, and returns what `ashlar-freeze` says.
@@ -493,7 +526,7 @@ fn script(case: &Case, variables: &str) -> Result<String> {
 }
 
 /// Performs a request of the guest, if there is one.
-fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
+fn answer(array: &mut Array, (other, peer): (Option<&Array>, &mut Option<Tgt>), lab: &Path) -> Result<()> {
     let question = lab.join("question");
     let Ok(words) = std::fs::read_to_string(&question) else { return Ok(()) };
     std::fs::remove_file(&question)?;
@@ -501,6 +534,11 @@ fn answer(array: &mut Array, peer: &mut Option<Tgt>, lab: &Path) -> Result<()> {
     let answer = match words.as_slice() {
         ["crash"] => array.kill().and_then(|()| array.restart()).map(|()| String::new()),
         ["restart"] => array.stop().and_then(|()| array.restart()).map(|()| String::new()),
+        ["kill"] => array.kill().map(|()| String::new()),
+        ["there", words @ ..] => {
+            let other = other.context("the case has no other array")?;
+            other.cli(words).map(|answer| format!("{answer}\n"))
+        }
         ["peer", mib] => start_peer(peer, &lab.with_file_name("peer"), mib),
         ["cpu"] => processor_times(array, peer.as_ref()),
         ["mapped", volume] => mapped(array, volume).map(|bytes| format!("{bytes}\n")),

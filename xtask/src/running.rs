@@ -2,7 +2,6 @@
 
 use crate::shell::{command, root, target_dir};
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -38,9 +37,7 @@ impl Running {
 
     /// The address of its API and the token of its administrator.
     pub fn access(&self) -> Result<(String, String)> {
-        let access: Value = serde_json::from_slice(&std::fs::read(self.data.join("api.json"))?)?;
-        let field = |name: &str| access[name].as_str().with_context(|| format!("api.json has no {name}"));
-        Ok((field("url")?.to_owned(), field("token")?.to_owned()))
+        lab::array::access(&self.data)
     }
 
     /// It must still be there, and goes with its folder.

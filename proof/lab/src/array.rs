@@ -109,6 +109,20 @@ impl Api {
     }
 }
 
+/// The address of the API of an array in a folder, and the token of its administrator.
+///
+/// # Errors
+/// When the array has never run there.
+pub fn access(folder: &Path) -> Result<(String, String)> {
+    let path = folder.join("api.json");
+    let text = std::fs::read(&path).with_context(|| format!("can't read {}", path.display()))?;
+    let access: Value = serde_json::from_slice(&text)?;
+    let field = |name: &str| {
+        access[name].as_str().map(str::to_owned).with_context(|| format!("api.json without {name}"))
+    };
+    Ok((field("url")?, field("token")?))
+}
+
 /// Of an answer.
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
@@ -307,14 +321,9 @@ impl Array {
 
     /// Its HTTP interface.
     pub fn api(&self) -> Result<Api> {
-        let text = std::fs::read(self.folder.join("api.json")).context("the array has no api.json")?;
-        let access: Value = serde_json::from_slice(&text)?;
-        let field = |name: &str| {
-            access[name].as_str().map(str::to_owned).with_context(|| format!("api.json without {name}"))
-        };
+        let (url, token) = access(&self.folder)?;
         let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
-        let url = field("url")?.trim_end_matches('/').to_owned();
-        Ok(Api { agent: config.into(), url, token: field("token")? })
+        Ok(Api { agent: config.into(), url: url.trim_end_matches('/').to_owned(), token })
     }
 
     /// Makes a host for an initiator.

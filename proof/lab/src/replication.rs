@@ -16,6 +16,7 @@ use crate::target::Shape;
 use anyhow::{Context, Result, bail, ensure};
 use network::{Disturbance, Network};
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ const HOST: &str = "host";
 const GROUP: &str = "app";
 const NAME: &str = "prod";
 /// What the first array calls the other one.
-const TARGET: &str = "target";
+pub const TARGET: &str = "target";
 const VOLUMES: [&str; 3] = ["data", "log", "index"];
 const BLOCK_BYTES: u32 = 4096;
 /// Of each volume.
@@ -113,21 +114,14 @@ pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bo
 
 impl World {
     fn new(programs: &Programs, folder: &Path, seed: u64) -> Result<Self> {
-        let addresses: [_; 2] = free_addresses()?;
-        let start = |name: &str, at: usize| -> Result<Array> {
-            let folder = folder.join(name);
-            std::fs::create_dir(&folder)?;
-            let listen = ["--replication".to_owned(), addresses[at].to_string()];
-            let store = DRIVES.arguments().into_iter().chain(listen).collect();
-            Array::start_on(programs, &folder, store, None)
-        };
-        let arrays = [start("a", 0)?, start("b", 1)?];
-        let networks = [Network::before(addresses[0])?, Network::before(addresses[1])?];
+        let (first, here) = start(programs, &folder.join("a"), &DRIVES, None)?;
+        let (second, there) = start(programs, &folder.join("b"), &DRIVES, None)?;
+        let (arrays, networks) = ([first, second], [Network::before(here)?, Network::before(there)?]);
         for array in &arrays {
             array.add_host(HOST, INITIATOR)?;
         }
-        pair(&arrays, &networks[1].address().to_string())?;
         let [first, second] = &arrays;
+        pair(first, second, &networks[1].address().to_string())?;
         let known = second.names("remote-array")?;
         let here = networks[0].address().to_string();
         second.cli(&["remote-array", "set", known.first().context("a remote array")?, "--address", &here])?;
@@ -342,8 +336,28 @@ impl World {
     }
 }
 
-/// Pairs two arrays; the first one knows the other one, at this address, as `target`.
-pub(crate) fn pair([first, second]: &[Array; 2], there: &str) -> Result<()> {
+/// Starts an array that others can replicate to, in a folder that it makes; where it listens for them.
+///
+/// # Errors
+/// When it does not start.
+pub fn start(
+    programs: &Programs,
+    folder: &Path,
+    drives: &Drives,
+    core: Option<usize>,
+) -> Result<(Array, SocketAddr)> {
+    let [address] = free_addresses()?;
+    std::fs::create_dir(folder)?;
+    let listen = ["--replication".to_owned(), address.to_string()];
+    let store = drives.arguments().into_iter().chain(listen).collect();
+    Ok((Array::start_on(programs, folder, store, core)?, address))
+}
+
+/// Pairs two arrays; the first one knows the other one, at this address, as [`TARGET`].
+///
+/// # Errors
+/// When either refuses.
+pub fn pair(first: &Array, second: &Array, there: &str) -> Result<()> {
     let key = second.cli(&["remote-array", "key"])?;
     let key = key["key"].as_str().context("a key")?;
     first.cli(&["remote-array", "pair", there, "--name", TARGET, "--key", key]).map(drop)

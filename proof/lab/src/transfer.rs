@@ -9,7 +9,7 @@ use crate::libiscsi::{Ending, Libiscsi};
 use crate::load::{self, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Order, Until, processor_time};
 use crate::real::login;
 use crate::replication;
-use crate::scratch::{Scratch, free_addresses};
+use crate::scratch::Scratch;
 use crate::stats::{Middle, middle};
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
@@ -96,16 +96,10 @@ pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Vec<R
 
 impl Rig {
     fn start(programs: &Programs, folder: &Path) -> Result<Self> {
-        let addresses: [_; 2] = free_addresses()?;
-        let start = |name: &str, at: usize| -> Result<Array> {
-            let folder = folder.join(name);
-            std::fs::create_dir(&folder)?;
-            let listen = ["--replication".to_owned(), addresses[at].to_string()];
-            let store = DRIVES.arguments().into_iter().chain(listen).collect();
-            Array::start_on(programs, &folder, store, Some(at))
-        };
-        let arrays = [start("source", 0)?, start("target", 1)?];
-        replication::pair(&arrays, &addresses[1].to_string())?;
+        let (source, _) = replication::start(programs, &folder.join("source"), &DRIVES, Some(0))?;
+        let (target, there) = replication::start(programs, &folder.join("target"), &DRIVES, Some(1))?;
+        replication::pair(&source, &target, &there.to_string())?;
+        let arrays = [source, target];
         arrays[0].add_host(HOST, INITIATOR)?;
         let apis = [arrays[0].api()?, arrays[1].api()?];
         Ok(Self { arrays, apis, payload: Payload::new(1), rows: Vec::new() })
