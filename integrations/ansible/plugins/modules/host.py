@@ -65,7 +65,7 @@ options:
         type: str
         required: true
   update_secret:
-    description: Secrets are never returned, so they can't be compared. V(on_create) sets them with a new host, another CHAP user or where there was none, V(always) each time.
+    description: Secrets can't be compared. V(on_create) sets them where there was none, or with another CHAP user, V(always) each time.
     type: str
     choices: [always, on_create]
     default: on_create
