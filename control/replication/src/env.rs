@@ -2,7 +2,9 @@
 
 use block::DiskId;
 use bytes::Bytes;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 /// A connection to the other array, encrypted and authenticated by both ends. Dropping it closes it.
 ///
@@ -38,6 +40,21 @@ pub trait Env: Send + Sync {
     /// Waits.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()> + Send;
 
+    /// Ends after this time while something else goes on. Without it no limit of time is kept, as in a simulation without clocks.
+    fn timer(&self, _ns: u64) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// An identity that no disk of this array has had.
     fn fresh_id(&self) -> DiskId;
+}
+
+/// What a future returns; `None` if the timer ends before.
+pub async fn before<T>(timer: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    let (mut timer, mut work) = (pin!(timer), pin!(work));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+    })
+    .await
 }

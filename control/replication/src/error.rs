@@ -74,6 +74,15 @@ pub enum Error {
     /// Both arrays are not the same any more, for a reason of this one.
     #[error("the arrays have to be synchronized again: {0}")]
     Unmirrored(&'static str),
+    /// The other array is silent in a session.
+    #[error("the other array did not respond for {} s", crate::limits::MAX_SILENCE_NS / 1_000_000_000)]
+    Silent,
+    /// The point of a session takes too long while hosts wait for it.
+    #[error(
+        "what had changed could not be transferred within {} s, in which writes wait: it is tried again after another point",
+        crate::limits::MAX_JOIN_NS / 1_000_000_000
+    )]
+    SlowJoin,
     /// There is no point to transfer.
     #[error("there is no point to transfer: take one first")]
     NoPoint,
@@ -107,7 +116,7 @@ impl Error {
     /// The reason that the other array gets, if this is for it.
     pub(crate) fn reason(&self) -> Option<Reason> {
         match self {
-            Self::Stream(_) | Self::Refused { .. } | Self::Versions { .. } => None,
+            Self::Stream(_) | Self::Refused { .. } | Self::Versions { .. } | Self::Silent => None,
             Self::Unknown(_) => Some(Reason::Unknown),
             Self::Busy => Some(Reason::Busy),
             Self::Disk(block::Error::NoSpace) => Some(Reason::NoSpace),

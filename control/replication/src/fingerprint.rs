@@ -46,6 +46,13 @@ impl Key {
         out
     }
 
+    /// The digest of the point with this number that both arrays have by the changes after its base, without offers.
+    pub(crate) fn seal(&self, base: Digest, number: u64) -> Digest {
+        let mut sealed = b"sealed".to_vec();
+        sealed.extend(number.to_le_bytes());
+        self.chain(base, &sealed)
+    }
+
     /// The digest after `bytes`, which is one unit of its own.
     pub fn chain(&self, before: Digest, bytes: &[u8]) -> Digest {
         let mut hasher = blake3::Hasher::new_keyed(&self.digests);

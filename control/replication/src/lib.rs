@@ -1,4 +1,4 @@
-//! Asynchronous replication of a group of volumes to another array.
+//! Replication of a group of volumes to another array: asynchronous by points, and synchronous.
 //!
 //! The source takes a *point*: snapshots of all volumes of the group at one moment. [`Source::sync`] moves what changed since
 //! the last point that both arrays have, [`Target::serve`] applies it to *staging volumes* that no host sees, and publishes the
@@ -39,8 +39,8 @@ pub use inventory::{
     RECORD_PREFIXES, detach_target_point, disarm, disks, is_armed, is_mirrored, release, source_points,
     target_points, unneeded, unneeded_record,
 };
-pub use limits::Limits;
-pub use mirror::{Mirror, MirrorState, OnLinkLoss};
+pub use limits::{HEARTBEAT_NS, Limits, MAX_JOIN_NS, MAX_SILENCE_NS};
+pub use mirror::{Mirror, MirrorProgress, MirrorState, OnLinkLoss};
 pub use points::{Point, Volume};
 pub use reversal::{Counterpart, Reversal, Written};
 pub use source::{Source, Synced, UserSnapshot};

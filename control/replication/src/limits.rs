@@ -38,6 +38,21 @@ pub const MAX_CHANGE_PARTS: usize = 1024;
 /// A source sends changes without receiving while it has room for more under way, so that all answers have to fit as well.
 const _: () = assert!(MAX_CHANGES * (peer::frame::HEADER_BYTES + 8) <= 4096);
 
+/// Time after which a source that has nothing to send in a session sends an empty change, in nanoseconds. So a connection that is
+/// lost is noticed without writes, and the round trip is measured.
+pub const HEARTBEAT_NS: u64 = 1_000_000_000;
+
+/// Time without an answer, or without a change on the target, after which the other array counts as lost in a session, in
+/// nanoseconds. Writes of hosts wait as long: it has to leave most of the 30 s that hosts usually give a command.
+pub const MAX_SILENCE_NS: u64 = 5_000_000_000;
+
+/// Time for the point of a session, in nanoseconds, if writes would be acknowledged without the other array otherwise: they wait for
+/// it.
+pub const MAX_JOIN_NS: u64 = 10_000_000_000;
+
+/// A heartbeat and its answer fit into the silence several times.
+const _: () = assert!(4 * HEARTBEAT_NS <= MAX_SILENCE_NS && MAX_SILENCE_NS < MAX_JOIN_NS);
+
 /// Runs in one offer.
 pub const MAX_EXTENTS: usize = 4096;
 

@@ -42,6 +42,17 @@ pub enum MirrorState {
     Stopped,
 }
 
+/// What a mirror does at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorProgress {
+    /// How far both arrays are the same.
+    pub state: MirrorState,
+    /// Changes that wait for the other array.
+    pub waiting: u64,
+    /// Time from sending a change until the other array had it durably, in nanoseconds, of the last one; `None` without a session.
+    pub round_trip_ns: Option<u64>,
+}
+
 /// Where in the order of changes the point of a session was taken.
 #[derive(Debug, Default)]
 enum Mark {
@@ -79,6 +90,9 @@ struct Inner {
     broken: Option<&'static str>,
     waiting: Vec<(u64, Waker)>,
     sender: Option<Waker>,
+    round_trip_ns: Option<u64>,
+    /// What waits for another state, or for the last change.
+    watching: Vec<Waker>,
 }
 
 /// The mirror of a group.
@@ -88,14 +102,20 @@ pub struct Mirror(Arc<Mutex<Inner>>);
 pub(crate) struct Session<'a>(&'a Mirror);
 
 impl Inner {
-    /// Acknowledgements that can go on now.
+    /// What can go on now.
     fn answered(&mut self) -> Vec<Waker> {
         let until = self.done.max(self.failed);
-        self.waiting.extract_if(.., |(number, _)| *number <= until).map(|(_, waker)| waker).collect()
+        let answered = self.waiting.extract_if(.., |(number, _)| *number <= until).map(|(_, waker)| waker);
+        answered.chain(self.watching.drain(..)).collect()
+    }
+
+    /// Changes that wait for the other array.
+    fn unanswered(&self) -> u64 {
+        self.last - self.done.max(self.failed)
     }
 
     fn forget_queue(&mut self) {
-        (self.mark, self.broken) = (Mark::None, None);
+        (self.mark, self.broken, self.round_trip_ns) = (Mark::None, None, None);
         self.queue.clear();
         self.queued_bytes = 0;
     }
@@ -203,6 +223,8 @@ impl Mirror {
             broken: None,
             waiting: Vec::new(),
             sender: None,
+            round_trip_ns: None,
+            watching: Vec::new(),
         };
         inner.fall_back();
         Self(Arc::new(Mutex::new(inner)))
@@ -211,6 +233,62 @@ impl Mirror {
     /// How far both arrays are the same.
     pub fn state(&self) -> MirrorState {
         self.0.lock().state
+    }
+
+    /// What it does at this moment.
+    pub fn progress(&self) -> MirrorProgress {
+        let inner = self.0.lock();
+        let (state, round_trip_ns) = (inner.state, inner.round_trip_ns);
+        MirrorProgress { state, waiting: inner.unanswered(), round_trip_ns }
+    }
+
+    /// Whether both arrays were the same, and nothing was acknowledged by this one alone since.
+    pub fn is_armed(&self) -> bool {
+        self.0.lock().armed
+    }
+
+    /// Whether writes are refused.
+    pub fn refuses(&self) -> bool {
+        self.0.lock().refuses
+    }
+
+    /// Returns once both arrays are the same.
+    pub async fn in_sync(&self) {
+        self.watch(|inner| (inner.state == MirrorState::InSync).then_some(())).await;
+    }
+
+    /// Returns true once no change waits for the other array, and false if both are not the same.
+    pub async fn settled(&self) -> bool {
+        self.watch(|inner| match inner.state {
+            MirrorState::InSync => (inner.unanswered() == 0).then_some(true),
+            _ => Some(false),
+        })
+        .await
+    }
+
+    async fn watch<T>(&self, look: impl Fn(&Inner) -> Option<T>) -> T {
+        poll_fn(|cx| {
+            let mut inner = self.0.lock();
+            match look(&inner) {
+                Some(seen) => Poll::Ready(seen),
+                None => {
+                    inner.watching.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// Lets this array go on alone until both are the same again, whatever [`OnLinkLoss`] says: what waits is acknowledged. Only
+    /// without a session, and after [`disarm`](crate::disarm) is durable: it would stop after a restart otherwise.
+    pub fn go_alone(&self) {
+        self.update(|inner| {
+            inner.armed = false;
+            if inner.state != MirrorState::InSync && inner.state != MirrorState::Joining {
+                inner.fall_back();
+            }
+        });
     }
 
     /// Sets what happens when the other array is out of reach. With [`OnLinkLoss::Continue`] what waits for it is acknowledged now,
@@ -225,12 +303,16 @@ impl Mirror {
     }
 
     /// Refuses writes, also those that wait, until both arrays are the same again; only while they wait for an array that is out of
-    /// reach.
+    /// reach, or for the point with which both will be the same again.
     pub fn refuse(&self) {
-        self.update(|inner| {
-            if inner.state == MirrorState::Held {
+        self.update(|inner| match inner.state {
+            MirrorState::Held => {
                 (inner.state, inner.refuses, inner.failed) = (MirrorState::Stopped, true, inner.last);
             }
+            MirrorState::Joining if inner.armed && inner.on_loss == OnLinkLoss::Stop => {
+                (inner.refuses, inner.failed) = (true, inner.last);
+            }
+            _ => {}
         });
     }
 
@@ -288,6 +370,11 @@ impl Session<'_> {
     /// The other array has all changes up to this number.
     pub fn acknowledge(&self, number: u64) {
         self.0.update(|inner| inner.done = inner.done.max(number));
+    }
+
+    /// A change was durable on the other array so long after it was sent.
+    pub fn note_round_trip(&self, ns: u64) {
+        self.0.0.lock().round_trip_ns = Some(ns);
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Target<E> {
     array: u128,
     index: Arc<Mutex<Index>>,
     turns: Turns,
+    /// Replications of which every change arrives.
+    following: Mutex<BTreeSet<u128>>,
 }
 
 /// Record `group`: this array is the target.
@@ -109,7 +111,7 @@ impl<E: Env> Target<E> {
     pub fn new(engine: Arc<Engine>, env: Arc<E>, key: Key, array: u128, limits: Limits) -> Self {
         let index = Arc::new(Mutex::new(Index::new(limits.index_entries)));
         let reader = Reader::new(engine.clone(), key.clone(), limits.known_blocks);
-        Self { engine, env, key, reader, array, index, turns: Turns::default() }
+        Self { engine, env, key, reader, array, index, turns: Turns::default(), following: Mutex::default() }
     }
 
     /// Makes this array the target of a group. Its points get a retention lock for `lock`, in the unit of
@@ -226,7 +228,7 @@ impl<E: Env> Target<E> {
         session.connection.send(&Message::Ready).await?;
         let point = session.receive_offers().await?;
         if mirrors {
-            match session.follow().await? {}
+            match session.follow(replication).await? {}
         }
         Ok(Some(point))
     }

@@ -6,9 +6,11 @@
 use super::{Source, Transfer, common};
 use crate::connection::Connection;
 use crate::disk::{self, BLOCK_BYTES};
-use crate::env::{Env, Stream};
+use crate::env::{Env, Stream, before};
 use crate::inventory::ARMED;
-use crate::limits::{MAX_CHANGE_BLOCKS, MAX_CHANGE_PARTS, MAX_CHANGES};
+use crate::limits::{
+    HEARTBEAT_NS, MAX_CHANGE_BLOCKS, MAX_CHANGE_PARTS, MAX_CHANGES, MAX_JOIN_NS, MAX_SILENCE_NS,
+};
 use crate::mirror::{Mirror, Queued, Session};
 use crate::points::{Point, Records, value};
 use crate::wire::{MIRROR_VERSION, Message};
@@ -27,17 +29,30 @@ use std::task::Poll;
 enum Event {
     Received(Message),
     Change(Queued),
+    /// It may be time for a heartbeat, or the target is silent.
+    Time,
+}
+
+/// A message under way.
+struct Sent {
+    number: u64,
+    /// The change of which it is the last.
+    change: Option<u64>,
+    ns: u64,
 }
 
 /// Changes on their way.
-struct Outgoing<'a, S> {
+struct Outgoing<'a, S, E> {
+    env: &'a E,
     connection: &'a mut Connection<S>,
     session: &'a Session<'a>,
     engine: &'a Engine,
     /// Identities of the volumes, by their index.
     volumes: Vec<DiskId>,
-    /// Messages under way, with the change of which each is the last.
-    sent: VecDeque<(u64, Option<u64>)>,
+    sent: VecDeque<Sent>,
+    /// When the last message was sent, and when one was received.
+    sent_ns: u64,
+    heard_ns: u64,
     /// Number of the next message.
     number: u64,
     parts: Vec<(u32, Part)>,
@@ -72,6 +87,11 @@ impl<E: Env> Source<E> {
             return Err(Error::Malformed("another message than its state"));
         };
         self.note_published(&records, &theirs).await?;
+        // Writes that are not acknowledged anyhow may wait as long as it takes.
+        let limit = match mirror.is_armed() {
+            true => None,
+            false => Some(self.env.timer(MAX_JOIN_NS)),
+        };
         let session = mirror.begin();
         let tap: Arc<dyn Tap> = mirror.clone();
         self.engine.tap(volumes, Some(&tap));
@@ -80,20 +100,74 @@ impl<E: Env> Source<E> {
             session.expect(point.volumes.iter().map(|volume| DiskId(volume.snapshot)).collect());
             Point { mirrored: true, ..point }
         };
-        let point = self.take(replication, &snapshots, expect).await?;
-        self.transfer_mirrored(&records, &point, &theirs, &mut connection).await?;
+        let join = async {
+            let point = self.take(replication, &snapshots, expect).await?;
+            self.transfer_mirrored(&records, &point, &theirs, &mut connection).await?;
+            Ok::<_, Error>(point)
+        };
+        let point = match limit {
+            Some(limit) => before(limit, join).await.unwrap_or(Err(Error::SlowJoin))?,
+            None => join.await?,
+        };
         session.join();
+        let now = self.env.now_ns();
         let outgoing = Outgoing {
+            env: &*self.env,
             connection: &mut connection,
             session: &session,
             engine: &self.engine,
             volumes: point.volumes.iter().map(|volume| DiskId(volume.source)).collect(),
             sent: VecDeque::new(),
+            sent_ns: now,
+            heard_ns: now,
             number: 0,
             parts: Vec::new(),
             blocks: 0,
         };
-        outgoing.run(mirror).await
+        self.keep(outgoing, mirror, (&records, point.number)).await
+    }
+
+    /// Sends changes until something fails. Older points are deleted meanwhile.
+    async fn keep<S: Stream>(
+        &self,
+        outgoing: Outgoing<'_, S, E>,
+        mirror: &Mirror,
+        (records, point): (&Records, u64),
+    ) -> Result<Infallible> {
+        let mut older = pin!(self.delete_older(records, point));
+        let (mut run, mut deleted) = (pin!(outgoing.run(mirror)), false);
+        poll_fn(|cx| {
+            // Not before writes went on.
+            if !deleted && let Poll::Ready(done) = older.as_mut().poll(cx) {
+                deleted = true;
+                done.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "older points go with the next session");
+                });
+            }
+            run.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Makes the present state of a group a point of both arrays without a transfer, after a session: nothing of it waits for the
+    /// target, and its volumes have taken no changes since. The target makes the same point of what it has
+    /// ([`Target::seal`](crate::Target::seal)). `session`: the point with which the session began. `None` if another one was taken
+    /// since.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while a connection is open, and as [`Source::take_point`].
+    pub async fn seal(&self, replication: u128, session: u64, volumes: &[DiskId]) -> Result<Option<Point>> {
+        let _turn = self.turns.connect(replication)?;
+        let records = Records::of_source(replication);
+        let base = records.points(&self.engine)?.pop().filter(|it| it.number == session && it.mirrored);
+        let Some((number, digest)) = base.and_then(|it| Some((it.number + 1, it.digest()?))) else {
+            return Ok(None);
+        };
+        let sealed = Some(self.key.seal(digest, number).0);
+        let pairs: Vec<_> = volumes.iter().map(|id| (*id, *id)).collect();
+        let point = self.take(replication, &pairs, |it| Point { number, digest: sealed, ..it }).await?;
+        self.delete_older(&records, number).await?;
+        Ok(Some(point))
     }
 
     /// Transfers the point of a session. When this returns both arrays know durably that they are the same.
@@ -116,35 +190,54 @@ impl<E: Env> Source<E> {
         let digest = transfer.run(point, common(&points, theirs), None).await?;
         let published = Point { digest: Some(digest.0), ..point.clone() };
         let armed = (records.key(ARMED), Some(value(&point.number)));
-        self.engine.put_records(vec![records.record(&published), armed]).await?;
-        self.delete_older(records, point.number).await
+        Ok(self.engine.put_records(vec![records.record(&published), armed]).await?)
     }
 }
 
-impl<S: Stream> Outgoing<'_, S> {
+impl<S: Stream, E: Env> Outgoing<'_, S, E> {
     async fn run(mut self, mirror: &Mirror) -> Result<Infallible> {
         loop {
             match self.next(mirror).await? {
                 Event::Received(message) => self.take(&message)?,
                 Event::Change(queued) => self.send_change(queued).await?,
+                Event::Time => self.beat().await?,
             }
         }
     }
 
-    /// Waits for the target, and for a change if another one may be under way.
+    /// Waits for the target, for a change if another one may be under way, and until something is due.
     async fn next(&mut self, mirror: &Mirror) -> Result<Event> {
         let has_room = self.sent.len() < MAX_CHANGES;
+        let wait = self.due_ns().saturating_sub(self.env.now_ns());
+        let mut timer = pin!(self.env.timer(wait));
         let mut receive = pin!(self.connection.receive());
         poll_fn(|cx| {
             if let Poll::Ready(message) = receive.as_mut().poll(cx) {
                 return Poll::Ready(message.map(Event::Received));
             }
-            match has_room {
-                true => mirror.poll_next(cx).map_ok(Event::Change),
-                false => Poll::Pending,
+            if has_room && let Poll::Ready(change) = mirror.poll_next(cx) {
+                return Poll::Ready(change.map(Event::Change));
             }
+            timer.as_mut().poll(cx).map(|()| Ok(Event::Time))
         })
         .await
+    }
+
+    /// When the target counts as silent; without messages under way, when a heartbeat is due.
+    fn due_ns(&self) -> u64 {
+        match self.sent.front() {
+            Some(oldest) => oldest.ns.max(self.heard_ns) + MAX_SILENCE_NS,
+            None => self.sent_ns + HEARTBEAT_NS,
+        }
+    }
+
+    /// An empty change, or that the target is silent.
+    async fn beat(&mut self) -> Result<()> {
+        match (self.env.now_ns() >= self.due_ns(), self.sent.is_empty()) {
+            (false, _) => Ok(()),
+            (true, true) => self.flush(None).await,
+            (true, false) => Err(Error::Silent),
+        }
     }
 
     fn take(&mut self, message: &Message) -> Result<()> {
@@ -154,8 +247,12 @@ impl<S: Stream> Outgoing<'_, S> {
         if *number >= self.number {
             return Err(Error::Malformed("that it has what was not sent"));
         }
-        let known = self.sent.iter().take_while(|(sent, _)| sent <= number).count();
-        if let Some(change) = self.sent.drain(..known).filter_map(|(_, change)| change).next_back() {
+        self.heard_ns = self.env.now_ns();
+        let known = self.sent.iter().take_while(|sent| sent.number <= *number).count();
+        if let Some(newest) = known.checked_sub(1).and_then(|last| self.sent.get(last)) {
+            self.session.note_round_trip(self.heard_ns.saturating_sub(newest.ns));
+        }
+        if let Some(change) = self.sent.drain(..known).filter_map(|sent| sent.change).next_back() {
             self.session.acknowledge(change);
         }
         Ok(())
@@ -196,12 +293,16 @@ impl<S: Stream> Outgoing<'_, S> {
 
     async fn flush(&mut self, change: Option<u64>) -> Result<()> {
         while self.sent.len() >= MAX_CHANGES {
-            let message = self.connection.receive().await?;
+            let silence = self.env.timer(MAX_SILENCE_NS);
+            let message = before(silence, self.connection.receive()).await.ok_or(Error::Silent)??;
             self.take(&message)?;
         }
         let parts = std::mem::take(&mut self.parts);
-        self.connection.send(&Message::Change { number: self.number, parts }).await?;
-        self.sent.push_back((self.number, change));
+        let message = Message::Change { number: self.number, parts };
+        let silence = self.env.timer(MAX_SILENCE_NS);
+        before(silence, self.connection.send(&message)).await.ok_or(Error::Silent)??;
+        self.sent_ns = self.env.now_ns();
+        self.sent.push_back(Sent { number: self.number, change, ns: self.sent_ns });
         (self.number, self.blocks) = (self.number + 1, 0);
         Ok(())
     }

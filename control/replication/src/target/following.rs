@@ -5,15 +5,17 @@
 //! their content becomes a point of this array alone, in the same step in which the record goes.
 
 use super::{GROUP, GroupRecord, Session, Target, staging_name};
-use crate::env::{Env, Stream};
+use crate::env::{Env, Stream, before};
 use crate::inventory::MIRRORED;
-use crate::limits::MAX_CHANGES;
+use crate::limits::{MAX_CHANGES, MAX_SILENCE_NS};
 use crate::points::{Point, Records, Volume, value};
 use crate::wire::Message;
 use crate::{Error, Result};
 use block::DiskId;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use engine::{Part, Tapped};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 
 impl<E: Env> Target<E> {
     /// Makes the newest state of a group that was replicated synchronously a point: everything that its source had acknowledged when
@@ -41,11 +43,9 @@ impl<E: Env> Target<E> {
             pairs.push((DiskId(staging), snapshot));
             volumes.push(Volume { source: *source, snapshot: snapshot.0 });
         }
-        // No point of the source has this number, nor this digest.
+        // The source has a point of this number and digest only if both had everything when its volumes took no writes any more.
         let number = mirrored + 1;
-        let mut sealed = BytesMut::from(&b"sealed"[..]);
-        sealed.put_u64_le(number);
-        let digest = self.key.chain(base.digest().unwrap_or_default(), &sealed);
+        let digest = self.key.seal(base.digest().unwrap_or_default(), number);
         let now = self.env.timestamp();
         let point = Point { number, taken: now, digest: Some(digest.0), volumes, ..Point::default() };
         let group: GroupRecord = records.get(&self.engine, GROUP)?.unwrap_or_default();
@@ -54,9 +54,30 @@ impl<E: Env> Target<E> {
         Ok(Some(point))
     }
 
+    /// Whether every change of a group arrives here now.
+    pub fn is_following(&self, replication: u128) -> bool {
+        self.following.lock().contains(&replication)
+    }
+
     /// When the retention lock of a point ends that is published now; zero if it gets none.
     pub(super) fn locked_until(&self, group: &GroupRecord) -> u64 {
         if group.lock > 0 { self.env.retention_begin().saturating_add(group.lock) } else { 0 }
+    }
+}
+
+/// While this is there, every change of a group arrives.
+struct Following<'a>(&'a Mutex<BTreeSet<u128>>, u128);
+
+impl<'a> Following<'a> {
+    fn new(all: &'a Mutex<BTreeSet<u128>>, replication: u128) -> Self {
+        all.lock().insert(replication);
+        Self(all, replication)
+    }
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        self.0.lock().remove(&self.1);
     }
 }
 
@@ -66,11 +87,13 @@ pub(super) fn mirrored(records: &Records, point: Option<u64>) -> (String, Option
 }
 
 impl<S: Stream, E: Env> Session<'_, S, E> {
-    /// Applies changes until the connection ends. What has arrived together is durable together.
-    pub(super) async fn follow(&mut self) -> Result<std::convert::Infallible> {
+    /// Applies changes until the connection ends, or nothing arrives for too long. What has arrived together is durable together.
+    pub(super) async fn follow(&mut self, replication: u128) -> Result<std::convert::Infallible> {
+        let _following = Following::new(&self.target.following, replication);
         let mut next = 0;
         loop {
-            let mut message = self.connection.receive().await?;
+            let silence = self.target.env.timer(MAX_SILENCE_NS);
+            let mut message = before(silence, self.connection.receive()).await.ok_or(Error::Silent)??;
             let (first, mut applied) = (next, None);
             loop {
                 let Message::Change { number, parts } = message else {

@@ -1,10 +1,13 @@
 //! Synchronous replication between two engines in memory. Crashes and broken connections are in the simulation.
 
-use crate::support::{Array, End, REPLICATION, pair, pipe, pipe_of, poll_once, random_block};
+use crate::support::{Array, End, REPLICATION, pair, pipe, pipe_of, poll_once, random_block, sync};
 use block::{CopySegment, Disk, DiskId, Extent, Op};
 use bytes::Bytes;
 use engine::{Part, Tap, Tapped};
-use replication::{Error, MIRROR_VERSION, Mirror, MirrorState, OnLinkLoss, disarm, is_armed, is_mirrored};
+use replication::{
+    Error, HEARTBEAT_NS, MAX_JOIN_NS, MAX_SILENCE_NS, MIRROR_VERSION, Mirror, MirrorState, OnLinkLoss,
+    disarm, is_armed, is_mirrored,
+};
 use rig::block_on;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -221,6 +224,129 @@ fn a_restore_ends_the_session_and_waits_for_the_next_one() {
     session.until(|cx| restore.as_mut().poll(cx).is_ready());
     drop(session);
     assert_eq!(promoted(&target, 1, 5, 1), random_block(1));
+}
+
+#[test]
+fn a_silent_array_is_lost_and_heartbeats_measure_the_round_trip() {
+    let (source, target) = mirrored_pair();
+    let mirror = Arc::new(Mirror::new(OnLinkLoss::Stop, false));
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| is_synced(&mirror));
+    assert_eq!(mirror.progress().round_trip_ns, None);
+    assert!(target.receiver.is_following(REPLICATION));
+    // Without changes both hear of each other.
+    for _ in 0..10 {
+        source.pass_ns(HEARTBEAT_NS);
+        target.pass_ns(HEARTBEAT_NS);
+        let mut turns = 0;
+        session.until(|_| {
+            turns += 1;
+            turns > 100
+        });
+    }
+    assert_eq!(mirror.progress().round_trip_ns, Some(0));
+
+    // A target that does not respond any more: the heartbeat, and then the silence.
+    let source_alone = |session: &mut Running<'_>| {
+        block_on(poll_fn(|cx| match session.source.as_mut().poll(cx) {
+            Poll::Ready(error) => Poll::Ready(Some(error)),
+            Poll::Pending => Poll::Ready(None),
+        }))
+    };
+    source.pass_ns(HEARTBEAT_NS);
+    assert_eq!(source_alone(&mut session), None);
+    source.pass_ns(MAX_SILENCE_NS - 1);
+    assert_eq!(source_alone(&mut session), None);
+    source.pass_ns(1);
+    assert_eq!(source_alone(&mut session), Some(Error::Silent));
+    drop(session);
+    assert_eq!(mirror.state(), MirrorState::Held);
+    assert!(!target.receiver.is_following(REPLICATION));
+
+    // A source that sends nothing any more.
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| is_synced(&mirror));
+    target.pass_ns(MAX_SILENCE_NS);
+    assert_eq!(block_on(&mut session.target), Err(Error::Silent));
+}
+
+#[test]
+fn hosts_wait_for_the_point_of_a_session_for_a_bounded_time() {
+    let (source, target) = mirrored_pair();
+    let mirror = Arc::new(Mirror::new(OnLinkLoss::Stop, false));
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| mirror.state() == MirrorState::Joining);
+    let volume = source.volume(1);
+    let mut held = pin!(volume.execute(write(5, 1)));
+    poll_once(&mut held);
+    source.pass_ns(MAX_JOIN_NS);
+    assert_eq!(block_on(&mut session.source), Error::SlowJoin);
+    drop(session);
+    block_on(held).unwrap();
+
+    // Who stops waits as long as it takes, but writes are refused after a time.
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| is_synced(&mirror));
+    drop(session);
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| mirror.state() == MirrorState::Joining);
+    let mut held = pin!(volume.execute(write(6, 2)));
+    poll_once(&mut held);
+    assert_eq!(source.read(&volume, 6, 1), random_block(2));
+    poll_once(&mut held);
+    source.pass_ns(2 * MAX_JOIN_NS);
+    mirror.refuse();
+    assert!(mirror.refuses());
+    assert_eq!(block_on(held).unwrap_err(), block::Error::Unreplicated);
+    session.until(|_| is_synced(&mirror));
+    assert!(!mirror.refuses());
+    session.perform(&source, 1, write(7, 3));
+}
+
+#[test]
+fn a_source_without_changes_since_a_session_has_the_point_that_the_target_makes() {
+    let (source, target) = mirrored_pair();
+    let group = [DiskId(1), DiskId(2)];
+    let mirror = Arc::new(Mirror::new(OnLinkLoss::Continue, false));
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| is_synced(&mirror));
+    session.perform(&source, 1, write(5, 1));
+    assert!(block_on(mirror.settled()));
+    drop(session);
+    assert!(!block_on(mirror.settled()), "it is not in sync");
+    assert_eq!(block_on(source.sender.seal(REPLICATION, 7, &group)), Ok(None), "another session");
+    let ours = block_on(source.sender.seal(REPLICATION, 1, &group)).unwrap().unwrap();
+    let theirs = block_on(target.receiver.seal(REPLICATION)).unwrap().unwrap();
+    assert_eq!((ours.number, ours.digest), (theirs.number, theirs.digest));
+    assert_eq!(sync(&source, &target).unwrap().offered_blocks, 0, "both have it");
+    // It is the base of what follows.
+    source.write(&source.volume(1), 6, &random_block(2));
+    source.take_point(&[1, 2]);
+    assert_eq!(sync(&source, &target).unwrap().offered_blocks, 1);
+    assert_eq!(promoted(&target, 1, 5, 1), random_block(1));
+    assert_eq!(promoted(&target, 1, 6, 1), random_block(2));
+}
+
+#[test]
+fn an_operator_lets_a_source_go_on_alone_once() {
+    let (source, target) = mirrored_pair();
+    let mirror = Arc::new(Mirror::new(OnLinkLoss::Stop, false));
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| is_synced(&mirror));
+    drop(session);
+    let volume = source.volume(1);
+    let mut held = pin!(volume.execute(write(5, 2)));
+    poll_once(&mut held);
+    assert!(mirror.is_armed());
+    mirror.go_alone();
+    block_on(held).unwrap();
+    assert_eq!((mirror.state(), mirror.is_armed()), (MirrorState::CatchingUp, false));
+    source.write(&volume, 6, &random_block(3));
+    // The policy counts again after the next session.
+    let mut session = Running::begin(&source, &target, &mirror, pipe());
+    session.until(|_| is_synced(&mirror));
+    drop(session);
+    assert_eq!(mirror.state(), MirrorState::Held);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn random_block(seed: u64) -> Vec<u8> {
     (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// The array, its time as snapshots have it, and its clock in nanoseconds, which only sleeping lets go on.
+/// The array, its time as snapshots have it, and its clock in nanoseconds, which only sleeping and tests let go on.
 pub struct TestEnv(u128, AtomicU64, AtomicU64);
 
 impl Env for TestEnv {
@@ -45,6 +45,12 @@ impl Env for TestEnv {
     fn sleep(&self, ns: u64) -> impl Future<Output = ()> + Send {
         self.2.fetch_add(ns, Ordering::Relaxed);
         std::future::ready(())
+    }
+
+    /// It is looked at only when what it is a limit of is.
+    fn timer(&self, ns: u64) -> impl Future<Output = ()> + Send {
+        let end = self.now_ns() + ns;
+        poll_fn(move |_| if self.now_ns() >= end { Poll::Ready(()) } else { Poll::Pending })
     }
 
     fn fresh_id(&self) -> DiskId {
@@ -162,6 +168,11 @@ impl Array {
     /// Its clock, in nanoseconds.
     pub fn clock_ns(&self) -> u64 {
         self.env.now_ns()
+    }
+
+    /// Lets its clock go on.
+    pub fn pass_ns(&self, ns: u64) {
+        self.env.2.fetch_add(ns, Ordering::Relaxed);
     }
 
     pub fn advance(&self, time: u64) {
