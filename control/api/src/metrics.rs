@@ -302,6 +302,14 @@ fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
         .values("replication_bandwidth_bytes", "Bytes over the network in a second, over half a minute");
     let bytes = metrics.values("replication_bytes", "Bytes since the array started, by what they are");
     let state = metrics.values("replication_state", "1 for the state of each replication");
+    let changes = metrics.values(
+        "replication_changes_under_way",
+        "Changes of a synchronous replication that wait for the other array",
+    );
+    let round_trip = metrics.values(
+        "replication_round_trip_seconds",
+        "Time from sending a change until the other array has it durably, while both are the same",
+    );
     for it in replications {
         let role = match it.role {
             ReplicationRole::Source => "source",
@@ -324,6 +332,12 @@ fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
         set(&bytes, &labels, &[("kind", "logical")], transferred.logical_bytes as f64);
         set(&bytes, &labels, &[("kind", "network")], transferred.wire_bytes as f64);
         set(&state, &labels, &[("state", it.status.state.name())], 1.0);
+        if let Some(sync) = &it.status.sync {
+            set(&changes, &labels, &[], sync.waiting as f64);
+            if let Some(us) = sync.round_trip_us {
+                set(&round_trip, &labels, &[], us as f64 / 1e6);
+            }
+        }
     }
 }
 

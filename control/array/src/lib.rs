@@ -63,6 +63,7 @@ mod service;
 mod settings;
 mod snapshot;
 mod store;
+mod synchronous;
 mod test_failover;
 mod tick;
 mod time;
@@ -139,9 +140,9 @@ pub use portal::{CreatePortal, DeletePortal, ListPortals, Portal, PortalState, S
 pub use ports::{OwnPorts, shared_numbers};
 pub use records::{
     ArrayIdentity, Chap, Compression, DAY_MINUTES, DirectoryId, Endpoint, Error, Grant, GroupId, HostGroupId,
-    HostId, Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, Policy, PolicyChange,
-    PortalEntry, PortalProtocol, Portals, ReplicationId, ReplicationRole, Result, Role, Rule, ScheduleId,
-    Scrub, Secret, TokenId, Topic, UserId, Weekday, Window,
+    HostId, Identity, Kind, Labels, LabelsChange, LimitWindow, Limits, LimitsChange, OnLinkLoss, Policy,
+    PolicyChange, PortalEntry, PortalProtocol, Portals, ReplicationId, ReplicationMode, ReplicationRole,
+    Result, Role, Rule, ScheduleId, Scrub, Secret, TokenId, Topic, UserId, Weekday, Window,
 };
 pub use recover::{has_sealed_secrets, kept_threads, load_identity};
 pub use recycle_bin::{EradicateFromRecycleBin, ListRecycleBin, Recovered, RestoreFromRecycleBin};
@@ -170,6 +171,7 @@ pub use service::links::{LinkState, LinkStatus};
 pub use service::metering::{
     Busiest, Busy, By, Capacity, PathUse, Scope, TimeRange, imbalance, kind, size_limit,
 };
+pub use service::mirrors::SyncStatus;
 pub use service::notifier::Notifier;
 pub use service::replicas::{ReplicationState, ReplicationStatus, Transferred};
 pub use service::schedules::ScheduleChange;

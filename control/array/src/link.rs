@@ -11,7 +11,7 @@ use crate::hex::{from_hex, hex};
 use crate::{Error, Result};
 use aws_lc_rs::{digest, hmac};
 use bytes::{Bytes, BytesMut};
-use records::Secret;
+use records::{OnLinkLoss, ReplicationMode, Secret};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -32,7 +32,10 @@ const MAX_TEXT_CHARS: usize = 400;
 /// Bytes that are sent or received at once during a transfer.
 const IO_BYTES: usize = 64 << 10;
 /// An end that does nothing for this long during a transfer is dead.
-const MAX_SILENCE: Duration = Duration::from_secs(300);
+pub(crate) const MAX_SILENCE: Duration = Duration::from_secs(300);
+/// The same while the point of a synchronous session is transferred, for which writes of hosts wait. The session itself has a
+/// shorter limit.
+pub(crate) const MAX_JOIN_SILENCE: Duration = Duration::from_secs(30);
 /// Bytes of a pairing key.
 pub(crate) const PAIRING_KEY_BYTES: usize = 16;
 
@@ -161,6 +164,12 @@ pub(crate) struct Description {
     pub generation: u32,
     /// The target may not have it yet.
     pub is_new: bool,
+    /// When writes are acknowledged.
+    #[serde(default)]
+    pub mode: ReplicationMode,
+    /// What becomes of writes of a synchronous replication while the target is out of reach.
+    #[serde(default)]
+    pub on_link_loss: OnLinkLoss,
     /// The volumes take no writes since the point of this number.
     pub demoted: Option<u64>,
     /// Only if source and target are to change places.
@@ -276,12 +285,13 @@ impl Link {
 pub(crate) struct LinkStream {
     stream: Box<dyn Duplex>,
     counter: Arc<AtomicU64>,
+    max_silence: Duration,
 }
 
 impl LinkStream {
     /// What follows on a link after both ends have agreed.
-    pub fn new(link: Link, counter: Arc<AtomicU64>) -> Self {
-        Self { stream: link.stream, counter }
+    pub fn new(link: Link, counter: Arc<AtomicU64>, max_silence: Duration) -> Self {
+        Self { stream: link.stream, counter, max_silence }
     }
 
     fn count(&self, bytes: usize) {
@@ -290,25 +300,28 @@ impl LinkStream {
 }
 
 /// What is done before the other end counts as dead.
-async fn alive<T>(exchange: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
+async fn alive<T>(
+    max_silence: Duration,
+    exchange: impl Future<Output = std::io::Result<T>>,
+) -> std::io::Result<T> {
     let silent = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "the other array does not respond");
-    tokio::time::timeout(MAX_SILENCE, exchange).await.map_err(silent)?
+    tokio::time::timeout(max_silence, exchange).await.map_err(silent)?
 }
 
 impl replication::Stream for LinkStream {
     async fn send(&mut self, pieces: Vec<Bytes>) -> std::io::Result<()> {
         for piece in pieces {
             for part in piece.chunks(IO_BYTES) {
-                alive(self.stream.write_all(part)).await?;
+                alive(self.max_silence, self.stream.write_all(part)).await?;
                 self.count(part.len());
             }
         }
-        alive(self.stream.flush()).await
+        alive(self.max_silence, self.stream.flush()).await
     }
 
     async fn receive(&mut self) -> std::io::Result<Bytes> {
         let mut bytes = BytesMut::with_capacity(IO_BYTES);
-        let count = alive(self.stream.read_buf(&mut bytes)).await?;
+        let count = alive(self.max_silence, self.stream.read_buf(&mut bytes)).await?;
         self.count(count);
         Ok(bytes.freeze())
     }

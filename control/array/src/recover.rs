@@ -37,6 +37,7 @@ impl Array {
         finish_or_take_back(&parts.engine, &mut config).await?;
         adopt_strays(&parts.engine, &mut config, env.seconds()).await?;
         let array = Array::new(parts, env, identity, version.into(), config)?;
+        array.replicas.mirrors.restore(&array.config());
         let everything = Affected::everything(&array.config());
         array.reconciler.reconcile_policies(&array.configuration, &everything).await?;
         array.reconciler.reconcile(&array.config(), &everything);

@@ -124,6 +124,7 @@ impl Transaction<'_> {
     pub(crate) async fn eradicate(&mut self, entry: DiskEntry) -> Result<()> {
         let (id, noun, name) = (entry.id(), entry.noun(), entry.name().to_owned());
         self.refuse_kept(id, &name)?;
+        let _apart = self.part_from_mirrors(id, "a volume of the group was deleted").await?;
         let remove = vec![Edit::Remove(entry.record())];
         match self.array.parts.engine.volume(id) {
             Some(_) => self

@@ -6,7 +6,7 @@
 
 use crate::array::Array;
 use crate::caller::Caller;
-use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, Reply, Wish, shown};
+use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish, shown};
 use crate::service::outgoing;
 use crate::service::point_retention::{lock_of, received, surplus};
 use crate::service::replicas::{Active, Failure, ReplicationEnv};
@@ -32,11 +32,14 @@ use tokio::time::timeout;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which the other array has to respond.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A session begins after a point that was taken and transferred within this time: what has changed since is transferred while writes
+/// wait.
+const CLOSE: Duration = Duration::from_secs(2);
 /// Volumes of a replicated group.
 const MAX_VOLUMES: usize = 1024;
 
 /// Why a point was not transferred.
-enum Refusal {
+pub(crate) enum Refusal {
     /// The other array does not take points now.
     Denied(Denial, String),
     Failed(Failure),
@@ -62,9 +65,11 @@ impl From<replication::Error> for Refusal {
 
 /// What an attempt has come to.
 #[derive(Default)]
-struct Attempt {
+pub(crate) struct Attempt {
     /// The other array has the replication.
-    accepted: bool,
+    pub accepted: bool,
+    /// The point was taken at its beginning.
+    taken: bool,
     /// Blocks with data that had changed, of a point that is complete now.
     completed: Option<u64>,
 }
@@ -72,9 +77,14 @@ struct Attempt {
 impl Array {
     /// Replicates, forever: to be run on a thread that may work for a moment.
     pub async fn replicate(self: Arc<Self>) {
+        tokio::join!(self.clone().transfer_all(), self.watch_mirrors());
+    }
+
+    async fn transfer_all(self: Arc<Self>) {
         loop {
             self.replicas.apply_windows(&self.config());
             self.complete_replications().await;
+            self.regroup_mirrors().await;
             for (id, active) in self.due_transfers() {
                 let array = self.clone();
                 tokio::spawn(async move { array.transfer(id, active).await });
@@ -83,10 +93,11 @@ impl Array {
         }
     }
 
-    /// Does once what is due, one transfer after the other.
+    /// Does once what is due, one transfer after the other. A session of a synchronous replication ends only by what others do.
     pub async fn replicate_once(&self) {
         self.replicas.apply_windows(&self.config());
         self.complete_replications().await;
+        self.regroup_mirrors().await;
         for (id, active) in self.due_transfers() {
             self.transfer(id, active).await;
         }
@@ -122,13 +133,33 @@ impl Array {
     /// Transfers what is due of a replication, and notes what became of it.
     async fn transfer(&self, id: ReplicationId, mut active: Active) {
         let Some(entry) = self.config().replications.get(id).cloned() else { return };
-        let mut attempt = Attempt::default();
+        let (mut attempt, begun) = (Attempt::default(), tokio::time::Instant::now());
         let wire_bytes = active.wire_bytes.clone();
         let outcome = tokio::select! {
             outcome = self.try_transfer(&entry, &mut attempt, wire_bytes) => Some(outcome),
             () = active.stopped() => None,
         };
+        // No session may begin before it is noted what became of this one.
+        let kept_out = entry.mirrors().then(|| self.replicas.keep_out(id));
+        let cause = match &outcome {
+            Some(Ok(())) => None,
+            Some(Err(Refusal::Failed(Failure { text, .. }) | Refusal::Denied(_, text))) => {
+                Some(text.as_str())
+            }
+            None => Some("the connection was ended by a change of the replication on this array"),
+        };
+        match cause {
+            Some(cause) => {
+                // Its policy may be another one since it began.
+                let now = self.config().replications.get(id).cloned().unwrap_or_else(|| entry.clone());
+                self.replicas.note_apart(&now, &self.volumes_of(&now), cause);
+            }
+            None => self.replicas.mirrors.note_close(id, attempt.taken && begun.elapsed() <= CLOSE),
+        }
         drop(active);
+        if kept_out.is_some() {
+            self.note_alone(id).await;
+        }
         let mut split = false;
         match outcome {
             Some(Ok(())) => self.replicas.note_success(&entry, attempt.completed),
@@ -146,6 +177,10 @@ impl Array {
         let learned = (attempt.accepted && !entry.accepted) || split;
         if learned && let Err(error) = self.note_learned(id, attempt.accepted, split).await {
             tracing::warn!(%error, "what the other array said could not be stored");
+        }
+        if kept_out.is_some() {
+            drop(kept_out);
+            self.replicas.wake();
         }
     }
 
@@ -186,20 +221,43 @@ impl Array {
         attempt: &mut Attempt,
         wire_bytes: Arc<std::sync::atomic::AtomicU64>,
     ) -> std::result::Result<(), Refusal> {
+        let volumes = self.volumes_of(entry);
+        let points = self.replicas.points(entry);
+        let mirrors = entry.mirrors() && entry.demoted.is_none() && self.replicas.mirrors.is_ready(entry);
+        let takes = entry.demoted.is_none() && points.last().is_none_or(|point| point.digest.is_some());
+        if (mirrors || takes) && volumes.is_empty() {
+            let why = "there is no volume to replicate: put volumes into the volume group";
+            return Err(why.to_owned().into());
+        }
+        if mirrors {
+            match self.keep_in_sync(entry, attempt, wire_bytes).await? {}
+        }
+        if takes {
+            let remote = self.remote_of(entry)?;
+            let source = self.replication_source(&remote).map_err(|error| error.message)?;
+            self.take_due_point(entry, source, volumes).await?;
+            attempt.taken = true;
+        }
+        let (source, link) = self.open_transfer(entry, attempt).await?;
+        let synced = sync(source, entry.number(), LinkStream::new(link, wire_bytes, MAX_SILENCE)).await?;
+        attempt.completed = (synced.sent_bytes > 0).then_some(synced.offered_blocks);
+        Ok(())
+    }
+
+    fn remote_of(&self, entry: &ReplicationEntry) -> std::result::Result<RemoteArrayEntry, Refusal> {
         let remote = self.config().remote_arrays.get(entry.remote).cloned();
-        let remote = remote.ok_or_else(|| "the remote array was deleted".to_owned())?;
+        remote.ok_or_else(|| "the remote array was deleted".to_owned().into())
+    }
+
+    /// A link on which the other array awaits messages of a replication.
+    pub(crate) async fn open_transfer(
+        &self,
+        entry: &ReplicationEntry,
+        attempt: &mut Attempt,
+    ) -> std::result::Result<(Arc<Source<ReplicationEnv>>, Link), Refusal> {
+        let remote = self.remote_of(entry)?;
         let source = self.replication_source(&remote).map_err(|error| error.message)?;
         let volumes = entry.subject.map(|it| self.config().scheduled(it)).unwrap_or_default();
-        let points = self.replicas.points(entry);
-        if entry.demoted.is_none() && points.last().is_none_or(|point| point.digest.is_some()) {
-            let ids: Vec<_> = volumes.iter().map(|volume| volume.id).collect();
-            if ids.is_empty() {
-                return Err("there is no volume to replicate: put volumes into the volume group"
-                    .to_owned()
-                    .into());
-            }
-            self.take_due_point(entry, source.clone(), ids).await?;
-        }
         let volumes = volumes.into_iter().map(|it| DescribedVolume { id: it.id.digits(), name: it.name });
         let description = self.describe(entry, volumes.collect());
         let mut link = self.connect_for(&remote, Wish::Replicate { id: entry.id.digits() }).await?;
@@ -212,9 +270,7 @@ impl Array {
             _ => return Err("the other array responded to another request".to_owned().into()),
         }
         attempt.accepted = true;
-        let synced = sync(source, entry.number(), LinkStream::new(link, wire_bytes)).await?;
-        attempt.completed = (synced.sent_bytes > 0).then_some(synced.offered_blocks);
-        Ok(())
+        Ok((source, link))
     }
 
     /// Takes the point that is due: of the oldest snapshots that are still to be transferred, or else of the volumes.
@@ -294,6 +350,8 @@ impl Array {
             group,
             volumes,
             rpo_seconds: entry.rpo_seconds,
+            mode: entry.mode,
+            on_link_loss: entry.on_link_loss,
             generation: entry.generation,
             is_new: !entry.accepted,
             demoted: entry.demoted,
@@ -336,7 +394,11 @@ impl Array {
         let wire_bytes = active.wire_bytes.clone();
         let outcome = match self.prepare_target(&mut link, &remote, &entry).await {
             Ok(target) => tokio::select! {
-                served = serve(target, LinkStream::new(link, wire_bytes), self.retention(&entry)) => Some(served),
+                served = serve(
+                    target,
+                    LinkStream::new(link, wire_bytes, MAX_SILENCE),
+                    self.retention(&entry),
+                ) => Some(served),
                 () = active.stopped() => None,
             },
             Err(refusal) => Some(Err(refusal)),
@@ -357,6 +419,10 @@ impl Array {
         remote: &RemoteArrayEntry,
         entry: &ReplicationEntry,
     ) -> std::result::Result<Arc<Target<ReplicationEnv>>, Refusal> {
+        if entry.demoted.is_some() {
+            // The source may have transferred everything before, change by change.
+            self.seal_target(entry).await.map_err(|error| error.message)?;
+        }
         let target = self.replication_target(remote).map_err(|error| error.message)?;
         let points = target.points(entry.number())?;
         let points: Vec<_> = points.iter().map(|it| received(&self.parts.engine, it)).collect();
@@ -466,24 +532,34 @@ fn serve(
     retention: Retention,
 ) -> Served<Option<u64>> {
     Box::pin(async move {
+        // A session has no end after which its point is counted.
+        delete_surplus(&target, &retention).await?;
         let served = match target.serve(stream).await {
             // The source has ended it: it says there why.
             Err(replication::Error::Stream(_)) => return Ok(None),
             served => served?,
         };
-        let Retention { engine, entry, zone } = retention;
-        let points = target.points(entry.number())?;
-        let points: Vec<_> = points.iter().map(|it| received(&engine, it)).collect();
-        for number in surplus(&entry, &points, &zone) {
-            match target.delete_point(entry.number(), number).await {
-                // It goes after a later point.
-                Err(replication::Error::Busy) => {}
-                Err(replication::Error::Disk(block::Error::RetentionLocked { .. })) => {}
-                deleted => deleted?,
-            }
-        }
+        delete_surplus(&target, &retention).await?;
         Ok(served)
     })
+}
+
+/// Deletes the points that are not kept any more.
+async fn delete_surplus(
+    target: &Target<ReplicationEnv>,
+    Retention { engine, entry, zone }: &Retention,
+) -> std::result::Result<(), Refusal> {
+    let points = target.points(entry.number())?;
+    let points: Vec<_> = points.iter().map(|it| received(engine, it)).collect();
+    for number in surplus(entry, &points, zone) {
+        match target.delete_point(entry.number(), number).await {
+            // It goes after a later point.
+            Err(replication::Error::Busy) => {}
+            Err(replication::Error::Disk(block::Error::RetentionLocked { .. })) => {}
+            deleted => deleted?,
+        }
+    }
+    Ok(())
 }
 
 /// Takes a point of these volumes.
@@ -536,6 +612,8 @@ pub(crate) fn described(entry: ReplicationEntry, description: &Description) -> R
         group: description.group.clone(),
         volumes: description.volumes.iter().map(volume).collect::<Result<_>>()?,
         rpo_seconds: description.rpo_seconds,
+        mode: description.mode,
+        on_link_loss: description.on_link_loss,
         demoted: description.demoted,
         split: entry.promotion.is_some() && description.demoted.is_none(),
         ..entry

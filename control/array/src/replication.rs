@@ -4,6 +4,7 @@
 
 use crate::array::Array;
 use crate::request::verbs;
+use crate::service::mirrors::{check_mode, set_mode};
 use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
 use crate::service::schedules::MAX_IMMUTABLE;
 use crate::service::{point_retention, windows};
@@ -13,9 +14,9 @@ use crate::{Error, Result, check};
 use block::{Disk, DiskId};
 use history::Severity;
 use records::{
-    Config, Edit, GroupEntry, GroupId, Labels, Limits, Named, Policy, Promotion, Record, RemoteArrayEntry,
-    ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationRole, Rule, Stage, Subject, Topic,
-    VolumeEntry, Window,
+    Config, Edit, GroupEntry, GroupId, Labels, Limits, Named, OnLinkLoss, Policy, Promotion, Record,
+    RemoteArrayEntry, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationMode, ReplicationRole, Rule,
+    Stage, Subject, Topic, VolumeEntry, Window,
 };
 use replication::{Point, Source, Target};
 use serde::Serialize;
@@ -40,6 +41,10 @@ pub struct Replication {
     pub remote_array: String,
     /// Which end this array is.
     pub role: ReplicationRole,
+    /// When writes are acknowledged.
+    pub mode: ReplicationMode,
+    /// On the source of a synchronous one: what becomes of writes while the other array is out of reach.
+    pub on_link_loss: Option<OnLinkLoss>,
     /// The volume or group, by its name on the source; `None` if it is not known yet.
     pub subject: Option<SubjectName>,
     /// Maximum age of the newest complete point, in seconds.
@@ -103,6 +108,11 @@ pub struct CreateReplication {
     pub remote_array: String,
     /// Maximum age of the newest complete point, in seconds.
     pub rpo_seconds: u64,
+    /// When writes are acknowledged.
+    pub mode: ReplicationMode,
+    /// What becomes of writes of a synchronous replication while the other array is out of reach; `None`: they go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_link_loss: Option<OnLinkLoss>,
     /// Windows in which no point is taken or transferred unless an operator asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Window>,
@@ -124,6 +134,12 @@ pub struct ReplicationChange {
     pub name: Option<String>,
     /// Another RPO in seconds, on the source.
     pub rpo_seconds: Option<u64>,
+    /// When writes are acknowledged, on the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ReplicationMode>,
+    /// What becomes of writes of a synchronous replication while the other array is out of reach, on the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_link_loss: Option<OnLinkLoss>,
     /// Windows in which no point is taken or transferred unless an operator asks for it: all of them, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blackouts: Option<Vec<Window>>,
@@ -223,7 +239,8 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_replication(&mut self, new: CreateReplication) -> Result<Replication> {
-        let CreateReplication { name, subject, remote_array, rpo_seconds, blackouts } = new;
+        let CreateReplication { name, subject, remote_array, rpo_seconds, mode, on_link_loss, blackouts } =
+            new;
         check::name(ReplicationEntry::NOUN, &name)?;
         check_rpo(rpo_seconds)?;
         windows::check_blackouts(&blackouts)?;
@@ -259,8 +276,10 @@ impl Transaction<'_> {
             }
             let role = ReplicationRole::Source;
             let entry = ReplicationEntry::new(id, name, created, remote.id, role, rpo_seconds);
-            ReplicationEntry { subject: Some(subject), blackouts, ..entry }
+            let on_link_loss = on_link_loss.unwrap_or_default();
+            ReplicationEntry { subject: Some(subject), mode, on_link_loss, blackouts, ..entry }
         };
+        check_mode(&entry)?;
         self.commit(vec![put(&entry)]).await?;
         self.done("replication.created", ReplicationEntry::NOUN, &entry.name, "was created");
         self.array.replicas.wake();
@@ -279,6 +298,10 @@ impl Transaction<'_> {
             require(&entry, ReplicationRole::Source, "the RPO is set")?;
             check_rpo(rpo)?;
             new.rpo_seconds = rpo;
+        }
+        if change.mode.is_some() || change.on_link_loss.is_some() {
+            require(&entry, ReplicationRole::Source, "the mode is set")?;
+            set_mode(&mut new, change.mode, change.on_link_loss);
         }
         if let Some(blackouts) = change.blackouts {
             require(&entry, ReplicationRole::Source, "blackouts are set")?;
@@ -303,8 +326,12 @@ impl Transaction<'_> {
                 return Err(Error::invalid(message).about("lock_seconds"));
             }
         }
+        check_mode(&new)?;
         if new != entry {
-            self.commit(vec![put(&new)]).await?;
+            match (new.mode, new.on_link_loss) == (entry.mode, entry.on_link_loss) {
+                true => self.commit(vec![put(&new)]).await?,
+                false => self.change_mirror(&entry, new).await?,
+            }
             self.done("replication.changed", ReplicationEntry::NOUN, &entry.name, "was changed");
             self.array.replicas.wake();
         }
@@ -338,6 +365,10 @@ impl Transaction<'_> {
             )));
         }
         self.array.replicas.want(entry.id);
+        if entry.mirrors() {
+            // The point with which the next session begins is the new one.
+            self.array.replicas.stop(entry.id);
+        }
         self.replication_now(entry.id)
     }
 
@@ -346,12 +377,11 @@ impl Transaction<'_> {
         if entry.paused != paused || entry.split && !paused {
             // Ends the transfer under way.
             let _held = self.array.replicas.hold(entry.id).await;
-            self.commit(vec![put(&ReplicationEntry {
-                paused,
-                split: entry.split && paused,
-                ..entry.clone()
-            })])
-            .await?;
+            let new = ReplicationEntry { paused, split: entry.split && paused, ..entry.clone() };
+            match paused && entry.mirrors() {
+                true => self.pause_mirror(&new).await?,
+                false => self.commit(vec![put(&new)]).await?,
+            }
             let (kind, what) = match paused {
                 true => ("replication.paused", "was paused"),
                 false => ("replication.resumed", "was resumed"),
@@ -384,6 +414,7 @@ impl Transaction<'_> {
             return self.replication_now(entry.id);
         }
         let _held = self.array.replicas.hold(entry.id).await;
+        self.array.seal_target(&entry).await?;
         let point = self.point_of(&entry, point)?;
         let is_last = entry.demoted.is_some_and(|last| point.number >= last);
         if !is_last && !force {
@@ -432,13 +463,18 @@ impl Transaction<'_> {
 
     pub async fn demote_replication(&mut self, name: &str, force: bool) -> Result<Replication> {
         let entry = self.replication_named(name)?;
+        let session = if force { None } else { self.settle_mirror(&entry).await? };
         let _held = self.array.replicas.hold(entry.id).await;
         let new = match entry.role {
-            ReplicationRole::Source => self.demote_source(&entry, force).await?,
+            ReplicationRole::Source => self.demote_source(&entry, force, session).await?,
             ReplicationRole::Target => self.demote_target(&entry, force).await?,
         };
         if new != entry {
-            self.commit(vec![put(&new)]).await?;
+            let disarmed = entry.mirrors().then(|| replication::disarm(entry.number()));
+            self.commit_with(vec![put(&new)], disarmed.into_iter().collect()).await?;
+            if entry.mirrors() {
+                self.array.replicas.mirrors.remove(entry.id, force);
+            }
             let message = format!("replication {:?} was demoted by {}", entry.name, self.caller.user);
             let about = Some((ReplicationEntry::NOUN, &*entry.name));
             self.array.log_event(Severity::Warning, "replication.demoted", about, message);
@@ -450,7 +486,13 @@ impl Transaction<'_> {
         self.replication_now(entry.id)
     }
 
-    async fn demote_source(&mut self, entry: &ReplicationEntry, force: bool) -> Result<ReplicationEntry> {
+    /// `session`: the point with which a session began that has brought every change to the target.
+    async fn demote_source(
+        &mut self,
+        entry: &ReplicationEntry,
+        force: bool,
+        session: Option<u64>,
+    ) -> Result<ReplicationEntry> {
         if entry.split && !force {
             return Err(Error::precondition(format!(
                 "replication {:?} is split: demote it with force on the array that loses its changes",
@@ -463,7 +505,7 @@ impl Transaction<'_> {
         self.lock_volumes(volumes, true).await?;
         let demoted = match (entry.demoted, force) {
             (Some(known), _) => known,
-            (None, false) => self.array.take_last_point(entry, ids).await?,
+            (None, false) => self.last_point(entry, session, ids).await?,
             (None, true) => {
                 let points = self.array.replicas.points(entry);
                 points.iter().rev().find(|point| point.digest.is_some()).map_or(0, |point| point.number)
@@ -709,6 +751,8 @@ impl Array {
             created: entry.created,
             remote_array: remote.map(|remote| remote.name.clone()).unwrap_or_default(),
             role: entry.role,
+            mode: entry.mode,
+            on_link_loss: entry.mirrors().then_some(entry.on_link_loss),
             subject,
             rpo_seconds: entry.rpo_seconds,
             blackouts: entry.blackouts.clone(),

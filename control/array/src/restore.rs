@@ -86,6 +86,7 @@ impl Transaction<'_> {
             }
         }
         let refused = |error| Error::refused(&format!("volume {name:?} can't be restored"), error);
+        let _apart = self.part_from_mirrors(id, "a volume of the group was restored").await?;
         let engine = &self.array.parts.engine;
         engine.restore_volume(id, from).await.map_err(refused)?;
         if keep_size && before != other {

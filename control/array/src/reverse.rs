@@ -86,6 +86,7 @@ impl Transaction<'_> {
             paused: false,
             accepted: true,
             demoted: None,
+            alone_since: None,
             split: false,
             promotion: None,
             replicas: Vec::new(),
@@ -180,6 +181,7 @@ impl Transaction<'_> {
             subject: None,
             paused: false,
             accepted: true,
+            alone_since: None,
             replica_group: self.own_group(entry),
             replicas,
             ..entry.clone()

@@ -117,6 +117,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "role",
             "remote_array",
             "Of=[volume {volume}][group {group}]",
+            "mode",
             "State={progress.state}",
             "RPO={rpo_seconds}",
             "Lag={progress.lag_seconds}",

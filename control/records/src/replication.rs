@@ -25,6 +25,28 @@ pub enum ReplicationRole {
     Target,
 }
 
+/// When a write of a replicated volume is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicationMode {
+    /// When the source has it: points are transferred later.
+    #[default]
+    Async,
+    /// When both arrays have it.
+    Sync,
+}
+
+/// What becomes of writes of a synchronous replication while the other array is out of reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLinkLoss {
+    /// The source acknowledges them alone.
+    #[default]
+    Continue,
+    /// They wait, and are refused after a time.
+    Stop,
+}
+
 /// A volume of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceVolume {
@@ -86,6 +108,16 @@ pub struct ReplicationEntry {
     pub volumes: Vec<SourceVolume>,
     /// Maximum age of the newest complete point, in seconds.
     pub rpo_seconds: u64,
+    /// When writes are acknowledged; the source decides.
+    #[serde(default, skip_serializing_if = "is_async")]
+    pub mode: ReplicationMode,
+    /// Of a synchronous replication: what becomes of writes without the other array; the source decides.
+    #[serde(default, skip_serializing_if = "is_continue")]
+    pub on_link_loss: OnLinkLoss,
+    /// On the source of a synchronous replication: since when it acknowledged writes alone after both arrays had been the same, in
+    /// seconds since 1970. It counts while the engine does not know that both are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_since: Option<u64>,
     /// On the source: windows in which no point is taken or transferred unless an operator asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Window>,
@@ -131,6 +163,14 @@ pub struct ReplicationEntry {
     /// On the target: who sees these clones since the test began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub test_peers: Vec<Peer>,
+}
+
+fn is_async(value: &ReplicationMode) -> bool {
+    *value == ReplicationMode::Async
+}
+
+fn is_continue(value: &OnLinkLoss) -> bool {
+    *value == OnLinkLoss::Continue
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -180,6 +220,9 @@ impl ReplicationEntry {
             group: None,
             volumes: Vec::new(),
             rpo_seconds,
+            mode: ReplicationMode::default(),
+            on_link_loss: OnLinkLoss::default(),
+            alone_since: None,
             blackouts: Vec::new(),
             replicate_snapshots: false,
             keep_snapshots: DEFAULT_KEEP_SNAPSHOTS,
@@ -201,6 +244,11 @@ impl ReplicationEntry {
     /// The number by which the engines of both arrays know it.
     pub fn number(&self) -> u128 {
         u128::from(self.id.0) << 64 | u128::from(self.generation)
+    }
+
+    /// Whether this array is to keep the other one the same, write by write.
+    pub fn mirrors(&self) -> bool {
+        self.mode == ReplicationMode::Sync && self.role == ReplicationRole::Source
     }
 
     /// Whether a volume of this array, in this group, is read-only until the replication is promoted here.

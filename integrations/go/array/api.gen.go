@@ -228,6 +228,24 @@ func (e MailProtection) Valid() bool {
 	}
 }
 
+// Defines values for OnLinkLoss.
+const (
+	Continue OnLinkLoss = "continue"
+	Stop     OnLinkLoss = "stop"
+)
+
+// Valid indicates whether the value is a known member of the OnLinkLoss enum.
+func (e OnLinkLoss) Valid() bool {
+	switch e {
+	case Continue:
+		return true
+	case Stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PortalProtocol.
 const (
 	PortalFibreChannel PortalProtocol = "fibre-channel"
@@ -273,12 +291,15 @@ func (e PortalState) Valid() bool {
 // Defines values for ReplicationMode.
 const (
 	Async ReplicationMode = "async"
+	Sync  ReplicationMode = "sync"
 )
 
 // Valid indicates whether the value is a known member of the ReplicationMode enum.
 func (e ReplicationMode) Valid() bool {
 	switch e {
 	case Async:
+		return true
+	case Sync:
 		return true
 	default:
 		return false
@@ -305,6 +326,8 @@ func (e ReplicationRole) Valid() bool {
 
 // Defines values for ReplicationState.
 const (
+	InSync               ReplicationState = "in_sync"
+	OutOfSync            ReplicationState = "out_of_sync"
 	ReplicationDemoted   ReplicationState = "demoted"
 	ReplicationDemoting  ReplicationState = "demoting"
 	ReplicationFailed    ReplicationState = "failed"
@@ -315,11 +338,16 @@ const (
 	ReplicationPromoting ReplicationState = "promoting"
 	ReplicationSplit     ReplicationState = "split"
 	ReplicationSyncing   ReplicationState = "syncing"
+	WritesStopped        ReplicationState = "writes_stopped"
 )
 
 // Valid indicates whether the value is a known member of the ReplicationState enum.
 func (e ReplicationState) Valid() bool {
 	switch e {
+	case InSync:
+		return true
+	case OutOfSync:
+		return true
 	case ReplicationDemoted:
 		return true
 	case ReplicationDemoting:
@@ -339,6 +367,8 @@ func (e ReplicationState) Valid() bool {
 	case ReplicationSplit:
 		return true
 	case ReplicationSyncing:
+		return true
+	case WritesStopped:
 		return true
 	default:
 		return false
@@ -1229,14 +1259,19 @@ type NewRemoteArray struct {
 
 // NewReplication A new replication of a `volume` or a `group`.
 type NewReplication struct {
-	// Blackouts Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none.
+	// Blackouts Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none. Only with the mode
+	// `async`.
 	Blackouts *[]WeeklyWindow `json:"blackouts,omitempty"`
 
 	// Group Volume group. Not allowed with `volume`.
 	Group nullable.Nullable[string] `json:"group,omitempty"`
 
+	// Mode When a write is acknowledged.
+	Mode *ReplicationMode `json:"mode,omitempty"`
+
 	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
-	Name string `json:"name"`
+	Name       string                        `json:"name"`
+	OnLinkLoss nullable.Nullable[OnLinkLoss] `json:"on_link_loss,omitempty"`
 
 	// RemoteArray Remote array.
 	RemoteArray string `json:"remote_array"`
@@ -1376,6 +1411,9 @@ type NotificationTarget struct {
 	// Waiting Number of queued notifications.
 	Waiting int `json:"waiting"`
 }
+
+// OnLinkLoss What becomes of writes of a synchronous replication while the other array is out of reach.
+type OnLinkLoss string
 
 // Overwrite The source of a volume restore.
 type Overwrite struct {
@@ -1665,11 +1703,12 @@ type Replication struct {
 	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
 	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
 
-	// Mode How points are transferred.
+	// Mode When a write is acknowledged.
 	Mode ReplicationMode `json:"mode"`
 
 	// Name Name on this array.
-	Name string `json:"name"`
+	Name       string                        `json:"name"`
+	OnLinkLoss nullable.Nullable[OnLinkLoss] `json:"on_link_loss,omitempty"`
 
 	// Progress Progress of a replication.
 	Progress ReplicationProgress `json:"progress"`
@@ -1718,10 +1757,12 @@ type ReplicationChange struct {
 	KeepSnapshots nullable.Nullable[int32] `json:"keep_snapshots,omitempty"`
 
 	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
-	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
+	LockSeconds nullable.Nullable[int64]           `json:"lock_seconds,omitempty"`
+	Mode        nullable.Nullable[ReplicationMode] `json:"mode,omitempty"`
 
 	// Name New name on this array.
-	Name nullable.Nullable[string] `json:"name,omitempty"`
+	Name       nullable.Nullable[string]     `json:"name,omitempty"`
+	OnLinkLoss nullable.Nullable[OnLinkLoss] `json:"on_link_loss,omitempty"`
 
 	// ReplicateSnapshots Whether snapshots of all of its volumes that users and schedules take are replicated as well. On the source only.
 	ReplicateSnapshots nullable.Nullable[bool] `json:"replicate_snapshots,omitempty"`
@@ -1736,7 +1777,7 @@ type ReplicationDemotion struct {
 	Force *bool `json:"force,omitempty"`
 }
 
-// ReplicationMode How points are transferred.
+// ReplicationMode When a write is acknowledged.
 type ReplicationMode string
 
 // ReplicationProgress Progress of a replication.
@@ -1773,7 +1814,8 @@ type ReplicationProgress struct {
 	Problem nullable.Nullable[string] `json:"problem,omitempty"`
 
 	// State State of a replication.
-	State ReplicationState `json:"state"`
+	State ReplicationState                       `json:"state"`
+	Sync  nullable.Nullable[SynchronousProgress] `json:"sync,omitempty"`
 }
 
 // ReplicationPromotion How to promote a target.
@@ -2103,6 +2145,23 @@ type Status struct {
 
 	// Version Software version.
 	Version string `json:"version"`
+}
+
+// SynchronousProgress Progress of a synchronous replication.
+type SynchronousProgress struct {
+	// Cause Reason why both arrays are not the same; `null` if they are, and on the target.
+	Cause nullable.Nullable[string] `json:"cause,omitempty"`
+
+	// ChangesUnderWay Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
+	ChangesUnderWay int64 `json:"changes_under_way"`
+
+	// RoundTripUs Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the same, and on the
+	// target.
+	RoundTripUs nullable.Nullable[int64] `json:"round_trip_us,omitempty"`
+
+	// Since Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
+	// time, and on the target.
+	Since nullable.Nullable[time.Time] `json:"since,omitempty"`
 }
 
 // TargetPortal A portal: where hosts reach the array.
@@ -3322,7 +3381,8 @@ type ClientInterface interface {
 
 	// PauseReplication Pause a replication
 	//
-	// On either array. A transfer that is interrupted goes on where it was.
+	// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+	// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 	//
 	// Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
 	PauseReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3362,7 +3422,8 @@ type ClientInterface interface {
 
 	// SyncReplication Transfer a point now
 	//
-	// On the source. A point is taken and transferred in the background.
+	// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
+	// the target can be tested with what is there now.
 	//
 	// Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
 	SyncReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4502,7 +4563,8 @@ func (c *Client) DemoteReplication(ctx context.Context, name string, body Demote
 
 // PauseReplication Pause a replication
 //
-// On either array. A transfer that is interrupted goes on where it was.
+// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 //
 // Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
 func (c *Client) PauseReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4592,7 +4654,8 @@ func (c *Client) ReverseReplication(ctx context.Context, name string, reqEditors
 
 // SyncReplication Transfer a point now
 //
-// On the source. A point is taken and transferred in the background.
+// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
+// the target can be tested with what is there now.
 //
 // Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
 func (c *Client) SyncReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9290,7 +9353,8 @@ type ClientWithResponsesInterface interface {
 
 	// PauseReplicationWithResponse Pause a replication
 	//
-	// On either array. A transfer that is interrupted goes on where it was.
+	// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+	// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9336,7 +9400,8 @@ type ClientWithResponsesInterface interface {
 
 	// SyncReplicationWithResponse Transfer a point now
 	//
-	// On the source. A point is taken and transferred in the background.
+	// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
+	// the target can be tested with what is there now.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14181,7 +14246,8 @@ func (c *ClientWithResponses) DemoteReplicationWithResponse(ctx context.Context,
 
 // PauseReplicationWithResponse Pause a replication
 //
-// On either array. A transfer that is interrupted goes on where it was.
+// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -14257,7 +14323,8 @@ func (c *ClientWithResponses) ReverseReplicationWithResponse(ctx context.Context
 
 // SyncReplicationWithResponse Transfer a point now
 //
-// On the source. A point is taken and transferred in the background.
+// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
+// the target can be tested with what is there now.
 //
 // Returns a wrapper object for the known response body format(s).
 //

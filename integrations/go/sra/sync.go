@@ -106,12 +106,14 @@ func progress(it array.Replication, since string) (*deviceSync, error) {
 		return nil, fail(codeRequest, fmt.Sprintf("%q is no transfer that this adapter began", since))
 	}
 	newest := int64(array.Value(it.Progress.LastPoint))
-	switch state := it.Progress.State; {
-	case state == array.ReplicationDemoted, state == array.ReplicationIdle && newest > before:
+	state := it.Progress.State
+	isWhole := state == array.ReplicationIdle || state == array.InSync
+	switch {
+	case state == array.ReplicationDemoted, isWhole && newest > before:
 		return &deviceSync{ID: since, Status: complete}, nil
 	case state == array.ReplicationSplit:
 		return nil, fail(codeSplit, fmt.Sprintf("replication %q is split", it.Name))
-	case state == array.ReplicationSyncing, state == array.ReplicationIdle, reason(it) == "":
+	case state == array.ReplicationSyncing, isWhole, reason(it) == "":
 		none := 0
 		return &deviceSync{ID: since, Status: inProgress, Progress: &none}, nil
 	}

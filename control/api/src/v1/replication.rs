@@ -42,12 +42,25 @@ pub enum ReplicationRole {
     Target,
 }
 
-/// How points are transferred.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReplicationMode {
-    /// After the writes were acknowledged.
+    /// When the source has it: points are transferred later.
+    #[default]
     Async,
+    /// When both arrays have it.
+    Sync,
+}
+
+/// What becomes of writes of a synchronous replication while the other array is out of reach.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLinkLoss {
+    /// The source acknowledges them alone; they are lost if it is lost before both arrays are the same again.
+    Continue,
+    /// They wait, and are refused after 20 seconds until both arrays are the same again.
+    Stop,
 }
 
 /// State of a replication.
@@ -74,6 +87,30 @@ pub enum ReplicationState {
     Promoted,
     /// The volumes of both arrays take writes.
     Split,
+    /// Of a synchronous replication: everything that is acknowledged is on both arrays.
+    InSync,
+    /// Of a synchronous replication: both arrays were the same, and are not now. What is missing is transferred when the other array can
+    /// be reached.
+    OutOfSync,
+    /// Of a synchronous replication: the source refuses writes until both arrays are the same again.
+    WritesStopped,
+}
+
+/// Progress of a synchronous replication.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SynchronousProgress {
+    /// Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
+    /// time, and on the target.
+    #[schema(format = DateTime)]
+    since: Option<String>,
+    /// Reason why both arrays are not the same; `null` if they are, and on the target.
+    cause: Option<String>,
+    /// Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
+    changes_under_way: u64,
+    /// Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the same, and on the
+    /// target.
+    #[schema(extensions(("x-unit" = json!("us"))))]
+    round_trip_us: Option<u64>,
 }
 
 /// Progress of a replication.
@@ -108,6 +145,8 @@ pub struct ReplicationProgress {
     /// Bytes that went over the network in both directions, since the array started.
     #[schema(extensions(("x-unit" = json!("bytes"))))]
     network_bytes: u64,
+    /// Progress of a synchronous replication; `null` for an asynchronous one.
+    sync: Option<SynchronousProgress>,
 }
 
 /// A volume of a replication.
@@ -137,8 +176,10 @@ pub struct Replication {
     remote_array: String,
     /// Which end this array is.
     role: ReplicationRole,
-    /// Mode.
+    /// When a write is acknowledged.
     mode: ReplicationMode,
+    /// What becomes of writes while the other array is out of reach; `null` for an asynchronous replication, and on the target.
+    on_link_loss: Option<OnLinkLoss>,
     /// Volume, by its name on the source; `null` for a group.
     volume: Option<String>,
     /// Volume group, by its name on the source; `null` for a volume.
@@ -206,7 +247,14 @@ struct NewReplication {
     /// Recovery point objective in seconds.
     #[schema(minimum = 5, maximum = 604_800)]
     rpo_seconds: u64,
-    /// Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none.
+    /// When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until both arrays are
+    /// the same.
+    #[serde(default)]
+    mode: ReplicationMode,
+    /// What becomes of writes while the other array is out of reach; default `continue`. Only with the mode `sync`.
+    on_link_loss: Option<OnLinkLoss>,
+    /// Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none. Only with the mode
+    /// `async`.
     #[serde(default)]
     blackouts: Vec<WeeklyWindow>,
 }
@@ -219,6 +267,11 @@ struct ReplicationChange {
     name: Option<String>,
     /// Recovery point objective in seconds. On the source only.
     rpo_seconds: Option<u64>,
+    /// When a write is acknowledged. On the source only.
+    mode: Option<ReplicationMode>,
+    /// What becomes of writes of a synchronous replication while the other array is out of reach. On the source only. With `continue` a
+    /// source whose writes are stopped goes on alone at once.
+    on_link_loss: Option<OnLinkLoss>,
     /// Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
     /// source only.
     blackouts: Option<Vec<WeeklyWindow>>,
@@ -326,10 +379,13 @@ async fn create_replication(
     State(context): State<Context>,
     Body(new): Body<NewReplication>,
 ) -> Created<Replication> {
-    let NewReplication { name, volume, group, remote_array, rpo_seconds, blackouts } = new;
+    let NewReplication { name, volume, group, remote_array, rpo_seconds, mode, on_link_loss, blackouts } =
+        new;
     let subject = subject(volume, group)?;
     let blackouts = windows(blackouts)?;
-    let request = array::CreateReplication { name, subject, remote_array, rpo_seconds, blackouts };
+    let (mode, on_link_loss) = (mode.into(), on_link_loss.map(Into::into));
+    let request =
+        array::CreateReplication { name, subject, remote_array, rpo_seconds, mode, on_link_loss, blackouts };
     let done = perform(operator, &context, request).await?;
     Ok((StatusCode::CREATED, Json(done.into())))
 }
@@ -363,6 +419,8 @@ async fn change_replication(
     let ReplicationChange {
         name: new,
         rpo_seconds,
+        mode,
+        on_link_loss,
         blackouts,
         replicate_snapshots,
         keep_snapshots,
@@ -375,6 +433,8 @@ async fn change_replication(
     let change = array::ReplicationChange {
         name: new,
         rpo_seconds,
+        mode: mode.map(Into::into),
+        on_link_loss: on_link_loss.map(Into::into),
         blackouts,
         replicate_snapshots,
         keep_snapshots,
@@ -403,7 +463,8 @@ async fn delete_replication(
 
 /// Transfer a point now
 ///
-/// On the source. A point is taken and transferred in the background.
+/// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
+/// the target can be tested with what is there now.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/sync", tag = "replications", params(("name" = String, Path)), responses(
     (status = 200, description = "The replication", body = Replication),
     Problems,
@@ -419,7 +480,8 @@ async fn sync_replication(
 
 /// Pause a replication
 ///
-/// On either array. A transfer that is interrupted goes on where it was.
+/// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+/// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/pause", tag = "replications", params(("name" = String, Path)), responses(
     (status = 200, description = "The replication", body = Replication),
     Problems,
@@ -573,7 +635,53 @@ impl From<array::ReplicationState> for ReplicationState {
             array::ReplicationState::Promoting => Self::Promoting,
             array::ReplicationState::Promoted => Self::Promoted,
             array::ReplicationState::Split => Self::Split,
+            array::ReplicationState::InSync => Self::InSync,
+            array::ReplicationState::OutOfSync => Self::OutOfSync,
+            array::ReplicationState::WritesStopped => Self::WritesStopped,
         }
+    }
+}
+
+impl From<ReplicationMode> for array::ReplicationMode {
+    fn from(mode: ReplicationMode) -> Self {
+        match mode {
+            ReplicationMode::Async => Self::Async,
+            ReplicationMode::Sync => Self::Sync,
+        }
+    }
+}
+
+impl From<array::ReplicationMode> for ReplicationMode {
+    fn from(mode: array::ReplicationMode) -> Self {
+        match mode {
+            array::ReplicationMode::Async => Self::Async,
+            array::ReplicationMode::Sync => Self::Sync,
+        }
+    }
+}
+
+impl From<OnLinkLoss> for array::OnLinkLoss {
+    fn from(policy: OnLinkLoss) -> Self {
+        match policy {
+            OnLinkLoss::Continue => Self::Continue,
+            OnLinkLoss::Stop => Self::Stop,
+        }
+    }
+}
+
+impl From<array::OnLinkLoss> for OnLinkLoss {
+    fn from(policy: array::OnLinkLoss) -> Self {
+        match policy {
+            array::OnLinkLoss::Continue => Self::Continue,
+            array::OnLinkLoss::Stop => Self::Stop,
+        }
+    }
+}
+
+impl From<array::SyncStatus> for SynchronousProgress {
+    fn from(it: array::SyncStatus) -> Self {
+        let array::SyncStatus { since, cause, waiting, round_trip_us } = it;
+        Self { since: since.map(utc), cause, changes_under_way: waiting, round_trip_us }
     }
 }
 
@@ -622,6 +730,7 @@ impl From<array::Replication> for Replication {
             backlog_bytes,
             throughput,
             transferred,
+            sync,
         } = it.status;
         Self {
             name: it.name,
@@ -632,7 +741,8 @@ impl From<array::Replication> for Replication {
                 array::ReplicationRole::Source => ReplicationRole::Source,
                 array::ReplicationRole::Target => ReplicationRole::Target,
             },
-            mode: ReplicationMode::Async,
+            mode: it.mode.into(),
+            on_link_loss: it.on_link_loss.map(Into::into),
             volume,
             group,
             rpo_seconds: it.rpo_seconds,
@@ -654,6 +764,7 @@ impl From<array::Replication> for Replication {
                 network_bytes_per_second: throughput,
                 logical_bytes: transferred.logical_bytes,
                 network_bytes: transferred.wire_bytes,
+                sync: sync.map(Into::into),
             },
             volumes: it.volumes.into_iter().map(ReplicatedVolume::from).collect(),
             promoted_volumes: it.promoted_volumes,

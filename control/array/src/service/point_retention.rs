@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use jiff::tz::TimeZone;
-use records::{ReplicationEntry, Rule};
+use records::{ReplicationEntry, ReplicationMode, Rule};
 use replication::Point;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,9 @@ pub(crate) fn surplus(entry: &ReplicationEntry, points: &[Received], zone: &Time
         let those = points.iter().rev().filter(move |point| point.named == named);
         those.take(count.max(1) as usize).map(|point| point.number)
     };
-    let mut kept: BTreeSet<u64> = last(false, entry.keep_points).collect();
+    // The last point is that of the target alone after a session: the one before is the base of what follows.
+    let min = if entry.mode == ReplicationMode::Sync { 2 } else { 1 };
+    let mut kept: BTreeSet<u64> = last(false, entry.keep_points.max(min)).collect();
     kept.extend(last(true, entry.keep_snapshots));
     kept.extend(points.last().map(|point| point.number));
     for rule in &entry.keep_rules {

@@ -4,9 +4,9 @@
 //! replication, which ends the one under way. Nothing here outlives a restart but what the engine has: points.
 
 use crate::bus::EventBus;
-use crate::condition::{self, About, Conditions};
 use crate::env::Env;
 use crate::service::clock::RetentionClock;
+use crate::service::mirrors::{Mirrors, SyncState, SyncStatus};
 use crate::service::{outgoing, schedules, windows};
 use block::DiskId;
 use engine::Engine;
@@ -14,8 +14,8 @@ use export::{Exports, Operation};
 use history::Severity;
 use parking_lot::Mutex;
 use records::{
-    Config, Identity, Named, RemoteArrayEntry, RemoteArrayId, ReplicationEntry, ReplicationId,
-    ReplicationRole, Topic,
+    Config, Named, OnLinkLoss, RemoteArrayEntry, RemoteArrayId, ReplicationEntry, ReplicationId,
+    ReplicationMode, ReplicationRole, Topic,
 };
 use replication::{Point, Source, Target};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,9 +35,10 @@ const MAX_RETRY_SECONDS: u64 = 60;
 const MAX_TRANSFERS: usize = 8;
 /// Blocks that a target remembers, to find duplicates: 24 MiB of memory for each remote array.
 const INDEX_ENTRIES: usize = 1 << 20;
-/// Lag, in RPOs, from which an alert is critical.
-const CRITICAL_RPOS: u64 = 2;
 const BLOCK_BYTES: u64 = 4096;
+
+/// Longest wait after a failure while writes wait for the other array, in seconds.
+const MAX_URGENT_RETRY_SECONDS: u64 = 4;
 
 /// What a replication does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,12 @@ pub enum ReplicationState {
     Promoted,
     /// The volumes of both arrays take writes.
     Split,
+    /// Of a synchronous replication: what is acknowledged is on both arrays.
+    InSync,
+    /// Both arrays were the same, and are not now.
+    OutOfSync,
+    /// They are not, and the source refuses writes until they are again.
+    WritesStopped,
 }
 
 impl ReplicationState {
@@ -78,6 +85,9 @@ impl ReplicationState {
             Self::Promoting => "promoting",
             Self::Promoted => "promoted",
             Self::Split => "split",
+            Self::InSync => "in_sync",
+            Self::OutOfSync => "out_of_sync",
+            Self::WritesStopped => "writes_stopped",
         }
     }
 }
@@ -117,6 +127,8 @@ pub struct ReplicationStatus {
     pub throughput: u64,
     /// What became of transfers.
     pub transferred: Transferred,
+    /// Of a synchronous replication.
+    pub sync: Option<SyncStatus>,
 }
 
 /// Why a transfer has failed.
@@ -155,6 +167,10 @@ impl replication::Env for ReplicationEnv {
         tokio::time::sleep(Duration::from_nanos(ns)).await;
     }
 
+    fn timer(&self, ns: u64) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(Duration::from_nanos(ns))
+    }
+
     fn fresh_id(&self) -> block::DiskId {
         block::DiskId((self.env.random)())
     }
@@ -172,6 +188,8 @@ struct Ends {
 struct Running {
     /// Ends the transfer under way; its receiver is dropped with it.
     stop: Option<Arc<watch::Sender<bool>>>,
+    /// It is a session of a synchronous replication, which has no end.
+    session: bool,
     /// How many need that there is none.
     holders: u32,
     /// An operator has asked for a point now.
@@ -215,6 +233,7 @@ pub(crate) struct Replicas {
     engine: Arc<Engine>,
     exports: Arc<Exports>,
     clock: Arc<RetentionClock>,
+    pub mirrors: Mirrors,
     ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
     states: States,
     kept: Mutex<Kept>,
@@ -247,7 +266,7 @@ impl Running {
             return None;
         }
         let (stop, stopped) = watch::channel(false);
-        self.stop = Some(Arc::new(stop));
+        (self.stop, self.session) = (Some(Arc::new(stop)), false);
         Some(Active { stop: stopped, wire_bytes: self.wire_bytes.clone() })
     }
 }
@@ -260,7 +279,8 @@ impl Replicas {
         clock: Arc<RetentionClock>,
     ) -> Self {
         let (ends, states, kept) = (Mutex::default(), States::default(), Mutex::default());
-        Self { env, bus, engine, exports, clock, ends, states, kept, wake: Notify::new() }
+        let mirrors = Mirrors::new(env.clone(), engine.clone());
+        Self { env, bus, engine, exports, clock, mirrors, ends, states, kept, wake: Notify::new() }
     }
 
     fn library_env(&self) -> Arc<ReplicationEnv> {
@@ -319,7 +339,9 @@ impl Replicas {
     /// When the blackout of a source ends, in seconds since 1970; `None` if there is none now. The last point of a source that
     /// was demoted is not held up.
     pub fn blackout_until(&self, config: &Config, entry: &ReplicationEntry) -> Option<u64> {
-        if entry.role != ReplicationRole::Source || entry.demoted.is_some() || entry.blackouts.is_empty() {
+        let sends = entry.role == ReplicationRole::Source && entry.demoted.is_none();
+        // It may have some as the target of an asynchronous one.
+        if !sends || entry.mirrors() || entry.blackouts.is_empty() {
             return None;
         }
         let zone = schedules::zone_of(&config.settings);
@@ -344,11 +366,13 @@ impl Replicas {
 
     /// Forgets a replication that was deleted.
     pub fn forget(&self, id: ReplicationId) {
+        self.mirrors.remove(id, false);
         self.states.lock().remove(&id);
     }
 
     /// Notes that source and target have changed places: what was known of attempts is of the other direction.
     pub fn note_reversed(&self, id: ReplicationId) {
+        self.mirrors.remove(id, false);
         if let Some(running) = self.states.lock().get_mut(&id) {
             (running.wanted, running.asked, running.taken) = (false, false, None);
             (running.failure, running.failures, running.retry) = (None, 0, 0);
@@ -384,15 +408,30 @@ impl Replicas {
 
     /// Ends the transfer under way, and lets none begin until what this returns is dropped.
     pub async fn hold(&self, id: ReplicationId) -> Held {
-        let under_way = {
-            let mut states = self.states.lock();
-            let running = states.entry(id).or_default();
-            running.holders += 1;
-            running.stop.clone()
-        };
-        let held = Held { states: self.states.clone(), id };
+        let held = self.keep_out(id);
+        let under_way = self.states.lock().get(&id).and_then(|running| running.stop.clone());
         end(under_way).await;
         held
+    }
+
+    /// Lets no transfer begin until what this returns is dropped; one under way goes on.
+    pub fn keep_out(&self, id: ReplicationId) -> Held {
+        self.states.lock().entry(id).or_default().holders += 1;
+        Held { states: self.states.clone(), id }
+    }
+
+    /// Ends the transfer under way, if there is one.
+    pub fn stop(&self, id: ReplicationId) {
+        if let Some(stop) = self.states.lock().get(&id).and_then(|running| running.stop.as_ref()) {
+            stop.send_replace(true);
+        }
+    }
+
+    /// Notes that the transfer under way is a session: it takes no place of others.
+    pub fn note_session(&self, id: ReplicationId) {
+        if let Some(running) = self.states.lock().get_mut(&id) {
+            running.session = true;
+        }
     }
 
     /// Asks for a point now, also after failures.
@@ -419,7 +458,7 @@ impl Replicas {
     pub fn due(&self, config: &Config) -> Vec<ReplicationId> {
         let now = self.env.uptime_seconds();
         let mut states = self.states.lock();
-        let active = states.values().filter(|running| running.is_active()).count();
+        let active = states.values().filter(|running| running.is_active() && !running.session).count();
         let mut due = Vec::new();
         for entry in config.replications.iter() {
             let running = states.entry(entry.id).or_default();
@@ -435,7 +474,8 @@ impl Replicas {
             let in_time = running.taken.is_some_and(|taken| now < taken.saturating_add(interval));
             let takes = entry.demoted.is_none() && !in_time;
             let outgoing = || outgoing::next(config, &self.engine, entry).is_some();
-            if running.wanted || takes || self.is_unfinished(entry) || outgoing() {
+            let mirrors = entry.mirrors() && entry.demoted.is_none();
+            if running.wanted || takes || mirrors || self.is_unfinished(entry) || outgoing() {
                 due.push(entry.id);
             }
         }
@@ -532,7 +572,9 @@ impl Replicas {
             let mut states = self.states.lock();
             let running = states.entry(entry.id).or_default();
             let wait = MIN_RETRY_SECONDS << running.failures.min(8);
-            running.retry = self.env.uptime_seconds() + wait.min(MAX_RETRY_SECONDS);
+            let urgent = self.mirrors.get(entry.id).is_some_and(|mirror| mirror.is_armed());
+            let max = if urgent { MAX_URGENT_RETRY_SECONDS } else { MAX_RETRY_SECONDS };
+            running.retry = self.env.uptime_seconds() + wait.min(max);
             running.failures = running.failures.saturating_add(1);
             running.failure.replace(failure.clone()).is_none()
         };
@@ -541,6 +583,70 @@ impl Replicas {
             self.log_event(Severity::Warning, "replication.failed", &entry.name, message);
         }
         self.bus.publish_change(Topic::Replications);
+    }
+
+    /// Notes that both arrays of a replication are the same, write by write.
+    pub fn note_in_sync(&self, entry: &ReplicationEntry, volumes: &[DiskId]) {
+        let written = self.written(volumes);
+        {
+            let mut states = self.states.lock();
+            let running = states.entry(entry.id).or_default();
+            (running.failures, running.retry, running.failure) = (0, 0, None);
+            (running.wanted, running.asked) = (false, false);
+            (running.written, running.written_next) = (written, None);
+        }
+        self.mirrors.note_in_sync(entry.id);
+        let message =
+            format!("replication {:?} is in sync: what is acknowledged is on both arrays", entry.name);
+        self.log_event(Severity::Info, "replication.in-sync", &entry.name, message);
+        self.bus.publish_change(Topic::Replications);
+    }
+
+    /// Notes why both arrays of a replication are not the same.
+    pub fn note_apart(&self, entry: &ReplicationEntry, volumes: &[DiskId], cause: &str) {
+        if !self.mirrors.note_apart(entry.id, cause) {
+            return;
+        }
+        let written = self.written(volumes);
+        if let Some(running) = self.states.lock().get_mut(&entry.id) {
+            running.written = written;
+        }
+        let what = match entry.on_link_loss {
+            OnLinkLoss::Continue => "writes are acknowledged by this array alone",
+            OnLinkLoss::Stop => "writes wait until both arrays are the same again",
+        };
+        let message = format!("replication {:?} is out of sync: {cause}; {what}", entry.name);
+        self.log_event(Severity::Warning, "replication.out-of-sync", &entry.name, message);
+        self.bus.publish_change(Topic::Replications);
+    }
+
+    /// Refuses writes that have waited for the other array for too long.
+    pub fn refuse_overdue(&self, config: &Config) {
+        for id in self.mirrors.refuse_overdue() {
+            let name = config.replications.get(id).map(|entry| entry.name.clone()).unwrap_or_default();
+            let message = format!("replication {name:?} refuses writes until both arrays are the same again");
+            self.log_event(Severity::Critical, "replication.writes-stopped", &name, message);
+            self.bus.publish_change(Topic::Replications);
+        }
+    }
+
+    /// How far both arrays are the same, of a synchronous replication.
+    fn sync_status(&self, entry: &ReplicationEntry) -> Option<(SyncState, SyncStatus)> {
+        if entry.mode != ReplicationMode::Sync {
+            return None;
+        }
+        if entry.mirrors() {
+            return Some(self.mirrors.status(entry));
+        }
+        let target = self.ends.lock().get(&entry.remote).and_then(|ends| ends.target.clone());
+        let state = match target.is_some_and(|target| target.is_following(entry.number())) {
+            true => SyncState::InSync,
+            false if replication::is_mirrored(&self.engine, entry.number()).unwrap_or(false) => {
+                SyncState::OutOfSync
+            }
+            false => SyncState::Initial,
+        };
+        Some((state, SyncStatus::default()))
     }
 
     fn log_event(&self, severity: Severity, kind: &str, name: &str, message: String) {
@@ -563,12 +669,15 @@ impl Replicas {
             })
         };
         let number = newest.map(|point| point.number);
-        let state = state(entry, number, active, failure.as_ref());
+        let (sync, sync_status) = self.sync_status(entry).unzip();
+        let state = state(entry, number, active, failure.as_ref(), sync);
         let follows = !matches!(
             state,
             ReplicationState::Demoted | ReplicationState::Promoted | ReplicationState::Promoting
         );
-        let since = newest.map_or(entry.created, |point| point.taken);
+        let is_same = sync == Some(SyncState::InSync) && follows;
+        let same_until = sync_status.as_ref().and_then(|status| status.since).unwrap_or(0);
+        let since = newest.map_or(entry.created, |point| point.taken).max(same_until);
         let subject =
             entry.subject.map(|it| config.scheduled(it).iter().map(|volume| volume.id).collect::<Vec<_>>());
         ReplicationStatus {
@@ -578,49 +687,15 @@ impl Replicas {
             taken: newest.map(|point| point.taken),
             points: complete.len(),
             blackout_until: self.blackout_until(config, entry),
-            backlog_bytes: subject.filter(|_| follows).map(|all| self.written(&all).saturating_sub(written)),
+            backlog_bytes: subject.filter(|_| follows).map(|all| match is_same {
+                true => 0,
+                false => self.written(&all).saturating_sub(written),
+            }),
             throughput,
-            lag_seconds: follows.then(|| self.env.seconds().saturating_sub(since)),
+            lag_seconds: follows.then(|| if is_same { 0 } else { self.env.seconds().saturating_sub(since) }),
             transferred,
+            sync: sync_status,
         }
-    }
-
-    /// Replications that miss their RPO, lack space, or have two sources.
-    pub fn conditions(&self, config: &Config) -> Conditions {
-        let mut found = Conditions::default();
-        for entry in config.replications.iter() {
-            let status = self.status(config, entry);
-            let name = &entry.name;
-            let about = Some(About { noun: ReplicationEntry::NOUN, name, key: &entry.id.digits() });
-            if status.state == ReplicationState::Split {
-                condition::add(&mut found, "replication.split", Severity::Critical, about, &|| {
-                    format!(
-                        "replication {name:?} is split: the volumes of both arrays take writes. Decide which array loses \
-                         its changes, and demote the replication there with --force"
-                    )
-                });
-                continue;
-            }
-            if status.state == ReplicationState::NoSpace {
-                condition::add(&mut found, "replication.no-space", Severity::Warning, about, &|| {
-                    format!(
-                        "replication {name:?} waits for space on the target: free some, or add drives there"
-                    )
-                });
-            }
-            let rpo = entry.rpo_seconds;
-            let Some(lag) = status.lag_seconds.filter(|lag| *lag > rpo) else { continue };
-            let critical = lag > rpo.saturating_mul(CRITICAL_RPOS);
-            let severity = if critical { Severity::Critical } else { Severity::Warning };
-            condition::add(&mut found, "replication.rpo", severity, about, &|| {
-                let until = status.blackout_until.map(records::utc);
-                let waits = until.map(|until| format!(": it waits until the blackout ends at {until}"));
-                let why = waits.or_else(|| status.problem.as_deref().map(|why| format!(": {why}")));
-                let why = why.unwrap_or_default();
-                format!("replication {name:?} misses its RPO of {rpo} s: the lag is {lag} s{why}")
-            });
-        }
-        found
     }
 
     /// Deletes what the engine holds of replications that were deleted.
@@ -665,6 +740,7 @@ fn state(
     newest: Option<u64>,
     active: bool,
     failure: Option<&Failure>,
+    sync: Option<SyncState>,
 ) -> ReplicationState {
     // The target hears of it with the last point.
     let demoted = entry.demoted;
@@ -674,10 +750,13 @@ fn state(
         (Some(_), _) => ReplicationState::Promoting,
         _ if entry.paused => ReplicationState::Paused,
         _ if demoted.is_some_and(|last| newest >= Some(last)) => ReplicationState::Demoted,
+        _ if demoted.is_none() && sync == Some(SyncState::InSync) => ReplicationState::InSync,
+        _ if demoted.is_none() && sync == Some(SyncState::Stopped) => ReplicationState::WritesStopped,
+        _ if demoted.is_none() && sync == Some(SyncState::OutOfSync) => ReplicationState::OutOfSync,
         (_, Some(failure)) if failure.no_space => ReplicationState::NoSpace,
         (_, Some(_)) => ReplicationState::Failed,
         _ if demoted.is_some() => ReplicationState::Demoting,
-        _ if active => ReplicationState::Syncing,
+        _ if active || sync == Some(SyncState::Initial) => ReplicationState::Syncing,
         _ => ReplicationState::Idle,
     }
 }

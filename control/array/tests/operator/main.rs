@@ -28,6 +28,7 @@ mod rig;
 mod roles;
 mod schedules;
 mod snapshots;
+mod synchronous;
 mod topics;
 mod trail;
 mod upgrades;

@@ -6,8 +6,9 @@ use array::{
     CreatePairingKey, CreateReplication, CreateVolume, DeleteConnection, DeleteGroup, DeleteRemoteArray,
     DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts, ListGroups, ListReplications,
     ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName, PromoteReplication,
-    RemoteArrayChange, ReplicationChange, ReplicationRole, ReplicationState, ResumeReplication, Role,
-    ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover, SubjectName, SyncReplication,
+    RemoteArrayChange, ReplicationChange, ReplicationMode, ReplicationRole, ReplicationState,
+    ResumeReplication, Role, ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover,
+    SubjectName, SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -77,6 +78,8 @@ pub fn protect() -> CreateReplication {
         subject: SubjectName::Group("app".into()),
         remote_array: "dr".into(),
         rpo_seconds: 60,
+        mode: ReplicationMode::Async,
+        on_link_loss: None,
         blackouts: Vec::new(),
     }
 }

@@ -160,6 +160,22 @@ pub struct Cables {
     pub others: Mutex<BTreeMap<String, Arc<Array>>>,
     /// Whether both ends of a connection are in different TLS sessions: somebody is between them.
     pub intercepted: Mutex<bool>,
+    /// What serves the other ends of connections.
+    served: Mutex<Vec<tokio::task::AbortHandle>>,
+}
+
+impl Cables {
+    /// Ends all connections, and lets none be made. Returns what [`Cables::plug`] makes possible again.
+    pub fn cut(&self) -> BTreeMap<String, Arc<Array>> {
+        let others = std::mem::take(&mut *self.others.lock().unwrap());
+        self.served.lock().unwrap().drain(..).for_each(|served| served.abort());
+        others
+    }
+
+    /// Lets connections be made again.
+    pub fn plug(&self, others: BTreeMap<String, Arc<Array>>) {
+        *self.others.lock().unwrap() = others;
+    }
 }
 
 impl Network for Cables {
@@ -178,18 +194,27 @@ impl Network for Cables {
     ) -> Pin<Box<dyn Future<Output = Result<Link, String>> + Send>> {
         let other = self.others.lock().unwrap().get(&address).cloned();
         let intercepted = *self.intercepted.lock().unwrap();
+        let Some(other) = other else { return Box::pin(async { Err("connection refused".to_owned()) }) };
+        let (one, another) = tokio::io::duplex(4096);
+        let (there, awaited) = tokio::sync::oneshot::channel();
+        let answering = other.clone();
+        let served = tokio::spawn(async move {
+            if let Ok(there) = awaited.await {
+                answering.answer(there).await;
+            }
+        });
+        self.served.lock().unwrap().push(served.abort_handle());
         Box::pin(async move {
-            let other = other.ok_or("connection refused")?;
             let theirs = other.link_identity().unwrap().ok_or("it has no key")?;
-            let (one, another) = tokio::io::duplex(4096);
             let link = |stream, identity: LinkIdentity, exporter| Link {
                 stream: Box::new(stream) as Box<dyn array::Duplex>,
                 certificate: identity.certificate.into_bytes(),
                 exporter: [exporter; 32],
                 address: Ipv4Addr::new(192, 0, 2, 9).into(),
             };
-            let (here, there) = (link(one, theirs, 1), link(another, own, 1 + u8::from(intercepted)));
-            tokio::spawn(async move { other.answer(there).await });
+            let here = link(one, theirs, 1);
+            let other_end = link(another, own, 1 + u8::from(intercepted));
+            there.send(other_end).map_err(|_| "the connection was cut")?;
             Ok(here)
         })
     }

@@ -369,6 +369,8 @@ fn of_elsewhere() -> Vec<Step> {
             subject: SubjectName::Volume(name()),
             remote_array: name(),
             rpo_seconds: 60,
+            mode: array::ReplicationMode::Async,
+            on_link_loss: None,
             blackouts: Vec::new(),
         },
         ChangeReplication { name: name(), change: ReplicationChange::default() },

@@ -7,12 +7,46 @@ use crate::client::Client;
 use crate::show;
 use crate::window::window;
 use anyhow::Result;
-use clap::{ArgGroup, Subcommand};
+use clap::{ArgGroup, Subcommand, ValueEnum};
 use client::api;
 use client::schemas::{
-    NewReplication, NewTestFailover, ReplicationChange, ReplicationDemotion, ReplicationPromotion, Rule,
-    WeeklyWindow,
+    NewReplication, NewTestFailover, OnLinkLoss, ReplicationChange, ReplicationDemotion, ReplicationMode,
+    ReplicationPromotion, Rule, WeeklyWindow,
 };
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// When the source has it
+    Async,
+    /// When both arrays have it
+    Sync,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LinkLossPolicy {
+    /// The source acknowledges writes alone
+    Continue,
+    /// Writes wait, and are refused after a time
+    Stop,
+}
+
+impl From<Mode> for ReplicationMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Async => Self::Async,
+            Mode::Sync => Self::Sync,
+        }
+    }
+}
+
+impl From<LinkLossPolicy> for OnLinkLoss {
+    fn from(policy: LinkLossPolicy) -> Self {
+        match policy {
+            LinkLossPolicy::Continue => Self::Continue,
+            LinkLossPolicy::Stop => Self::Stop,
+        }
+    }
+}
 
 #[derive(Clone, Subcommand)]
 pub enum ReplicationVerb {
@@ -33,6 +67,13 @@ pub enum ReplicationVerb {
         /// Recovery point objective, such as 30s, 15m or 4h
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         rpo: u64,
+        /// When a write is acknowledged: when the source has it, or when both arrays have it
+        #[arg(long, value_enum, default_value_t = Mode::Async)]
+        mode: Mode,
+        /// What becomes of writes while the other array is out of reach: the source acknowledges them alone, or they wait and are
+        /// refused after 20 seconds; with --mode sync [default: continue]
+        #[arg(long, value_enum, value_name = "POLICY")]
+        on_link_loss: Option<LinkLossPolicy>,
         /// Weekly window in which no point is taken or transferred, such as "mon-fri 08:00-18:00", in the time zone of the
         /// array (`ashlar array settings`); repeatable
         #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
@@ -57,6 +98,13 @@ pub enum ReplicationVerb {
         /// Recovery point objective, such as 30s, 15m or 4h; on the source
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         rpo: Option<u64>,
+        /// When a write is acknowledged: when the source has it, or when both arrays have it; on the source
+        #[arg(long, value_enum)]
+        mode: Option<Mode>,
+        /// What becomes of writes of a synchronous replication while the other array is out of reach; with `continue` a source
+        /// whose writes are stopped goes on alone at once; on the source
+        #[arg(long, value_enum, value_name = "POLICY")]
+        on_link_loss: Option<LinkLossPolicy>,
         /// Complete list of the weekly windows in which no point is taken or transferred, such as "mon-fri 08:00-18:00" or
         /// "daily 22:00-06:00"; repeatable; on the source
         #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
@@ -165,9 +213,17 @@ impl ReplicationVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use ReplicationVerb::*;
         Ok(match self {
-            Create { name, volume, group, to, rpo, blackouts } => {
-                let new =
-                    NewReplication { name, volume, group, remote_array: to, rpo_seconds: rpo, blackouts };
+            Create { name, volume, group, to, rpo, mode, on_link_loss, blackouts } => {
+                let new = NewReplication {
+                    name,
+                    volume,
+                    group,
+                    remote_array: to,
+                    rpo_seconds: rpo,
+                    mode: Some(mode.into()),
+                    on_link_loss: on_link_loss.map(Into::into),
+                    blackouts,
+                };
                 client.call(api::create_replication(&new))?.into()
             }
             List => client.call(api::list_replications(&api::ListReplications::default()))?.into(),
@@ -176,6 +232,8 @@ impl ReplicationVerb {
                 name,
                 new_name,
                 rpo,
+                mode,
+                on_link_loss,
                 blackouts,
                 no_blackout,
                 snapshots,
@@ -188,6 +246,8 @@ impl ReplicationVerb {
                 let change = ReplicationChange {
                     name: new_name.map(Some),
                     rpo_seconds: rpo.map(Some),
+                    mode: mode.map(|it| Some(it.into())),
+                    on_link_loss: on_link_loss.map(|it| Some(it.into())),
                     blackouts: (no_blackout || !blackouts.is_empty()).then_some(Some(blackouts)),
                     replicate_snapshots: snapshots.map(|it| Some(it.on())),
                     keep_snapshots: keep_snapshots.map(Some),
@@ -217,13 +277,19 @@ impl ReplicationVerb {
                 client.call(api::demote_replication(&name, &how))?.into()
             }
             Reverse { name } => client.call(api::reverse_replication(&name))?.into(),
-            TestFailover(TestFailoverVerb::Start { name, hosts, host_groups, point }) => {
+            TestFailover(verb) => verb.run(client)?,
+        })
+    }
+}
+
+impl TestFailoverVerb {
+    fn run(self, client: &Client) -> Result<Shown> {
+        Ok(match self {
+            Self::Start { name, hosts, host_groups, point } => {
                 let test = NewTestFailover { hosts, host_groups, point };
                 client.call(api::start_test_failover(&name, &test))?.into()
             }
-            TestFailover(TestFailoverVerb::Stop { name }) => {
-                client.call(api::stop_test_failover(&name))?.into()
-            }
+            Self::Stop { name } => client.call(api::stop_test_failover(&name))?.into(),
         })
     }
 }

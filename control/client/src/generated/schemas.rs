@@ -2551,14 +2551,21 @@ pub struct NewRemoteArray {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewReplication {
-    ///Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none.
+    /**Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none. Only with the mode
+`async`.*/
     #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
     pub blackouts: ::std::vec::Vec<WeeklyWindow>,
     ///Volume group. Not allowed with `volume`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
+    /**When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until both arrays are
+the same.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub mode: ::std::option::Option<ReplicationMode>,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: ::std::string::String,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub on_link_loss: ::std::option::Option<OnLinkLoss>,
     ///Remote array.
     pub remote_array: ::std::string::String,
     ///Recovery point objective in seconds.
@@ -2828,6 +2835,70 @@ pub struct OffloadHistory {
 pub struct Offloads {
     ///One entry per primitive.
     pub items: ::std::vec::Vec<Offload>,
+}
+///What becomes of writes of a synchronous replication while the other array is out of reach.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum OnLinkLoss {
+    #[serde(rename = "continue")]
+    Continue,
+    #[serde(rename = "stop")]
+    Stop,
+}
+impl ::std::fmt::Display for OnLinkLoss {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Continue => f.write_str("continue"),
+            Self::Stop => f.write_str("stop"),
+        }
+    }
+}
+impl ::std::str::FromStr for OnLinkLoss {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "continue" => Ok(Self::Continue),
+            "stop" => Ok(Self::Stop),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for OnLinkLoss {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for OnLinkLoss {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for OnLinkLoss {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
 }
 ///The source of a volume restore.
 ///
@@ -3331,10 +3402,12 @@ pub struct Replication {
     ///Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lock_seconds: ::std::option::Option<u64>,
-    ///Mode.
+    ///When a write is acknowledged.
     pub mode: ReplicationMode,
     ///Name on this array.
     pub name: ::std::string::String,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub on_link_loss: ::std::option::Option<OnLinkLoss>,
     ///Progress.
     pub progress: ReplicationProgress,
     ///Volumes that the target was promoted with.
@@ -3381,9 +3454,13 @@ source only.*/
     ///Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lock_seconds: ::std::option::Option<::std::option::Option<u64>>,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub mode: ::std::option::Option<::std::option::Option<ReplicationMode>>,
     ///New name on this array.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub on_link_loss: ::std::option::Option<::std::option::Option<OnLinkLoss>>,
     ///Whether snapshots of all of its volumes that users and schedules take are replicated as well. On the source only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub replicate_snapshots: ::std::option::Option<::std::option::Option<bool>>,
@@ -3399,7 +3476,9 @@ impl ::std::default::Default for ReplicationChange {
             keep_rules: Default::default(),
             keep_snapshots: Default::default(),
             lock_seconds: Default::default(),
+            mode: Default::default(),
             name: Default::default(),
+            on_link_loss: Default::default(),
             replicate_snapshots: Default::default(),
             rpo_seconds: Default::default(),
         }
@@ -3441,7 +3520,7 @@ pub struct ReplicationHistory {
     ///Values for each time.
     pub values: ReplicationColumns,
 }
-///How points are transferred.
+///When a write is acknowledged.
 ///
 #[derive(
     ::serde::Deserialize,
@@ -3458,11 +3537,14 @@ pub struct ReplicationHistory {
 pub enum ReplicationMode {
     #[serde(rename = "async")]
     Async,
+    #[serde(rename = "sync")]
+    Sync,
 }
 impl ::std::fmt::Display for ReplicationMode {
     fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
         match *self {
             Self::Async => f.write_str("async"),
+            Self::Sync => f.write_str("sync"),
         }
     }
 }
@@ -3473,6 +3555,7 @@ impl ::std::str::FromStr for ReplicationMode {
     ) -> ::std::result::Result<Self, self::error::ConversionError> {
         match value {
             "async" => Ok(Self::Async),
+            "sync" => Ok(Self::Sync),
             _ => Err("invalid value".into()),
         }
     }
@@ -3561,6 +3644,8 @@ where no point is to follow.*/
     pub problem: ::std::option::Option<::std::string::String>,
     ///State.
     pub state: ReplicationState,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub sync: ::std::option::Option<SynchronousProgress>,
 }
 ///How to promote a target.
 ///
@@ -3681,6 +3766,12 @@ pub enum ReplicationState {
     Promoted,
     #[serde(rename = "split")]
     Split,
+    #[serde(rename = "in_sync")]
+    InSync,
+    #[serde(rename = "out_of_sync")]
+    OutOfSync,
+    #[serde(rename = "writes_stopped")]
+    WritesStopped,
 }
 impl ::std::fmt::Display for ReplicationState {
     fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
@@ -3695,6 +3786,9 @@ impl ::std::fmt::Display for ReplicationState {
             Self::Promoting => f.write_str("promoting"),
             Self::Promoted => f.write_str("promoted"),
             Self::Split => f.write_str("split"),
+            Self::InSync => f.write_str("in_sync"),
+            Self::OutOfSync => f.write_str("out_of_sync"),
+            Self::WritesStopped => f.write_str("writes_stopped"),
         }
     }
 }
@@ -3714,6 +3808,9 @@ impl ::std::str::FromStr for ReplicationState {
             "promoting" => Ok(Self::Promoting),
             "promoted" => Ok(Self::Promoted),
             "split" => Ok(Self::Split),
+            "in_sync" => Ok(Self::InSync),
+            "out_of_sync" => Ok(Self::OutOfSync),
+            "writes_stopped" => Ok(Self::WritesStopped),
             _ => Err("invalid value".into()),
         }
     }
@@ -4465,6 +4562,24 @@ pub struct StorePool {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub used: ::std::option::Option<f64>,
 }
+///Progress of a synchronous replication.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct SynchronousProgress {
+    ///Reason why both arrays are not the same; `null` if they are, and on the target.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub cause: ::std::option::Option<::std::string::String>,
+    ///Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
+    pub changes_under_way: u64,
+    /**Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the same, and on the
+target.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub round_trip_us: ::std::option::Option<u64>,
+    /**Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
+time, and on the target.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub since: ::std::option::Option<::std::string::String>,
+}
 ///A takeover and the durations of its phases.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -5078,6 +5193,9 @@ impl crate::Choice for LinkState {
 impl crate::Choice for MailProtection {
     const CHOICES: &'static [&'static str] = &["none", "starttls", "tls"];
 }
+impl crate::Choice for OnLinkLoss {
+    const CHOICES: &'static [&'static str] = &["continue", "stop"];
+}
 impl crate::Choice for PortalProtocol {
     const CHOICES: &'static [&'static str] = &["iscsi", "nvme-tcp", "fibre-channel"];
 }
@@ -5085,7 +5203,7 @@ impl crate::Choice for PortalState {
     const CHOICES: &'static [&'static str] = &["listening", "down", "elsewhere"];
 }
 impl crate::Choice for ReplicationMode {
-    const CHOICES: &'static [&'static str] = &["async"];
+    const CHOICES: &'static [&'static str] = &["async", "sync"];
 }
 impl crate::Choice for ReplicationRole {
     const CHOICES: &'static [&'static str] = &["source", "target"];
@@ -5102,6 +5220,9 @@ impl crate::Choice for ReplicationState {
         "promoting",
         "promoted",
         "split",
+        "in_sync",
+        "out_of_sync",
+        "writes_stopped",
     ];
 }
 impl crate::Choice for Role {

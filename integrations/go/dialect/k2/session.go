@@ -89,6 +89,11 @@ func (s *session) isPromoted() bool {
 	return false
 }
 
+// isWhole reports that the target has everything that was to be transferred.
+func isWhole(state array.ReplicationState) bool {
+	return state == array.ReplicationIdle || state == array.InSync
+}
+
 func (s *session) state() string {
 	switch {
 	case s.label(labelHeld) != "":
@@ -170,7 +175,7 @@ func (s *session) object() object {
 	generation = newest
 	if asked, err := strconv.ParseInt(s.label(labelGeneration), 10, 64); err == nil {
 		generation = asked
-		if s.of == nil || newest <= asked || s.of.Progress.State != array.ReplicationIdle {
+		if s.of == nil || newest <= asked || !isWhole(s.of.Progress.State) {
 			progress, transfer = 0, newest+1
 		}
 	}

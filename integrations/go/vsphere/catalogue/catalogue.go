@@ -61,6 +61,8 @@ var Kinds = []Kind{
 	{"controller.versions", Management, "the controllers run different versions"},
 	{"replication.rpo", Protection, "a replication misses its RPO"},
 	{"replication.no-space", Space, "a replication waits for space on the target"},
+	{"replication.out-of-sync", Protection, "both arrays of a synchronous replication are not the same"},
+	{"replication.writes-stopped", Protection, "the volumes of a synchronous replication refuse writes"},
 	{"replication.split", Protection, "the volumes of both arrays of a replication take writes"},
 	{"scrub.found", Protection, "the last scrub found wrong pages"},
 	{"protection.degraded", Protection, "fewer drives than usual may fail"},

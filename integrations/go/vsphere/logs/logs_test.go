@@ -191,7 +191,7 @@ var examples = map[string]struct{ noun, name, message, want string }{
 
 func TestFieldsFitTheMessagesOfTheSources(t *testing.T) {
 	var sources strings.Builder
-	for _, file := range []string{"array/src/condition.rs", "array/src/alert_source.rs", "array/src/service/notifier.rs", "array/src/service/replicas.rs"} {
+	for _, file := range []string{"array/src/condition.rs", "array/src/alert_source.rs", "array/src/service/notifier.rs", "array/src/service/replica_conditions.rs"} {
 		read, err := os.ReadFile("../../../../control/" + file)
 		if err != nil {
 			t.Fatal(err)

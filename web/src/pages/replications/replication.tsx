@@ -136,7 +136,7 @@ function ProgressPanel({ of: data }: { of: Replication }) {
   );
 }
 
-const MODES: Record<Mode, string> = { async: "asynchronous" };
+const MODES: Record<Mode, string> = { async: "asynchronous", sync: "synchronous" };
 
 function FactsPanel({ of: data }: { of: Replication }) {
   return (

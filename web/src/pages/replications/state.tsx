@@ -13,6 +13,9 @@ const STATES: Record<State, { color: "teal" | "gray" | "red" | "orange" | "yello
   promoting: { color: "yellow", label: "promoting" },
   promoted: { color: "teal", label: "promoted" },
   split: { color: "red", label: "split" },
+  in_sync: { color: "teal", label: "in sync" },
+  out_of_sync: { color: "orange", label: "out of sync" },
+  writes_stopped: { color: "red", label: "writes stopped" },
 };
 
 /** The state of a replication in a word. */
