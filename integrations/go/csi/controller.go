@@ -125,7 +125,7 @@ func (d *Driver) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequ
 	if err != nil {
 		return nil, err
 	}
-	leave, err := d.busy.enter(request.GetName())
+	leave, err := d.busy.enter(ctx, request.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +304,7 @@ func (d *Driver) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequ
 	if request.GetVolumeId() == "" {
 		return nil, invalid("no volume id")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -394,7 +394,7 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context, request *csi.Contro
 	if request.GetCapacityRange() == nil {
 		return nil, invalid("no size")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

@@ -158,27 +158,48 @@ func invalid(format string, arguments ...any) error {
 }
 
 // busy holds what calls are working on. The specification leaves it to the driver what a second call for the same volume
-// gets; Aborted makes the orchestrator come again.
+// gets. It waits, since a volume that two nodes share is attached to both at once, and an error would be reported as a failure
+// of the attachment.
 type busy struct {
 	lock sync.Mutex
-	keys map[string]struct{}
+	// keys have a channel that is closed when their call has ended.
+	keys map[string]chan struct{}
 }
 
-func (b *busy) enter(key string) (leave func(), err error) {
+// enter waits until no other call works on a key. It returns Aborted, which makes the orchestrator come again, if the context ends
+// before.
+func (b *busy) enter(ctx context.Context, key string) (leave func(), err error) {
+	for {
+		before, done := b.take(key)
+		if before == nil {
+			return func() {
+				b.lock.Lock()
+				delete(b.keys, key)
+				b.lock.Unlock()
+				close(done)
+			}, nil
+		}
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, status.Errorf(codes.Aborted, "another call works on %s", key)
+		}
+	}
+}
+
+// take makes a key this call's, or returns what is closed when the call has ended that has it.
+func (b *busy) take(key string) (before, done chan struct{}) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	if _, taken := b.keys[key]; taken {
-		return nil, status.Errorf(codes.Aborted, "another call works on %s", key)
+	if before := b.keys[key]; before != nil {
+		return before, nil
 	}
 	if b.keys == nil {
-		b.keys = make(map[string]struct{})
+		b.keys = make(map[string]chan struct{})
 	}
-	b.keys[key] = struct{}{}
-	return func() {
-		b.lock.Lock()
-		defer b.lock.Unlock()
-		delete(b.keys, key)
-	}, nil
+	done = make(chan struct{})
+	b.keys[key] = done
+	return nil, done
 }
 
 // onceSerial is the serial number of the array, asked for until it is known.

@@ -33,7 +33,7 @@ func (d *Driver) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.Cre
 	if err != nil {
 		return nil, err
 	}
-	leave, err := d.busy.enter("group snapshot " + name)
+	leave, err := d.busy.enter(ctx, "group snapshot "+name)
 	if err != nil {
 		return nil, err
 	}

@@ -200,7 +200,7 @@ func (d *Driver) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolu
 	if mutual != nil {
 		staged.CHAP.MutualUser, staged.CHAP.MutualSecret = mutual.User, mutual.Secret
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, request *csi.NodeUnstage
 	if request.GetVolumeId() == "" || request.GetStagingTargetPath() == "" {
 		return nil, invalid("a volume id and a staging path are needed")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, request *csi.NodePublish
 	if request.GetStagingTargetPath() == "" {
 		return nil, status.Error(codes.FailedPrecondition, "no staging path: stage the volume first")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, request *csi.NodeUnpub
 	if request.GetVolumeId() == "" || request.GetTargetPath() == "" {
 		return nil, invalid("a volume id and a target path are needed")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +295,7 @@ func (d *Driver) NodeExpandVolume(ctx context.Context, request *csi.NodeExpandVo
 	if request.GetVolumeId() == "" || request.GetVolumePath() == "" {
 		return nil, invalid("a volume id and a path are needed")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

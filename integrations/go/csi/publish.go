@@ -50,7 +50,7 @@ func (d *Driver) ControllerPublishVolume(ctx context.Context, request *csi.Contr
 	if err != nil {
 		return nil, err
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (d *Driver) ControllerUnpublishVolume(ctx context.Context, request *csi.Con
 	if request.GetVolumeId() == "" {
 		return nil, invalid("no volume id")
 	}
-	leave, err := d.busy.enter(request.GetVolumeId())
+	leave, err := d.busy.enter(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (d *Driver) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshot
 	if err != nil {
 		return nil, err
 	}
-	leave, err := d.busy.enter("snapshot " + name)
+	leave, err := d.busy.enter(ctx, "snapshot "+name)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (d *Driver) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshot
 	if request.GetSnapshotId() == "" {
 		return nil, invalid("no snapshot id")
 	}
-	leave, err := d.busy.enter(request.GetSnapshotId())
+	leave, err := d.busy.enter(ctx, request.GetSnapshotId())
 	if err != nil {
 		return nil, err
 	}
