@@ -37,7 +37,12 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part { name: "csi", needs: &["go"], long: go::csi, short: go::csi_short },
-    Part { name: "plane", needs: &["go", "nice", "qemu-io"], long: plane::long, short: plane::short },
+    Part {
+        name: "plane",
+        needs: &["go", "nice", "unshare", "qemu-io"],
+        long: plane::long,
+        short: plane::short,
+    },
     Part { name: "terraform", needs: &["go"], long: go::terraform, short: go::terraform_short },
     Part { name: "vsphere", needs: &["go"], long: go::vsphere, short: go::vsphere_short },
     Part { name: "sra", needs: &["go", "xmllint", "qemu-io"], long: go::sra, short: go::sra_short },

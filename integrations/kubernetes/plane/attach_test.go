@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
@@ -19,6 +20,12 @@ func (p *plane) modes(t *testing.T) {
 	p.pod(t, nodeOne, "migrated", "shared")
 	p.pod(t, nodeTwo, "migrating", "shared")
 	here, there := p.attached(t, nodeOne, shared), p.attached(t, nodeTwo, shared)
+	for _, pod := range []string{"migrated", "migrating"} {
+		// Both were attached at the same time.
+		if messages := p.events(t.Context(), pod); strings.Contains(strings.Join(messages, " "), "FailedAttachVolume") {
+			t.Errorf("%s: %q", pod, messages)
+		}
+	}
 	nodeOne.disk(t, here, "write -P 1 0 64K")
 	nodeTwo.disk(t, there, "read -P 1 0 64K", "write -P 2 0 64K")
 	nodeOne.disk(t, here, "read -P 2 0 64K")

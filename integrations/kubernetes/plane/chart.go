@@ -138,11 +138,25 @@ type values struct {
 
 // installed is a chart whose containers run as programs.
 type installed struct {
-	folder string
+	folder   string
+	replicas []*replica
 }
 
-// install installs the chart, and runs the containers of a pod of its Deployment as programs, with their own arguments and as
-// the chart's service account.
+// replica is a pod of the chart's Deployment.
+type replica struct {
+	name      string
+	processes []*process
+}
+
+// kill ends all containers of a pod at once, as the loss of its node does.
+func (r *replica) kill() {
+	for _, container := range r.processes {
+		container.kill()
+	}
+}
+
+// install installs the chart, and runs the containers of its Deployment's pods as programs, with their own arguments and as the
+// chart's service account.
 func (c *cluster) install(t testing.TB, with values) *installed {
 	t.Helper()
 	made := &installed{folder: filepath.Join(c.folder, with.Release)}
@@ -162,7 +176,7 @@ func (c *cluster) install(t testing.TB, with values) *installed {
 	}
 	for _, object := range c.apply(t, rendered) {
 		if object.GetKind() == "Deployment" {
-			c.runPod(t, made, with.Release, object.GetName())
+			c.runPods(t, made, object.GetName())
 		}
 	}
 	return made
@@ -200,43 +214,57 @@ func (i *installed) setToken(t testing.TB, token string) {
 	i.write(t, "token", token)
 }
 
-// runPod waits for a pod of a Deployment and runs its containers.
-func (c *cluster) runPod(t testing.TB, in *installed, release, deployment string) {
+// runPods waits for the pods of a Deployment and runs their containers.
+func (c *cluster) runPods(t testing.TB, in *installed, deployment string) {
 	t.Helper()
 	found, err := c.api.AppsV1().Deployments(chartNamespace).Get(t.Context(), deployment, options.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	selector := options.FormatLabelSelector(found.Spec.Selector)
-	var pod core.Pod
-	await(t, "a pod of "+deployment, func(ctx context.Context) error {
-		pods, err := c.api.CoreV1().Pods(chartNamespace).List(ctx, options.ListOptions{LabelSelector: selector})
-		if err != nil {
+	var pods *core.PodList
+	await(t, "the pods of "+deployment, func(ctx context.Context) (err error) {
+		if pods, err = c.api.CoreV1().Pods(chartNamespace).List(ctx, options.ListOptions{LabelSelector: selector}); err != nil {
 			return err
 		}
-		if len(pods.Items) == 0 {
-			return not("there is none")
+		if len(pods.Items) != int(*found.Spec.Replicas) {
+			return not("there are %d", len(pods.Items))
 		}
-		pod = pods.Items[0]
 		return nil
 	})
-	account := c.account(t, chartNamespace, pod.Spec.ServiceAccountName)
-	for _, container := range pod.Spec.Containers {
-		words := in.words(container)
-		path := needed(t, DriverVariable)
-		if sidecar := sidecarOf(t, container); sidecar != "" {
-			path = program(t, sidecar)
-			words = append(words, "--kubeconfig="+account)
-		}
-		launch(t, in.folder, release+"-"+container.Name, path, environment(t, pod, container), words...)
+	for _, pod := range pods.Items {
+		in.replicas = append(in.replicas, c.runPod(t, in, pod))
 	}
 }
 
+// runPod runs the containers of a pod. They have the pod's name as host name: that is what sidecars call themselves when they
+// elect a leader.
+func (c *cluster) runPod(t testing.TB, in *installed, pod core.Pod) *replica {
+	t.Helper()
+	// A socket's path has at most 108 bytes, so the folder has a short name.
+	folder, err := os.MkdirTemp(in.folder, "pod-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &replica{name: pod.Name}
+	account := c.account(t, chartNamespace, pod.Spec.ServiceAccountName)
+	for _, container := range pod.Spec.Containers {
+		path, words := needed(t, DriverVariable), in.words(container, folder)
+		if sidecar := sidecarOf(t, container); sidecar != "" {
+			path, words = program(t, sidecar), append(words, "--kubeconfig="+account)
+		}
+		named := []string{"--user", "--map-root-user", "--uts", "sh", "-c", `hostname "$0" && exec "$@"`, pod.Name, path}
+		made.processes = append(made.processes,
+			launch(t, folder, container.Name, "unshare", environment(t, pod, container), append(named, words...)...))
+	}
+	return made
+}
+
 // words are the arguments of a container with paths of this machine instead of those of its mounts.
-func (i *installed) words(container core.Container) []string {
+func (i *installed) words(container core.Container, folder string) []string {
 	var words []string
 	for _, word := range container.Args {
-		word = strings.ReplaceAll(word, "/csi/csi.sock", filepath.Join(i.folder, "csi.sock"))
+		word = strings.ReplaceAll(word, "/csi/csi.sock", filepath.Join(folder, "csi.sock"))
 		words = append(words, strings.ReplaceAll(word, "=/array/", "="+i.folder+"/"))
 	}
 	return words

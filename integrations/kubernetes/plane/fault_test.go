@@ -3,6 +3,8 @@ package plane
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,4 +117,31 @@ func (p *plane) deadArray(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	p.dropClaims(t, "dead", "alive")
+}
+
+// lostReplica kills the pod that leads when the array has just made a volume for it. The other pod of the chart takes over.
+func (p *plane) lostReplica(t *testing.T) {
+	lease := strings.ReplaceAll(p.first.driver, ".", "-")
+	leader := func(ctx context.Context) string {
+		found, err := p.api.CoordinationV1().Leases(chartNamespace).Get(ctx, lease, meta.GetOptions{})
+		if err != nil || found.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *found.Spec.HolderIdentity
+	}
+	former := leader(t.Context())
+	at := slices.IndexFunc(p.first.chart.replicas, func(pod *replica) bool { return pod.name == former })
+	if at < 0 || len(p.first.chart.replicas) != 2 {
+		t.Fatalf("the leader is %q, and the pods are %+v", former, p.first.chart.replicas)
+	}
+	p.first.relay.loseResponse(http.MethodPost, "volumes", func() {
+		p.first.chart.replicas[at].kill()
+		p.first.relay.mend()
+	})
+	p.claim(t, "inherited", "first", "1Gi")
+	p.first.one(t, p.cluster, "inherited")
+	if now := leader(t.Context()); now != p.first.chart.replicas[1-at].name {
+		t.Errorf("the leader is %q, and it was %q", now, former)
+	}
+	p.dropClaims(t, "inherited")
 }

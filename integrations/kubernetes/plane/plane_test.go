@@ -13,7 +13,7 @@ import (
 
 const gib = 1 << 30
 
-// Values of the two charts. The classes bind at once, but for one that waits for the node of a pod.
+// Values of the two charts; the first one has the two replicas that are its default. The classes bind at once, but for one that waits for the node of a pod.
 const (
 	firstValues = `
 location: room-1
@@ -30,6 +30,7 @@ volumeAttributesClasses:
 `
 	secondValues = `
 location: room-1
+controller: {replicas: 1}
 storageClasses:
   - {name: second, volumeBindingMode: Immediate}
 volumeSnapshotClasses: []
@@ -69,6 +70,8 @@ func TestPlane(t *testing.T) {
 		{"EachChangeWhoseResponseIsLostTakesEffectOnce", p.lostResponses},
 		{"ARevokedTokenIsReplaced", p.revokedToken},
 		{"AnArrayThatDiesIsWaitedForWhileAnotherServes", p.deadArray},
+		// It ends half of the first driver's programs, so it is the last one.
+		{"AReplicaTakesOver", p.lostReplica},
 	} {
 		passed := t.Run(test.name, func(t *testing.T) {
 			test.run(t)

@@ -95,6 +95,13 @@ func (p *process) stop() {
 	<-p.ended
 }
 
+// kill ends it at once.
+func (p *process) kill() {
+	p.wanted.Store(true)
+	_ = p.command.Process.Kill()
+	<-p.ended
+}
+
 // tail is the end of its log.
 func (p *process) tail() string {
 	text, err := os.ReadFile(p.log)
