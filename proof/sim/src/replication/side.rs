@@ -7,8 +7,10 @@ use block::workload::Random;
 use engine::{Engine, Options};
 use raid::{FormatOptions, Limits, Opening, Sizes};
 use replication::Env;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 const DRIVE_BYTES: u64 = 128 << 20;
 
@@ -32,8 +34,24 @@ impl Env for SideEnv {
         std::future::ready(())
     }
 
+    /// It is looked at only when what it is a limit of is.
+    fn timer(&self, ns: u64) -> impl Future<Output = ()> + Send {
+        let end = self.time.load(Ordering::Relaxed) + ns;
+        poll_fn(move |_| match self.time.load(Ordering::Relaxed) >= end {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+    }
+
     fn fresh_id(&self) -> DiskId {
         DiskId(self.first_id + u128::from(self.next_id.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+impl SideEnv {
+    /// Lets its time go on.
+    pub fn pass(&self, ns: u64) {
+        self.time.fetch_add(ns, Ordering::Relaxed);
     }
 }
 

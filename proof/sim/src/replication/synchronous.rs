@@ -1,7 +1,7 @@
 //! The world `synchronous`: a group of volumes whose every write is on two arrays before it is acknowledged.
 //!
 //! Both arrays are real engines on drives of their own that crash alone, at any drive request; the connection delivers late, in any
-//! portions, and is cut at any moment. Hosts have several operations under way, which may overlap: writes, fills, unmaps, copies from
+//! portions, and is cut at any moment; time passes in leaps, so that limits of time end sessions. Hosts have several operations under way, which may overlap: writes, fills, unmaps, copies from
 //! volumes in and outside the group, changes of size.
 //!
 //! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged, whatever was under
@@ -15,8 +15,8 @@ use crate::Report;
 use crate::bounds::Bounds;
 use crate::machine::Outcome;
 use ::replication::{
-    Error, Key, Limits, MIRROR_VERSION, Mirror, MirrorState, OnLinkLoss, Source, Synced, Target, disarm,
-    is_armed, is_mirrored,
+    Error, HEARTBEAT_NS, Key, Limits, MAX_JOIN_NS, MAX_SILENCE_NS, MIRROR_VERSION, Mirror, MirrorState,
+    OnLinkLoss, Point, Source, Synced, Target, disarm, is_armed, is_mirrored,
 };
 use block::workload::Random;
 use block::{CopySegment, Data, Disk, DiskId, Extent, Geometry, Op};
@@ -323,6 +323,11 @@ impl World {
         self.begin()?;
         let cut = !self.healed && self.random.below(4000) == 0;
         self.link.iter().filter(|_| cut).for_each(Link::cut);
+        if !self.healed && self.random.below(2000) == 0 {
+            // A heartbeat is due, or the other array counts as silent.
+            let ns = [HEARTBEAT_NS, MAX_SILENCE_NS, MAX_JOIN_NS][self.random.below(3) as usize];
+            [&self.source, &self.target][self.random.below(2) as usize].env.pass(ns);
+        }
         if !self.replaced.is_empty() && self.random.below(200) == 0 {
             self.replaced.drain(..).for_each(|link| link.cut());
         }
@@ -376,7 +381,8 @@ impl World {
         if !self.apart && self.syncing.is_none() && self.mirroring.is_none() && self.random.below(100) == 0 {
             self.begin_session(sender)?;
         }
-        if self.mirror.state() == MirrorState::Held && self.random.below(500) == 0 {
+        let may_wait = matches!(self.mirror.state(), MirrorState::Held | MirrorState::Joining);
+        if may_wait && self.random.below(500) == 0 {
             self.mirror.refuse();
         }
         let waits = matches!(self.mirror.state(), MirrorState::Held | MirrorState::Stopped);
@@ -706,6 +712,9 @@ impl World {
         let sealed = self.target.machine.finish(async move { target.seal(REPLICATION).await })?;
         let point = sealed.ok_or("nothing crashes")?.map_err(|cause| format!("sealing: {cause}"))?;
         let point = point.ok_or("the target was the same")?;
+        if self.random.chance(50) {
+            self.demote(&point)?;
+        }
         for volume in &point.volumes {
             let (id, snapshot) = (DiskId(volume.source), DiskId(volume.snapshot));
             let wanted = self.on_source(move |engine| async move {
@@ -723,10 +732,25 @@ impl World {
     }
 }
 
+impl World {
+    /// The source takes the point that its target has made: both arrays were the same when they were separated.
+    fn demote(&mut self, sealed: &Point) -> Check {
+        let (sender, group) = (self.sender.clone().ok_or("the source is up")?, self.group.clone());
+        let session = sealed.number - 1;
+        let ours =
+            self.source.machine.finish(async move { sender.seal(REPLICATION, session, &group).await })?;
+        let ours = ours.ok_or("nothing crashes")?.map_err(|cause| format!("sealing the source: {cause}"))?;
+        match ours.map(|point| (point.number, point.digest)) == Some((sealed.number, sealed.digest)) {
+            true => Ok(()),
+            false => Err(format!("the source has another point than {}", sealed.number)),
+        }
+    }
+}
+
 /// Errors that faults of the world explain.
 fn excuse(error: &Error, doing: &str) -> Check {
     match error {
-        Error::NoPoint | Error::Unmirrored(_) => Ok(()),
+        Error::NoPoint | Error::Unmirrored(_) | Error::Silent | Error::SlowJoin => Ok(()),
         error => unexpected(error).map_or(Ok(()), |what| Err(format!("{doing}: {what}"))),
     }
 }
