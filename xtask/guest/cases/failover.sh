@@ -11,7 +11,7 @@ sql() { as "$bin/psql" -h /tmp -X -At -c "$1" bench; }
 # Its output would keep what waits for it waiting.
 server() { as "$bin/pg_ctl" -D /mnt/data/db -w -t 600 -l /tmp/server.log "$@" >/dev/null || { cat /tmp/server.log; fail "pg_ctl $*"; }; }
 bench() { as "$bin/pgbench" -h /tmp -n -c $CLIENTS "$@" bench 2>&1; }
-state() { ask "$1" replication show bench -o json | sed -n 's/^ *"state": *"\([a-z_]*\)".*/\1/p'; }
+state() { ask "$1" replication show bench | sed -n 's/.*"state": *"\([a-z_]*\)".*/\1/p'; }
 is() { [ "$(state "$1")" = "$2" ]; }
 mounted() { mkdir -p /mnt/data /mnt/log; mount "$1" /mnt/data; mount "$2" /mnt/log; }
 
