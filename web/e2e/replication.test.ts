@@ -50,6 +50,25 @@ test("a group is protected on another array, its failover is tested, and the oth
   await expect(page.getByText(/^2, taken/)).toBeVisible();
   expect(await hindrances(page)).toEqual([]);
 
+  // Synchronous, and asynchronous again.
+  for (const [mode, facts] of [
+    ["Synchronous", ["synchronous", "writes are refused", "in sync"]],
+    ["Asynchronous", ["asynchronous", "complete"]],
+  ] as const) {
+    await page.getByRole("main").getByRole("button", { name: "Change", exact: true }).click();
+    const change = page.getByRole("dialog");
+    await change.getByRole("combobox", { name: "Mode" }).click();
+    await page.getByRole("option", { name: mode }).click();
+    if (mode === "Synchronous") {
+      await change.getByRole("combobox", { name: "While the other array" }).click();
+      await page.getByRole("option", { name: "Writes wait" }).click();
+    }
+    await change.getByRole("button", { name: "Save" }).click();
+    await expect(change).toHaveCount(0);
+    for (const fact of facts) await expect(page.getByRole("main").getByText(fact, { exact: true }).first()).toBeVisible({ timeout: 30_000 });
+    expect(await hindrances(page)).toEqual([]);
+  }
+
   // On the target, while replication goes on.
   await there.getByRole("link", { name: "prod" }).click();
   await act(there, "Test failover");

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { answer, api, created } from "../../api/client";
 import { remoteArrays, settings, useChange } from "../../api/queries";
-import type { SchemaReplication as Replication } from "../../api/schema";
+import type { SchemaOnLinkLoss as OnLinkLoss, SchemaReplication as Replication, SchemaReplicationMode as ReplicationMode } from "../../api/schema";
 import { FormModal } from "../../parts/form";
 import { nameError } from "../../parts/size-input";
 import { SubjectSelect, subjectOf } from "../subject";
@@ -24,12 +24,46 @@ function RpoInput(props: object) {
   return <NumberInput label="RPO in minutes" description="Recovery point objective: how old the newest complete copy on the other array may become." min={0} max={MAX_RPO} decimalScale={2} allowNegative={false} required {...props} />;
 }
 
+type Mode = { mode: ReplicationMode; loss: OnLinkLoss };
+
+/** When writes are acknowledged, and what becomes of them while the other array is out of reach. */
+function ModeInputs({ form, mode }: { form: { getInputProps: (field: "mode" | "loss") => object }; mode: ReplicationMode }) {
+  return (
+    <>
+      <Select
+        label="Mode"
+        description="Synchronous: a write is acknowledged when both arrays have it, so that none is lost with this array. It takes as long as the way to the other array and back."
+        data={[
+          { value: "async", label: "Asynchronous" },
+          { value: "sync", label: "Synchronous" },
+        ]}
+        allowDeselect={false}
+        {...form.getInputProps("mode")}
+      />
+      {mode === "sync" && (
+        <Select
+          label="While the other array is out of reach"
+          data={[
+            { value: "continue", label: "Hosts go on, and what they write is on this array only" },
+            { value: "stop", label: "Writes wait, and are refused after 20 seconds" },
+          ]}
+          allowDeselect={false}
+          {...form.getInputProps("loss")}
+        />
+      )}
+    </>
+  );
+}
+
+/** The mode as the array has it. */
+const modeOf = ({ mode, loss }: Mode) => (mode === "sync" ? { mode, on_link_loss: loss } : { mode });
+
 /** Protects a volume group, or a volume, on another array. */
 export function CreateReplication({ opened, onClose }: Window) {
   const [, go] = useLocation();
   const remotes = useQuery({ ...remoteArrays(), enabled: opened });
-  const form = useForm<{ name: string; of: string | null; remote: string | null; minutes: number | string }>({
-    initialValues: { name: "", of: null, remote: null, minutes: 15 },
+  const form = useForm<Mode & { name: string; of: string | null; remote: string | null; minutes: number | string }>({
+    initialValues: { name: "", of: null, remote: null, minutes: 15, mode: "async", loss: "continue" },
     validate: { name: nameError, of: (of) => (of ? null : "Choose a volume group or a volume."), remote: (remote) => (remote ? null : "Choose an array."), minutes: rpoError },
   });
   const close = () => {
@@ -38,8 +72,8 @@ export function CreateReplication({ opened, onClose }: Window) {
     create.reset();
   };
   const create = useChange({
-    run: ({ name, of, remote, minutes }: typeof form.values) =>
-      created(api.POST("/api/v1/replications", { body: { name, ...subjectOf(of), remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE) } })),
+    run: ({ name, of, remote, minutes, mode, loss }: typeof form.values) =>
+      created(api.POST("/api/v1/replications", { body: { name, ...subjectOf(of), remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE), ...modeOf({ mode, loss }) } })),
     done: (made) => `${made.name} is being replicated to ${made.remote_array}.`,
     then: (made) => {
       close();
@@ -51,6 +85,7 @@ export function CreateReplication({ opened, onClose }: Window) {
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <SubjectSelect description="Volumes of a group are replicated as of one moment, so that an application which uses several of them finds them consistent." {...form.getInputProps("of")} />
       <Select label="Remote array" placeholder="An array that is paired with this one" data={remotes.data?.map((it) => it.name) ?? []} nothingFoundMessage="No array is paired with this one." searchable required {...form.getInputProps("remote")} />
+      <ModeInputs form={form} mode={form.values.mode} />
       <RpoInput {...form.getInputProps("minutes")} />
     </FormModal>
   );
@@ -61,13 +96,13 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
   const [, go] = useLocation();
   const isSource = replication.role === "source";
   const zone = useQuery({ ...settings(), enabled: opened && isSource });
-  const form = useForm<{ name: string; minutes: number | string; blackouts: string; keep: number | string; rules: string; days: number | string; snapshots: boolean; keepSnapshots: number | string }>({
-    initialValues: { name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1, rules: replication.keep_rules.map(ruleText).join("\n"), days: replication.lock_seconds ? Math.round((replication.lock_seconds / DAY) * 100) / 100 : "", snapshots: replication.replicate_snapshots ?? false, keepSnapshots: replication.keep_snapshots ?? 1 },
+  const form = useForm<Mode & { name: string; minutes: number | string; blackouts: string; keep: number | string; rules: string; days: number | string; snapshots: boolean; keepSnapshots: number | string }>({
+    initialValues: { mode: replication.mode, loss: replication.on_link_loss ?? "continue", name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1, rules: replication.keep_rules.map(ruleText).join("\n"), days: replication.lock_seconds ? Math.round((replication.lock_seconds / DAY) * 100) / 100 : "", snapshots: replication.replicate_snapshots ?? false, keepSnapshots: replication.keep_snapshots ?? 1 },
     validate: { name: nameError, minutes: rpoError, keepSnapshots: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), blackouts: (text) => (parseWindows(text) ? null : "Write one window a line, such as mon-fri 08:00-18:00."), keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), rules: (text) => (parseRules(text) ? null : "Write one rule a line, such as daily=7.") },
   });
   const save = useChange({
-    run: ({ name, minutes, blackouts, keep, rules, days, snapshots, keepSnapshots }: typeof form.values) => {
-      const body = { ...(name !== replication.name && { name }), ...(isSource ? { rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: parseWindows(blackouts) ?? [], replicate_snapshots: snapshots } : { keep_points: Number(keep), keep_snapshots: Number(keepSnapshots), keep_rules: parseRules(rules) ?? [], lock_seconds: Math.round(Number(days) * DAY) }) };
+    run: ({ mode, loss, name, minutes, blackouts, keep, rules, days, snapshots, keepSnapshots }: typeof form.values) => {
+      const body = { ...(name !== replication.name && { name }), ...(isSource ? { ...modeOf({ mode, loss }), rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: mode === "async" ? (parseWindows(blackouts) ?? []) : [], replicate_snapshots: snapshots } : { keep_points: Number(keep), keep_snapshots: Number(keepSnapshots), keep_rules: parseRules(rules) ?? [], lock_seconds: Math.round(Number(days) * DAY) }) };
       return answer(api.PATCH("/api/v1/replications/{name}", { params: { path: { name: replication.name } }, body }));
     },
     done: (now) => `Replication ${now.name} is changed.`,
@@ -79,8 +114,9 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
   return (
     <FormModal opened={opened} onClose={onClose} title={`Change ${replication.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" description="On this array only." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
+      {isSource && <ModeInputs form={form} mode={form.values.mode} />}
       {isSource && <RpoInput {...form.getInputProps("minutes")} />}
-      {isSource && (
+      {isSource && form.values.mode === "async" && (
         <Textarea
           label="Blackout windows"
           description={`No point is taken or transferred then, unless you choose “Sync now”. One a line: mon-fri 08:00-18:00. Times are those of ${zone.data?.time_zone ?? "the array’s time zone"}.`}

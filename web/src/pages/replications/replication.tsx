@@ -4,8 +4,8 @@ import { Clock, Pause, Pencil, Play, RefreshCw, TriangleAlert } from "lucide-rea
 import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { replication, useChange } from "../../api/queries";
-import type { SchemaReplication as Replication, SchemaReplicationMode as Mode } from "../../api/schema";
-import { bytes, count, duration, moment, ratio } from "../../format";
+import type { SchemaOnLinkLoss as OnLinkLoss, SchemaReplication as Replication, SchemaReplicationMode as Mode } from "../../api/schema";
+import { bytes, count, duration, latency, moment, ratio } from "../../format";
 import { Fact } from "../../parts/fact";
 import { May } from "../../parts/may";
 import { NounPage } from "../../parts/noun-page";
@@ -38,7 +38,7 @@ export function ReplicationPage({ name }: { name: string }) {
       actions={(data) => (
         <>
           <May>
-            {data.role === "source" && ["idle", "syncing", "failed", "no_space"].includes(data.progress.state) && (
+            {data.role === "source" && ["idle", "syncing", "failed", "no_space", "in_sync", "out_of_sync"].includes(data.progress.state) && (
               <Button leftSection={<RefreshCw size={15} aria-hidden />} loading={sync.isPending} onClick={() => sync.mutate(undefined)}>
                 Sync now
               </Button>
@@ -76,7 +76,7 @@ export function ReplicationPage({ name }: { name: string }) {
           </SimpleGrid>
           <HistoryPanel of={data} />
           {data.role === "target" && <PointsPanel of={data} />}
-          <ChangeReplication key={`${data.name} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.replicate_snapshots} ${data.keep_snapshots} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
+          <ChangeReplication key={`${data.name} ${data.mode} ${data.on_link_loss} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.replicate_snapshots} ${data.keep_snapshots} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
           {task && <TaskDialog verb={task} replication={data} onClose={() => setTask(undefined)} />}
         </>
       )}
@@ -96,6 +96,18 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title="The target has no space" role="status">
         The transfer goes on by itself when there is some: delete what is not needed there, or add drives.
+      </Alert>
+    );
+  if (progress.state === "writes_stopped")
+    return (
+      <Alert color="red" icon={<TriangleAlert size={18} />} title="Writes are refused until both arrays are the same again" role="alert">
+        {progress.sync?.cause ?? `${remote} is out of reach`}. To go on without the other array, change the replication: hosts go on while the other array is out of reach. What they write then is lost if this array is lost.
+      </Alert>
+    );
+  if (progress.state === "out_of_sync")
+    return (
+      <Alert color="orange" icon={<TriangleAlert size={18} />} title={`Not the same as ${remote}${progress.sync?.since ? ` since ${moment(progress.sync.since)}` : ""}`} role="status">
+        {progress.sync?.cause ?? progress.problem ?? "The other array is out of reach"}. What is missing there is transferred when it can be reached.
       </Alert>
     );
   if (progress.blackout_until)
@@ -124,6 +136,9 @@ function ProgressPanel({ of: data }: { of: Replication }) {
         <Fact name="RPO">{duration(rpo_seconds)}</Fact>
         <Fact name="Last complete point">{typeof progress.last_point === "number" && progress.last_point_taken ? `${count(progress.last_point)}, taken ${moment(progress.last_point_taken, true)}` : "none yet"}</Fact>
         <Fact name="Points on this array">{count(progress.points)}</Fact>
+        {progress.state === "in_sync" && progress.sync?.since && <Fact name="Both arrays are the same since">{moment(progress.sync.since)}</Fact>}
+        {data.role === "source" && progress.sync && <Fact name="Changes under way">{count(progress.sync.changes_under_way)}</Fact>}
+        {typeof progress.sync?.round_trip_us === "number" && <Fact name="Round trip of a change">{latency(progress.sync.round_trip_us)}</Fact>}
         {data.role === "source" && <Fact name="Changed data">{bytes(logical)}</Fact>}
         {typeof progress.backlog_bytes === "number" && <Fact name="Written since">{bytes(progress.backlog_bytes)}</Fact>}
         <Fact name="Throughput">{bytes(progress.network_bytes_per_second)}/s</Fact>
@@ -137,6 +152,7 @@ function ProgressPanel({ of: data }: { of: Replication }) {
 }
 
 const MODES: Record<Mode, string> = { async: "asynchronous", sync: "synchronous" };
+const LOSSES: Record<OnLinkLoss, string> = { continue: "hosts go on", stop: "writes are refused" };
 
 function FactsPanel({ of: data }: { of: Replication }) {
   return (
@@ -146,6 +162,7 @@ function FactsPanel({ of: data }: { of: Replication }) {
         <Fact name="Remote array">{data.remote_array}</Fact>
         <Fact name="Replicated">{subject(data)}</Fact>
         <Fact name="Mode">{MODES[data.mode]}</Fact>
+        {data.on_link_loss && <Fact name="While the other array is out of reach">{LOSSES[data.on_link_loss]}</Fact>}
         {data.blackouts.length > 0 && (
           <Fact name="Blackout windows">
             {data.blackouts.map(windowText).map((it) => (
