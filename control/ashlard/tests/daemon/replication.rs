@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -15,6 +16,8 @@ const WRITE_BYTES: usize = 8192;
 const VOLUME_BYTES: usize = 4 << 20;
 /// What goes through before an array is killed: more than one offer, less than all.
 const ALLOWED_BYTES: u64 = 3 << 20;
+/// Blocks that a host writes in turn.
+const WRITTEN_BLOCKS: u64 = 64;
 
 /// A network between both arrays that lets through a number of bytes, and then reports that it holds the rest back.
 struct Network {
@@ -270,4 +273,56 @@ fn a_planned_failover_is_reversed_and_failed_back_with_differences_only() {
     await_replication(one, |progress| progress["state"] == "idle");
     let sent = transferred(&first, one, "log", &noise(5)[..WRITE_BYTES]);
     assert!(sent < VOLUME_BYTES as u64 / 8, "{sent} bytes for a write of {WRITE_BYTES}");
+}
+
+/// A block that only this write has.
+fn stamped(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(BLOCK_BYTES / 8)
+}
+
+#[test]
+fn every_acknowledged_write_is_on_the_promoted_target_after_the_source_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (&folder.path().join("one"), &folder.path().join("other"));
+    let source = start(one, &[]).unwrap();
+    let target = start(other, &["--replication", "127.0.0.1:0"]).unwrap();
+    let network = Network::to(target.ready["replication"].as_str().unwrap());
+    let key = cli(other, "remote-array key")["key"].as_str().unwrap().to_owned();
+    cli(one, &format!("remote-array pair {} --name dr --key {key}", network.address));
+    cli(one, "volume create data --size 16MiB --block-size 4096");
+    connect(one, "data");
+    write(&source, "data", &noise(1));
+    cli(one, "replication create prod --volume data --to dr --rpo 1h --mode sync --on-link-loss stop");
+    let shown = await_state(one, "in_sync");
+    assert_eq!((&shown["mode"], &shown["on_link_loss"]), (&"sync".into(), &"stop".into()));
+    await_state(other, "in_sync");
+
+    // The network holds changes back while the host goes on, and then the source is killed.
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let (count, mut session) = (acknowledged.clone(), host(&source, "data"));
+    network.allow(ALLOWED_BYTES);
+    let writer = std::thread::spawn(move || {
+        for number in 1.. {
+            session.write(number % WRITTEN_BLOCKS, BLOCK_BYTES, &stamped(number));
+            count.store(number, Ordering::SeqCst);
+        }
+    });
+    network.await_stall();
+    source.kill();
+    assert!(writer.join().is_err(), "its connection ended");
+    let acknowledged = acknowledged.load(Ordering::SeqCst);
+    assert!(acknowledged > WRITTEN_BLOCKS, "{acknowledged} writes");
+
+    let promoted = cli(other, "replication promote prod --force");
+    assert_eq!(promoted["promoted_volumes"], serde_json::json!(["data"]));
+    connect(other, "data");
+    let mut session = host(&target, "data");
+    for block in 0..WRITTEN_BLOCKS {
+        let last = (1..=acknowledged).rev().find(|number| number % WRITTEN_BLOCKS == block).unwrap();
+        let next = last + WRITTEN_BLOCKS;
+        let found = session.read(block, BLOCK_BYTES, BLOCK_BYTES);
+        let is_next = next == acknowledged + 1 && found == stamped(next);
+        assert!(found == stamped(last) || is_next, "block {block} does not have write {last}");
+    }
+    network.allow(u64::MAX);
 }
