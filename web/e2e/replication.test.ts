@@ -58,7 +58,7 @@ test("a group is protected on another array, its failover is tested, and the oth
     await page.getByRole("main").getByRole("button", { name: "Change", exact: true }).click();
     const change = page.getByRole("dialog");
     await change.getByRole("combobox", { name: "Mode" }).click();
-    await page.getByRole("option", { name: mode }).click();
+    await page.getByRole("option", { name: mode, exact: true }).click();
     if (mode === "Synchronous") {
       await change.getByRole("combobox", { name: "While the other array" }).click();
       await page.getByRole("option", { name: "Writes wait" }).click();
