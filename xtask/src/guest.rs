@@ -58,8 +58,8 @@ enum Home {
     /// The same with a channel for a guest agent: `ask freeze` runs `ashlar-freeze` here.
     HereWithAgent,
     /// The same, whose volumes are the group `bench`, replicated to another array: `ask there` is its command line. `ask kill`
-    /// kills the first one for good.
-    HerePair,
+    /// kills the first one for good. The script makes the replication synchronous if `sync` says so.
+    HerePair { sync: bool },
     /// The same with the programs, for arrays in the guest whose drives are volumes of this one.
     Shelf,
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
@@ -119,6 +119,9 @@ const MUTUAL: Host = (
         "--mutual-secret=array-secret-1",
     ],
 );
+
+/// The volumes of a database with its log on one of its own.
+const DATABASE: &[Volume] = &[("data", 1024, 512, &[("guest", 0)]), ("log", 512, 512, &[("guest", 1)])];
 
 const CASES: &[Case] = &[
     Case {
@@ -207,12 +210,8 @@ const CASES: &[Case] = &[
         hosts: &[GUEST],
         volumes: &[("database", 1024, 512, &[("guest", 0)])],
     },
-    Case {
-        name: "failover",
-        home: Home::HerePair,
-        hosts: &[GUEST],
-        volumes: &[("data", 1024, 512, &[("guest", 0)]), ("log", 512, 512, &[("guest", 1)])],
-    },
+    Case { name: "failover", home: Home::HerePair { sync: false }, hosts: &[GUEST], volumes: DATABASE },
+    Case { name: "failover-sync", home: Home::HerePair { sync: true }, hosts: &[GUEST], volumes: DATABASE },
     Case { name: "drives", home: Home::Guest { kind: Kind::Hosts, disk: 9 * 384 }, hosts: &[], volumes: &[] },
     Case {
         name: "shared",
@@ -334,7 +333,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         | Home::HereNvme
         | Home::HereWith(_)
         | Home::HereWithAgent
-        | Home::HerePair
+        | Home::HerePair { .. }
         | Home::Shelf => run_here(case, programs, &scratch.path().join("array"), &lab),
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
         Home::Server(suite) => run_server(case, suite, &lab),
@@ -375,11 +374,13 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
         _ => {}
     }
     let other = match case.home {
-        Home::HerePair => Some(replicated(case, programs, &array, &lab.with_file_name("there"))?),
+        Home::HerePair { .. } => Some(replicated(case, programs, &array, &lab.with_file_name("there"))?),
         _ => None,
     };
     if let Some(other) = &other {
-        variables += &format!("IQN_THERE={}\nPORT_THERE={}\n", other.iqn(), other.portals()[0].port());
+        let sync = matches!(case.home, Home::HerePair { sync: true });
+        let port = other.portals()[0].port();
+        variables += &format!("IQN_THERE={}\nPORT_THERE={port}\nSYNC={}\n", other.iqn(), u8::from(sync));
     }
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
@@ -520,7 +521,11 @@ fn script(case: &Case, variables: &str) -> Result<String> {
     let read = |path: PathBuf| {
         std::fs::read_to_string(&path).with_context(|| format!("can't read {}", path.display()))
     };
-    let name = if let Home::Server(_) = case.home { "package" } else { case.name };
+    let name = match case.home {
+        Home::Server(_) => "package",
+        Home::HerePair { .. } => "failover",
+        _ => case.name,
+    };
     let (lib, body) = (read(guest.join("lib.sh"))?, read(guest.join(format!("cases/{name}.sh")))?);
     Ok(format!("{variables}{lib}\n{body}"))
 }

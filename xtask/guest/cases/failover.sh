@@ -1,6 +1,7 @@
 # A database whose array is lost: PostgreSQL with its log on a second volume, both in a replicated group. The source is killed under
 # transactions, the target is promoted, and PostgreSQL recovers there: it has every transaction that was acknowledged before the
-# last point, and none without those before it.
+# last point, and none without those before it. With $SYNC the replication is synchronous by then, and it has every transaction that
+# was acknowledged at all.
 SCALE=1 CLIENTS=4 POINTS=2
 bin=$(echo /usr/lib/postgresql/*/bin)
 initiator iqn.2001-04.org.example:guest
@@ -48,12 +49,18 @@ for point in $(seq $POINTS); do
   ask cli replication sync bench >/dev/null; until_true 600 is cli idle
   say "point $point is complete; $before rows and $history transactions were acknowledged before"
 done
-until_true 120 beyond $((before + 3))
+if [ "$SYNC" = 1 ]; then
+  ask cli replication set bench --mode sync --on-link-loss stop >/dev/null; until_true 600 is cli in_sync
+  say "both arrays are the same; $(acknowledged) rows were acknowledged before"
+fi
+until_true 120 beyond $(($(acknowledged) + 20))
 
 say "the array is lost"
 ask kill
 wait $load || true; wait $counter || true
-say "$(acknowledged) rows were acknowledged at all"
+processed=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' /tmp/bench.out)
+say "$(acknowledged) rows and ${processed:?} transactions were acknowledged at all"
+if [ "$SYNC" = 1 ]; then before=$(acknowledged) history=$processed; fi
 pkill -9 -u postgres || true; until_true 60 bash -c '! pgrep -u postgres >/dev/null'
 umount -l /mnt/data /mnt/log; iscsiadm -m node -T "$IQN" --logout >/dev/null 2>&1 || true; iscsiadm -m node -T "$IQN" -o delete >/dev/null
 
@@ -69,7 +76,7 @@ grep -q 'redo done at' /tmp/server.log || fail "it did not recover"
 
 rows=$(sql 'select count(*) from counted') last=$(sql 'select max(number) from counted') there=$(sql 'select count(*) from pgbench_history')
 say "$rows rows, the last is $last; $there transactions"
-[ "$last" -ge "$before" ] && [ "$there" -ge "$history" ] || fail "what was acknowledged before the point is not there"
+[ "$last" -ge "$before" ] && [ "$there" -ge "$history" ] || fail "what was acknowledged is not there: $before rows, $history transactions"
 [ "$rows" = "$last" ] || fail "a row is missing before the last one"
 [ "$last" -le "$(($(acknowledged) + 1))" ] || fail "rows that nobody wrote"
 balance="select (select sum(abalance) from pgbench_accounts) = (select coalesce(sum(delta), 0) from pgbench_history)
