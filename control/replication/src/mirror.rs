@@ -109,9 +109,10 @@ impl Inner {
         answered.chain(self.watching.drain(..)).collect()
     }
 
-    /// Changes that wait for the other array.
+    /// Changes that the other array does not have. In a session it gets those as well that were refused while it began.
     fn unanswered(&self) -> u64 {
-        self.last - self.done.max(self.failed)
+        let refused = if self.state == MirrorState::InSync { 0 } else { self.failed };
+        self.last - self.done.max(refused)
     }
 
     fn forget_queue(&mut self) {

@@ -1,8 +1,8 @@
 //! The world `synchronous`: a group of volumes whose every write is on two arrays before it is acknowledged.
 //!
 //! Both arrays are real engines on drives of their own that crash alone, at any drive request; the connection delivers late, in any
-//! portions, and is cut at any moment; time passes in leaps, so that limits of time end sessions. Hosts have several operations under way, which may overlap: writes, fills, unmaps, copies from
-//! volumes in and outside the group, changes of size.
+//! portions, and is cut at any moment; time passes in leaps, so that limits of time end sessions. Hosts have several operations under
+//! way, which may overlap: writes, fills, unmaps, copies from volumes in and outside the group, changes of size.
 //!
 //! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged, whatever was under
 //! way. With `Stop` that holds always once both were the same; with `Continue` it is what was acknowledged until the source went on
@@ -697,7 +697,10 @@ impl World {
                 return Err(format!("both arrays do not become the same: {:?}", self.mirror.state()));
             }
             self.quiet = turn > 2000;
-            if self.quiet && self.mirror.state() == MirrorState::InSync && self.under_way.is_empty() {
+            let in_sync = self.mirror.state() == MirrorState::InSync;
+            // Operations that were refused are not under way, but what they changed may still be.
+            let is_settled = self.under_way.is_empty() && self.mirror.progress().waiting == 0;
+            if self.quiet && in_sync && is_settled {
                 break;
             }
             self.turn()?;
