@@ -69,7 +69,8 @@ fn add_sync_conditions(
         ReplicationState::WritesStopped => {
             condition::add(found, "replication.writes-stopped", Severity::Critical, about, &|| {
                 format!(
-                    "replication {name:?} is out of sync, and its volumes refuse writes{cause}. Restore the connection, or let                      this array go on alone: set what happens on the loss of the link to continue"
+                    "replication {name:?} is out of sync, and its volumes refuse writes{cause}. Restore the connection, or let \
+                     this array go on alone: set what happens on the loss of the link to continue"
                 )
             });
         }
