@@ -233,7 +233,7 @@ impl Array {
             match self.keep_in_sync(entry, attempt, wire_bytes).await? {}
         }
         if takes {
-            let remote = self.remote_of(entry)?;
+            let remote = self.remote_of(entry).map_err(|error| error.message)?;
             let source = self.replication_source(&remote).map_err(|error| error.message)?;
             self.take_due_point(entry, source, volumes).await?;
             attempt.taken = true;
@@ -244,9 +244,10 @@ impl Array {
         Ok(())
     }
 
-    fn remote_of(&self, entry: &ReplicationEntry) -> std::result::Result<RemoteArrayEntry, Refusal> {
+    /// The other array of a replication.
+    pub(crate) fn remote_of(&self, entry: &ReplicationEntry) -> Result<RemoteArrayEntry> {
         let remote = self.config().remote_arrays.get(entry.remote).cloned();
-        remote.ok_or_else(|| "the remote array was deleted".to_owned().into())
+        remote.ok_or_else(|| Error::not_found("the remote array was deleted"))
     }
 
     /// A link on which the other array awaits messages of a replication.
@@ -255,7 +256,7 @@ impl Array {
         entry: &ReplicationEntry,
         attempt: &mut Attempt,
     ) -> std::result::Result<(Arc<Source<ReplicationEnv>>, Link), Refusal> {
-        let remote = self.remote_of(entry)?;
+        let remote = self.remote_of(entry).map_err(|error| error.message)?;
         let source = self.replication_source(&remote).map_err(|error| error.message)?;
         let volumes = entry.subject.map(|it| self.config().scheduled(it)).unwrap_or_default();
         let volumes = volumes.into_iter().map(|it| DescribedVolume { id: it.id.digits(), name: it.name });
@@ -301,9 +302,7 @@ impl Array {
         entry: &ReplicationEntry,
         volumes: Vec<DiskId>,
     ) -> Result<u64> {
-        let remote = self.config().remote_arrays.get(entry.remote).cloned();
-        let remote = remote.ok_or_else(|| Error::not_found("the remote array was deleted"))?;
-        let source = self.replication_source(&remote)?;
+        let source = self.replication_source(&self.remote_of(entry)?)?;
         take_point(source, entry.number(), volumes).await.map_err(|refusal| match refusal {
             Refusal::Denied(_, text) | Refusal::Failed(Failure { text, .. }) => {
                 Error::failed("the last point can't be taken", text)

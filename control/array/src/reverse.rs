@@ -54,8 +54,7 @@ impl Transaction<'_> {
                 "the target of {name:?} was not promoted: promote it first, its volumes become the source"
             ))
         })?;
-        let remote = self.array.config().remote_arrays.get(entry.remote).cloned();
-        let remote = remote.ok_or_else(|| Error::not_found("the remote array was deleted"))?;
+        let remote = self.array.remote_of(&entry)?;
         let _held = self.array.replicas.hold(entry.id).await;
         let (step, point) = self.become_source(&entry, &promotion)?;
         self.ask_to_reverse(&remote, &step.entry, &point, &promotion.volumes).await?;

@@ -153,9 +153,7 @@ impl Array {
         if !replication::is_mirrored(&self.parts.engine, entry.number()).unwrap_or(true) {
             return Ok(());
         }
-        let remote = self.config().remote_arrays.get(entry.remote).cloned();
-        let remote = remote.ok_or_else(|| Error::not_found("the remote array was deleted"))?;
-        let sealed = seal(self.replication_target(&remote)?, entry.number()).await;
+        let sealed = seal(self.replication_target(&self.remote_of(entry)?)?, entry.number()).await;
         sealed.map_err(|error| Error::failed("the newest state can't be made a point", error))
     }
 }
@@ -266,9 +264,7 @@ impl Transaction<'_> {
         volumes: Vec<DiskId>,
     ) -> Result<u64> {
         if let Some(session) = session {
-            let remote = self.array.config().remote_arrays.get(entry.remote).cloned();
-            let remote = remote.ok_or_else(|| Error::not_found("the remote array was deleted"))?;
-            let source = self.array.replication_source(&remote)?;
+            let source = self.array.replication_source(&self.array.remote_of(entry)?)?;
             let sealed = seal_source(source, entry.number(), session, volumes.clone()).await;
             let sealed = sealed.map_err(|error| Error::failed("the last point can't be taken", error))?;
             if let Some(number) = sealed {
