@@ -133,7 +133,7 @@ func await(t testing.TB, what string, holds func(context.Context) error) {
 		return err == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("waited in vain for %s: %v", what, last)
+		t.Fatalf("not within the time: %s: %v", what, last)
 	}
 }
 
