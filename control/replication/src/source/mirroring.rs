@@ -25,6 +25,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+/// Attempts to read blocks of a volume that becomes smaller meanwhile. Each change of size is an operator's, so that more than a few
+/// within one read are a fault of this array.
+const MAX_READS: u32 = 8;
+
 /// What comes next in a session.
 enum Event {
     Received(Message),
@@ -311,22 +315,33 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
     async fn add_copied(&mut self, volume: u32, from: u64, to: u64) -> Result<()> {
         let disk = disk::find(self.engine, self.volumes[volume as usize])?;
         let mut at = from;
-        while at < to.min(disk::blocks(disk.geometry())) {
-            let count = (to.min(disk::blocks(disk.geometry())) - at).min(MAX_CHANGE_BLOCKS);
-            match read(&*disk, at, count).await {
-                Ok(parts) => {
-                    for (part, blocks) in parts {
-                        self.add(volume, part, blocks).await?;
-                    }
-                    at += count;
-                }
-                // It has another size by now.
-                Err(Error::Disk(block::Error::OutOfRange { .. })) => {}
-                Err(error) => return Err(error),
+        while let Some((parts, count)) = read_next(&*disk, at, to).await? {
+            for (part, blocks) in parts {
+                self.add(volume, part, blocks).await?;
             }
+            at += count;
         }
         Ok(())
     }
+}
+
+/// Reads the next blocks of those before `to`, as many as a message has, and their number; `None` after the last one that the disk
+/// has by now.
+async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Part, u64)>, u64)>> {
+    for _ in 0..MAX_READS {
+        let end = to.min(disk::blocks(disk.geometry()));
+        if at >= end {
+            return Ok(None);
+        }
+        let count = (end - at).min(MAX_CHANGE_BLOCKS);
+        match read(disk, at, count).await {
+            Ok(parts) => return Ok(Some((parts, count))),
+            // It has become smaller meanwhile.
+            Err(Error::Disk(block::Error::OutOfRange { .. })) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Unmirrored("the size of a volume does not stay the same while a copy to it is read"))
 }
 
 /// What blocks of a disk have, as parts with their numbers of blocks of data.
@@ -366,3 +381,7 @@ async fn read(disk: &dyn Disk, first: u64, count: u64) -> Result<Vec<(Part, u64)
     }
     Ok(parts)
 }
+
+#[cfg(test)]
+#[path = "mirroring_test.rs"]
+mod tests;
