@@ -158,7 +158,7 @@ impl Array {
         }
         drop(active);
         if kept_out.is_some() {
-            self.note_alone(id).await;
+            self.note_lost(id).await;
         }
         let mut split = false;
         match outcome {

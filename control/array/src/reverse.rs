@@ -86,6 +86,7 @@ impl Transaction<'_> {
             accepted: true,
             demoted: None,
             alone_since: None,
+            lost_session: None,
             split: false,
             promotion: None,
             replicas: Vec::new(),
@@ -181,6 +182,7 @@ impl Transaction<'_> {
             paused: false,
             accepted: true,
             alone_since: None,
+            lost_session: None,
             replica_group: self.own_group(entry),
             replicas,
             ..entry.clone()

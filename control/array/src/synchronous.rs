@@ -105,17 +105,30 @@ impl Array {
         volumes.into_iter().map(|volume| volume.id).collect()
     }
 
-    /// Makes durable that a source acknowledges writes alone, after its session has ended by itself. Others must be kept out until
-    /// then: another session would arm it again.
-    pub(crate) async fn note_alone(&self, id: ReplicationId) {
+    /// Makes durable what became of a source whose session has ended by itself: that it acknowledges writes alone, or since when it
+    /// waits. Others must be kept out until then: another session would arm it again.
+    pub(crate) async fn note_lost(&self, id: ReplicationId) {
         let _one_at_a_time = self.configuration.change().await;
         let entry = self.config().replications.get(id).filter(|it| it.mirrors()).cloned();
-        let Some(entry) = entry.filter(|it| self.replicas.mirrors.is_to_be_disarmed(it)) else { return };
-        let new = ReplicationEntry { alone_since: Some(self.env.seconds()), ..entry.clone() };
+        let Some(entry) = entry else { return };
+        let mirrors = &self.replicas.mirrors;
+        let (new, records) = match mirrors.is_to_be_disarmed(&entry) {
+            true => {
+                let alone_since = mirrors.apart_since(&entry).or_else(|| Some(self.env.seconds()));
+                (ReplicationEntry { alone_since, ..entry.clone() }, disarmed(&entry))
+            }
+            false => {
+                let lost_session = mirrors.lost_session(&entry);
+                (ReplicationEntry { lost_session, ..entry.clone() }, Vec::new())
+            }
+        };
+        if new == entry && records.is_empty() {
+            return;
+        }
         let caller = Caller::array();
-        let stored = Transaction::new(self, &caller).commit_with(vec![put(&new)], disarmed(&entry)).await;
+        let stored = Transaction::new(self, &caller).commit_with(vec![put(&new)], records).await;
         if let Err(error) = stored {
-            tracing::warn!(%error, "that writes are acknowledged by one array alone could not be stored");
+            tracing::warn!(%error, "that both arrays of a replication are not the same could not be stored");
         }
     }
 

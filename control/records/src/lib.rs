@@ -41,8 +41,8 @@ pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};
 pub use remote::{LinkIdentityEntry, RemoteArrayEntry, RemoteArrayId};
 pub use replication::{
-    OnLinkLoss, Promotion, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationMode, ReplicationRole,
-    SourceVolume,
+    LostSession, OnLinkLoss, Promotion, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationMode,
+    ReplicationRole, SourceVolume,
 };
 pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};

@@ -81,6 +81,15 @@ pub struct Promotion {
     pub complete: bool,
 }
 
+/// The end of a session of a synchronous replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostSession {
+    /// The point with which it began.
+    pub session: u64,
+    /// When it ended, in seconds since 1970.
+    pub since: u64,
+}
+
 /// A replication as configured. Each array has one of the same identity; points and their snapshots are the engine's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplicationEntry {
@@ -118,6 +127,10 @@ pub struct ReplicationEntry {
     /// seconds since 1970. It counts while the engine does not know that both are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_since: Option<u64>,
+    /// On the source of a synchronous replication that waits for the other array: the session that was lost. It counts only while its
+    /// point is the newest one that both arrays have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_session: Option<LostSession>,
     /// On the source: windows in which no point is taken or transferred unless an operator asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Window>,
@@ -223,6 +236,7 @@ impl ReplicationEntry {
             mode: ReplicationMode::default(),
             on_link_loss: OnLinkLoss::default(),
             alone_since: None,
+            lost_session: None,
             blackouts: Vec::new(),
             replicate_snapshots: false,
             keep_snapshots: DEFAULT_KEEP_SNAPSHOTS,

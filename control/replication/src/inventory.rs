@@ -67,7 +67,15 @@ pub fn target_points(engine: &Engine, replication: u128) -> Result<Vec<Point>> {
 /// # Errors
 /// If the record can't be read.
 pub fn is_armed(engine: &Engine, replication: u128) -> Result<bool> {
-    Ok(Records::of_source(replication).get::<u64>(engine, ARMED)?.is_some())
+    Ok(armed_session(engine, replication)?.is_some())
+}
+
+/// The session, by the number of its point, since which [`is_armed`] holds.
+///
+/// # Errors
+/// If the record can't be read.
+pub fn armed_session(engine: &Engine, replication: u128) -> Result<Option<u64>> {
+    Records::of_source(replication).get(engine, ARMED)
 }
 
 /// The deletion of the record that [`is_armed`] reads, to be written with the change by which the source goes on alone.

@@ -8,7 +8,9 @@ use crate::{Error, Result};
 use block::DiskId;
 use engine::{Engine, Tap};
 use parking_lot::Mutex;
-use records::{Config, OnLinkLoss, ReplicationEntry, ReplicationId, ReplicationMode, ReplicationRole};
+use records::{
+    Config, LostSession, OnLinkLoss, ReplicationEntry, ReplicationId, ReplicationMode, ReplicationRole,
+};
 use replication::{Mirror, MirrorProgress, MirrorState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,10 +99,14 @@ impl Mirrors {
         if let Some(running) = all.get(&entry.id).filter(|it| it.number == entry.number()) {
             return running.mirror.clone();
         }
-        let armed = replication::is_armed(&self.engine, entry.number()).unwrap_or_else(|error| {
-            tracing::error!(replication = entry.name, %error, "it counts as in sync before");
-            true
-        });
+        let session = self.session_of(entry);
+        let armed = session.is_some();
+        let lost = entry.lost_session.filter(|lost| session == Some(lost.session));
+        let (since, cause) = match (armed, lost) {
+            (false, _) => (entry.alone_since, None),
+            (true, None) => (Some(self.env.seconds()), Some("this array was started")),
+            (true, Some(lost)) => (Some(lost.since), Some("both were apart before this array was started")),
+        };
         let mirror = Arc::new(Mirror::new(policy(entry), armed));
         let running = Running {
             number: entry.number(),
@@ -109,14 +115,22 @@ impl Mirrors {
             close: false,
             in_sync: false,
             was_in_sync: armed || entry.alone_since.is_some(),
-            since: if armed { Some(self.env.seconds()) } else { entry.alone_since },
-            cause: armed.then(|| "this array was started".to_owned()),
+            since,
+            cause: cause.map(str::to_owned),
             waiting: None,
         };
         if let Some(old) = all.insert(entry.id, running) {
             self.untap(&old);
         }
         mirror
+    }
+
+    /// The session in which both arrays were the same; one that never was if that can't be read.
+    fn session_of(&self, entry: &ReplicationEntry) -> Option<u64> {
+        replication::armed_session(&self.engine, entry.number()).unwrap_or_else(|error| {
+            tracing::error!(replication = entry.name, %error, "it counts as in sync before");
+            Some(0)
+        })
     }
 
     /// The mirror of a replication, if there is one.
@@ -206,6 +220,20 @@ impl Mirrors {
     pub fn is_to_be_disarmed(&self, entry: &ReplicationEntry) -> bool {
         let alone = self.get(entry.id).is_some_and(|mirror| mirror.state() == MirrorState::CatchingUp);
         alone && replication::is_armed(&self.engine, entry.number()).unwrap_or(true)
+    }
+
+    /// Since when both arrays are not the same any more, in seconds since 1970.
+    pub fn apart_since(&self, entry: &ReplicationEntry) -> Option<u64> {
+        let all = self.all.lock();
+        let running = all.get(&entry.id).filter(|it| it.number == entry.number() && !it.in_sync)?;
+        running.since
+    }
+
+    /// The session of which a source waits for the next one; what is stored of an older one otherwise.
+    pub fn lost_session(&self, entry: &ReplicationEntry) -> Option<LostSession> {
+        let is_armed = self.get(entry.id).is_some_and(|mirror| mirror.is_armed());
+        let lost = self.apart_since(entry).filter(|_| is_armed).zip(self.session_of(entry));
+        lost.map(|(since, session)| LostSession { session, since }).or(entry.lost_session)
     }
 
     /// Refuses writes that have waited for too long; of these replications.

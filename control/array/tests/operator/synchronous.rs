@@ -3,11 +3,11 @@
 use crate::replication::{BACK, Pair, demote, pair, promote, protect, show};
 use crate::rig::{Cables, Rig, Up, ok, refused, write};
 use array::{
-    Alert, ChangeReplication, ChangeVolume, CreateReplication, CreateSnapshots, CreateVolume,
-    DeleteReplication, DeleteVolume, ListAlerts, ListVolumes, OnLinkLoss, PauseReplication, Replication,
-    ReplicationChange, ReplicationMode, ReplicationState, RestoreVolume, ResumeReplication,
-    ReverseReplication, Severity, StartTestFailover, SubjectName, SyncReplication, Update, VolumeChange,
-    Weekday, Window,
+    Alert, ChangeReplication, ChangeVolume, CreateReplication, CreateSchedule, CreateSnapshots, CreateVolume,
+    DeleteReplication, DeleteVolume, ListAlerts, ListReplications, ListSnapshots, ListVolumes, OnLinkLoss,
+    PauseReplication, Replication, ReplicationChange, ReplicationMode, ReplicationState, RestoreVolume,
+    ResumeReplication, ReverseReplication, Rule, ScheduleChange, Severity, StartTestFailover, SubjectName,
+    SyncReplication, Update, VolumeChange, Weekday, Window,
 };
 use block::{Disk, DiskId, Extent, Op, Reply};
 use bytes::Bytes;
@@ -223,7 +223,10 @@ async fn a_source_that_stops_refuses_writes_until_both_arrays_are_the_same_again
     until_so(&one, &first, |it| it.status.sync.as_ref().is_some_and(|sync| sync.cause.is_some())).await;
     one.clock.fetch_add(LONG_SECONDS, Ordering::SeqCst);
     let shown = until(&one, &first, ReplicationState::WritesStopped).await;
-    assert!(shown.status.sync.unwrap().cause.unwrap().contains("connection"));
+    let lost = shown.status.sync.unwrap();
+    assert!(lost.cause.unwrap().contains("connection"));
+    // Then it is stored since when.
+    until_so(&one, &first, |it| it.status.problem.is_some()).await;
     let acknowledged = writer.acknowledged.load(Ordering::SeqCst);
     assert_eq!(writer.task.await.unwrap(), block::Error::Unreplicated);
     let [alert] = alerts(&first, "replication.writes-stopped").await.try_into().unwrap();
@@ -234,7 +237,11 @@ async fn a_source_that_stops_refuses_writes_until_both_arrays_are_the_same_again
     // The same after a restart, from the first write on.
     first.crash().await;
     let first = one.up().await;
-    assert_eq!(ok(&first, show()).await.status.state, ReplicationState::OutOfSync);
+    let shown = ok(&first, show()).await.status;
+    assert_eq!(shown.state, ReplicationState::OutOfSync);
+    let sync = shown.sync.unwrap();
+    assert!(sync.since == lost.since && sync.since < Some(one.clock.load(Ordering::SeqCst)), "{sync:?}");
+    assert!(sync.cause.unwrap().contains("before this array was started"));
     assert_eq!(is_acknowledged_at_once(&first, other_volume).await, None);
     let _running = transfers(&first);
     one.network.plug(others);
@@ -485,4 +492,137 @@ async fn the_mode_is_changed_in_both_directions_and_what_it_has_not_is_refused()
     assert_eq!((shown.mode, shown.on_link_loss, shown.status.sync), (ReplicationMode::Async, None, None));
     write(first, volumes[0], 0, 60).await;
     assert_eq!(ok(first, ListVolumes).await.len(), 2);
+}
+
+#[tokio::test]
+async fn schedules_take_and_delete_snapshots_within_a_session() {
+    const HOUR: u64 = 3600;
+    let (pair, _running) = in_sync(OnLinkLoss::Stop).await;
+    let Pair { one, other: _other, first, second, volumes } = &pair;
+    let session = ok(first, show()).await.status.point;
+    let rules = Some(vec![Rule { when: "hourly".into(), keep: 2 }]);
+    let subject = SubjectName::Group("app".into());
+    let change = ScheduleChange { rules, ..ScheduleChange::default() };
+    ok(first, CreateSchedule { name: "gold".into(), subject, change }).await;
+    let writer = Writer::start(first, volumes[0]);
+    let begun = one.clock.load(Ordering::SeqCst) / HOUR * HOUR;
+    let mut known = Vec::new();
+    for hour in 1..=4 {
+        one.clock.store(begun + hour * HOUR, Ordering::SeqCst);
+        first.array.tick().await;
+        let taken: Vec<_> = ok(first, ListSnapshots).await.into_iter().map(|it| it.id).collect();
+        assert_eq!(taken.len(), 2 * hour.min(2) as usize, "{taken:?}");
+        assert_ne!(taken, known, "one is taken each hour");
+        known = taken;
+        writer.go_on().await;
+    }
+    let shown = ok(first, show()).await.status;
+    assert_eq!((shown.state, shown.point), (ReplicationState::InSync, session), "the session goes on");
+    assert!(ok(second, ListSnapshots).await.is_empty(), "they stay on the source");
+    let acknowledged = writer.end().await;
+    one.network.cut();
+    let made = promoted(second, true).await;
+    assert_has(&stamps(second, made[0]).await, acknowledged);
+}
+
+#[tokio::test]
+async fn a_deletion_on_the_target_is_the_loss_of_the_link_until_the_source_deletes_it_as_well() {
+    for policy in [OnLinkLoss::Continue, OnLinkLoss::Stop] {
+        let (pair, _running) = in_sync(policy).await;
+        let Pair { one, other: _other, first, second, volumes } = &pair;
+        write(first, volumes[0], 0, 40).await;
+        let delete = || DeleteReplication { name: "prod".into() };
+        ok(second, delete()).await;
+        assert!(ok(second, ListReplications).await.is_empty());
+        let is_told = |it: &Replication| {
+            it.status.problem.as_ref().is_some_and(|why| why.contains("was deleted on the target"))
+        };
+        let shown = until_so(one, first, is_told).await;
+        assert_eq!(shown.status.state, ReplicationState::OutOfSync);
+        second.array.replicate_once().await;
+        assert!(ok(second, ListVolumes).await.is_empty() && second.engine.disks().is_empty());
+        let disk = first.engine.volume(volumes[0]).unwrap();
+        let held = tokio::spawn(async move { disk.execute(stamped(9)).await });
+        let at_once = is_acknowledged_at_once(first, volumes[1]).await;
+        match policy {
+            OnLinkLoss::Continue => write(first, volumes[1], 0, 41).await,
+            OnLinkLoss::Stop => assert_eq!(at_once, None),
+        }
+        ok(first, delete()).await;
+        held.await.unwrap().unwrap();
+        write(first, volumes[1], 0, 42).await;
+    }
+}
+
+/// A pair whose second array was promoted by force while the first one was out of reach, and wrote as well; its volumes there.
+async fn split(policy: OnLinkLoss) -> (Pair, Transfers, Vec<DiskId>) {
+    let (pair, running) = in_sync(policy).await;
+    write(&pair.first, pair.volumes[0], 0, 30).await;
+    let others = cut(&pair);
+    until_so(&pair.one, &pair.first, |it| it.status.sync.as_ref().is_some_and(|sync| sync.cause.is_some()))
+        .await;
+    if policy == OnLinkLoss::Continue {
+        write(&pair.first, pair.volumes[0], 0, 31).await;
+    }
+    let made = promoted(&pair.second, true).await;
+    assert_eq!(crate::rig::first_byte(&pair.second, made[0], 0).await, 30);
+    write(&pair.second, made[0], 0, 32).await;
+    pair.one.network.plug(others);
+    pair.other.network.others.lock().unwrap().insert(BACK.into(), pair.first.array.clone());
+    until(&pair.one, &pair.first, ReplicationState::Split).await;
+    assert_eq!(ok(&pair.second, show()).await.status.state, ReplicationState::Split);
+    assert!(refused(&pair.first, demote(false)).await.message.contains("is split"));
+    (pair, running, made)
+}
+
+#[tokio::test]
+async fn a_source_that_loses_a_split_becomes_the_target_with_the_other_content() {
+    for policy in [OnLinkLoss::Continue, OnLinkLoss::Stop] {
+        let (pair, running, made) = split(policy).await;
+        let Pair { one, other, first, second, volumes } = &pair;
+        let disk = first.engine.volume(volumes[1]).unwrap();
+        let waits = tokio::spawn(async move { disk.execute(stamped(9)).await });
+        tokio::task::yield_now().await;
+        let at_once = is_acknowledged_at_once(first, volumes[0]).await;
+        assert!(policy == OnLinkLoss::Continue || !matches!(at_once, Some(Ok(()))), "{at_once:?}");
+        ok(first, demote(true)).await;
+        match (policy, waits.await.unwrap()) {
+            (OnLinkLoss::Continue, done) => drop(done.unwrap()),
+            (OnLinkLoss::Stop, refused) => assert_eq!(refused.err(), Some(block::Error::Unreplicated)),
+        }
+        assert_eq!(is_acknowledged_at_once(first, volumes[0]).await, Some(Err(block::Error::ReadOnly)));
+        until(one, first, ReplicationState::Demoted).await;
+        until(other, second, ReplicationState::Promoted).await;
+
+        ok(second, ReverseReplication { name: "prod".into() }).await;
+        drop(running);
+        let _back = transfers(second);
+        until(other, second, ReplicationState::InSync).await;
+        write(second, made[1], 0, 33).await;
+        ok(second, demote(false)).await;
+        until_so(one, first, |it| it.status.state == ReplicationState::Demoted).await;
+        assert_eq!(promoted(first, false).await, *volumes);
+        for (volume, byte) in volumes.iter().zip([32, 33]) {
+            assert_eq!(crate::rig::first_byte(first, *volume, 0).await, byte);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_loses_a_split_gets_the_content_of_the_source() {
+    for policy in [OnLinkLoss::Continue, OnLinkLoss::Stop] {
+        let (pair, _running, made) = split(policy).await;
+        let Pair { one, other: _other, first, second, volumes } = &pair;
+        ok(second, demote(true)).await;
+        assert!(second.engine.volume(made[0]).unwrap().is_read_only());
+        ok(first, ResumeReplication { name: "prod".into() }).await;
+        until(one, first, ReplicationState::InSync).await;
+        write(first, volumes[1], 0, 34).await;
+        one.network.cut();
+        assert_eq!(promoted(second, true).await, made, "they are the same volumes");
+        let kept = if policy == OnLinkLoss::Continue { 31 } else { 30 };
+        for (volume, byte) in made.iter().zip([kept, 34]) {
+            assert_eq!(crate::rig::first_byte(second, *volume, 0).await, byte);
+        }
+    }
 }
