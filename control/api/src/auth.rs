@@ -4,12 +4,16 @@ use crate::Context;
 use crate::problem::Problem;
 use crate::session::{COOKIE, Found};
 use crate::tls::Peer;
-use array::{Caller, Credential, FIRST_USER, Role};
+use array::{Bearer, Caller, Credential, FIRST_USER, Role};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, COOKIE as COOKIES, HOST, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 
+/// Names the user that a request is made for.
+const ON_BEHALF_OF: HeaderName = HeaderName::from_static("ashlar-on-behalf-of");
+/// Longest name of such a user, in bytes.
+const MAX_REPRESENTED_BYTES: usize = 256;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The secret in the array's folder that lets a program on its machine in. Only its hash is kept, so that comparing
@@ -53,12 +57,21 @@ impl FromRequestParts<Context> for Operator {
                 secret.ok_or_else(|| Problem::unauthorized("send: Authorization: Bearer TOKEN"))?;
             let secret = secret.trim();
             if context.token.is(secret) {
+                if represented(&parts.headers)?.is_some() {
+                    return Err(not_on_behalf());
+                }
                 let caller = caller(FIRST_USER.into(), Role::Admin, Credential::Machine);
                 return Ok(Self { caller, until: None });
             }
-            let (id, user, role) = context.array.accounts().token(secret).ok_or_else(|| {
+            let found = context.array.accounts().token(secret).ok_or_else(|| {
                 Problem::unauthorized("the token is not of this array, or has expired: log in again")
             })?;
+            let Bearer { id, user, role, on_behalf } = found;
+            let user = match represented(&parts.headers)? {
+                None => user,
+                Some(_) if !on_behalf => return Err(not_on_behalf()),
+                Some(other) => format!("{user} for {other}"),
+            };
             return Ok(Self { caller: caller(user, role, Credential::Token(id)), until: None });
         }
         let cookie = cookie(&parts.headers)
@@ -70,9 +83,39 @@ impl FromRequestParts<Context> for Operator {
             .sessions
             .find(cookie, &context.array)
             .ok_or_else(|| Problem::unauthorized("the session is over: log in again"))?;
+        if represented(&parts.headers)?.is_some() {
+            return Err(not_on_behalf());
+        }
         let Found { user, role, credential, until } = found;
         Ok(Self { caller: caller(user, role, credential), until: Some(until) })
     }
+}
+
+/// The user that a request says it is made for.
+///
+/// # Errors
+/// If the name is empty, longer than [`MAX_REPRESENTED_BYTES`], not UTF-8, has control characters, or is given twice.
+fn represented(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut given = headers.get_all(ON_BEHALF_OF).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    // Only what HTTP itself calls white space: U+0085 is both white space and a control character of Unicode.
+    let name = std::str::from_utf8(value.as_bytes()).ok().map(|name| name.trim_matches([' ', '\t']));
+    let name = name.filter(|name| !name.is_empty() && name.len() <= MAX_REPRESENTED_BYTES);
+    match name.filter(|name| given.next().is_none() && !name.chars().any(char::is_control)) {
+        Some(name) => Ok(Some(name.to_owned())),
+        None => Err(Problem::rejected(
+            StatusCode::BAD_REQUEST,
+            format!("Ashlar-On-Behalf-Of is one name of 1 to {MAX_REPRESENTED_BYTES} bytes in UTF-8"),
+        )),
+    }
+}
+
+/// An ignored header would leave an audit log that does not say what the client believes.
+fn not_on_behalf() -> Problem {
+    Problem::forbidden(
+        "these credentials may not act for others: create a token with `ashlar token create NAME --on-behalf`, \
+         or leave out the header Ashlar-On-Behalf-Of",
+    )
 }
 
 pub fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
 use super::*;
+use axum::http::HeaderValue;
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
@@ -24,5 +25,28 @@ fn pages_of_other_sites_are_recognised() {
         (false, &[("host", "a:1"), ("sec-fetch-site", "same-origin")]),
     ] {
         assert_eq!(is_from_elsewhere(&headers(pairs)), elsewhere, "{pairs:?}");
+    }
+}
+
+#[test]
+fn the_user_that_a_request_is_made_for_is_one_printable_name() {
+    let represented = |values: &[&[u8]]| {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(ON_BEHALF_OF, HeaderValue::from_bytes(value).unwrap());
+        }
+        super::represented(&headers).map_err(|problem| problem.status)
+    };
+    let longest = [b'a'; MAX_REPRESENTED_BYTES];
+    let name = |text: &str| Ok(Some(text.to_owned()));
+    assert_eq!(represented(&[]), Ok(None));
+    assert_eq!(represented(&["VSPHERE.LOCAL\\Ada Müller".as_bytes()]), name("VSPHERE.LOCAL\\Ada Müller"));
+    assert_eq!(represented(&[&longest]), name(&"a".repeat(MAX_REPRESENTED_BYTES)));
+    let too_long = [b'a'; MAX_REPRESENTED_BYTES + 1];
+    // The last one is a control character of Unicode, which a header may have.
+    for wrong in
+        [&[b"".as_slice()][..], &[b" "], &[&too_long], &[b"a", b"b"], &[b"\xFF"], &["a\u{85}".as_bytes()]]
+    {
+        assert_eq!(represented(wrong), Err(400), "{wrong:?}");
     }
 }

@@ -256,7 +256,8 @@ fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, 
 fn scope(caller: &Caller, parts: &axum::http::request::Parts, key: &HeaderValue) -> blake3::Hash {
     let caller_id = match caller.credential {
         Credential::Machine => "machine".to_owned(),
-        Credential::Token(id) => format!("token {:016x}", id.0),
+        // A token may act for several users.
+        Credential::Token(id) => format!("token {:016x} {}", id.0, caller.user),
         Credential::Session(user, _) => format!("user {:016x}", user.0),
         Credential::Guest(directory, _) => format!("guest {:016x} {}", directory.0, caller.user),
     };

@@ -81,6 +81,8 @@ pub struct CreateToken {
     pub role: Option<Role>,
     /// When it stops to be good, in seconds since 1970; never when none is given.
     pub expires: Option<u64>,
+    /// Whether a request with it may name the user that it acts for.
+    pub on_behalf: bool,
 }
 
 /// All tokens, by name.
@@ -105,7 +107,7 @@ verbs! {
     DeleteUser -> (), Change "delete" "user", Admin, about name
         => |tx, it| tx.delete_user(&it.name).await;
     CreateToken -> NewToken, Change "create" "token", Admin, about name
-        => |tx, it| tx.create_token(it.name, it.user, it.role, it.expires).await;
+        => |tx, it| tx.create_token(it).await;
     ListTokens -> Vec<Token>, Read "list" "token", Admin
         => |tx, _| Ok(tx.array.accounts.tokens(&tx.array.config()));
     DeleteToken -> (), Change "delete" "token", Admin, about name
@@ -262,13 +264,8 @@ impl Transaction<'_> {
         }
     }
 
-    pub async fn create_token(
-        &mut self,
-        name: String,
-        user: Option<String>,
-        role: Option<Role>,
-        expires: Option<u64>,
-    ) -> Result<NewToken> {
+    pub async fn create_token(&mut self, asked: CreateToken) -> Result<NewToken> {
+        let CreateToken { name, user, role, expires, on_behalf } = asked;
         check::name("token", &name)?;
         let now = self.now();
         if expires.is_some_and(|expires| expires <= now || expires - now > MAX_TOKEN_LIFE_SECONDS) {
@@ -298,7 +295,7 @@ impl Transaction<'_> {
         let secret = format!("{TOKEN_MARK}{}", self.array.accounts.secret());
         let role = role.unwrap_or(user.role).min(user.role);
         let (id, hash) = (TokenId(self.id64()), hash_token(&secret));
-        let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, hash };
+        let entry = TokenEntry { id, name, created: now, user: user.id, role, expires, on_behalf, hash };
         self.commit(vec![Edit::Put(Record::Token(entry.clone()))]).await?;
         self.done("token.created", "token", &entry.name, "was created");
         Ok(NewToken { token: Token::of(&entry, &user.name), secret: Secret::new(secret) })

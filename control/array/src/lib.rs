@@ -164,7 +164,7 @@ pub use schedule::{
 pub use scrub::StartScrub;
 pub use scsi::naa;
 pub use sealing::SealingKey;
-pub use service::accounts::{Accounts, Member, Token, User};
+pub use service::accounts::{Accounts, Bearer, Member, Token, User};
 pub use service::alerts::Alerts;
 pub use service::directories::{Directories, Guest};
 pub use service::links::{LinkState, LinkStatus};

@@ -3,7 +3,7 @@
 /// Columns of a list.
 pub const COLUMNS: &[(&str, &[&str])] = &[
     ("Alerts", &["id", "state", "severity", "opened", "Object={noun|array} {name}", "message"]),
-    ("ApiTokens", &["name", "user", "role", "created", "expires"]),
+    ("ApiTokens", &["name", "user", "role", "created", "expires", "on_behalf"]),
     (
         "AuditTrail",
         &["time", "user", "origin", "Outcome={outcome}[: {message}]", "Request={detail}", "changes"],

@@ -98,6 +98,9 @@ pub struct TokenEntry {
     /// When it expires, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
+    /// Whether a request with it may name the user that it acts for. The name is recorded and gives no right.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_behalf: bool,
     /// SHA-256 of the token, in hex digits.
     pub hash: Hashed,
 }

@@ -545,6 +545,10 @@ type APIToken struct {
 	// Name Name.
 	Name string `json:"name"`
 
+	// OnBehalf Requests may name the user they are made for, in the header `Ashlar-On-Behalf-Of`. The audit log and events
+	// record the name; permissions stay those of the token.
+	OnBehalf bool `json:"on_behalf"`
+
 	// Role Role of a user or token. Each role includes those before it.
 	Role Role `json:"role"`
 
@@ -1350,8 +1354,11 @@ type NewToken struct {
 	Expires nullable.Nullable[time.Time] `json:"expires,omitempty"`
 
 	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
-	Name string                  `json:"name"`
-	Role nullable.Nullable[Role] `json:"role,omitempty"`
+	Name string `json:"name"`
+
+	// OnBehalf Allow the header `Ashlar-On-Behalf-Of`; `false` if omitted.
+	OnBehalf *bool                   `json:"on_behalf,omitempty"`
+	Role     nullable.Nullable[Role] `json:"role,omitempty"`
 
 	// User Owner; the caller if omitted.
 	User nullable.Nullable[string] `json:"user,omitempty"`

@@ -17,6 +17,8 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/oapi-codegen/nullable"
@@ -38,6 +40,9 @@ type Access struct {
 	CA string
 	// Fingerprint is the SHA-256 of the array's certificate in hexadecimal digits. No other certificate is accepted then.
 	Fingerprint string
+	// OnBehalf: requests name the user that they are made for, see [OnBehalfOf]. The array refuses it unless the token was
+	// created for that (`ashlar token create NAME --on-behalf`).
+	OnBehalf bool
 	// Program is what the array's audit log and this program's errors call the client, such as `ashlar-csi/0.1.0`.
 	Program string
 }
@@ -133,6 +138,28 @@ func Once(key string) RequestEditorFn {
 	}
 }
 
+// representedKey is the key of a user's name in a context.
+type representedKey struct{}
+
+// maxRepresentedBytes is the longest name of a user that the array takes.
+const maxRepresentedBytes = 256
+
+// OnBehalfOf makes requests with the context name a user that they are made for. The array records the name with that of the
+// token's owner; it gives no right. Letters that a header can't have are replaced, and a name that is too long is cut.
+func OnBehalfOf(ctx context.Context, name string) context.Context {
+	name = strings.Map(func(letter rune) rune {
+		if unicode.IsControl(letter) {
+			return '?'
+		}
+		return letter
+	}, strings.ToValidUTF8(name, "?"))
+	for len(name) > maxRepresentedBytes {
+		_, size := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-size]
+	}
+	return context.WithValue(ctx, representedKey{}, name)
+}
+
 // Do sends a request. Its context bounds all attempts together.
 func (s *sender) Do(request *http.Request) (*http.Response, error) {
 	token, err := s.token()
@@ -141,6 +168,9 @@ func (s *sender) Do(request *http.Request) (*http.Response, error) {
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("User-Agent", s.access.Program)
+	if name, is := request.Context().Value(representedKey{}).(string); is && s.access.OnBehalf {
+		request.Header.Set("Ashlar-On-Behalf-Of", name)
+	}
 	// A caller that may have to send a change again has a key of its own.
 	if request.Method != http.MethodGet && request.Header.Get(idempotencyKey) == "" {
 		request.Header.Set(idempotencyKey, uuid.NewString())

@@ -353,6 +353,9 @@ pub struct ApiToken {
     /// Expiry time; `null`: never.
     #[schema(format = DateTime)]
     expires: Option<String>,
+    /// Requests may name the user they are made for, in the header `Ashlar-On-Behalf-Of`. The audit log and events
+    /// record the name; permissions stay those of the token.
+    on_behalf: bool,
     /// The secret; only returned on creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<String>,
@@ -381,6 +384,9 @@ struct NewToken {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires: Option<Option<String>>,
+    /// Allow the header `Ashlar-On-Behalf-Of`; `false` if omitted.
+    #[serde(default)]
+    on_behalf: bool,
 }
 
 /// List API tokens
@@ -408,7 +414,7 @@ async fn list_tokens(
 async fn create_token(
     operator: Operator,
     State(context): State<Context>,
-    Body(NewToken { name, user, role, expires }): Body<NewToken>,
+    Body(NewToken { name, user, role, expires, on_behalf }): Body<NewToken>,
 ) -> Created<ApiToken> {
     let seconds = |text: String| {
         let time = text.parse::<jiff::Timestamp>().ok().and_then(|time| u64::try_from(time.as_second()).ok());
@@ -417,7 +423,7 @@ async fn create_token(
         })
     };
     let expires = expires.flatten().map(seconds).transpose()?;
-    let action = array::CreateToken { name, user, role: role.map(Into::into), expires };
+    let action = array::CreateToken { name, user, role: role.map(Into::into), expires, on_behalf };
     let array::NewToken { token, secret } = perform(operator, &context, action).await?;
     let secret = Some(secret.expose().to_owned());
     Ok((StatusCode::CREATED, Json(ApiToken { secret, ..token.into() })))
@@ -523,7 +529,8 @@ impl From<array::User> for User {
 
 impl From<array::Token> for ApiToken {
     fn from(it: array::Token) -> Self {
-        let array::Token { name, user, role, created, expires } = it;
-        Self { name, user, role: role.into(), created: utc(created), expires: expires.map(utc), secret: None }
+        let array::Token { name, user, role, created, expires, on_behalf } = it;
+        let (created, expires) = (utc(created), expires.map(utc));
+        Self { name, user, role: role.into(), created, expires, on_behalf, secret: None }
     }
 }

@@ -62,6 +62,21 @@ pub struct Token {
     pub created: u64,
     /// When it stops to be good, in seconds since 1970.
     pub expires: Option<u64>,
+    /// Whether a request with it may name the user that it acts for.
+    pub on_behalf: bool,
+}
+
+/// What a token's secret authenticates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bearer {
+    /// The token.
+    pub id: TokenId,
+    /// The name of its user.
+    pub user: String,
+    /// What may be done with it.
+    pub role: Role,
+    /// Whether a request with it may name the user that it acts for.
+    pub on_behalf: bool,
 }
 
 impl User {
@@ -73,8 +88,8 @@ impl User {
 
 impl Token {
     pub(crate) fn of(entry: &TokenEntry, user: &str) -> Self {
-        let TokenEntry { name, role, created, expires, .. } = entry.clone();
-        Self { name, user: user.into(), role, created, expires }
+        let TokenEntry { name, role, created, expires, on_behalf, .. } = entry.clone();
+        Self { name, user: user.into(), role, created, expires, on_behalf }
     }
 }
 
@@ -170,8 +185,8 @@ impl Accounts {
         config.users.get(user).filter(|entry| entry.password_set == password_set).map(|entry| entry.role)
     }
 
-    /// The token with this secret, the name of its user, and what may be done with it.
-    pub fn token(&self, secret: &str) -> Option<(TokenId, String, Role)> {
+    /// What this secret authenticates, unless its token is gone or has expired.
+    pub fn token(&self, secret: &str) -> Option<Bearer> {
         if !secret.starts_with(TOKEN_MARK) {
             return None;
         }
@@ -179,7 +194,12 @@ impl Accounts {
         let (hash, now, config) = (hash_token(secret), self.env.seconds(), self.configuration.read());
         let token = config.tokens.iter().find(|entry| entry.hash == hash)?;
         let user = config.users.get(token.user)?;
-        token.is_valid(now).then(|| (token.id, user.name.clone(), token.role.min(user.role)))
+        token.is_valid(now).then(|| Bearer {
+            id: token.id,
+            user: user.name.clone(),
+            role: token.role.min(user.role),
+            on_behalf: token.on_behalf,
+        })
     }
 
     /// Logs an event about a log-in, or a refused one.

@@ -398,7 +398,13 @@ fn of_access(user: &str, verified: &Member) -> Vec<Step> {
         DeleteUser { name: name() },
         ShowOwnUser,
         ChangeOwnPassword { verified: verified.clone(), password: Secret::new("short") },
-        CreateToken { name: "!".into(), user: Some(user), role: Some(Role::Admin), expires: None },
+        CreateToken {
+            name: "!".into(),
+            user: Some(user),
+            role: Some(Role::Admin),
+            expires: None,
+            on_behalf: false
+        },
         ListTokens,
         DeleteToken { name: name() },
     ]
@@ -424,9 +430,15 @@ async fn user(up: &Up, name: &str, role: Role) -> Member {
 }
 
 async fn token(up: &Up, name: &str, user: &str, role: Role) -> Caller {
-    let create = CreateToken { name: name.into(), user: Some(user.into()), role: Some(role), expires: None };
+    let create = CreateToken {
+        name: name.into(),
+        user: Some(user.into()),
+        role: Some(role),
+        expires: None,
+        on_behalf: false,
+    };
     let NewToken { secret, .. } = up.perform(create).await.unwrap();
-    let (id, user, role) = up.array.accounts().token(secret.expose()).unwrap();
+    let array::Bearer { id, user, role, .. } = up.array.accounts().token(secret.expose()).unwrap();
     Caller { user, origin: "10.0.0.9".into(), role, credential: Credential::Token(id) }
 }
 

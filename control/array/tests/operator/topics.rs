@@ -192,9 +192,27 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
         (ReplaceCertificate { chain: name("PEM"), key: Secret::new("key") }, &[Certificate]),
         (CreateUser { name: name("ada"), role: Role::Admin, password: Secret::new("eight chars") }, &[Users]),
         (ChangeUser { name: name("ada"), role: None, password: None }, &[Users]),
-        (CreateToken { name: name("t"), user: Some(name("ada")), role: None, expires: None }, &[Tokens]),
+        (
+            CreateToken {
+                name: name("t"),
+                user: Some(name("ada")),
+                role: None,
+                expires: None,
+                on_behalf: false
+            },
+            &[Tokens]
+        ),
         (DeleteToken { name: name("t") }, &[Tokens]),
-        (CreateToken { name: name("u"), user: Some(name("ada")), role: None, expires: None }, &[Tokens]),
+        (
+            CreateToken {
+                name: name("u"),
+                user: Some(name("ada")),
+                role: None,
+                expires: None,
+                on_behalf: false
+            },
+            &[Tokens]
+        ),
         (CreateUser { name: name("eve"), role: Role::Admin, password: Secret::new("eight chars") }, &[Users]),
         (DeleteUser { name: name("ada") }, &[Users, Tokens]),
     ]

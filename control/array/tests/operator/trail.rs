@@ -167,7 +167,13 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
             assert!(!whole.contains(never), "{never}: {whole}");
         }
     }
-    let create = CreateToken { name: "t".into(), user: Some("vera".into()), role: None, expires: None };
+    let create = CreateToken {
+        name: "t".into(),
+        user: Some("vera".into()),
+        role: None,
+        expires: None,
+        on_behalf: false,
+    };
     let made = ok(&up, create).await;
     assert!(!format!("{:?}", trail(&up).await).contains(made.secret.expose()));
     // Nor those of what was refused.

@@ -65,6 +65,9 @@ pub enum TokenVerb {
         /// Expiry time, such as 2030-01-01T00:00:00Z [default: never]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
+        /// Requests may name the user they are made for, for the audit log
+        #[arg(long)]
+        on_behalf: bool,
     },
     /// List API tokens
     List,
@@ -121,8 +124,9 @@ impl TokenVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use TokenVerb::*;
         Ok(match self {
-            Create { name, user, role, expires } => {
-                let made = client.call(api::create_token(&NewToken { name, user, role, expires }))?;
+            Create { name, user, role, expires, on_behalf } => {
+                let asked = NewToken { name, user, role, expires, on_behalf: Some(on_behalf) };
+                let made = client.call(api::create_token(&asked))?;
                 eprintln!("The secret is not shown again.");
                 made.into()
             }

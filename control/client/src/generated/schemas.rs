@@ -186,6 +186,9 @@ pub struct ApiToken {
     pub expires: ::std::option::Option<::std::string::String>,
     ///Name.
     pub name: ::std::string::String,
+    /**Requests may name the user they are made for, in the header `Ashlar-On-Behalf-Of`. The audit log and events
+record the name; permissions stay those of the token.*/
+    pub on_behalf: bool,
     ///Role; never more than the owner's.
     pub role: Role,
     ///The secret; only returned on creation.
@@ -2677,6 +2680,9 @@ pub struct NewToken {
     pub expires: ::std::option::Option<::std::string::String>,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     pub name: ::std::string::String,
+    ///Allow the header `Ashlar-On-Behalf-Of`; `false` if omitted.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub on_behalf: ::std::option::Option<bool>,
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub role: ::std::option::Option<Role>,
     ///Owner; the caller if omitted.

@@ -150,6 +150,12 @@ func (o *pluginOptions) add(ctx context.Context, config plugin.Config, name stri
 	if _, err := api.Check(ctx); err != nil {
 		return err
 	}
+	if entry.OnBehalf, err = plugin.ActsForUsers(ctx, array.Access{URL: entry.URL, Token: token, CA: entry.Certificate, Program: o.array.Program}); err != nil {
+		return err
+	}
+	if !entry.OnBehalf {
+		fmt.Fprintf(os.Stderr, "The audit log of %s will name the token only: `ashlar token create NAME --role operator --on-behalf` makes one with which it also names users of vCenter.\n", name)
+	}
 	key, err := plugin.EnsureKey(o.key)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -46,6 +47,8 @@ type Entry struct {
 	Certificate string `json:"certificate,omitempty"`
 	// Token is sealed with the key, for this name and this address: an entry that was changed can't be opened.
 	Token string `json:"token"`
+	// OnBehalf: the token may name the user that a request is made for, so that the array's audit log has the name.
+	OnBehalf bool `json:"on_behalf,omitempty"`
 }
 
 // Key seals the tokens of arrays.
@@ -181,6 +184,20 @@ func (c *Config) Remove(name string) bool {
 	return len(c.Arrays) < before
 }
 
+// ActsForUsers reports whether the token of an array may name users that it acts for.
+func ActsForUsers(ctx context.Context, access array.Access) (bool, error) {
+	access.OnBehalf = true
+	api, err := array.Connect(access)
+	if err != nil {
+		return false, err
+	}
+	_, err = api.Check(array.OnBehalfOf(ctx, "ashlar-vsphere"))
+	if array.IsKind(err, array.Forbidden) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // AddCenter adds a vCenter, or replaces the one with its address.
 func (c *Config) AddCenter(made CenterEntry) error {
 	for _, name := range made.Arrays {
@@ -235,7 +252,7 @@ func (e Entry) access(key Key) (array.Access, error) {
 	if err != nil {
 		return array.Access{}, fmt.Errorf("the token of array %s can't be opened: the key is another one, or the entry was changed; add the array again", e.Name)
 	}
-	return array.Access{URL: e.URL, Token: token, CA: e.Certificate, Program: "ashlar-vsphere/" + array.Version}, nil
+	return array.Access{URL: e.URL, Token: token, CA: e.Certificate, OnBehalf: e.OnBehalf, Program: "ashlar-vsphere/" + array.Version}, nil
 }
 
 func (k Key) cipher() (cipher.AEAD, error) {

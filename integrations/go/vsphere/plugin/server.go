@@ -233,15 +233,21 @@ func (s *Server) perform(in *http.Request, manage bool, do handler) (any, error)
 		}
 		var answer any
 		if err == nil {
+			made.Request = in.WithContext(s.asUser(ctx, made))
 			answer, err = do(made)
 		}
 		if err == nil && manage {
-			// The array knows its own account only: who it was is kept here.
+			// An array may know its own account only: who it was is kept here.
 			s.log.Info("changes", "user", s.nameOf(user), "method", in.Method, "path", in.URL.Path)
 		}
 		s.sessions.release(user)
 		return answer, err
 	}
+}
+
+// asUser makes requests to arrays name the user that they are made for, in their audit logs.
+func (s *Server) asUser(ctx context.Context, of *request) context.Context {
+	return array.OnBehalfOf(ctx, s.nameOf(of.user)+" at "+of.center.access.Address)
 }
 
 func (s *Server) nameOf(user *userSession) string {

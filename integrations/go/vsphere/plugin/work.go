@@ -84,12 +84,12 @@ func (s *Server) begin(in *request, title string, do func(context.Context, *Work
 	if ended := slices.IndexFunc(w.all, func(it *Work) bool { return it.State != running }); len(w.all) > maxWorks && ended >= 0 {
 		w.all = slices.Delete(w.all, ended, ended+1)
 	}
-	user := in.user
+	user, ctx := in.user, s.asUser(w.ctx, in)
 	s.sessions.hold(user)
 	s.log.Info("begins", "work", title, "user", s.nameOf(user), "object", in.on.ref.String())
 	w.pending.Go(func() {
 		defer s.sessions.release(user)
-		err := do(w.ctx, made)
+		err := do(ctx, made)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		made.State = done

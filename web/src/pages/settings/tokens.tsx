@@ -1,4 +1,4 @@
-import { Alert, Button, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { KeySquare, Plus } from "lucide-react";
@@ -37,6 +37,7 @@ export function TokensPanel() {
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
     { name: "User", key: (it) => it.user, cell: (it) => it.user, wide: true },
     { name: "Role", key: (it) => it.role, cell: (it) => it.role },
+    { name: "Names users", key: (it) => String(it.on_behalf), cell: (it) => (it.on_behalf ? "yes" : "no"), wide: true },
     { name: "Good until", key: (it) => it.expires ?? "9", cell: (it) => <Until token={it} /> },
     { name: "Created", key: (it) => it.created, cell: (it) => <span className="quiet number">{moment(it.created)}</span>, wide: true },
     {
@@ -87,8 +88,8 @@ type CreateProps = { opened: boolean; onClose: () => void; onMade: (token: ApiTo
 function CreateToken({ opened, onClose, onMade }: CreateProps) {
   const who = useSession();
   const known = useQuery({ ...users(), enabled: opened });
-  const form = useForm<{ name: string; user: string; role: Role; days: string }>({
-    initialValues: { name: "", user: who.at === "in" ? who.user : "", role: "viewer", days: "365" },
+  const form = useForm<{ name: string; user: string; role: Role; days: string; represents: boolean }>({
+    initialValues: { name: "", user: who.at === "in" ? who.user : "", role: "viewer", days: "365", represents: false },
     validate: { name: nameError },
   });
   const close = () => {
@@ -97,9 +98,9 @@ function CreateToken({ opened, onClose, onMade }: CreateProps) {
     create.reset();
   };
   const create = useChange({
-    run: ({ name, user, role, days }: typeof form.values) => {
+    run: ({ name, user, role, days, represents }: typeof form.values) => {
       const expires = days === "" ? null : utcFromNow(Number(days) * DAY);
-      return answer(api.POST("/api/v1/tokens", { body: { name, user, role, expires } }));
+      return answer(api.POST("/api/v1/tokens", { body: { name, user, role, expires, on_behalf: represents } }));
     },
     done: (token) => `Token ${token.name} was created.`,
     then: (token) => {
@@ -113,6 +114,11 @@ function CreateToken({ opened, onClose, onMade }: CreateProps) {
       <Select label="Owner" data={known.data?.map((it) => it.name) ?? [form.values.user]} allowDeselect={false} searchable {...form.getInputProps("user")} />
       <Select label="Role" description="Limited by the role of the owner." data={ROLES} allowDeselect={false} {...form.getInputProps("role")} />
       <Select label="Valid for" data={LIVES} allowDeselect={false} {...form.getInputProps("days")} />
+      <Checkbox
+        label="Requests may name their user"
+        description="For a program that acts for users of its own. The audit log names them beside the owner."
+        {...form.getInputProps("represents", { type: "checkbox" })}
+      />
     </FormModal>
   );
 }
