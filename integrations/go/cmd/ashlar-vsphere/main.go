@@ -14,6 +14,7 @@ import (
 
 	"ashlar/integrations/array"
 	"ashlar/integrations/vsphere/rollout"
+	"ashlar/integrations/vsphere/secret"
 	"ashlar/integrations/vsphere/vcenter"
 )
 
@@ -84,7 +85,7 @@ func newOptions(name string) *options {
 func (o *options) vcenterOptions() {
 	o.StringVar(&o.vcenter.Address, "vcenter", os.Getenv("VSPHERE_SERVER"), "address of the vCenter [or: VSPHERE_SERVER]")
 	o.StringVar(&o.vcenter.User, "user", os.Getenv("VSPHERE_USER"), "user of the vCenter [or: VSPHERE_USER]")
-	o.StringVar(&o.vcenter.PasswordFile, "password-file", "", "file with the password, readable by its owner alone [or the password in VSPHERE_PASSWORD]")
+	o.StringVar(&o.vcenter.PasswordFile, "password-file", "", "file with the password, readable by its owner alone [or: VSPHERE_PASSWORD, or the service's credential "+vcenter.CredentialName+"]")
 	o.StringVar(&o.vcenter.Thumbprint, "thumbprint", os.Getenv("VSPHERE_THUMBPRINT"), "SHA-256 of vCenter's certificate, the only one to accept [or: VSPHERE_THUMBPRINT]")
 	o.StringVar(&o.vcenter.CAFile, "vcenter-certificate", "", "certificates to trust if no thumbprint is given")
 }
@@ -92,7 +93,7 @@ func (o *options) vcenterOptions() {
 func (o *options) arrayOptions() {
 	o.array.Program = "ashlar-vsphere/" + array.Version
 	o.StringVar(&o.array.URL, "array", os.Getenv("ASHLAR_ARRAY"), "address of the array's API, such as https://10.0.0.1:8080 [or: ASHLAR_ARRAY]")
-	o.StringVar(&o.array.TokenFile, "token-file", "", "file with an API token of an operator [or the token in ASHLAR_TOKEN]")
+	o.StringVar(&o.array.TokenFile, "token-file", "", "file with an API token of an operator, readable by its owner alone [or: ASHLAR_TOKEN, or the service's credential "+tokenCredential+"]")
 	o.StringVar(&o.array.CAFile, "array-certificate", "", "certificates to trust: the array's tls.pem")
 }
 
@@ -104,9 +105,22 @@ func (o *options) connectVCenter(ctx context.Context) (*vcenter.Client, error) {
 	return vcenter.Connect(ctx, o.vcenter)
 }
 
+// tokenCredential is what the array's token is called among the credentials of a service of systemd.
+const tokenCredential = "ashlar-vsphere.token"
+
 func (o *options) connectArray() (*array.API, error) {
-	if o.array.TokenFile == "" {
-		o.array.Token = os.Getenv("ASHLAR_TOKEN")
+	if o.array.TokenFile != "" {
+		if _, err := secret.Read(o.array.TokenFile); err != nil {
+			return nil, fmt.Errorf("the API token can't be read: %w", err)
+		}
+		return array.Connect(o.array)
+	}
+	if o.array.Token = os.Getenv("ASHLAR_TOKEN"); o.array.Token == "" {
+		token, _, err := secret.Credential(tokenCredential)
+		if err != nil {
+			return nil, fmt.Errorf("the API token can't be read: %w", err)
+		}
+		o.array.Token = strings.TrimSpace(string(token))
 	}
 	return array.Connect(o.array)
 }

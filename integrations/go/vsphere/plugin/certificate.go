@@ -15,6 +15,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"ashlar/integrations/vsphere/secret"
 )
 
 const (
@@ -33,10 +35,15 @@ func EnsureCertificate(certificate, key string, names []string) (*tls.Config, er
 			return nil, fmt.Errorf("the certificate can't be made: %w", err)
 		}
 	}
-	if err := private(key); err != nil {
-		return nil, err
+	private, err := secret.Read(key)
+	if err != nil {
+		return nil, fmt.Errorf("the key of the certificate can't be read: %w", err)
 	}
-	read, err := tls.LoadX509KeyPair(certificate, key)
+	public, err := os.ReadFile(certificate)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate can't be read: %w", err)
+	}
+	read, err := tls.X509KeyPair(public, private)
 	if err != nil {
 		return nil, fmt.Errorf("the certificate can't be used: %w", err)
 	}
@@ -51,7 +58,7 @@ func makeCertificate(certificate, key string, names []string) error {
 		}
 		names = []string{host}
 	}
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
@@ -69,11 +76,11 @@ func makeCertificate(certificate, key string, names []string) error {
 			made.DNSNames = append(made.DNSNames, name)
 		}
 	}
-	signed, err := x509.CreateCertificate(rand.Reader, made, made, secret.Public(), secret)
+	signed, err := x509.CreateCertificate(rand.Reader, made, made, private.Public(), private)
 	if err != nil {
 		return err
 	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(secret)
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"ashlar/integrations/array"
+	"ashlar/integrations/vsphere/secret"
 	"ashlar/integrations/vsphere/vcenter"
 )
 
@@ -60,25 +61,22 @@ const (
 	CredentialName = "ashlar-vsphere.key"
 	// privateMode are the permissions of files with secrets.
 	privateMode = 0o600
-	publicMode  = 0o077
 )
 
 // ReadKey reads the key: from the file, or from the service's credentials if no file is named.
 func ReadKey(file string) (Key, error) {
 	var key Key
-	folder := os.Getenv("CREDENTIALS_DIRECTORY")
-	switch {
-	case file == "" && folder == "":
-		return key, errors.New("no key of the configuration: --key-file, or the credential " + CredentialName + " of a service of systemd")
-	case file == "":
-		// systemd lets nobody else read it.
-		file = filepath.Join(folder, CredentialName)
-	default:
-		if err := private(file); err != nil {
-			return key, err
+	var text []byte
+	var err error
+	if file != "" {
+		text, err = secret.Read(file)
+	} else {
+		var given bool
+		file = "the credential " + CredentialName
+		if text, given, err = secret.Credential(CredentialName); err == nil && !given {
+			return key, errors.New("no key of the configuration: --key-file, or the credential " + CredentialName + " of a service of systemd")
 		}
 	}
-	text, err := os.ReadFile(file)
 	if err != nil {
 		return key, fmt.Errorf("the key of the configuration can't be read: %w", err)
 	}
@@ -100,18 +98,6 @@ func EnsureKey(file string) (Key, error) {
 		return key, err
 	}
 	return key, write(file, []byte(hex.EncodeToString(key[:])+"\n"))
-}
-
-// private refuses a file that others can read.
-func private(file string) error {
-	about, err := os.Stat(file)
-	if err != nil {
-		return fmt.Errorf("a file of the plug-in's server can't be read: %w", err)
-	}
-	if about.Mode().Perm()&publicMode != 0 {
-		return fmt.Errorf("%s can be read by others: `chmod 600` it", file)
-	}
-	return nil
 }
 
 // write replaces a file at once, readable by its owner alone.
@@ -139,10 +125,7 @@ func ReadConfig(file string) (Config, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return made, nil
 	}
-	if err := private(file); err != nil {
-		return made, err
-	}
-	text, err := os.ReadFile(file)
+	text, err := secret.Read(file)
 	if err != nil {
 		return made, fmt.Errorf("the configuration can't be read: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"ashlar/integrations/pin"
+	"ashlar/integrations/vsphere/secret"
 )
 
 // Access is the address of a vCenter and the credentials for it.
@@ -26,7 +27,8 @@ type Access struct {
 	// Address is a host with an optional port, or a URL; the path /sdk is added.
 	Address string
 	User    string
-	// PasswordFile has the password; nobody but its owner may read it. Password is used if the file is not named.
+	// PasswordFile has the password; nobody but its owner may read it. It is read for each log-in, so that a new password is
+	// used at once. Without it Password is used, and without that the credential [CredentialName] of the service.
 	PasswordFile string
 	Password     string
 	// Thumbprint is the SHA-256 of vCenter's certificate in hexadecimal, with or without colons. No other certificate is
@@ -52,7 +54,8 @@ func Connect(ctx context.Context, access Access) (*Client, error) {
 		return nil, err
 	}
 	if access.User == "" || password == "" {
-		return nil, errors.New("vCenter needs a user and a password: --user, and --password-file or VSPHERE_PASSWORD")
+		return nil, errors.New("vCenter needs a user and a password: --user, and --password-file, the credential " + CredentialName +
+			" of a service of systemd, or VSPHERE_PASSWORD")
 	}
 	client, err := open(ctx, access)
 	if err != nil {
@@ -111,21 +114,20 @@ func (c *Client) Close() {
 // release closes connections that nothing uses any more.
 func (c *Client) release() { c.Client.Client.CloseIdleConnections() }
 
-// publicMode are the permissions that a file with a password must not give.
-const publicMode = 0o077
+// CredentialName is what the password is called among the credentials of a service of systemd.
+const CredentialName = "ashlar-vsphere.password"
 
 func (a Access) password() (string, error) {
-	if a.PasswordFile == "" {
+	var read []byte
+	var err error
+	switch {
+	case a.PasswordFile != "":
+		read, err = secret.Read(a.PasswordFile)
+	case a.Password != "":
 		return a.Password, nil
+	default:
+		read, _, err = secret.Credential(CredentialName)
 	}
-	about, err := os.Stat(a.PasswordFile)
-	if err != nil {
-		return "", fmt.Errorf("the password of vCenter can't be read: %w", err)
-	}
-	if about.Mode().Perm()&publicMode != 0 {
-		return "", fmt.Errorf("%s can be read by others: `chmod 600` it", a.PasswordFile)
-	}
-	read, err := os.ReadFile(a.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("the password of vCenter can't be read: %w", err)
 	}

@@ -54,6 +54,18 @@ func TestAPasswordThatOthersCanReadIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.Close()
+	// A service of systemd has it as a credential.
+	folder := t.TempDir()
+	t.Setenv("CREDENTIALS_DIRECTORY", folder)
+	if err := os.WriteFile(filepath.Join(folder, vcenter.CredentialName), []byte(vsim.Password+"\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	access.PasswordFile = ""
+	if client, err = vcenter.Connect(t.Context(), access); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	t.Setenv("CREDENTIALS_DIRECTORY", t.TempDir())
 	access.PasswordFile, access.Password = "", ""
 	if _, err := vcenter.Connect(t.Context(), access); err == nil {
 		t.Error("no password was accepted")
