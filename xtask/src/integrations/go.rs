@@ -1,6 +1,7 @@
 //! The Go module `integrations/go`: client of the API, CSI driver with its Helm chart, Terraform provider, the program for
 //! vSphere, the adapter for its Site Recovery Manager, and the provider for Forklift. Go's own tools build and test it.
 
+use super::windows;
 use crate::python;
 use crate::shell::{capture, command, exec, installed, root, target_dir};
 use crate::test::Tally;
@@ -73,10 +74,11 @@ pub fn terraform_short(programs: &Path) -> Result<Tally> {
     checked(TERRAFORM, programs)
 }
 
-/// The program for vSphere, against a simulated vCenter, with pyvmomi for the scripts that it writes, and the pages of its
-/// plug-in in a browser.
+/// The program for vSphere, against a simulated vCenter, with pyvmomi and the grammar of PowerShell for the scripts that it
+/// writes, and the pages of its plug-in in a browser.
 pub fn vsphere(programs: &Path) -> Result<Tally> {
     python::environment(PYVMOMI.0, PYVMOMI.1)?;
+    windows::install_grammar()?;
     // The pages are embedded in the program.
     let browser = web::browser_tests()?;
     let mut all = vsphere_short(programs)?;
@@ -97,6 +99,9 @@ pub fn vsphere_short(programs: &Path) -> Result<Tally> {
     let mut tests = go(&["test", "-json"]);
     if let Some(folder) = python::existing(PYVMOMI.0, PYVMOMI.1) {
         tests.env("PYVMOMI", folder.join("bin/python"));
+    }
+    if let Some(folder) = windows::grammar() {
+        tests.env("POWERSHELL_GRAMMAR", folder.join("bin/python"));
     }
     tested(tests.args(VSPHERE), programs)
 }

@@ -14,12 +14,22 @@ const PARSER: &str = "tree-sitter==0.26.1";
 
 /// Installs the grammar.
 pub fn long(_: &Path) -> Result<Tally> {
-    check(python::environment_with(GRAMMAR.0, GRAMMAR.1, &[PARSER])?)
+    check(install_grammar()?)
 }
 
 /// Only where the grammar was installed before.
 pub fn short(_: &Path) -> Result<Tally> {
-    check(python::existing(GRAMMAR.0, GRAMMAR.1))
+    check(grammar())
+}
+
+/// A Python environment with the grammar of PowerShell, installed if it is not there.
+pub fn install_grammar() -> Result<Option<PathBuf>> {
+    python::environment_with(GRAMMAR.0, GRAMMAR.1, &[PARSER])
+}
+
+/// The same if it was installed before.
+pub fn grammar() -> Option<PathBuf> {
+    python::existing(GRAMMAR.0, GRAMMAR.1)
 }
 
 fn check(environment: Option<PathBuf>) -> Result<Tally> {

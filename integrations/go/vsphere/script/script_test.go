@@ -168,6 +168,60 @@ func TestThePythonScriptMakesEveryHostCleanAndCanRunAgain(t *testing.T) {
 	clean(t, client)
 }
 
+// grammarVariable names a Python with the grammar of PowerShell. No PowerShell that could run PowerCLI can be had.
+const grammarVariable = "POWERSHELL_GRAMMAR"
+
+// powerShellParser ends with 1 and the place of the first error if its input is not PowerShell.
+const powerShellParser = `
+import sys, tree_sitter_powershell
+from tree_sitter import Language, Parser
+def first(node):
+    if node.type == "ERROR" or node.is_missing:
+        return node
+    return next(filter(None, map(first, node.children)), None)
+tree = Parser(Language(tree_sitter_powershell.language())).parse(sys.stdin.buffer.read())
+wrong = first(tree.root_node)
+if wrong is not None:
+    sys.exit(f"line {wrong.start_point[0] + 1}: {wrong.text.decode()!r}")
+`
+
+func TestThePowerCLIScriptIsPowerShell(t *testing.T) {
+	interpreter := os.Getenv(grammarVariable)
+	if interpreter == "" {
+		t.Skipf("%s names no Python with the grammar; `cargo xtask integrations vsphere` installs it", grammarVariable)
+	}
+	parse := func(text string) error {
+		command := exec.CommandContext(t.Context(), interpreter, "-c", powerShellParser)
+		command.Stdin = strings.NewReader(text)
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	requests := []Request{{Language: PowerCLI}, {Language: PowerCLI, Want: want},
+		{Language: PowerCLI, Want: practice.Want{Portals: []string{"10.9.8.7:3260", "[fd00::1]:3260"}, CHAPUser: "it's $(x) `n \"y\""}}}
+	for _, setting := range practice.Table {
+		if setting.Changeable() {
+			requests = append(requests, Request{Language: PowerCLI, Settings: []string{setting.ID}, Want: requests[2].Want})
+		}
+	}
+	for _, request := range requests {
+		text, err := Write(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// This grammar, unlike PowerShell, takes the 2 at the end of the name of a parameter for a redirection.
+		text = strings.ReplaceAll(text, "Get-EsxCli -VMHost $VMHost -V2\n", "Get-EsxCli -VMHost $VMHost -V\n")
+		if err := parse(text); err != nil {
+			t.Errorf("%v: %v", request.Settings, err)
+		}
+		// A parser that accepts everything shows nothing.
+		if parse(strings.TrimSuffix(strings.TrimSpace(text), "}")) == nil {
+			t.Errorf("%v: a script without its last brace was accepted", request.Settings)
+		}
+	}
+}
+
 func TestEverySettingIsInEveryScript(t *testing.T) {
 	for language := range templates {
 		for _, setting := range practice.Table {
