@@ -65,7 +65,8 @@ fn of_parts(services: &Services<'_>) -> [Source; 9] {
         }),
         Source::new(5, move |_, _| of_unit_states(&exports, &configured.read())),
         Source::new(5, move |_, _| condition::of_format(formatted.format(), *formatted.formats().end())),
-        Source::new(600, move |_, now| {
+        // Soon after a certificate was replaced, too: by a good one, or by one that expires.
+        Source::new(10, move |_, now| {
             let expires = certified.read().certificate.as_ref().and_then(|entry| expiry(&entry.chain));
             expires.map(|expires| condition::of_certificate(expires, now)).unwrap_or_default()
         }),
