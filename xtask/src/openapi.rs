@@ -1,5 +1,5 @@
-//! What is generated from the code and checked in: the description of the API, its Rust and Go clients, and the reference of
-//! the command line.
+//! What is generated from the code and checked in: the description of the API, its Rust and Go clients, the reference of the
+//! command line, and the catalogue of log messages.
 
 use crate::integrations::go;
 use crate::shell::{capture, cargo, command, exec, root, some_test_binaries, target_dir};
@@ -17,6 +17,9 @@ pub struct Args {
 pub const DESCRIPTION: &str = "openapi/array.json";
 const CLIENT: &str = "control/client/src/generated";
 const REFERENCE: &str = "docs/cli.md";
+/// The catalogue of log messages, for people and for programs.
+const MESSAGES: &str = "docs/monitoring/messages.md";
+const MESSAGES_JSON: &str = "docs/monitoring/messages.json";
 
 /// Compares what the programs print and generate with what is checked in, or writes it.
 pub fn run(args: &Args) -> Result<()> {
@@ -30,6 +33,8 @@ pub fn run(args: &Args) -> Result<()> {
         settle_client(false, &binaries)?;
     }
     settle(args.write, REFERENCE, &output(&binaries, "ashlar", &["manual", "--reference"])?)?;
+    settle(args.write, MESSAGES, &output(&binaries, "ashlard", &["messages"])?)?;
+    settle(args.write, MESSAGES_JSON, &output(&binaries, "ashlard", &["messages", "--json"])?)?;
     // `cargo xtask integrations` compares it.
     match args.write && go::can_generate() {
         true => go::generate(),

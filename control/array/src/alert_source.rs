@@ -142,11 +142,7 @@ fn of_space(engine: &Engine, space: &SpaceMonitor, quotas: &Quotas, config: &Con
         });
     }
     if let Some((limit, severity)) = space.crossed() {
-        condition::add(&mut found, "space.threshold", severity, None, &|| {
-            format!(
-                "{limit} % of the drives' space is in use: delete or unmap what is not needed, or add drives"
-            )
-        });
+        found.extend(condition::of_threshold(limit, severity));
     }
     for group in config.groups.iter() {
         let about = condition::About {

@@ -89,7 +89,7 @@ impl Array {
         let Parts { engine, pool, machine, exports, server, history, sealing, .. } = parts.clone();
         let configuration = Arc::new(Configuration::new(engine.clone(), config));
         let bus = Arc::new(EventBus::new(env.clone(), history.clone()));
-        let audit = Arc::new(AuditLog::new(env.clone(), history.clone()));
+        let audit = Arc::new(AuditLog::new(env.clone(), history.clone(), bus.clone()));
         let core = || (env.clone(), bus.clone(), configuration.clone());
         let drives = || (engine.clone(), pool.clone(), machine.clone());
 
@@ -108,7 +108,7 @@ impl Array {
         let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), volumes, clock.clone()));
         let directories = Arc::new(Directories::new(configuration.clone(), audit.clone(), sealing.clone()));
         let accounts = Accounts::new(core(), directories.clone());
-        let notifier = Arc::new(Notifier::new(core(), sealing.clone(), identity.clone()));
+        let notifier = Arc::new(Notifier::new(core(), (engine.clone(), sealing.clone()), identity.clone()));
         let sources = alert_source::sources(&Services {
             parts: &parts,
             configuration: &configuration,

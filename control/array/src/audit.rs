@@ -4,9 +4,11 @@
 //! result. Secrets never get here: see [`Redactor`].
 
 use crate::Result;
+use crate::bus::{EventBus, Update};
 use crate::env::Env;
 use crate::verb::{Object, Verb};
 use history::{Attempt, AuditId, Store};
+use notify::AuditMessage;
 use records::{Config, Edit, Record, Redactor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -212,8 +214,10 @@ fn differences(before: &Side, after: &Side) -> Vec<Value> {
 /// An entry that waits for its end.
 pub(crate) struct Pending {
     id: std::result::Result<AuditId, history::Error>,
-    /// What was asked for, for the log.
+    /// What was asked for, for logs.
     attempt: Attempt,
+    noun: String,
+    object: Option<String>,
     sentence: String,
 }
 
@@ -221,11 +225,12 @@ pub(crate) struct Pending {
 pub(crate) struct AuditLog {
     env: Arc<Env>,
     history: Arc<Store>,
+    bus: Arc<EventBus>,
 }
 
 impl AuditLog {
-    pub fn new(env: Arc<Env>, history: Arc<Store>) -> Self {
-        Self { env, history }
+    pub fn new(env: Arc<Env>, history: Arc<Store>, bus: Arc<EventBus>) -> Self {
+        Self { env, history, bus }
     }
 
     /// Begins an entry about a request: `action` is the name of the verb, or of what is no verb.
@@ -238,12 +243,15 @@ impl AuditLog {
             detail: serde_json::to_string(request).unwrap_or_default(),
         };
         let id = self.history.begin_audit(&attempt);
-        Pending { id, attempt, sentence: request.sentence() }
+        let Entry { noun, object, .. } = request.clone();
+        Pending { id, attempt, noun, object, sentence: request.sentence() }
     }
 
     /// Ends an entry with what came of it.
     pub fn end<T>(&self, entry: Pending, outcome: &Result<T>, changes: &Changes) {
-        let Pending { id, attempt: Attempt { user, origin, action, .. }, sentence } = entry;
+        let Pending { id, attempt, noun, object, sentence } = entry;
+        let Attempt { time, user, origin, action, .. } = attempt;
+        let number = id.as_ref().map_or(0, |id| id.number());
         let refused = outcome.as_ref().err().map(|error| error.message.as_str());
         let changes = changes.json().to_string();
         if let Err(error) = id.and_then(|id| self.history.end_audit(id, refused, &changes)) {
@@ -255,6 +263,18 @@ impl AuditLog {
                 tracing::warn!(target: "audit", user, origin, action, request = sentence, kind = ?error.kind, %error, "refused");
             }
         }
+        let refusal = refused.map(str::to_owned);
+        self.bus.publish(Update::Audit(Box::new(AuditMessage {
+            id: number,
+            time,
+            user,
+            origin,
+            action,
+            noun,
+            object,
+            request: sentence,
+            refusal,
+        })));
     }
 }
 

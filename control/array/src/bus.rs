@@ -1,8 +1,10 @@
 //! Event bus: what services and verbs publish, for subscribers and for the history.
 
+use crate::catalogue;
 use crate::env::Env;
 use crate::view::Job;
 use history::{NewEvent, Severity, Store};
+use notify::AuditMessage;
 use records::Topic;
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -21,6 +23,8 @@ pub enum Update {
     Alert(history::AlertChange, history::Alert),
     /// A job began, went on or ended.
     Job(Job),
+    /// An entry of the audit log whose outcome is known.
+    Audit(Box<AuditMessage>),
     /// What the whole array did in the second that ends at a time, in seconds since 1970.
     Measured(u64, Box<history::Sample>),
 }
@@ -55,6 +59,7 @@ impl EventBus {
 
     /// Stores an event and publishes it.
     pub fn log_event(&self, severity: Severity, kind: &str, subject: Option<(&str, &str)>, message: String) {
+        debug_assert!(catalogue::is_event(kind), "the catalogue of messages has no event {kind}");
         let event = NewEvent {
             time: self.env.seconds(),
             severity,

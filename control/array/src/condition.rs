@@ -1,5 +1,6 @@
 //! Alert rules: conditions computed from values. Rules keep no state.
 
+use crate::catalogue;
 use crate::membership::{Controller, ControllerState};
 use crate::service::metering::{PathUse, forecast, imbalance};
 use engine::SpaceReport;
@@ -51,6 +52,7 @@ pub(crate) fn add(
     about: Option<About<'_>>,
     message: &dyn Fn() -> String,
 ) {
+    debug_assert!(catalogue::is_alert(kind), "the catalogue of messages has no alert {kind}");
     let key = about.map_or_else(|| kind.to_owned(), |about| format!("{kind}/{}", about.key));
     let (noun, name) = (about.map(|about| about.noun.to_owned()), about.map(|about| about.name.to_owned()));
     found.insert(key, Condition { kind: kind.into(), severity, message: message(), noun, name });
@@ -274,6 +276,30 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
             format!("{about_left}: {remedy}")
         });
     }
+}
+
+/// This part of the space in a hundred is in use.
+pub(crate) fn of_threshold(percent: u64, severity: Severity) -> Conditions {
+    let mut found = Conditions::default();
+    add(&mut found, "space.threshold", severity, None, &|| {
+        format!(
+            "{percent} % of the drives' space is in use: delete or unmap what is not needed, or add drives"
+        )
+    });
+    found
+}
+
+/// Adds that a replication misses its RPO, both in seconds; `why` is the rest of the sentence.
+pub(crate) fn add_missed_rpo(
+    found: &mut Conditions,
+    about: About<'_>,
+    (rpo, lag): (u64, u64),
+    severity: Severity,
+    why: &str,
+) {
+    add(found, "replication.rpo", severity, Some(about), &|| {
+        format!("replication {:?} misses its RPO of {rpo} s: the lag is {lag} s{why}", about.name)
+    });
 }
 
 /// Map pages close to their limit, at which writes to blocks that were not mapped before are refused.

@@ -7,7 +7,7 @@ use crate::array::Array;
 use crate::{Error, Result, check};
 use ::directory::Settings as DirectorySettings;
 use history::Severity;
-use notify::Destination;
+use notify::{Content, Destination};
 use records::{
     Config, ConnectionEntry, DirectoryEntry, Grant, GroupEntry, HostEntry, HostGroupEntry, Labels, Limits,
     Named, NotificationTargetEntry, Peer, Policy, Role, Rule, ScheduleEntry, Secret, Subject, UserEntry,
@@ -15,6 +15,7 @@ use records::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The format that this software writes, and the only one that it reads.
 pub const CONFIGURATION_FORMAT: u32 = 1;
@@ -274,8 +275,11 @@ pub struct TargetItem {
     pub name: String,
     /// Where notices go.
     pub destination: Destination,
-    /// The lowest severity that is sent.
+    /// The lowest severity of alerts and events that is sent.
     pub severity: Severity,
+    /// What is sent.
+    #[serde(default = "Content::default_set", skip_serializing_if = "Content::is_default")]
+    pub content: BTreeSet<Content>,
     /// Whether anything is sent.
     pub enabled: bool,
     /// It has a secret.
@@ -504,8 +508,9 @@ fn schedule_item(config: &Config, entry: &ScheduleEntry) -> ScheduleItem {
 }
 
 fn target_item(entry: &NotificationTargetEntry) -> TargetItem {
-    let NotificationTargetEntry { name, destination, least, enabled, secret, .. } = entry.clone();
-    TargetItem { name, destination, severity: least, enabled, has_secret: secret.is_some(), secret: None }
+    let NotificationTargetEntry { name, destination, least, content, enabled, secret, .. } = entry.clone();
+    let has_secret = secret.is_some();
+    TargetItem { name, destination, severity: least, content, enabled, has_secret, secret: None }
 }
 
 fn directory_item(entry: &DirectoryEntry) -> DirectoryItem {

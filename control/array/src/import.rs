@@ -546,8 +546,8 @@ impl Item for TargetItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let Self { name, destination, severity: least, enabled, secret, .. } = self;
-        tx.create_target(CreateNotificationTarget { name, destination, secret, least, enabled })
+        let Self { name, destination, severity: least, content, enabled, secret, .. } = self;
+        tx.create_target(CreateNotificationTarget { name, destination, secret, least, content, enabled })
             .await
             .map(drop)
     }
@@ -555,7 +555,8 @@ impl Item for TargetItem {
     async fn change(self, _: &Self, tx: &mut Transaction<'_>) -> Result<()> {
         let secret = secret_change(self.has_secret, self.secret);
         let (destination, least, enabled) = (Some(self.destination), Some(self.severity), Some(self.enabled));
-        let change = NotificationTargetChange { name: None, destination, secret, least, enabled };
+        let content = Some(self.content);
+        let change = NotificationTargetChange { name: None, destination, secret, least, content, enabled };
         tx.change_target(&self.name, change).await.map(drop)
     }
 }

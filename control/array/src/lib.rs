@@ -14,6 +14,7 @@ mod audit;
 mod bundle;
 mod bus;
 mod caller;
+pub mod catalogue;
 mod certificate;
 mod certificate_chain;
 mod check;
@@ -130,7 +131,7 @@ pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
     NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,
 };
-pub use notify::{Destination, Protection as MailProtection};
+pub use notify::{AuditMessage, Content, Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
 pub use parts::{Parts, Threads};
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};

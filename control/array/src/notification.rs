@@ -5,9 +5,10 @@ use crate::transaction::Transaction;
 use crate::view::NotificationTarget;
 use crate::{Error, Result, check};
 use history::Severity;
-use notify::Destination;
+use notify::{Content, Destination};
 use records::{Edit, Named, NotificationTargetEntry, NotificationTargetId, Record, Secret};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Maximum number of targets.
 const MAX_TARGETS: usize = 64;
@@ -21,8 +22,10 @@ pub struct NotificationTargetChange {
     pub destination: Option<Destination>,
     /// Another secret, or none.
     pub secret: Option<Option<Secret>>,
-    /// The lowest severity that is sent.
+    /// The lowest severity of alerts and events that is sent.
     pub least: Option<Severity>,
+    /// What is sent.
+    pub content: Option<BTreeSet<Content>>,
     /// Whether anything is sent.
     pub enabled: Option<bool>,
 }
@@ -47,8 +50,10 @@ pub struct CreateNotificationTarget {
     pub destination: Destination,
     /// What it is depends on the destination.
     pub secret: Option<Secret>,
-    /// The lowest severity that is sent.
+    /// The lowest severity of alerts and events that is sent.
     pub least: Severity,
+    /// What is sent. All but alerts is for syslog only.
+    pub content: BTreeSet<Content>,
     /// Whether anything is sent.
     pub enabled: bool,
 }
@@ -93,7 +98,7 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_target(&mut self, new: CreateNotificationTarget) -> Result<NotificationTarget> {
-        let CreateNotificationTarget { name, destination, secret, least, enabled } = new;
+        let CreateNotificationTarget { name, destination, secret, least, content, enabled } = new;
         check::name(NotificationTargetEntry::NOUN, &name)?;
         {
             let config = self.array.config();
@@ -106,7 +111,7 @@ impl Transaction<'_> {
         }
         let (id, created) = (NotificationTargetId(self.id64()), self.now());
         let mut entry =
-            NotificationTargetEntry { id, name, created, destination, least, enabled, secret: None };
+            NotificationTargetEntry { id, name, created, destination, least, content, enabled, secret: None };
         self.seal_for(&mut entry, secret.as_ref())?;
         self.put_target(entry, "created").await
     }
@@ -130,6 +135,7 @@ impl Transaction<'_> {
             self.seal_for(&mut entry, secret.as_ref())?;
         }
         entry.least = change.least.unwrap_or(entry.least);
+        entry.content = change.content.unwrap_or(entry.content);
         entry.enabled = change.enabled.unwrap_or(entry.enabled);
         // What waits may go now.
         self.array.notifier.retry(entry.id);
@@ -156,6 +162,7 @@ impl Transaction<'_> {
 
     async fn put_target(&mut self, entry: NotificationTargetEntry, what: &str) -> Result<NotificationTarget> {
         entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
+        check_content(&entry)?;
         self.commit(vec![Edit::Put(Record::NotificationTarget(entry.clone()))]).await?;
         self.done(
             &format!("notification.{what}"),
@@ -164,6 +171,20 @@ impl Transaction<'_> {
             &format!("was {what}"),
         );
         Ok(self.array.notifier.show(&entry))
+    }
+}
+
+/// Refuses content that the destination can't have.
+fn check_content(entry: &NotificationTargetEntry) -> Result<()> {
+    if entry.content.is_empty() {
+        return Err(Error::invalid("a notification target has content: alerts, events, audit or statistics"));
+    }
+    match entry.destination.takes_log() || entry.content.iter().all(|it| *it == Content::Alerts) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "a target of kind {} takes alerts only: events, the audit log and statistics go by syslog",
+            entry.destination.kind()
+        ))),
     }
 }
 

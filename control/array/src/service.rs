@@ -24,5 +24,6 @@ pub(crate) mod schedules;
 pub(crate) mod scrub;
 pub(crate) mod sealed_store;
 pub(crate) mod space;
+pub(crate) mod statistics;
 pub(crate) mod usage_meter;
 pub(crate) mod windows;

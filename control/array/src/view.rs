@@ -4,10 +4,11 @@ use crate::policy::PolicyInForce;
 use block::DiskId;
 use engine::Ratios;
 use history::{Sample, Severity};
-use notify::Destination;
+use notify::{Content, Destination};
 use records::{Config, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId, Scrub};
 use serde::Serialize;
 use shelf::pool::{DriveStatus, KeySource, PoolStatus};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -622,8 +623,10 @@ pub struct NotificationTarget {
     pub created: u64,
     /// Where notices go.
     pub destination: Destination,
-    /// The lowest severity that is sent.
+    /// The lowest severity of alerts and events that is sent.
     pub least: Severity,
+    /// What is sent.
+    pub content: BTreeSet<Content>,
     /// Whether anything is sent.
     pub enabled: bool,
     /// There is a secret.

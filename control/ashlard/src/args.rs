@@ -150,6 +150,13 @@ pub enum Command {
     ReductionReport(ReductionReport),
     /// The file with options
     Config(Config),
+    /// Print the catalogue of log messages
+    #[command(hide = true)]
+    Messages {
+        /// As JSON, not as Markdown
+        #[arg(long)]
+        json: bool,
+    },
     /// Write man pages
     #[command(hide = true)]
     Manual {

@@ -101,6 +101,8 @@ fn main() -> ExitCode {
             let ConfigCommand::Check { file } = &config.what;
             return ended(config::check(file));
         }
+        Some(Command::Messages { json: true }) => return print(&array::catalogue::json()),
+        Some(Command::Messages { json: false }) => return print(&array::catalogue::markdown()),
         Some(Command::Manual { folder }) => return ended(manual::write(folder).map(|()| 0)),
         Some(Command::Completion { shell }) => return print(&manual::completion(*shell)),
         Some(Command::SmartHelper) => return ended(smart::help().map(|()| 0)),

@@ -64,6 +64,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "Kind={destination.kind}",
             "Destination={destination.url}{destination.to}[{destination.host}:{destination.port}]",
             "severity",
+            "content",
             "enabled",
             "delivered",
             "failing",

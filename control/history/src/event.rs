@@ -68,6 +68,13 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditId(i64);
 
+impl AuditId {
+    /// The number, as in [`Audit::id`].
+    pub fn number(self) -> i64 {
+        self.0
+    }
+}
+
 /// A change that a user is about to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {

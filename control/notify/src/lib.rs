@@ -1,7 +1,7 @@
-//! Alert notifications by webhook, syslog, e-mail and SNMP trap.
+//! Alert notifications by webhook, syslog, e-mail and SNMP trap, and log messages by syslog.
 //!
-//! One call sends one notification to one destination and blocks until the receiver has responded, so it needs a separate
-//! thread. The caller decides which notifications are sent, when, and how often they are retried.
+//! One call sends to one destination and blocks until the receiver has responded, so it needs a separate thread. The caller
+//! decides what is sent, when, and how often it is retried.
 
 mod mail;
 mod snmp;
@@ -9,10 +9,12 @@ mod syslog;
 mod usm;
 mod webhook;
 
+pub use syslog::{AuditMessage, LogClass, LogMessage, MAX_ID_BYTES};
 pub use trust::mark;
 
 use history::{Alert, AlertChange, Severity};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -54,6 +56,32 @@ pub enum Protection {
     Starttls,
     /// TLS from the beginning.
     Tls,
+}
+
+/// What is sent to a notification target. All but alerts is for syslog only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Alerts that open, escalate or close.
+    Alerts,
+    /// Events.
+    Events,
+    /// Entries of the audit log, once their outcome is known.
+    Audit,
+    /// Performance and capacity of the array, once a minute.
+    Statistics,
+}
+
+impl Content {
+    /// What is sent if nobody chooses.
+    pub fn default_set() -> BTreeSet<Content> {
+        BTreeSet::from([Content::Alerts])
+    }
+
+    /// Whether it is what is sent if nobody chooses.
+    pub fn is_default(content: &BTreeSet<Content>) -> bool {
+        *content == Self::default_set()
+    }
 }
 
 /// A notification destination. Certificates (`ca`) are PEM; without one the system's trust store is used.
@@ -151,11 +179,6 @@ impl Notification {
             None => "test",
         }
     }
-
-    /// Time of the change (RFC 3339).
-    fn time(&self) -> String {
-        utc(self.alert.changed)
-    }
 }
 
 fn utc(seconds: u64) -> String {
@@ -251,10 +274,7 @@ impl Destination {
     pub fn send(&self, secret: Option<&str>, notification: &Notification, now: u64) -> Result<()> {
         match self {
             Destination::Webhook { url, ca } => webhook::send(url, ca.as_deref(), secret, notification, now),
-            Destination::Syslog { host, port, tls, ca } => {
-                let trusted = tls.then(|| trust::roots(ca.as_deref())).transpose()?;
-                syslog::send(host, *port, trusted, notification)
-            }
+            Destination::Syslog { .. } => self.send_log(&[LogMessage::of(notification)]),
             Destination::Email { host, port, protection, user, from, to, ca } => {
                 let login = user.as_deref().zip(secret);
                 let server =
@@ -269,6 +289,25 @@ impl Destination {
                 snmp::send(host, *port, &login, notification, now)
             }
         }
+    }
+
+    /// Whether it receives log messages, not only alerts.
+    pub fn takes_log(&self) -> bool {
+        matches!(self, Destination::Syslog { .. })
+    }
+
+    /// Sends log messages in their order over one connection. Syslog has no acknowledgement: success means that the receiver's
+    /// machine was reached and closed nothing until then (RFC 6587 4.1, RFC 5425 4.4). After an error the receiver may have
+    /// some of them.
+    ///
+    /// # Errors
+    /// Why they were not sent, as text for operators.
+    pub fn send_log(&self, messages: &[LogMessage]) -> Result<()> {
+        let Destination::Syslog { host, port, tls, ca } = self else {
+            return Err(Error::new(format!("a target of kind {} takes no log messages", self.kind())));
+        };
+        let trusted = tls.then(|| trust::roots(ca.as_deref())).transpose()?;
+        syslog::send(host, *port, trusted, messages)
     }
 }
 

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
-use history::{Alert, AlertChange, Condition, Severity};
-use notify::{Destination, Notification, Protection};
+use history::{Alert, AlertChange, Condition, Event, NewEvent, Severity};
+use notify::{AuditMessage, Destination, LogClass, LogMessage, Notification, Protection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -98,8 +98,8 @@ fn a_webhook_that_refuses_or_is_unreachable_is_an_error() {
     assert!(error.contains("can't be reached") && !error.contains("hush"), "{error}");
 }
 
-const SYSLOG: &str = "<26>1 2026-11-18T11:07:40Z lab1 ashlar - space.threshold [alert@32473 id=\"7\" event=\"alert.opened\" \
-                      kind=\"space.threshold\" severity=\"critical\" serial=\"00000000005e71a1\" noun=\"volume group\" \
+const SYSLOG: &str = "<26>1 2026-11-18T11:07:40Z lab1 ashlar - space.threshold \
+                      [ashlar@32473 class=\"alert\" serial=\"00000000005e71a1\"][alert@32473 id=\"7\" event=\"alert.opened\" kind=\"space.threshold\" severity=\"critical\" serial=\"00000000005e71a1\" noun=\"volume group\" \
                       name=\"sql\\]1\"] 90 % of the drives' space is in use: \"add\" drives";
 
 #[test]
@@ -116,6 +116,71 @@ fn syslog_gets_a_message_with_its_length() {
     assert!(
         syslog.send(None, &notification(None), NOW).unwrap_err().to_string().contains("can't be reached")
     );
+}
+
+/// An event, and entries of the audit log, whose names try to look like something else.
+fn log() -> Vec<LogMessage> {
+    let array = ("lab 1", "00000000005e71a1");
+    let event = NewEvent {
+        time: NOW,
+        severity: Severity::Warning,
+        kind: "group.soft-quota-crossed".into(),
+        message: "volume group \"größe\" crossed".into(),
+        noun: Some("volume group".into()),
+        name: Some("größe".into()),
+    };
+    let done = AuditMessage {
+        id: 4,
+        time: NOW,
+        user: "admin for VSPHERE.LOCAL\\Ada".into(),
+        origin: "10.0.0.9".into(),
+        action: "CreateVolume".into(),
+        noun: "volume".into(),
+        object: Some("a\"]\n<26>1".into()),
+        request: "create volume a\n<26>1 b".into(),
+        refusal: None,
+    };
+    let refusal = Some("there is no space".to_owned());
+    let refused = AuditMessage { object: None, request: "empty recycle bin".into(), refusal, ..done.clone() };
+    let values = vec![("total_bytes", 7), ("free_bytes", 0)];
+    vec![
+        LogMessage::of_event(array, &Event { id: 9, event }),
+        LogMessage::of_audit(array, &done),
+        LogMessage::of_audit(array, &refused),
+        LogMessage::of_values(array, (LogClass::Capacity, "capacity.array", NOW), values, "full".into()),
+    ]
+}
+
+#[test]
+fn log_messages_go_in_their_order_over_one_connection() {
+    let (port, received) = listen(|mut stream| {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    });
+    let syslog = Destination::Syslog { host: "127.0.0.1".into(), port, tls: false, ca: None };
+    syslog.send_log(&log()).unwrap();
+    let head = |priority: u8, id: &str, class: &str| {
+        format!(
+            "<{priority}>1 2026-11-18T11:06:40Z lab1 ashlar - {id} \
+             [ashlar@32473 class=\"{class}\" serial=\"00000000005e71a1\"][{class}@32473 "
+        )
+    };
+    let user = r#"user="admin for VSPHERE.LOCAL\\Ada" origin="10.0.0.9" action="CreateVolume" noun="volume""#;
+    let expected = [
+        head(28, "group.soft-quota-crossed", "event")
+            + "id=\"9\" kind=\"group.soft-quota-crossed\" severity=\"warning\" noun=\"volume group\" name=\"größe\"] \
+               \u{feff}volume group \"größe\" crossed",
+        head(109, "audit.done", "audit")
+            + &format!(r#"id="4" outcome="done" {user} name="a\"\] <26>1"] create volume a <26>1 b"#),
+        head(108, "audit.refused", "audit")
+            + &format!(r#"id="4" outcome="refused" {user}] empty recycle bin: there is no space"#),
+        head(30, "capacity.array", "capacity") + r#"total_bytes="7" free_bytes="0"] full"#,
+    ];
+    let expected = expected.map(|line| format!("{} {line}", line.len())).concat();
+    assert_eq!(received.join().unwrap(), expected);
+    let snmp = Destination::Snmp { host: "127.0.0.1".into(), port: 162, user: None };
+    assert!(snmp.send_log(&log()).unwrap_err().to_string().contains("snmp"));
 }
 
 #[test]

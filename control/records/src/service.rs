@@ -6,8 +6,9 @@ use crate::secret::{Sealed, SealedField};
 use crate::table::Named;
 use directory::Settings;
 use history::Severity;
-use notify::Destination;
+use notify::{Content, Destination};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 identities! {
     /// Stable identity of a notification target.
@@ -27,8 +28,11 @@ pub struct NotificationTargetEntry {
     pub created: u64,
     /// Where notices go.
     pub destination: Destination,
-    /// The lowest severity that is sent.
+    /// The lowest severity of alerts and events that is sent.
     pub least: Severity,
+    /// What is sent.
+    #[serde(default = "Content::default_set", skip_serializing_if = "Content::is_default")]
+    pub content: BTreeSet<Content>,
     /// Whether anything is sent.
     pub enabled: bool,
     /// The sealed secret: what it is depends on the destination.

@@ -228,6 +228,30 @@ func (e MailProtection) Valid() bool {
 	}
 }
 
+// Defines values for NotificationContent.
+const (
+	NotificationContentAlerts     NotificationContent = "alerts"
+	NotificationContentAudit      NotificationContent = "audit"
+	NotificationContentEvents     NotificationContent = "events"
+	NotificationContentStatistics NotificationContent = "statistics"
+)
+
+// Valid indicates whether the value is a known member of the NotificationContent enum.
+func (e NotificationContent) Valid() bool {
+	switch e {
+	case NotificationContentAlerts:
+		return true
+	case NotificationContentAudit:
+		return true
+	case NotificationContentEvents:
+		return true
+	case NotificationContentStatistics:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OnLinkLoss.
 const (
 	Continue OnLinkLoss = "continue"
@@ -1233,6 +1257,9 @@ type NewHostGroup struct {
 
 // NewNotificationTarget A new alert notification target.
 type NewNotificationTarget struct {
+	// Content What is sent; default `alerts`. All but alerts is for syslog only.
+	Content nullable.Nullable[[]NotificationContent] `json:"content,omitempty"`
+
 	// Destination Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
 	Destination Destination `json:"destination"`
 
@@ -1386,8 +1413,14 @@ type NewVolume struct {
 	Source nullable.Nullable[string] `json:"source,omitempty"`
 }
 
-// NotificationTarget An alert notification target. Notifications are sent when an alert opens, escalates or closes.
+// NotificationContent What is sent to a target.
+type NotificationContent string
+
+// NotificationTarget A notification target.
 type NotificationTarget struct {
+	// Content What is sent.
+	Content []NotificationContent `json:"content"`
+
 	// Created Creation time.
 	Created time.Time `json:"created"`
 

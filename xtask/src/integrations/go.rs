@@ -36,8 +36,12 @@ const DIALECT_PROGRAM: &str = "./cmd/ashlar-dialect";
 const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
 /// The module, and what is generated in it: file, and the package that generates it.
 const MODULE: &str = "integrations/go";
-const GENERATED: &[&str] =
-    &["array/api.gen.go", "../../docs/monitoring/ashlar.vlcp", "../../docs/monitoring/grafana-logs.json"];
+const GENERATED: &[&str] = &[
+    "array/api.gen.go",
+    "vsphere/catalogue/kinds.gen.go",
+    "../../docs/monitoring/ashlar.vlcp",
+    "../../docs/monitoring/grafana-logs.json",
+];
 /// Documentation of the Terraform provider: the program that writes it, where it goes, and what it shows.
 const PROVIDER_DOCS: &str = "github.com/hashicorp/terraform-plugin-docs/cmd/tfplugindocs@v0.25.0";
 const PROVIDER_FOLDER: &str = "integrations/terraform";

@@ -1,4 +1,4 @@
-//! Alert notification targets: e-mail, webhook, syslog, SNMP.
+//! Notification targets: e-mail, webhook, syslog, SNMP.
 
 use super::event::Severity;
 use super::handler::{Answer, Created, NoContent, no_content, operations, perform, present, utc};
@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -94,7 +95,21 @@ pub enum Destination {
     },
 }
 
-/// An alert notification target. Notifications are sent when an alert opens, escalates or closes.
+/// What is sent to a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotificationContent {
+    /// Alerts that open, escalate or close.
+    Alerts,
+    /// Events. Syslog only.
+    Events,
+    /// Entries of the audit log, once their outcome is known. Syslog only.
+    Audit,
+    /// Performance and capacity of the array, once a minute. Syslog only.
+    Statistics,
+}
+
+/// A notification target.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct NotificationTarget {
     /// Name.
@@ -104,8 +119,10 @@ pub struct NotificationTarget {
     created: String,
     /// Destination.
     destination: Destination,
-    /// Minimum severity of alerts to send.
+    /// Minimum severity of alerts and events to send.
     severity: Severity,
+    /// What is sent.
+    content: Vec<NotificationContent>,
     /// Whether notifications are sent.
     enabled: bool,
     /// Whether a secret is set. The secret is never returned.
@@ -142,9 +159,12 @@ struct NewNotificationTarget {
     #[serde(default)]
     #[schema(format = Password)]
     secret: Option<String>,
-    /// Minimum severity of alerts to send; default `warning`.
+    /// Minimum severity of alerts and events to send; default `warning`.
     #[serde(default = "warning")]
     severity: Severity,
+    /// What is sent; default `alerts`. All but alerts is for syslog only.
+    #[serde(default)]
+    content: Option<Vec<NotificationContent>>,
     /// Whether notifications are sent; default true.
     #[serde(default = "yes")]
     enabled: bool,
@@ -170,8 +190,10 @@ struct NotificationTargetChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = Password)]
     secret: Option<Option<String>>,
-    /// Minimum severity of alerts to send.
+    /// Minimum severity of alerts and events to send.
     severity: Option<Severity>,
+    /// What is sent. All but alerts is for syslog only.
+    content: Option<Vec<NotificationContent>>,
     /// Whether notifications are sent.
     enabled: Option<bool>,
 }
@@ -201,10 +223,12 @@ async fn list_notification_targets(
 async fn create_notification_target(
     operator: Operator,
     State(context): State<Context>,
-    Body(NewNotificationTarget { name, destination, secret, severity, enabled }): Body<NewNotificationTarget>,
+    Body(asked): Body<NewNotificationTarget>,
 ) -> Created<NotificationTarget> {
+    let NewNotificationTarget { name, destination, secret, severity, content, enabled } = asked;
     let (destination, secret, least) = (destination.into(), secret.map(Secret::new), severity.into());
-    let action = array::CreateNotificationTarget { name, destination, secret, least, enabled };
+    let content = content.map_or_else(array::Content::default_set, chosen);
+    let action = array::CreateNotificationTarget { name, destination, secret, least, content, enabled };
     let done = perform(operator, &context, action).await?;
     Ok((StatusCode::CREATED, Json(done.into())))
 }
@@ -241,6 +265,7 @@ async fn change_notification_target(
         destination: it.destination.map(Into::into),
         secret: it.secret.map(|secret| secret.map(Secret::new)),
         least: it.severity.map(Into::into),
+        content: it.content.map(chosen),
         enabled: it.enabled,
     };
     let done = perform(operator, &context, array::ChangeNotificationTarget { name, change }).await?;
@@ -275,6 +300,32 @@ async fn test_notification_target(
     Named(name): Named<String>,
 ) -> NoContent {
     no_content(perform(operator, &context, array::TestNotificationTarget { name }).await?)
+}
+
+fn chosen(content: Vec<NotificationContent>) -> BTreeSet<array::Content> {
+    content.into_iter().map(Into::into).collect()
+}
+
+impl From<NotificationContent> for array::Content {
+    fn from(content: NotificationContent) -> Self {
+        match content {
+            NotificationContent::Alerts => array::Content::Alerts,
+            NotificationContent::Events => array::Content::Events,
+            NotificationContent::Audit => array::Content::Audit,
+            NotificationContent::Statistics => array::Content::Statistics,
+        }
+    }
+}
+
+impl From<array::Content> for NotificationContent {
+    fn from(content: array::Content) -> Self {
+        match content {
+            array::Content::Alerts => NotificationContent::Alerts,
+            array::Content::Events => NotificationContent::Events,
+            array::Content::Audit => NotificationContent::Audit,
+            array::Content::Statistics => NotificationContent::Statistics,
+        }
+    }
 }
 
 impl From<MailProtection> for array::MailProtection {
@@ -330,6 +381,7 @@ impl From<array::NotificationTarget> for NotificationTarget {
             created,
             destination,
             least,
+            content,
             enabled,
             has_secret,
             delivered,
@@ -340,6 +392,7 @@ impl From<array::NotificationTarget> for NotificationTarget {
             created: utc(created),
             destination: destination.into(),
             severity: least.into(),
+            content: content.into_iter().map(Into::into).collect(),
             enabled,
             has_secret,
             delivered: delivered.map(utc),

@@ -127,19 +127,22 @@ async fn subscribe(
     _operator: Operator,
     State(context): State<Context>,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let updates = BroadcastStream::new(context.array.subscribe()).map(|update| Ok(to_event(update)));
+    let updates = BroadcastStream::new(context.array.subscribe());
+    let updates = updates.filter_map(|update| to_event(update).map(Ok));
     Sse::new(updates).keep_alive(KeepAlive::default())
 }
 
-fn to_event(update: Result<Update, BroadcastStreamRecvError>) -> sse::Event {
-    match update {
+/// `None` for what only administrators may read: any user may subscribe.
+fn to_event(update: Result<Update, BroadcastStreamRecvError>) -> Option<sse::Event> {
+    Some(match update {
         Ok(Update::Measured(time, sample)) => named("performance", &Point::of(time, &sample)),
         Ok(Update::Job(job)) => named("job", &Job::from(job)),
         Ok(Update::Event(event)) => named("event", &Event::from(event)),
         Ok(Update::Alert(_, alert)) => named("alert", &Alert::from(alert)),
         Ok(Update::Changed(topic)) => named("change", &Change { noun: topic.into() }),
+        Ok(Update::Audit(_)) => return None,
         Err(BroadcastStreamRecvError::Lagged(count)) => named("missed", &json!({ "count": count })),
-    }
+    })
 }
 
 fn named<T: Serialize>(name: &str, data: &T) -> sse::Event {
@@ -149,6 +152,23 @@ fn named<T: Serialize>(name: &str, data: &T) -> sse::Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_administrators_may_read_is_not_sent() {
+        let entry = Box::new(array::AuditMessage {
+            id: 1,
+            time: 2,
+            user: "ada".into(),
+            origin: "10.0.0.9".into(),
+            action: "CreateUser".into(),
+            noun: "user".into(),
+            object: None,
+            request: "create user".into(),
+            refusal: None,
+        });
+        assert!(to_event(Ok(Update::Audit(entry))).is_none());
+        assert!(to_event(Ok(Update::Changed(array::Topic::Users))).is_some());
+    }
 
     #[test]
     fn topics_are_named_as_they_are_declared_and_as_paths_say_them() {

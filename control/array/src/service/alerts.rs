@@ -4,6 +4,7 @@
 //! services that find them are given as [`Source`]s.
 
 use crate::bus::{EventBus, Update};
+use crate::catalogue;
 use crate::condition::Conditions;
 use crate::env::Env;
 use crate::view::OpenAlerts;
@@ -74,6 +75,7 @@ impl Alerts {
     /// Raises an alert about something outside the array, until [`Alerts::end_report`]. `kind`: for programs, and one at
     /// a time.
     pub fn report(&self, kind: &str, severity: Severity, message: String) {
+        debug_assert!(catalogue::is_alert(kind), "the catalogue of messages has no alert {kind}");
         tracing::error!(kind, "{message}");
         let condition = Condition { kind: kind.into(), severity, message, noun: None, name: None };
         self.reported.lock().insert(kind.into(), condition);

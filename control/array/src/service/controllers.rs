@@ -68,21 +68,28 @@ impl ControllerMonitor {
 
     fn report_takeover(&self, now: &[Controller], takeover: &Takeover) {
         let Some(home) = now.iter().find(|it| it.state == ControllerState::Home) else { return };
-        let (severity, why) = match takeover.cause {
-            TakeoverCause::Lost => (Severity::Warning, "which was lost"),
-            TakeoverCause::Stopped => (Severity::Info, "which was stopped"),
-            TakeoverCause::Moved => (Severity::Info, "which gave the array up"),
+        let severity = match takeover.cause {
+            TakeoverCause::Lost => Severity::Warning,
+            TakeoverCause::Stopped | TakeoverCause::Moved => Severity::Info,
         };
-        let Phases { silence, agreement, store, recovery, start } = takeover.phases;
-        let message = format!(
-            "controller {} ({}) took over from controller {}, {why}, in {} ms: silence {silence}, agreement {agreement}, \
-             store {store}, recovery {recovery}, start {start}",
-            home.number,
-            home.name,
-            takeover.from,
-            takeover.phases.total()
-        );
         let subject = Some(("controller", &*home.number.to_string()));
+        let message = takeover_message(home.number, &home.name, takeover);
         self.bus.log_event(severity, "controller.takeover", subject, message);
     }
+}
+
+/// What the event says when the controller with this number and name has taken over.
+pub(crate) fn takeover_message(number: u16, name: &str, takeover: &Takeover) -> String {
+    let why = match takeover.cause {
+        TakeoverCause::Lost => "which was lost",
+        TakeoverCause::Stopped => "which was stopped",
+        TakeoverCause::Moved => "which gave the array up",
+    };
+    let Phases { silence, agreement, store, recovery, start } = takeover.phases;
+    format!(
+        "controller {number} ({name}) took over from controller {}, {why}, in {} ms: silence {silence}, agreement {agreement}, \
+         store {store}, recovery {recovery}, start {start}",
+        takeover.from,
+        takeover.phases.total()
+    )
 }

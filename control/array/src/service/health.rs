@@ -79,7 +79,7 @@ async fn ask(machine: Arc<dyn Machine>, drives: Vec<(u128, String)>, cache: Arc<
 }
 
 /// Alert conditions from drive health.
-fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Health)>) -> Conditions {
+pub(crate) fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Health)>) -> Conditions {
     let mut found = Conditions::default();
     for (drive, health) in drives.filter(|(drive, _)| drive.state != DriveState::Failed) {
         let slot = drive.slot.to_string();

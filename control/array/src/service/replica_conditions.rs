@@ -15,7 +15,9 @@ impl Replicas {
         for entry in config.replications.iter() {
             let status = self.status(config, entry);
             let name = &entry.name;
-            let about = Some(About { noun: ReplicationEntry::NOUN, name, key: &entry.id.digits() });
+            let key = entry.id.digits();
+            let replication = About { noun: ReplicationEntry::NOUN, name, key: &key };
+            let about = Some(replication);
             if status.state == ReplicationState::Split {
                 condition::add(&mut found, "replication.split", Severity::Critical, about, &|| {
                     format!(
@@ -37,13 +39,11 @@ impl Replicas {
             let Some(lag) = status.lag_seconds.filter(|lag| *lag > rpo) else { continue };
             let critical = lag > rpo.saturating_mul(CRITICAL_RPOS);
             let severity = if critical { Severity::Critical } else { Severity::Warning };
-            condition::add(&mut found, "replication.rpo", severity, about, &|| {
-                let until = status.blackout_until.map(records::utc);
-                let waits = until.map(|until| format!(": it waits until the blackout ends at {until}"));
-                let why = waits.or_else(|| status.problem.as_deref().map(|why| format!(": {why}")));
-                let why = why.unwrap_or_default();
-                format!("replication {name:?} misses its RPO of {rpo} s: the lag is {lag} s{why}")
-            });
+            let until = status.blackout_until.map(records::utc);
+            let waits = until.map(|until| format!(": it waits until the blackout ends at {until}"));
+            let why = waits.or_else(|| status.problem.as_deref().map(|why| format!(": {why}")));
+            let why = why.unwrap_or_default();
+            condition::add_missed_rpo(&mut found, replication, (rpo, lag), severity, &why);
         }
         found
     }

@@ -221,23 +221,12 @@ impl Scrubs {
     }
 
     fn log_result(&self, scrub: &Scrub) {
-        let found = match (scrub.errors, scrub.lost) {
-            (0, 0) => "nothing was wrong".to_owned(),
-            (errors, lost) => {
-                format!("{errors} pages were wrong, {} were written again, {lost} are lost", scrub.repaired)
-            }
-        };
+        let found = found(scrub);
         let (kind, severity) = match scrub.lost {
             0 => ("scrub.finished", Severity::Info),
             _ => ("scrub.finished", Severity::Critical),
         };
-        let end = if scrub.cancelled { "was cancelled" } else { "is finished" };
-        self.bus.log_event(
-            severity,
-            kind,
-            None,
-            format!("the scrub {end}: {} bytes read, {found}", scrub.bytes),
-        );
+        self.bus.log_event(severity, kind, None, result_message(scrub));
         self.jobs.update(JobKind::Scrub, None, |job| {
             job.state = if scrub.cancelled { JobState::Cancelled } else { JobState::Done };
             if !scrub.cancelled {
@@ -247,4 +236,19 @@ impl Scrubs {
         });
         self.bus.publish_change(Topic::Drives);
     }
+}
+
+fn found(scrub: &Scrub) -> String {
+    match (scrub.errors, scrub.lost) {
+        (0, 0) => "nothing was wrong".to_owned(),
+        (errors, lost) => {
+            format!("{errors} pages were wrong, {} were written again, {lost} are lost", scrub.repaired)
+        }
+    }
+}
+
+/// What the event of the end of a scrub says.
+pub(crate) fn result_message(scrub: &Scrub) -> String {
+    let end = if scrub.cancelled { "was cancelled" } else { "is finished" };
+    format!("the scrub {end}: {} bytes read, {}", scrub.bytes, found(scrub))
 }

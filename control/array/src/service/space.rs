@@ -46,11 +46,7 @@ impl SpaceMonitor {
         *self.threshold.lock() = now;
         match crossed {
             Some((limit, severity)) if now > before => {
-                let message = format!(
-                    "{limit} % of the drives' space is in use: {} bytes are free; delete or unmap what is not needed, \
-                     or add drives",
-                    space.free
-                );
+                let message = crossed_message(*limit, space.free);
                 self.bus.log_event(*severity, "space.threshold-crossed", None, message);
             }
             _ if now < before => {
@@ -60,6 +56,13 @@ impl SpaceMonitor {
             _ => {}
         }
     }
+}
+
+/// What the event says when this part of the space in a hundred is in use.
+pub(crate) fn crossed_message(percent: u64, free: u64) -> String {
+    format!(
+        "{percent} % of the drives' space is in use: {free} bytes are free; delete or unmap what is not needed, or add drives"
+    )
 }
 
 #[cfg(test)]

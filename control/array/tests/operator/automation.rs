@@ -488,14 +488,14 @@ async fn the_status_counts_what_is_open() {
     let up = rig.up().await;
     up.array.tick().await;
     let before = ok(&up, ShowStatus).await;
-    up.array.alerts().report("test.trouble", array::Severity::Critical, "trouble".into());
+    up.array.alerts().report("certificate.temporary", array::Severity::Critical, "trouble".into());
     up.array.tick().await;
     let after = ok(&up, ShowStatus).await;
     assert_eq!(
         (after.alerts.all, after.alerts.critical),
         (before.alerts.all + 1, before.alerts.critical + 1)
     );
-    up.array.alerts().end_report("test.trouble");
+    up.array.alerts().end_report("certificate.temporary");
     up.array.tick().await;
     assert_eq!(ok(&up, ShowStatus).await.alerts, before.alerts);
 }

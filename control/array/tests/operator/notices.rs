@@ -2,14 +2,41 @@
 
 use crate::rig::{Rig, Up};
 use array::{
-    ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, Destination, Kind,
-    ListNotificationTargets, NotificationTarget, NotificationTargetChange, Request, Secret, Severity,
-    ShowNotificationTarget, TestNotificationTarget,
+    ChangeNotificationTarget, Content, CreateGroup, CreateNotificationTarget, DeleteGroup,
+    DeleteNotificationTarget, Destination, GroupChange, Kind, ListNotificationTargets, NotificationTarget,
+    NotificationTargetChange, Request, Secret, Severity, ShowNotificationTarget, TestNotificationTarget,
 };
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 fn create(name: &str, destination: Destination, secret: Option<&str>) -> CreateNotificationTarget {
     let (name, secret) = (name.into(), secret.map(Secret::new));
-    CreateNotificationTarget { name, destination, secret, least: Severity::Warning, enabled: true }
+    let content = Content::default_set();
+    CreateNotificationTarget { name, destination, secret, least: Severity::Warning, content, enabled: true }
+}
+
+/// A syslog receiver that passes on each message: RFC 5424 with octet counting.
+fn receiver() -> (u16, UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, received) = unbounded_channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut length = Vec::new();
+            while stream.read_until(b' ', &mut length).unwrap() > 0 {
+                let count = String::from_utf8(std::mem::take(&mut length)).unwrap();
+                let mut message = vec![0; count.trim_end().parse().unwrap()];
+                stream.read_exact(&mut message).unwrap();
+                if sender.send(String::from_utf8(message).unwrap()).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    (port, received)
 }
 
 fn snmp(port: u16) -> Destination {
@@ -51,5 +78,70 @@ async fn targets_are_kept_changed_and_forgotten() {
         up.perform(TestNotificationTarget { name: "nms".into() }).await.unwrap_err().kind,
         Kind::NotFound
     );
+    up.down().await;
+}
+
+#[tokio::test]
+async fn syslog_gets_what_the_target_names_and_other_targets_get_alerts_only() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let delivering = tokio::spawn(up.array.notifier().clone().deliver());
+    // It listens once it was polled.
+    tokio::task::yield_now().await;
+    let (port, mut received) = receiver();
+    let content = BTreeSet::from([Content::Events, Content::Audit]);
+    let syslog = Destination::Syslog { host: "127.0.0.1".into(), port, tls: false, ca: None };
+    let log = |name: &str, destination| CreateNotificationTarget {
+        content: content.clone(),
+        least: Severity::Info,
+        ..create(name, destination, None)
+    };
+    assert_eq!(up.perform(log("nms", snmp(162))).await.unwrap_err().kind, Kind::Invalid);
+    let nothing = CreateNotificationTarget { content: BTreeSet::new(), ..log("none", syslog.clone()) };
+    assert_eq!(up.perform(nothing).await.unwrap_err().kind, Kind::Invalid);
+    let made = target(&up, log("log", syslog)).await;
+    assert_eq!(made.content, content);
+
+    // More than one connection takes, and no alert.
+    let count = 200;
+    let group = |name| CreateGroup { name, change: GroupChange::default() };
+    up.array.alerts().report("certificate.temporary", Severity::Critical, "trouble".into());
+    up.array.tick().await;
+    for number in 0..count {
+        up.perform(group(format!("g{number}"))).await.unwrap();
+    }
+    up.perform(DeleteGroup { name: "nothing".into() }).await.unwrap_err();
+    let (mut events, mut audits) = (Vec::new(), Vec::new());
+    loop {
+        let line = received.recv().await.unwrap();
+        assert!(!line.contains("[alert@32473"), "{line}");
+        match line.contains("[event@32473") {
+            true => events.push(line),
+            false => audits.push(line),
+        }
+        if audits.last().is_some_and(|line| line.contains(" audit.refused ")) {
+            break;
+        }
+    }
+    let groups = events.iter().filter(|line| line.contains(" group.created "));
+    let names: Vec<_> =
+        groups.map(|line| line.split_once("name=\"").unwrap().1.split('"').next().unwrap()).collect();
+    assert_eq!(names, (0..count).map(|number| format!("g{number}")).collect::<Vec<_>>());
+    let done =
+        audits.iter().filter(|line| line.contains("action=\"CreateGroup\"") && line.contains(" audit.done "));
+    assert_eq!(done.count(), count);
+    let refused = audits.last().unwrap();
+    assert!(
+        refused.contains("delete volume group nothing") && refused.contains("outcome=\"refused\""),
+        "{refused}"
+    );
+    // What the target is changed to counts from then on.
+    let content = Some(BTreeSet::from([Content::Alerts]));
+    let change = NotificationTargetChange { content, ..NotificationTargetChange::default() };
+    up.perform(ChangeNotificationTarget { name: "log".into(), change }).await.unwrap();
+    up.array.alerts().end_report("certificate.temporary");
+    up.array.tick().await;
+    while !received.recv().await.unwrap().contains("event=\"alert.closed\"") {}
+    delivering.abort();
     up.down().await;
 }

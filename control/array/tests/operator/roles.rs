@@ -344,6 +344,7 @@ fn of_elsewhere() -> Vec<Step> {
             destination,
             secret: None,
             least: Severity::Warning,
+            content: array::Content::default_set(),
             enabled: true
         },
         ChangeNotificationTarget { name: name(), change: NotificationTargetChange::default() },

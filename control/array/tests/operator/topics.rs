@@ -171,6 +171,7 @@ fn administration() -> Vec<(Step, &'static [Topic])> {
         destination,
         secret: None,
         least: Severity::Info,
+        content: array::Content::default_set(),
         enabled: true,
     };
     topics![

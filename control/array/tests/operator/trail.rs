@@ -141,6 +141,7 @@ fn secretive() -> Vec<Step> {
             destination: Destination::Webhook { url: url("zero"), ca: None },
             secret: Some(secret("first")),
             least: Severity::Info,
+            content: array::Content::default_set(),
             enabled: true,
         },
         ChangeNotificationTarget { name: new("hook"), change: target },
@@ -182,6 +183,7 @@ async fn a_secret_that_changes_is_told_as_changed_and_not_shown() {
         destination: Destination::Webhook { url: url("first"), ca: Some(PEM.into()) },
         secret: Some(secret("lost")),
         least: Severity::Info,
+        content: array::Content::default_set(),
         enabled: true,
     };
     up.perform(refused).await.unwrap_err();

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use client::api;
 use client::schemas::{
-    Destination, MailProtection, NewNotificationTarget, NotificationTargetChange, Severity,
+    Destination, MailProtection, NewNotificationTarget, NotificationContent, NotificationTargetChange,
+    Severity,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -26,9 +27,12 @@ pub enum NotificationVerb {
         /// Signature key of a webhook, password of the mail user, or SNMP community or passphrase
         #[arg(long, env = "ASHLAR_NOTIFICATION_SECRET", hide_env_values = true)]
         secret: Option<String>,
-        /// Minimum severity of alerts to send [default: warning]
+        /// Minimum severity of alerts and events to send [default: warning]
         #[arg(long, value_parser = choice::<Severity>())]
         severity: Option<Severity>,
+        /// What is sent; all but alerts by syslog only [default: alerts]
+        #[arg(long, value_name = "CONTENT", value_delimiter = ',', value_parser = choice::<NotificationContent>())]
+        content: Vec<NotificationContent>,
     },
     /// List alert notification targets
     List,
@@ -41,9 +45,12 @@ pub enum NotificationVerb {
     Set {
         /// Target
         name: String,
-        /// Minimum severity of alerts to send
+        /// Minimum severity of alerts and events to send
         #[arg(long, value_parser = choice::<Severity>())]
         severity: Option<Severity>,
+        /// What is sent; all but alerts by syslog only
+        #[arg(long, value_name = "CONTENT", value_delimiter = ',', value_parser = choice::<NotificationContent>())]
+        content: Vec<NotificationContent>,
         /// Whether notifications are sent
         #[arg(long, value_enum)]
         enabled: Option<Switch>,
@@ -145,21 +152,24 @@ impl NotificationVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use NotificationVerb::*;
         Ok(match self {
-            Create { name, destination, secret, severity } => {
+            Create { name, destination, secret, severity, content } => {
                 let user = destination.user.clone();
                 let destination = destination.read()?;
                 let ask = || user.map(|user| ask::secret(&format!("password of {user}"))).transpose();
                 let secret = secret.map_or_else(ask, |secret| Ok(Some(secret)))?;
-                let new = NewNotificationTarget { name, destination, secret, severity, enabled: None };
+                let content = (!content.is_empty()).then_some(content);
+                let enabled = None;
+                let new = NewNotificationTarget { name, destination, secret, severity, content, enabled };
                 client.call(api::create_notification_target(&new))?.into()
             }
             List => {
                 client.call(api::list_notification_targets(&api::ListNotificationTargets::default()))?.into()
             }
             Show { name } => client.call(api::show_notification_target(&name))?.into(),
-            Set { name, severity, enabled } => {
+            Set { name, severity, content, enabled } => {
                 let change = NotificationTargetChange {
                     severity: severity.map(Some),
+                    content: (!content.is_empty()).then_some(Some(content)),
                     enabled: enabled.map(|it| Some(it.on())),
                     ..NotificationTargetChange::default()
                 };

@@ -2505,6 +2505,9 @@ pub struct NewHostGroup {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NewNotificationTarget {
+    ///What is sent; default `alerts`. All but alerts is for syslog only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub content: ::std::option::Option<::std::vec::Vec<NotificationContent>>,
     ///Destination.
     pub destination: Destination,
     ///Whether notifications are sent; default true.
@@ -2515,7 +2518,7 @@ pub struct NewNotificationTarget {
     ///Signature key, password, passphrase or community, depending on the destination.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub secret: ::std::option::Option<::std::string::String>,
-    ///Minimum severity of alerts to send; default `warning`.
+    ///Minimum severity of alerts and events to send; default `warning`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub severity: ::std::option::Option<Severity>,
 }
@@ -2728,10 +2731,84 @@ not inherit those of its source.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub source: ::std::option::Option<::std::string::String>,
 }
-///An alert notification target. Notifications are sent when an alert opens, escalates or closes.
+///What is sent to a target.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum NotificationContent {
+    #[serde(rename = "alerts")]
+    Alerts,
+    #[serde(rename = "events")]
+    Events,
+    #[serde(rename = "audit")]
+    Audit,
+    #[serde(rename = "statistics")]
+    Statistics,
+}
+impl ::std::fmt::Display for NotificationContent {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Alerts => f.write_str("alerts"),
+            Self::Events => f.write_str("events"),
+            Self::Audit => f.write_str("audit"),
+            Self::Statistics => f.write_str("statistics"),
+        }
+    }
+}
+impl ::std::str::FromStr for NotificationContent {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "alerts" => Ok(Self::Alerts),
+            "events" => Ok(Self::Events),
+            "audit" => Ok(Self::Audit),
+            "statistics" => Ok(Self::Statistics),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for NotificationContent {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for NotificationContent {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for NotificationContent {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+///A notification target.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct NotificationTarget {
+    ///What is sent.
+    pub content: ::std::vec::Vec<NotificationContent>,
     ///Creation time.
     pub created: ::std::string::String,
     ///Time of the last successful delivery since the array started; `null` if there was none.
@@ -2750,7 +2827,7 @@ pub struct NotificationTarget {
     pub lost: u64,
     ///Name.
     pub name: ::std::string::String,
-    ///Minimum severity of alerts to send.
+    ///Minimum severity of alerts and events to send.
     pub severity: Severity,
     ///Number of queued notifications.
     pub waiting: u64,
@@ -2760,6 +2837,11 @@ pub struct NotificationTarget {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationTargetChange {
+    ///What is sent. All but alerts is for syslog only.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub content: ::std::option::Option<
+        ::std::option::Option<::std::vec::Vec<NotificationContent>>,
+    >,
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub destination: ::std::option::Option<::std::option::Option<Destination>>,
     ///Whether notifications are sent.
@@ -2777,6 +2859,7 @@ pub struct NotificationTargetChange {
 impl ::std::default::Default for NotificationTargetChange {
     fn default() -> Self {
         Self {
+            content: Default::default(),
             destination: Default::default(),
             enabled: Default::default(),
             name: Default::default(),
@@ -5198,6 +5281,14 @@ impl crate::Choice for LinkState {
 }
 impl crate::Choice for MailProtection {
     const CHOICES: &'static [&'static str] = &["none", "starttls", "tls"];
+}
+impl crate::Choice for NotificationContent {
+    const CHOICES: &'static [&'static str] = &[
+        "alerts",
+        "events",
+        "audit",
+        "statistics",
+    ];
 }
 impl crate::Choice for OnLinkLoss {
     const CHOICES: &'static [&'static str] = &["continue", "stop"];

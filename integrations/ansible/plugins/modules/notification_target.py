@@ -36,9 +36,14 @@ options:
     choices: [always, on_create]
     default: on_create
   severity:
-    description: Minimum severity of alerts to send.
+    description: Minimum severity of alerts and events to send.
     type: str
     choices: [info, warning, critical]
+  content:
+    description: What is sent. All but V(alerts) is for syslog only.
+    type: list
+    elements: str
+    choices: [alerts, events, audit, statistics]
   enabled:
     description: Whether notifications are sent.
     type: bool
@@ -72,6 +77,9 @@ id:
 
 from ansible_collections.ashlar.array.plugins.module_utils.array import Change, different, main, quoted
 
+# In the order in which the array returns them.
+CONTENT = ["alerts", "events", "audit", "statistics"]
+
 
 def run(module, array):
     params = module.params
@@ -80,6 +88,8 @@ def run(module, array):
     if params["state"] == "absent":
         change.absent(current)
     wanted = dict((key, params[key]) for key in ("severity", "enabled") if params[key] is not None)
+    if params["content"] is not None:
+        wanted["content"] = [it for it in CONTENT if it in params["content"]]
     moved = params["destination"] is not None and (
         current is None or bool(different(current["destination"], params["destination"]))
     )
@@ -101,6 +111,7 @@ if __name__ == "__main__":
             secret=dict(type="str", no_log=True),
             update_secret=dict(type="str", choices=["always", "on_create"], default="on_create", no_log=False),
             severity=dict(type="str", choices=["info", "warning", "critical"]),
+            content=dict(type="list", elements="str", choices=CONTENT),
             enabled=dict(type="bool"),
             state=dict(type="str", choices=["present", "absent"], default="present"),
         ),

@@ -1,6 +1,8 @@
-// Package catalogue lists the kinds of alerts of an array, from which vCenter's events and alarms and the dashboards for logs
-// are made.
+// Package catalogue is the array's catalogue of messages, from which vCenter's events and alarms and the dashboards for logs are
+// made.
 package catalogue
+
+//go:generate go run ./write ../../../../docs/monitoring/messages.json kinds.gen.go
 
 import "ashlar/integrations/array"
 
@@ -15,9 +17,13 @@ const (
 	Paths      Category = "paths"
 	Volume     Category = "volume"
 	Management Category = "management"
+	// The following are of events only.
+	Replication   Category = "replication"
+	Security      Category = "security"
+	Configuration Category = "configuration"
 )
 
-// Categories with the names that people read.
+// Categories of alerts with the names that people read.
 var Categories = []struct {
 	Category Category
 	Title    string
@@ -31,61 +37,16 @@ var Categories = []struct {
 	{Management, "Ashlar: management of the array"},
 }
 
-// Kind is a kind of alerts.
+// Kind is a kind of message.
 type Kind struct {
+	// Name is its identifier in the API, and the MSGID in syslog.
 	Name     string
 	Category Category
 	Meaning  string
 }
 
-// Kinds are those of docs/operating/monitoring.md; a test compares them.
-var Kinds = []Kind{
-	{"array.stopped", Protection, "the array stopped to protect data"},
-	{"space.threshold", Space, "little space is free"},
-	{"space.forecast", Space, "the drives will be full soon"},
-	{"space.map", Space, "the map pages that memory allows are almost used up"},
-	{"group.quota", Quota, "a volume group is over its soft quota or at its hard quota"},
-	{"drive.failed", Drives, "a drive failed or is missing"},
-	{"drive.evacuating", Drives, "a drive is being evacuated"},
-	{"drive.checksum-errors", Drives, "a drive returned data with wrong checksums"},
-	{"drive.failing", Drives, "a drive reports or predicts a failure"},
-	{"drive.worn", Drives, "the rated endurance of a drive is used up"},
-	{"drive.slow", Drives, "a drive is much slower than the others"},
-	{"drive.no-space", Space, "the file system under the drives is full"},
-	{"drive.overcommitted", Space, "the file system under the drives is smaller than the drives may grow"},
-	{"drive.stray", Drives, "a drive that was of this array is no member now"},
-	{"drive.unwiped", Drives, "a drive could not be wiped"},
-	{"store.near-full", Space, "a pool of the store in Ceph is nearly full"},
-	{"controller.lost", Protection, "a controller is lost"},
-	{"controller.alone", Protection, "only one of several controllers is left"},
-	{"controller.versions", Management, "the controllers run different versions"},
-	{"replication.rpo", Protection, "a replication misses its RPO"},
-	{"replication.no-space", Space, "a replication waits for space on the target"},
-	{"replication.out-of-sync", Protection, "both arrays of a synchronous replication are not the same"},
-	{"replication.writes-stopped", Protection, "the volumes of a synchronous replication refuse writes"},
-	{"replication.split", Protection, "the volumes of both arrays of a replication take writes"},
-	{"scrub.found", Protection, "the last scrub found wrong pages"},
-	{"protection.degraded", Protection, "fewer drives than usual may fail"},
-	{"protection.low", Protection, "there are too few drives for dual parity"},
-	{"protection.rebuilding", Protection, "data are being rebuilt"},
-	{"data.lost", Protection, "data are lost"},
-	{"metadata.contradiction", Protection, "metadata on the drives contradict each other"},
-	{"portal.down", Paths, "a portal can't listen"},
-	{"api.down", Management, "the API can't listen on its address"},
-	{"host.one-path", Paths, "a host uses one portal only"},
-	{"host.uneven-paths", Paths, "a host uses its paths unevenly"},
-	{"volume.state-unreadable", Volume, "saved reservations of a volume can't be read"},
-	{"upgrade.uncommitted", Management, "the array has an older format than its software knows"},
-	{"clock.jumped", Management, "the clock jumped"},
-	{"history.memory", Management, "the history file can't be used"},
-	{"secrets.locked", Management, "sealed secrets can't be opened"},
-	{"certificate.temporary", Management, "a temporary certificate is shown"},
-	{"certificate.expiry", Management, "the certificate expires soon"},
-	{"folder.api.json", Management, "a file in the data folder can't be written"},
-	{"folder.tls.pem", Management, "a file in the data folder can't be written"},
-	{"remote-array.disconnected", Management, "a paired array can not be reached"},
-	{"notification.failing", Management, "a notification target can't be reached"},
-}
+// Value is a number of a message with statistics.
+type Value struct{ Name, Meaning string }
 
 // Of returns the category of a kind. One of a newer array is about its management.
 func Of(kind string) Category {

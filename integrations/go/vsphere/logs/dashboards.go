@@ -40,9 +40,16 @@ var replication = kinds(func(it catalogue.Kind) bool {
 	return strings.HasPrefix(it.Name, "replication.") || strings.HasPrefix(it.Name, "remote-array.")
 })
 
-func kinds(wanted func(catalogue.Kind) bool) Condition {
+// ofEvent are the kinds of events of a category.
+func ofEvent(category catalogue.Category) Condition {
+	return among(catalogue.Events, func(it catalogue.Kind) bool { return it.Category == category })
+}
+
+func kinds(wanted func(catalogue.Kind) bool) Condition { return among(catalogue.Kinds, wanted) }
+
+func among(all []catalogue.Kind, wanted func(catalogue.Kind) bool) Condition {
 	var names []string
-	for _, kind := range catalogue.Kinds {
+	for _, kind := range all {
 		if wanted(kind) {
 			names = append(names, kind.Name)
 		}
@@ -62,9 +69,24 @@ func share(name, by string, where ...Condition) Widget {
 	return Widget{Name: name, Function: "COUNT", By: []string{by}, Where: where, Chart: "pie"}
 }
 
-func most(name, of string) Widget {
-	return Widget{Name: name, Function: "MAX", Field: of, Time: true, Chart: "area", Where: []Condition{{of, "EXISTS", ""}}}
+// measured is a measured value over time, of each array.
+func measured(name, function, of string) Widget {
+	return Widget{Name: name, Function: function, Field: of, By: []string{"ashlar_serial"}, Time: true, Chart: "area", Where: []Condition{{of, "EXISTS", ""}}}
 }
+
+func most(name, of string) Widget { return measured(name, "MAX", of) }
+
+func least(name, of string) Widget { return measured(name, "MIN", of) }
+
+func average(name, of string) Widget { return measured(name, "AVG", of) }
+
+func total(name, of string) Widget { return measured(name, "SUM", of) }
+
+// is are messages of a class.
+func is(class Class) Condition { return Condition{"ashlar_class", "EQUAL", string(class)} }
+
+// events of a kind that begins with a word.
+func about(words string) Condition { return Condition{"ashlar_kind", "MATCH", "(" + words + ")\\..*"} }
 
 func table(name string, by []string, where ...Condition) Widget {
 	return Widget{Name: name, Function: "COUNT", By: by, Where: where, Chart: "table"}
@@ -80,24 +102,45 @@ var Dashboards = []Dashboard{
 		table("Arrays", []string{"ashlar_serial", "ashlar_severity"}, opened),
 		over("Ended", "ashlar_kind", Condition{"ashlar_event", "EQUAL", "alert.closed"}),
 	}},
+	{"Performance", []Widget{
+		average("Reads per second", "ashlar_read_iops"),
+		average("Writes per second", "ashlar_write_iops"),
+		average("Read latency, µs", "ashlar_read_latency_us"),
+		average("Bytes read per second", "ashlar_read_bytes"),
+		average("Bytes written per second", "ashlar_write_bytes"),
+		average("Write latency, µs", "ashlar_write_latency_us"),
+	}},
+	{"Offloads (VAAI, ODX)", []Widget{
+		total("ATS: COMPARE AND WRITE", "ashlar_ats"),
+		total("XCOPY: EXTENDED COPY", "ashlar_xcopy"),
+		total("Block zero: WRITE SAME", "ashlar_write_same"),
+		total("UNMAP", "ashlar_unmap"),
+		total("Bytes copied by sharing", "ashlar_shared_bytes"),
+		total("Bytes copied by reading and writing", "ashlar_moved_bytes"),
+	}},
 	{"Capacity and quotas", []Widget{
-		most("Space in use, %", "ashlar_space_percent"),
-		most("Map pages in use, %", "ashlar_map_percent"),
+		most("Space in use, %", "ashlar_used_percent"),
+		average("Data reduction ratio, %", "ashlar_reduction_percent"),
+		least("Free bytes", "ashlar_free_bytes"),
 		table("Volume groups at a quota", []string{"ashlar_volume_group", "ashlar_severity"}, opened, of(catalogue.Quota)),
 		over("Alerts about space", "ashlar_kind", opened, of(catalogue.Space)),
-		{Name: "Drives are full in, days", Function: "MIN", Field: "ashlar_full_in_days", Time: true, Chart: "area",
-			Where: []Condition{{"ashlar_full_in_days", "EXISTS", ""}}},
+		least("Drives are full in, days", "ashlar_full_in_days"),
 	}},
 	{"Protection and drives", []Widget{
 		over("Alerts about protection", "ashlar_kind", opened, of(catalogue.Protection)),
-		table("Drives", []string{"ashlar_drive", "ashlar_kind"}, opened, of(catalogue.Drives)),
+		table("Alerts about drives", []string{"ashlar_drive", "ashlar_kind"}, opened, of(catalogue.Drives)),
+		table("Events of drives and scrubs", []string{"ashlar_kind", "ashlar_severity"}, is(events), about("drive|scrub|protection")),
 		most("Wrong pages of a scrub", "ashlar_scrub_errors"),
 		most("Lost pages of a scrub", "ashlar_scrub_lost"),
+		over("Controllers", "ashlar_kind", is(events), about("controller")),
 	}},
 	{"Hosts, paths and volumes", []Widget{
 		table("Hosts with path trouble", []string{"ashlar_host", "ashlar_kind"}, opened, of(catalogue.Paths)),
-		over("Path alerts", "ashlar_host", opened, of(catalogue.Paths)),
-		table("Volumes", []string{"ashlar_volume", "ashlar_kind"}, opened, of(catalogue.Volume)),
+		over("Sessions that began and ended", "ashlar_kind", is(events), Condition{"ashlar_kind", "MATCH", "host\\.logged-(in|out)"}),
+		table("Refused log-ins", []string{"ashlar_initiator", "ashlar_refusal"}, is(events), Condition{"ashlar_kind", "MATCH", "(host|initiator)\\.login-refused"}),
+		over("Log-ins by portal", "ashlar_portal", is(events), Condition{"ashlar_kind", "EQUAL", "host.logged-in"}),
+		table("Changes of hosts", []string{"ashlar_object", "ashlar_kind"}, is(events), about("host|host-group")),
+		table("Changes of volumes and snapshots", []string{"ashlar_object", "ashlar_kind"}, is(events), about("volume|snapshot")),
 	}},
 	{"Replication", []Widget{
 		over("Alerts about replication", "ashlar_kind", opened, replication),
@@ -106,12 +149,22 @@ var Dashboards = []Dashboard{
 		table("Remote arrays that were disconnected", []string{"ashlar_remote_array"}, opened,
 			Condition{"ashlar_kind", "EQUAL", "remote-array.disconnected"}),
 		count("Split replications", opened, Condition{"ashlar_kind", "EQUAL", "replication.split"}),
+		over("Events of replications", "ashlar_kind", is(events), about("replication|remote-array")),
 	}},
-	{"Security and management", []Widget{
+	{"Security and audit", []Widget{
+		over("Changes by user", "ashlar_user", is(audit)),
+		table("Refused changes", []string{"ashlar_user", "ashlar_action", "ashlar_origin"}, is(audit), Condition{"ashlar_outcome", "EQUAL", "refused"}),
+		share("Changes by action", "ashlar_action", is(audit), Condition{"ashlar_outcome", "EQUAL", "done"}),
+		table("Refused log-ins of users", []string{"ashlar_login_user"}, is(events), Condition{"ashlar_kind", "EQUAL", "session.refused"}),
+		over("Log-ins of users", "ashlar_login_user", is(events), Condition{"ashlar_kind", "EQUAL", "session.begun"}),
+		table("Users, tokens, keys, certificates", []string{"ashlar_kind", "ashlar_object"}, is(events), ofEvent(catalogue.Security)),
+	}},
+	{"Management", []Widget{
 		over("Alerts about management", "ashlar_kind", opened, of(catalogue.Management)),
-		{Name: "Certificate expires in, days", Function: "MIN", Field: "ashlar_certificate_days", Time: true, Chart: "area",
-			Where: []Condition{{"ashlar_certificate_days", "EXISTS", ""}}},
-		table("Targets that can't be reached", []string{"ashlar_notification_target"}, opened),
+		least("Certificate expires in, days", "ashlar_certificate_days"),
+		table("Targets that can't be reached", []string{"ashlar_notification_target"}, opened, Condition{"ashlar_kind", "EQUAL", "notification.failing"}),
+		over("Events about management", "ashlar_kind", is(events), ofEvent(catalogue.Management)),
+		most("Map pages in use, %", "ashlar_map_percent"),
 	}},
 }
 
@@ -137,6 +190,8 @@ var Alarms = []Alarm{
 		"`ashlar replication show NAME`; its state says why.", []Condition{opened, kinds(func(it catalogue.Kind) bool {
 			return strings.HasPrefix(it.Name, "replication.")
 		})}},
+	{"Ashlar: log-ins of users are refused", "Somebody may be guessing a password.", "The message has the user's name and the address.",
+		[]Condition{is(events), {"ashlar_kind", "EQUAL", "session.refused"}}},
 	{"Ashlar: management needs attention", "Certificate, clock, secrets or history.", "`ashlar alert list` says what to do.",
 		[]Condition{opened, of(catalogue.Management), {"ashlar_severity", "NOT_EQUAL", "info"}}},
 }

@@ -47,8 +47,9 @@ func (w Widget) expression() string {
 		}
 		return fmt.Sprintf("sum%s (count_over_time(%s [%s]))", by, query, period)
 	}
-	function := map[string]string{"MAX": "max", "MIN": "min"}[w.Function]
-	return fmt.Sprintf("%s (%s_over_time(%s | unwrap %s [$__interval]))", function, function, query, w.Field)
+	use(w.Field)
+	function := map[string]string{"MAX": "max", "MIN": "min", "AVG": "avg", "SUM": "sum"}[w.Function]
+	return fmt.Sprintf("%s%s (%s_over_time(%s | unwrap %s [$__interval]))", function, by, function, query, w.Field)
 }
 
 var panels = map[string]string{"number": "stat", "pie": "piechart", "column": "timeseries", "area": "timeseries", "table": "table"}
@@ -56,30 +57,30 @@ var panels = map[string]string{"number": "stat", "pie": "piechart", "column": "t
 // Grafana is the dashboard for Grafana over Loki.
 func Grafana() ([]byte, error) {
 	const width, height, columns = 8, 8, 3
-	source := object{"type": "loki", "uid": "${datasource}"}
-	made := []object{}
+	source := document{"type": "loki", "uid": "${datasource}"}
+	made := []document{}
 	y, id := 0, 0
 	for _, dashboard := range Dashboards {
 		id++
-		made = append(made, object{"id": id, "type": "row", "title": dashboard.Name, "collapsed": false,
-			"gridPos": object{"x": 0, "y": y, "w": width * columns, "h": 1}, "panels": []object{}})
+		made = append(made, document{"id": id, "type": "row", "title": dashboard.Name, "collapsed": false,
+			"gridPos": document{"x": 0, "y": y, "w": width * columns, "h": 1}, "panels": []document{}})
 		y++
 		for at, it := range dashboard.Widgets {
 			id++
-			target := object{"refId": "A", "datasource": source, "expr": it.expression(), "queryType": "range"}
+			target := document{"refId": "A", "datasource": source, "expr": it.expression(), "queryType": "range"}
 			if !it.Time {
 				target["queryType"] = "instant"
 			}
-			made = append(made, object{"id": id, "type": panels[it.Chart], "title": it.Name, "description": it.Info, "datasource": source,
-				"gridPos": object{"x": at % columns * width, "y": y + at/columns*height, "w": width, "h": height}, "targets": []object{target},
-				"fieldConfig": object{"defaults": object{}, "overrides": []object{}}, "options": object{}})
+			made = append(made, document{"id": id, "type": panels[it.Chart], "title": it.Name, "description": it.Info, "datasource": source,
+				"gridPos": document{"x": at % columns * width, "y": y + at/columns*height, "w": width, "h": height}, "targets": []document{target},
+				"fieldConfig": document{"defaults": document{}, "overrides": []document{}}, "options": document{}})
 		}
 		y += (len(dashboard.Widgets) + columns - 1) / columns * height
 	}
-	text, err := json.MarshalIndent(object{
-		"title": "Ashlar alerts (Loki)", "uid": "ashlar-logs", "tags": []string{"ashlar"}, "schemaVersion": 39, "version": 1, "editable": false,
-		"time": object{"from": "now-24h", "to": "now"}, "panels": made,
-		"templating": object{"list": []object{
+	text, err := json.MarshalIndent(document{
+		"title": "Ashlar logs (Loki)", "uid": "ashlar-logs", "tags": []string{"ashlar"}, "schemaVersion": 39, "version": 1, "editable": false,
+		"time": document{"from": "now-24h", "to": "now"}, "panels": made,
+		"templating": document{"list": []document{
 			{"name": "datasource", "type": "datasource", "query": "loki", "label": "Data source"},
 			{"name": "job", "type": "query", "label": "Job", "datasource": source, "query": "label_values(job)", "includeAll": true,
 				"multi": true, "refresh": 2, "allValue": ".+"},

@@ -1,11 +1,11 @@
-import { Button, NumberInput, PasswordInput, Select, Switch, Textarea, TextInput } from "@mantine/core";
+import { Button, MultiSelect, NumberInput, PasswordInput, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { BellRing, Plus } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { notificationTargets, useChange } from "../../api/queries";
-import type { SchemaDestination as Destination, SchemaMailProtection as MailProtection, SchemaNotificationTarget as Target, SchemaSeverity as Severity } from "../../api/schema";
+import type { SchemaDestination as Destination, SchemaMailProtection as MailProtection, SchemaNotificationContent as Content, SchemaNotificationTarget as Target, SchemaSeverity as Severity } from "../../api/schema";
 import { moment, plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
 import { Dot } from "../../parts/dot";
@@ -32,7 +32,15 @@ const LEAST: { value: Severity; label: string }[] = [
   { value: "critical", label: "critical only" },
 ];
 
-/** Alert notification targets. */
+/** What syslog targets receive. */
+const CONTENT: { value: Content; label: string }[] = [
+  { value: "alerts", label: "alerts" },
+  { value: "events", label: "events" },
+  { value: "audit", label: "audit log" },
+  { value: "statistics", label: "performance and capacity, once a minute" },
+];
+
+/** Notification targets. */
 export function NotificationsPanel() {
   const { data, error } = useQuery(notificationTargets());
   const [creating, setCreating] = useState(false);
@@ -45,6 +53,7 @@ export function NotificationsPanel() {
   const columns: Column<Target>[] = [
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
     { name: "Where", key: (it) => it.destination.kind, cell: (it) => <span style={{ overflowWrap: "anywhere" }}>{whereOf(it.destination)}</span> },
+    { name: "Content", key: (it) => it.content.join(), cell: (it) => it.content.join(", "), wide: true },
     { name: "Alerts", key: (it) => it.severity, cell: (it) => LEAST.find(({ value }) => value === it.severity)?.label, wide: true },
     { name: "State", key: (it) => it.failing ?? "", cell: (it) => <State target={it} /> },
     {
@@ -128,6 +137,7 @@ type Values = {
   from: string;
   to: string;
   secret: string;
+  content: Content[];
 };
 
 /** Default destinations. */
@@ -141,6 +151,8 @@ const SECRETS: Record<Kind, { label: string; description: string } | undefined> 
 };
 
 const addresses = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
+
+const contentError = (content: Content[]) => (content.length === 0 ? "Choose at least one." : null);
 
 function destinationOf({ kind, url, host, port, tls, protection, user, from, to }: Values): Destination {
   switch (kind) {
@@ -158,7 +170,7 @@ function destinationOf({ kind, url, host, port, tls, protection, user, from, to 
 function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const needed = (says: string, kinds: Kind[]) => (text: string, { kind }: Values) => (kinds.includes(kind) && text.trim() === "" ? says : null);
   const form = useForm<Values>({
-    initialValues: { name: "", kind: "email", severity: "warning", url: "", host: "", port: PORTS.email, tls: true, protection: "starttls", user: "", from: "", to: "", secret: "" },
+    initialValues: { name: "", kind: "email", severity: "warning", url: "", host: "", port: PORTS.email, tls: true, protection: "starttls", user: "", from: "", to: "", secret: "", content: ["alerts", "events", "audit"] },
     validate: {
       name: nameError,
       url: (url, { kind }) => (kind === "webhook" && !/^https?:\/\/\S+$/.test(url) ? "It begins with https:// or http://." : null),
@@ -166,6 +178,7 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
       port: (port, { kind }) => (kind === "webhook" || (Number(port) >= 1 && Number(port) <= 65535) ? null : "1 to 65535."),
       from: needed("Give the sender’s address.", ["email"]),
       to: needed("Give an address.", ["email"]),
+      content: (content, { kind }) => (kind === "syslog" ? contentError(content) : null),
     },
   });
   const close = () => {
@@ -174,7 +187,7 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
     create.reset();
   };
   const create = useChange({
-    run: (values: Values) => answer(api.POST("/api/v1/notification-targets", { body: { name: values.name, destination: destinationOf(values), severity: values.severity, ...(SECRETS[values.kind] && values.secret && { secret: values.secret }) } })),
+    run: (values: Values) => answer(api.POST("/api/v1/notification-targets", { body: { name: values.name, destination: destinationOf(values), severity: values.severity, ...(values.kind === "syslog" && { content: values.content }), ...(SECRETS[values.kind] && values.secret && { secret: values.secret }) } })),
     done: (made) => `${made.name} was created. Send a test notification.`,
     then: close,
   });
@@ -200,7 +213,12 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
           <NumberInput label="Port" min={1} max={65535} allowDecimal={false} required {...form.getInputProps("port")} />
         </>
       )}
-      {kind === "syslog" && <Switch label="TLS" {...form.getInputProps("tls", { type: "checkbox" })} />}
+      {kind === "syslog" && (
+        <>
+          <Switch label="TLS" {...form.getInputProps("tls", { type: "checkbox" })} />
+          <MultiSelect label="Content" data={CONTENT} {...form.getInputProps("content")} />
+        </>
+      )}
       {kind === "email" && (
         <>
           <Select label="Transport security" data={[{ value: "starttls", label: "STARTTLS" }, { value: "tls", label: "Implicit TLS" }, { value: "none", label: "none" }]} allowDeselect={false} {...form.getInputProps("protection")} />
@@ -217,9 +235,9 @@ function CreateTarget({ opened, onClose }: { opened: boolean; onClose: () => voi
 }
 
 function ChangeTarget({ target, onClose }: { target: Target; onClose: () => void }) {
-  const form = useForm<{ name: string; severity: Severity; enabled: boolean; secret: string }>({
-    initialValues: { name: target.name, severity: target.severity, enabled: target.enabled, secret: "" },
-    validate: { name: nameError },
+  const form = useForm<{ name: string; severity: Severity; content: Content[]; enabled: boolean; secret: string }>({
+    initialValues: { name: target.name, severity: target.severity, content: target.content, enabled: target.enabled, secret: "" },
+    validate: { name: nameError, content: contentError },
   });
   const secret = SECRETS[target.destination.kind];
   const save = useChange({
@@ -231,6 +249,7 @@ function ChangeTarget({ target, onClose }: { target: Target; onClose: () => void
     <FormModal opened onClose={onClose} title={`Change ${target.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("name")} />
       <Select label="Alerts" data={LEAST} allowDeselect={false} {...form.getInputProps("severity")} />
+      {target.destination.kind === "syslog" && <MultiSelect label="Content" data={CONTENT} {...form.getInputProps("content")} />}
       {secret && <PasswordInput label={`New ${secret.label.toLowerCase()}`} description={target.has_secret ? "There is one; it stays when this is empty." : "There is none."} autoComplete="new-password" {...form.getInputProps("secret")} />}
       <Switch label="Enabled" {...form.getInputProps("enabled", { type: "checkbox" })} />
     </FormModal>
