@@ -91,7 +91,8 @@ fibre_channel() {
   modprobe -a target_core_user tcm_loop configfs
   mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
   cp $CONFIG /root/without-fc; echo "fc = [\"$port@loopback\"]" >>$CONFIG
-  install -D /usr/share/ashlar/fibre-channel.conf $drop_in; systemctl daemon-reload
+  # Not the step of this script that has the same name.
+  command install -D /usr/share/ashlar/fibre-channel.conf $drop_in; systemctl daemon-reload
   systemctl restart ashlard; until_true 120 is_active ashlard
   ashlar volume create fc --size 64MiB >/dev/null; ashlar host create fc --wwpn $initiator >/dev/null
   ashlar volume connect fc --host fc --lun 3 >/dev/null
