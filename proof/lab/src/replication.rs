@@ -5,6 +5,7 @@
 //! the newest stamp in it.
 
 mod network;
+pub mod synchronous;
 
 use crate::array::{Array, Drives, Programs};
 use crate::cdb;
@@ -88,7 +89,7 @@ struct World {
 /// What was wrong.
 pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bool) -> Result<Report> {
     let mut scratch = Scratch::new(parent, "replication")?;
-    let result = World::new(programs, scratch.path(), seed).and_then(|mut world| {
+    let result = World::new(programs, scratch.path(), seed, &[]).and_then(|mut world| {
         for cycle in 1..=cycles {
             world.cycle().with_context(|| format!("cycle {cycle} of seed {seed}"))?;
             if cycle % REVERSE_CYCLES == 0 || cycle == cycles {
@@ -98,11 +99,7 @@ pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bo
             }
         }
         if check {
-            world.session = None;
-            for array in &mut world.arrays {
-                array.stop()?;
-                array.check()?;
-            }
+            world.check_media()?;
         }
         Ok(world.report)
     });
@@ -113,7 +110,8 @@ pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bo
 }
 
 impl World {
-    fn new(programs: &Programs, folder: &Path, seed: u64) -> Result<Self> {
+    /// `mode`: options of the replication.
+    fn new(programs: &Programs, folder: &Path, seed: u64, mode: &[&str]) -> Result<Self> {
         let (first, here) = start(programs, &folder.join("a"), &DRIVES, None)?;
         let (second, there) = start(programs, &folder.join("b"), &DRIVES, None)?;
         let (arrays, networks) = ([first, second], [Network::before(here)?, Network::before(there)?]);
@@ -131,7 +129,8 @@ impl World {
             first.cli(&["volume", "set", volume, "--group", GROUP])?;
             first.connect(volume, HOST, lun)?;
         }
-        first.cli(&["replication", "create", NAME, "--group", GROUP, "--to", TARGET, "--rpo", "1h"])?;
+        let create = ["replication", "create", NAME, "--group", GROUP, "--to", TARGET, "--rpo", "1h"];
+        first.cli(&[&create[..], mode].concat())?;
         Ok(Self {
             library: Libiscsi::load()?,
             seed: Seed::new(seed),
@@ -143,6 +142,16 @@ impl World {
             stamp: 0,
             report: Report::default(),
         })
+    }
+
+    /// Stops both arrays, and verifies what they have on their drives.
+    fn check_media(&mut self) -> Result<()> {
+        self.session = None;
+        for array in &mut self.arrays {
+            array.stop()?;
+            array.check()?;
+        }
+        Ok(())
     }
 
     fn target(&self) -> usize {

@@ -1,9 +1,15 @@
-//! A network between two arrays that is cut, or changes a bit, after a number of bytes.
+//! A network between two arrays that delays, and that is cut, or changes a bit, after a number of bytes.
 
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Parts of 16 KiB under way in one direction of a connection that delays: more than any delay here needs.
+const MAX_PARTS: usize = 4096;
 
 /// What the network does to what goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +22,18 @@ pub enum Disturbance {
 
 type Armed = Arc<Mutex<Option<(u64, Disturbance)>>>;
 
+/// What holds for every connection.
+#[derive(Clone, Default)]
+struct Rules {
+    armed: Armed,
+    /// Nanoseconds that everything takes in each direction.
+    delay_ns: Arc<AtomicU64>,
+}
+
 /// Forwards connections to an array.
 pub struct Network {
     address: SocketAddr,
-    armed: Armed,
+    rules: Rules,
 }
 
 impl Network {
@@ -29,19 +43,19 @@ impl Network {
     /// When there is no free port.
     pub fn before(target: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-        let (address, armed) = (listener.local_addr()?, Armed::default());
-        let rules = armed.clone();
+        let (address, rules) = (listener.local_addr()?, Rules::default());
+        let ours = rules.clone();
         std::thread::spawn(move || {
             for near in listener.incoming() {
                 // An array that is down refuses: so does the network.
                 let (Ok(near), Ok(far)) = (near, TcpStream::connect(target)) else { continue };
                 let (Ok(near_end), Ok(far_end)) = (near.try_clone(), far.try_clone()) else { continue };
-                let (one, other) = (rules.clone(), rules.clone());
-                std::thread::spawn(move || carry(near, far, &one));
-                std::thread::spawn(move || carry(far_end, near_end, &other));
+                _ = (near.set_nodelay(true), far.set_nodelay(true));
+                carry(near, far, &ours);
+                carry(far_end, near_end, &ours);
             }
         });
-        Ok(Self { address, armed })
+        Ok(Self { address, rules })
     }
 
     /// Where it listens.
@@ -49,14 +63,20 @@ impl Network {
         self.address
     }
 
+    /// Adds a round trip of this length, half of it in each direction. What is sent later is not faster than what is under way.
+    pub fn set_round_trip(&self, round_trip: Duration) {
+        let each = u64::try_from(round_trip.as_nanos() / 2).unwrap_or(u64::MAX);
+        self.rules.delay_ns.store(each, Ordering::SeqCst);
+    }
+
     /// Disturbs once, after this number of bytes in either direction.
     pub fn arm(&self, bytes: u64, disturbance: Disturbance) {
-        *lock(&self.armed) = Some((bytes, disturbance));
+        *lock(&self.rules.armed) = Some((bytes, disturbance));
     }
 
     /// Disturbs nothing any more; true if it has.
     pub fn disarm(&self) -> bool {
-        lock(&self.armed).take().is_none()
+        lock(&self.rules.armed).take().is_none()
     }
 }
 
@@ -64,24 +84,41 @@ fn lock(armed: &Armed) -> std::sync::MutexGuard<'_, Option<(u64, Disturbance)>> 
     armed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, armed: &Armed) {
-    let mut part = [0; 16 << 10];
-    while let Ok(count @ 1..) = from.read(&mut part) {
-        let due = lock(armed).take_if(|(left, _)| {
-            let is_due = *left < count as u64;
-            *left = left.saturating_sub(count as u64);
-            is_due
-        });
-        match due {
-            Some((_, Disturbance::Cut)) => break,
-            Some((left, Disturbance::Corrupt)) => part[(left as usize).min(count - 1)] ^= 1,
-            None => {}
+/// Carries one direction of a connection until either end closes it.
+fn carry(mut from: TcpStream, to: TcpStream, rules: &Rules) {
+    let (parts, arriving) = sync_channel(MAX_PARTS);
+    std::thread::spawn(move || deliver(&arriving, to));
+    let rules = rules.clone();
+    std::thread::spawn(move || {
+        let mut part = [0; 16 << 10];
+        while let Ok(count @ 1..) = from.read(&mut part) {
+            let due = lock(&rules.armed).take_if(|(left, _)| {
+                let is_due = *left < count as u64;
+                *left = left.saturating_sub(count as u64);
+                is_due
+            });
+            match due {
+                Some((_, Disturbance::Cut)) => break,
+                Some((left, Disturbance::Corrupt)) => part[(left as usize).min(count - 1)] ^= 1,
+                None => {}
+            }
+            let delay = Duration::from_nanos(rules.delay_ns.load(Ordering::SeqCst));
+            if parts.send((Instant::now() + delay, part[..count].to_vec())).is_err() {
+                break;
+            }
         }
-        if to.write_all(&part[..count]).is_err() {
+        _ = from.shutdown(Shutdown::Both);
+    });
+}
+
+/// Delivers what was sent, each part at its time.
+fn deliver(arriving: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
+    for (due, part) in arriving {
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        if to.write_all(&part).is_err() {
             break;
         }
     }
-    _ = from.shutdown(Shutdown::Both);
     _ = to.shutdown(Shutdown::Both);
 }
 
@@ -108,5 +145,22 @@ mod tests {
         assert_eq!(through(b"abcd").unwrap(), b"abcd");
         network.arm(0, Disturbance::Cut);
         assert!(through(b"abcd").is_err());
+    }
+    #[test]
+    fn what_is_sent_takes_its_round_trip_in_order() {
+        let far = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let network = Network::before(far.local_addr().unwrap()).unwrap();
+        let round_trip = Duration::from_millis(20);
+        network.set_round_trip(round_trip);
+        let mut near = TcpStream::connect(network.address()).unwrap();
+        let (mut end, _) = far.accept().unwrap();
+        let begun = Instant::now();
+        (0..100u8).for_each(|byte| near.write_all(&[byte]).unwrap());
+        let mut got = [0; 100];
+        end.read_exact(&mut got).unwrap();
+        assert_eq!(got.to_vec(), (0..100).collect::<Vec<u8>>());
+        end.write_all(&got[..1]).unwrap();
+        near.read_exact(&mut got[..1]).unwrap();
+        assert!(begun.elapsed() >= round_trip, "{:?}", begun.elapsed());
     }
 }

@@ -1,0 +1,150 @@
+//! Synchronous replication: what a write takes with a round trip between both arrays, and that nothing acknowledged is lost with
+//! the source.
+//!
+//! A host has one write of 4 KiB under way. It is measured on each array alone, and then in sync with each round trip. In the end the
+//! source is killed, the target is promoted by force, and every write is compared.
+
+use super::{BLOCKS, HOST, NAME, VOLUME, VOLUMES, World, perform, write};
+use crate::array::Programs;
+use crate::libiscsi::{Ending, Session};
+use crate::scratch::Scratch;
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Options of the replication.
+const MODE: [&str; 4] = ["--mode", "sync", "--on-link-loss", "stop"];
+/// A volume of the target alone.
+const ALONE: &str = "alone";
+/// The LUN of that volume.
+const ALONE_LUN: u16 = 9;
+/// Writes before those that are measured: what a first write has to set up is not what the mode costs.
+const WARM_UP: u64 = 20;
+
+/// How long writes took.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    /// Half of them were faster.
+    pub median: Duration,
+    /// 99 of 100 were faster.
+    pub p99: Duration,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// By the source alone.
+    pub source: Latency,
+    /// By the target alone.
+    pub target: Latency,
+    /// In sync, by the round trip that was added.
+    pub in_sync: Vec<(Duration, Latency)>,
+    /// Writes that were acknowledged, and found on the promoted target.
+    pub acknowledged: u64,
+}
+
+/// Measures `writes` writes for each of these round trips, in a folder below `parent`. `check`: the media of both arrays are verified
+/// in the end.
+///
+/// # Errors
+/// What was wrong: also a write in sync that was faster than the round trip.
+pub fn run(
+    programs: &Programs,
+    parent: &Path,
+    (seed, writes): (u64, u64),
+    round_trips: &[Duration],
+    check: bool,
+) -> Result<Measured> {
+    let mut scratch = Scratch::new(parent, "replication-sync")?;
+    let result = World::new(programs, scratch.path(), seed, &MODE).and_then(|mut world| {
+        let measured = world.measure(writes, round_trips)?;
+        world.lose_source()?;
+        if check {
+            world.check_media()?;
+        }
+        Ok(measured)
+    });
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+/// Times of writes, by what each takes.
+fn latency(writes: u64, mut one: impl FnMut() -> Result<()>) -> Result<Latency> {
+    (0..WARM_UP).try_for_each(|_| one())?;
+    let mut times = Vec::new();
+    for _ in 0..writes {
+        let begun = Instant::now();
+        one()?;
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    Ok(Latency { median: rank(&times, 50)?, p99: rank(&times, 99)? })
+}
+
+/// The time that this percentage of sorted ones does not exceed.
+fn rank(sorted: &[Duration], percent: usize) -> Result<Duration> {
+    let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(at).copied().context("no write was measured")
+}
+
+impl World {
+    fn measure(&mut self, writes: u64, round_trips: &[Duration]) -> Result<Measured> {
+        self.cli(0, &["replication", "pause", NAME])?;
+        let source = latency(writes, || self.write_next())?;
+        let target = self.measure_target(writes)?;
+        self.cli(0, &["replication", "resume", NAME])?;
+        let mut in_sync = Vec::new();
+        for round_trip in round_trips {
+            self.networks[1].set_round_trip(*round_trip);
+            self.await_state(0, "in_sync")?;
+            let found = latency(writes, || self.write_next())?;
+            ensure!(
+                found.median >= *round_trip,
+                "a write took {:?} with a round trip of {round_trip:?}: it was acknowledged without the target",
+                found.median
+            );
+            in_sync.push((*round_trip, found));
+        }
+        self.await_state(0, "in_sync")?;
+        Ok(Measured { source, target, in_sync, acknowledged: self.report.acknowledged })
+    }
+
+    /// Writes to a volume of the target alone.
+    fn measure_target(&self, writes: u64) -> Result<Latency> {
+        self.arrays[1].add_volume(ALONE, VOLUME)?;
+        self.arrays[1].connect(ALONE, HOST, ALONE_LUN)?;
+        let mut session = self.login(1, &[ALONE_LUN])?;
+        let mut stamp = 0;
+        latency(writes, || {
+            stamp += 1;
+            write_alone(&mut session, stamp)
+        })
+    }
+
+    /// The source is killed: the promoted target has every write.
+    fn lose_source(&mut self) -> Result<()> {
+        self.session = None;
+        self.arrays[0].kill()?;
+        self.cli(1, &["replication", "promote", NAME, "--force"])?;
+        for (lun, volume) in (0..).zip(VOLUMES) {
+            self.arrays[1].connect(volume, HOST, lun)?;
+        }
+        let found = self.newest_of(1, &[0, 1, 2])?;
+        ensure!(
+            found == self.stamp,
+            "the promoted target ends with write {found}, and {} were acknowledged",
+            self.stamp
+        );
+        self.arrays[0].restart()
+    }
+}
+
+fn write_alone(session: &mut Session, stamp: u64) -> Result<()> {
+    let lba = stamp.wrapping_mul(389) % BLOCKS;
+    match perform(session, || write(ALONE_LUN, lba, stamp))? {
+        Ending::Good(_) => Ok(()),
+        other => anyhow::bail!("a write ended with {other:?}"),
+    }
+}
