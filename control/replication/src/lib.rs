@@ -31,6 +31,7 @@ mod target;
 mod throttle;
 mod turns;
 mod wire;
+pub mod witness;
 
 pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};

@@ -313,6 +313,10 @@ pub struct Report {
     pub longest_takeover_ms: u64,
     /// Changes of the map, or of the format, that operators asked for and got.
     pub settled: u64,
+    /// Targets that a witness let go on, in the world `synchronous`.
+    pub promotions: u64,
+    /// Sources that a witness let go on alone.
+    pub consents: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
 }
@@ -350,6 +354,8 @@ impl Report {
         self.takeovers += other.takeovers;
         self.longest_takeover_ms = self.longest_takeover_ms.max(other.longest_takeover_ms);
         self.settled += other.settled;
+        self.promotions += other.promotions;
+        self.consents += other.consents;
         self.add_refusals(other.refusals);
     }
 }

@@ -64,6 +64,12 @@ fn main() -> ExitCode {
                 sum.takeovers, sum.longest_takeover_ms, sum.settled
             );
         }
+        if sum.promotions + sum.consents > 0 {
+            println!(
+                "    a witness let {} targets go on, and {} times a source alone",
+                sum.promotions, sum.consents
+            );
+        }
         wrong.sort_unstable();
         failed.extend(wrong.into_iter().map(|seed| format!("{} {seed}", world.name())));
     }

@@ -29,6 +29,30 @@ impl<E: Env> Target<E> {
         self.seal_staging(&Records::of_target(replication)).await
     }
 
+    /// The session of which this array has everything that the source had acknowledged in it, for a request to a witness: it still
+    /// follows it, or has sealed what it had and published nothing newer. `None` if there is none. No connection may be open, nor
+    /// begin before the witness has answered.
+    ///
+    /// # Errors
+    /// If a record can't be read, and if the engine has stopped.
+    pub async fn claim(&self, replication: u128) -> Result<Option<u64>> {
+        let records = Records::of_target(replication);
+        let session = match records.get::<u64>(&self.engine, MIRRORED)? {
+            Some(session) => Some(session),
+            None => self.sealed_session(&records.points(&self.engine)?),
+        };
+        // The witness is not to know of a point that a crash takes back.
+        self.engine.confirm_records().await?;
+        Ok(session)
+    }
+
+    /// The session at the end of which the newest point was sealed.
+    fn sealed_session(&self, points: &[Point]) -> Option<u64> {
+        let [.., base, newest] = points else { return None };
+        let sealed = self.key.seal(base.digest()?, newest.number);
+        (newest.number == base.number + 1 && newest.digest() == Some(sealed)).then_some(base.number)
+    }
+
     pub(super) async fn seal_staging(&self, records: &Records) -> Result<Option<Point>> {
         let Some(mirrored) = records.get::<u64>(&self.engine, MIRRORED)? else { return Ok(None) };
         let points = records.points(&self.engine)?;

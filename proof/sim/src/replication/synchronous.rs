@@ -6,14 +6,16 @@
 //!
 //! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged, whatever was under
 //! way. With `Stop` that holds always once both were the same; with `Continue` it is what was acknowledged until the source went on
-//! alone. When all faults are over both arrays become the same again: equal in content, size and provisioning.
+//! alone. Some seeds have a witness ([`mod@arbitration`]). When all faults are over both arrays become the same again: equal in content, size and provisioning.
 
+use self::arbitration::Arbitration;
 use super::link::Link;
 use super::side::{Side, SideEnv};
 use super::{ARRAYS, Check, Content, REPLICATION, content, unexpected};
 use crate::Report;
 use crate::bounds::Bounds;
 use crate::machine::Outcome;
+use ::replication::witness::End;
 use ::replication::{
     Error, HEARTBEAT_NS, Key, Limits, MAX_JOIN_NS, MAX_SILENCE_NS, MIRROR_VERSION, Mirror, MirrorState,
     OnLinkLoss, Point, Source, Synced, Target, disarm, is_armed, is_mirrored,
@@ -26,6 +28,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+
+mod arbitration;
 
 /// A world with more turns counts as an endless loop.
 const MAX_TURNS: u64 = 4_000_000;
@@ -105,6 +109,11 @@ struct World {
     quiet: bool,
     /// No session is begun.
     apart: bool,
+    arbitration: Option<Arbitration>,
+    /// An array that is gone for good.
+    lost: Option<End>,
+    /// The target does not ask for the group: it knows that the source is well.
+    is_reconciling: bool,
     report: Report,
     trace: DefaultHasher,
 }
@@ -118,7 +127,7 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
     world.boot_target()?;
     let drills = 2 + world.random.below(5);
     let mut turns = 0;
-    while world.drills < drills {
+    while world.drills < drills && !world.is_promoted() {
         turns += 1;
         if turns == MAX_TURNS / 2 {
             world.heal();
@@ -133,7 +142,12 @@ pub fn run(seed: u64, bounds: Bounds) -> Result<Report, String> {
             world.drill()?;
         }
     }
-    world.end()?;
+    let loses = world.arbitration.as_mut().is_some_and(Arbitration::ends_with_a_loss);
+    match (world.is_promoted(), loses) {
+        (true, _) => world.end_promoted()?,
+        (false, true) => world.lose_one()?,
+        (false, false) => world.end()?,
+    }
     world.report.crashes = world.source.crashes + world.target.crashes;
     world.report.requests = world.source.machine.completed() + world.target.machine.completed();
     world.source.machine.drives.trace().hash(&mut world.trace);
@@ -206,6 +220,9 @@ impl World {
             known_blocks: pick(&[0, 8, 4096]) as usize,
         };
         let on_loss = if pick(&[0, 1]) == 0 { OnLinkLoss::Continue } else { OnLinkLoss::Stop };
+        let arbitration = Arbitration::of_seed(seed);
+        // With a witness a source does nothing alone that the witness has not consented to.
+        let on_loss = if arbitration.is_some() { OnLinkLoss::Stop } else { on_loss };
         let most_under_way = pick(&[1, 3, 8]) as usize;
         Self {
             source: Side::new(seed ^ 0x5000, bounds, 1 << 64),
@@ -235,6 +252,9 @@ impl World {
             healed: false,
             quiet: false,
             apart: false,
+            arbitration,
+            lost: None,
+            is_reconciling: false,
             report: Report::default(),
             trace: DefaultHasher::new(),
         }
@@ -320,6 +340,7 @@ impl World {
         }
         self.look()?;
         self.take_outcomes()?;
+        self.arbitrate()?;
         self.begin()?;
         let cut = !self.healed && self.random.below(4000) == 0;
         self.link.iter().filter(|_| cut).for_each(Link::cut);
@@ -334,8 +355,8 @@ impl World {
         let first = self.random.below(3);
         for way in (0..3).map(|way| (first + way) % 3) {
             let did = match way {
-                0 => self.source.machine.step()?,
-                1 => self.target.machine.step()?,
+                0 => self.lost != Some(End::Source) && self.source.machine.step()?,
+                1 => self.lost != Some(End::Target) && self.target.machine.step()?,
                 _ => self.link.as_ref().is_some_and(|link| link.deliver(&mut self.random)),
             };
             self.link.iter().for_each(|link| _ = link.take_sent());
@@ -355,12 +376,19 @@ impl World {
         if in_sync {
             self.alone_since.clear();
             self.ever_in_sync = true;
+        } else if let Some(it) = &mut self.arbitration {
+            it.note_apart();
         }
         if self.seen != MirrorState::CatchingUp && state == MirrorState::CatchingUp {
             self.go_alone();
         }
         self.seen = state;
-        if in_sync && let Some(engine) = &self.target.engine {
+        // A promotion seals what the source does not know to be lost yet.
+        let is_granted = self.arbitration.is_some() && self.is_granted()?;
+        if in_sync
+            && !is_granted
+            && let Some(engine) = &self.target.engine
+        {
             let mirrored = is_mirrored(engine, REPLICATION).map_err(|cause| cause.to_string())?;
             if !mirrored {
                 return Err("the source counts on a target that does not know it".into());
@@ -376,9 +404,13 @@ impl World {
     }
 
     fn begin(&mut self) -> Check {
+        if self.lost == Some(End::Source) {
+            return Ok(());
+        }
         self.begin_host_op()?;
         let sender = self.sender.clone().ok_or("the source is up")?;
-        if !self.apart && self.syncing.is_none() && self.mirroring.is_none() && self.random.below(100) == 0 {
+        let may_begin = !self.apart && self.lost.is_none() && self.is_taking_sessions()?;
+        if may_begin && self.syncing.is_none() && self.mirroring.is_none() && self.random.below(100) == 0 {
             self.begin_session(sender)?;
         }
         let may_wait = matches!(self.mirror.state(), MirrorState::Held | MirrorState::Joining);
@@ -386,7 +418,7 @@ impl World {
             self.mirror.refuse();
         }
         let waits = matches!(self.mirror.state(), MirrorState::Held | MirrorState::Stopped);
-        if waits && !self.healed && self.random.below(3000) == 0 {
+        if waits && !self.healed && self.arbitration.is_none() && self.random.below(3000) == 0 {
             self.allow_to_go_alone()?;
         }
         Ok(())
@@ -584,18 +616,22 @@ impl World {
                 self.sizes.insert(place.0, geometry);
             }
         }
-        Ok(())
+        match is_done {
+            true => self.check_promoted().map_err(|what| format!("both arrays take writes: {what}")),
+            false => Ok(()),
+        }
     }
 
     fn crash_source(&mut self) -> Check {
         self.look()?;
-        // A source that may go on alone does so from here on.
-        if self.on_loss == OnLinkLoss::Continue {
+        // A source that may go on alone does so from here on, and so does one that was not in sync yet.
+        if self.on_loss == OnLinkLoss::Continue || !self.mirror.is_armed() {
             self.go_alone();
         }
         self.seen = MirrorState::CatchingUp;
         self.source.crash();
         (self.syncing, self.mirroring) = (None, None);
+        self.arbitration.iter_mut().for_each(|it| it.forget(End::Source));
         self.source.boot()?;
         let interrupted = std::mem::take(&mut self.under_way);
         interrupted.iter().try_for_each(|op| self.end_host_op(op, None))?;
@@ -605,6 +641,7 @@ impl World {
     fn crash_target(&mut self) -> Check {
         self.target.crash();
         self.serving.clear();
+        self.arbitration.iter_mut().for_each(|it| it.forget(End::Target));
         self.boot_target()
     }
 
@@ -617,21 +654,8 @@ impl World {
         }
         self.end_sessions()?;
         self.look()?;
-        let receiver = |world: &Self| world.receiver.clone().ok_or("the target is up");
-        loop {
-            let target = receiver(self)?;
-            match self.target.machine.finish(async move { target.seal(REPLICATION).await })? {
-                Some(sealed) => break sealed.map(drop).map_err(|cause| format!("sealing: {cause}"))?,
-                None => self.crash_target()?,
-            }
-        }
-        let point = receiver(self)?.points(REPLICATION).map_err(|cause| cause.to_string())?.pop();
-        let point = point.ok_or("the target has no point")?;
-        let mut found = Vec::new();
-        for volume in &point.volumes {
-            let (id, snapshot) = (DiskId(volume.source), DiskId(volume.snapshot));
-            found.push((id, self.read_target(snapshot)?));
-        }
+        self.seal_target()?;
+        let found = self.newest_of_target()?;
         let compare_all =
             |versions: &Versions| found.iter().try_for_each(|(id, content)| compare(*id, content, versions));
         if !self.alone_since.iter().any(|then| compare_all(then).is_ok()) {
@@ -684,17 +708,25 @@ impl World {
     /// Nothing fails any more: both arrays become the same, also after they have been started again.
     fn end(&mut self) -> Check {
         self.heal();
+        self.is_reconciling = true;
+        self.arbitration.iter_mut().for_each(|it| it.forget(End::Target));
         self.until_same()?;
-        self.crash_source()?;
-        self.crash_target()?;
-        self.quiet = false;
-        self.until_same()
+        if !self.is_promoted() {
+            self.crash_source()?;
+            self.crash_target()?;
+            self.quiet = false;
+            self.until_same()?;
+        }
+        if self.is_promoted() { self.end_promoted() } else { Ok(()) }
     }
 
     fn until_same(&mut self) -> Check {
         for turn in 0.. {
             if turn > MAX_HEALED_TURNS {
                 return Err(format!("both arrays do not become the same: {:?}", self.mirror.state()));
+            }
+            if self.is_promoted() {
+                return Ok(());
             }
             self.quiet = turn > 2000;
             let in_sync = self.mirror.state() == MirrorState::InSync;
