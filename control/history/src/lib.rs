@@ -2,10 +2,12 @@
 //! expire (sessions, replies to idempotent requests).
 //!
 //! It is a record for operators, and the data path does not depend on it: an array whose history is lost works as before,
-//! and while the file can't be used, history is kept in memory. The file is bounded; the oldest entries are deleted. Time is
+//! and while the file can't be used, history is kept in memory. Other controllers of the array have [copies](Copier) of it. The file is bounded; the oldest entries are deleted. Time is
 //! always an argument, in seconds since 1970.
 
 mod alert;
+mod changes;
+mod copy;
 mod event;
 mod expiring;
 mod measure;
@@ -16,6 +18,7 @@ mod space;
 mod store;
 
 pub use alert::{Alert, AlertChange, AlertState, Condition};
+pub use copy::{Batch, Copier, CopyError, Position};
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent, Severity};
 pub use expiring::{ExpiringKey, ExpiringKind};
 pub use measure::{ALL, Recorder, Series, Span, Tier, tier_for};

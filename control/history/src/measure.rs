@@ -16,7 +16,7 @@ pub const ALL: &str = "array";
 /// A resolution with its retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tier {
-    number: i64,
+    pub(crate) number: i64,
     /// Seconds of one sample.
     pub step: u64,
     /// Seconds of one row.
@@ -30,7 +30,7 @@ pub struct Tier {
 const SECONDS: Tier = Tier { number: 0, step: 1, row: 10, keep: 3600, max_rows: 400_000 };
 const TENS: Tier = Tier { number: 1, step: 10, row: 10, keep: 86_400, max_rows: 2_000_000 };
 const MINUTES: Tier = Tier { number: 2, step: 300, row: 300, keep: 366 * 86_400, max_rows: 3_000_000 };
-const TIERS: [Tier; 3] = [SECONDS, TENS, MINUTES];
+pub(crate) const TIERS: [Tier; 3] = [SECONDS, TENS, MINUTES];
 
 /// Seconds that the recorder keeps in memory at least.
 const RECENT_S: u64 = 20;
@@ -213,7 +213,10 @@ impl Recorder {
             }
         }
         self.expire(&change, now)?;
-        Ok(change.commit()?)
+        change.commit()?;
+        drop(db);
+        store.note_series();
+        Ok(())
     }
 
     fn write(

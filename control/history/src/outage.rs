@@ -112,6 +112,7 @@ impl Inner {
                 self.active = file;
                 self.outage = None;
                 self.outages += 1;
+                self.follow();
                 tracing::info!("the history file is in use again");
             }
             Err(error) => {

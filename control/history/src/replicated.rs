@@ -61,7 +61,9 @@ impl Store {
                     .execute(params![tier, number(time.saturating_sub(keep))])?;
             }
             Ok(())
-        })
+        })?;
+        self.note_series();
+        Ok(())
     }
 
     /// Points of a replication from `from` to `to`, at most about `points` of them, in order of time.

@@ -51,7 +51,9 @@ impl Store {
                     .execute(params![tier, old])?;
             }
             Ok(())
-        })
+        })?;
+        self.note_series();
+        Ok(())
     }
 
     /// Time of the newest point.

@@ -1,6 +1,7 @@
 //! The SQLite file: opening it, its schema, and access to it. While it can't be used, an in-memory database takes its place
 //! ([`crate::outage`]).
 
+use crate::changes::Changes;
 use crate::outage::{Outage, is_damage};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use rusqlite::Connection;
@@ -130,6 +131,8 @@ pub(crate) struct Inner {
     pub outages: u64,
     /// Messages for the operator that have not been taken yet.
     pub notices: Vec<String>,
+    /// Changes of the database in use, while that is the file.
+    pub changes: Changes,
 }
 
 impl Store {
@@ -140,7 +143,7 @@ impl Store {
     /// # Panics
     /// If there is no memory.
     pub fn open(path: &Path) -> Self {
-        let mut notices = Vec::new();
+        let (mut notices, changes) = (Vec::new(), Changes::default());
         let (active, outage) = match open_or_set_aside(path, &mut notices) {
             Ok(file) => (file, None),
             Err(why) => {
@@ -148,7 +151,10 @@ impl Store {
                 (memory(), Some(Outage::at_start(why)))
             }
         };
-        Self(Mutex::new(Inner { path: Some(path.to_owned()), active, outage, outages: 0, notices }))
+        let path = Some(path.to_owned());
+        let mut inner = Inner { path, active, outage, outages: 0, notices, changes };
+        inner.follow();
+        Self(Mutex::new(inner))
     }
 
     /// A history in memory only.
@@ -156,13 +162,10 @@ impl Store {
     /// # Panics
     /// If there is no memory.
     pub fn in_memory() -> Self {
-        Self(Mutex::new(Inner {
-            path: None,
-            active: memory(),
-            outage: None,
-            outages: 0,
-            notices: Vec::new(),
-        }))
+        let (active, notices, changes) = (memory(), Vec::new(), Changes::default());
+        let mut inner = Inner { path: None, active, outage: None, outages: 0, notices, changes };
+        inner.follow();
+        Self(Mutex::new(inner))
     }
 
     /// Why the history is in memory although it should be in a file; `None` if it is in the file.
@@ -184,6 +187,11 @@ impl Store {
         MutexGuard::map(self.0.lock(), |inner| &mut inner.active)
     }
 
+    /// Notes that a time series has changed.
+    pub(crate) fn note_series(&self) {
+        self.0.lock().changes.note_series();
+    }
+
     /// Runs a query. If the file fails, switches to memory and runs it again there.
     pub(crate) fn run<T>(
         &self,
@@ -193,6 +201,16 @@ impl Store {
         match work(&mut inner.active) {
             Err(error) if inner.falls_back(&error) => Ok(work(&mut inner.active)?),
             done => Ok(done?),
+        }
+    }
+}
+
+impl Inner {
+    /// Follows the changes of the database in use.
+    pub fn follow(&mut self) {
+        // Fails only for a database of another thread's.
+        if let Err(error) = self.changes.clone().follow(&mut self.active) {
+            tracing::error!(%error, "the history can't be copied to other controllers");
         }
     }
 }
