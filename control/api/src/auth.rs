@@ -18,7 +18,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The secret in the array's folder that lets a program on its machine in. Only its hash is kept, so that comparing
 /// takes the same time for all.
-#[derive(Clone)]
+#[derive(Clone, Copy, Debug)]
 pub struct Token(blake3::Hash);
 
 impl Token {
@@ -29,6 +29,16 @@ impl Token {
     pub fn new(secret: &str) -> Self {
         assert!(!secret.is_empty(), "an empty token would let everybody in");
         Self(blake3::hash(secret.as_bytes()))
+    }
+
+    /// What tells whether a secret is accepted, and is no secret itself, in hex digits.
+    pub fn digest(&self) -> String {
+        self.0.to_hex().to_string()
+    }
+
+    /// The token of a digest; `None` if it is none.
+    pub fn of_digest(digest: &str) -> Option<Self> {
+        blake3::Hash::from_hex(digest).ok().map(Self)
     }
 
     fn is(&self, secret: &str) -> bool {
@@ -56,7 +66,7 @@ impl FromRequestParts<Context> for Operator {
             let (_, secret) =
                 secret.ok_or_else(|| Problem::unauthorized("send: Authorization: Bearer TOKEN"))?;
             let secret = secret.trim();
-            if context.token.is(secret) {
+            if context.token.is(secret) || token_of_relay(parts).is_some_and(|token| token.is(secret)) {
                 if represented(&parts.headers)?.is_some() {
                     return Err(not_on_behalf());
                 }
@@ -142,6 +152,11 @@ pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     }
     let host = text(headers, &HOST).unwrap_or_default();
     text(headers, &ORIGIN).is_some_and(|origin| origin.split_once("://").map(|(_, site)| site) != Some(host))
+}
+
+/// The token of the data folder of the controller that passes a request on.
+fn token_of_relay(parts: &Parts) -> Option<Token> {
+    parts.extensions.get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.token)
 }
 
 /// The address that a request comes from.

@@ -25,7 +25,8 @@ mod v1;
 
 pub use auth::Token;
 pub use limiter::MAX_SOCKETS;
-pub use tls::{Tls, check_certificate};
+pub use server::{PassOn, Passed, Relayed};
+pub use tls::{Stream, Tls, check_certificate};
 
 use array::Array;
 use axum::extract::DefaultBodyLimit;
@@ -61,9 +62,9 @@ struct Context {
         description = "Management API of an Ashlar array. Sizes are in bytes, times in UTC (RFC 3339). Errors are \
                        application/problem+json with a machine-readable `kind`. Requests repeated with the same \
                        `Idempotency-Key` within a day are carried out once and get the same response. The response for a \
-                       single object has an `ETag`; a change with `If-Match` fails with 412 if the object has changed since. A \
-                       controller that is not the home answers every request with 503, the kind `standby`, and the URL of \
-                       the home.",
+                       single object has an `ETag`; a change with `If-Match` fails with 412 if the object has changed since. Every \
+                       controller answers; one that does not reach the home responds with 503, the kind `standby`, and the URL \
+                       of the home.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     components(schemas(problem::Problem, v1::Change, v1::Topic)),
@@ -131,6 +132,11 @@ impl Service {
     /// first authenticated request that succeeds.
     pub async fn listen(self, listener: tokio::net::TcpListener, plain: bool, used: Arc<AtomicBool>) {
         self.0.listen(listener, plain, used).await;
+    }
+
+    /// Serves one connection that another controller passes on.
+    pub async fn serve_relayed(self, stream: Box<dyn Stream>, from: Relayed) {
+        self.0.serve_relayed(stream, from).await;
     }
 
     /// Connections end after the request in progress, which goes on as long as the runtime does.

@@ -2,6 +2,7 @@
 //! connections is limited (see [`crate::limiter`]), and there are time-outs for the first byte, the handshake, the request
 //! head, and clients that do not read. The time-out of request bodies is in [`crate::contract`].
 
+use crate::auth::Token;
 use crate::limiter::{ActiveRequest, ConnectionLimiter, Permit};
 use crate::tls::{Peer, Stream, Tls};
 use crate::unread;
@@ -18,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,10 +41,40 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Delay after a failed accept, such as without descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
+/// A connection that this controller does not answer itself.
+pub struct Passed {
+    /// The connection.
+    pub stream: TcpStream,
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// Whether plain HTTP is answered beside HTTPS.
+    pub plain: bool,
+}
+
+/// Passes connections on to the controller that serves the array. Ends with a connection; returns one that can't be passed on.
+pub type PassOn = Arc<dyn Fn(Passed) -> Passing + Send + Sync>;
+
+/// A connection on its way.
+pub type Passing = Pin<Box<dyn Future<Output = Option<TcpStream>> + Send>>;
+
+/// A connection that another controller passes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Relayed {
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// The address of that controller that it reached.
+    pub reached: IpAddr,
+    /// Whether plain HTTP is answered beside HTTPS.
+    pub plain: bool,
+    /// The token of that controller's data folder.
+    pub token: Option<Token>,
+}
+
 /// What all listeners share.
 pub struct Server {
     router: Router,
     tls: Tls,
+    pass_on: Option<PassOn>,
     limiter: Arc<ConnectionLimiter>,
     sockets: Arc<Semaphore>,
     end: watch::Sender<bool>,
@@ -62,7 +93,19 @@ impl Server {
     /// Serves nothing before [`Server::listen`].
     pub fn new(tls: Tls, router: Router, limiter: ConnectionLimiter) -> Arc<Self> {
         let (sockets, end) = (Arc::new(Semaphore::new(limiter.sockets())), watch::Sender::new(false));
-        Arc::new(Self { router, tls, limiter: Arc::new(limiter), sockets, end })
+        Arc::new(Self { router, tls, pass_on: None, limiter: Arc::new(limiter), sockets, end })
+    }
+
+    /// Serves one connection that another controller passes on.
+    pub async fn serve_relayed(self: Arc<Self>, stream: Box<dyn Stream>, from: Relayed) {
+        let Relayed { address, reached, plain, token } = from;
+        let peer = Peer { address, reached, encrypted: false, token };
+        let Ok(socket) = self.sockets.clone().try_acquire_owned() else {
+            return tracing::debug!(%address, "too many connections");
+        };
+        let listening = Arc::new(Listening { server: self, plain, used: Arc::default() });
+        admit(listening, stream, peer).await;
+        drop(socket);
     }
 
     /// Accepts connections, forever. `used` is set by the first authenticated request that succeeds.
@@ -76,15 +119,16 @@ impl Server {
     }
 }
 
-/// Serves until `end`; requests in progress continue as long as they are polled.
+/// Serves what is not passed on until `end`; requests in progress continue as long as they are polled.
 pub async fn run(
     listener: TcpListener,
     (tls, plain): (Tls, bool),
-    router: Router,
+    (router, pass_on): (Router, Option<PassOn>),
     limiter: ConnectionLimiter,
     end: impl Future<Output = ()> + Send,
 ) {
-    let server = Server::new(tls, router, limiter);
+    let (sockets, ends) = (Arc::new(Semaphore::new(limiter.sockets())), watch::Sender::new(false));
+    let server = Arc::new(Server { router, tls, pass_on, limiter: Arc::new(limiter), sockets, end: ends });
     tokio::select! {
         () = server.clone().listen(listener, plain, Arc::default()) => {}
         () = end => {}
@@ -103,25 +147,50 @@ async fn accept(listener: TcpListener, listening: Arc<Listening>) {
                 continue;
             }
         };
-        let Some(permit) = listening.server.limiter.admit(address.ip()) else {
-            tracing::debug!(%address, "too many connections");
-            continue;
-        };
-        let (listening, permit) = (listening.clone(), Arc::new(permit));
+        let listening = listening.clone();
         tokio::spawn(async move {
-            let needed = permit.clone();
-            tokio::select! {
-                () = serve(listening, stream, address, permit) => {}
-                () = needed.revoked() => tracing::debug!(%address, "a connection with nothing asked gave way"),
-            }
+            take(listening, stream, address).await;
             drop(socket);
         });
     }
 }
 
+/// Serves one connection of a listener to its end.
+async fn take(listening: Arc<Listening>, stream: TcpStream, address: SocketAddr) {
+    let (server, plain) = (&listening.server, listening.plain);
+    let stream = match &server.pass_on {
+        Some(pass_on) => {
+            // It is not known whether a request is in progress, so none gives way.
+            let Some(permit) = server.limiter.admit(address.ip()) else { return };
+            let _busy = Arc::new(permit).begin_request();
+            let Some(stream) = pass_on(Passed { stream, address, plain }).await else { return };
+            stream
+        }
+        None => stream,
+    };
+    let Ok(reached) = stream.set_nodelay(true).and_then(|()| stream.local_addr()) else { return };
+    let peer = Peer { address, reached: reached.ip(), encrypted: false, token: None };
+    admit(listening, Box::new(stream), peer).await;
+}
+
+/// Serves one connection to its end, or until it gives way to others.
+async fn admit(listening: Arc<Listening>, stream: Box<dyn Stream>, peer: Peer) {
+    let address = peer.address;
+    let Some(permit) = listening.server.limiter.admit(address.ip()) else {
+        return tracing::debug!(%address, "too many connections");
+    };
+    let permit = Arc::new(permit);
+    let needed = permit.clone();
+    tokio::select! {
+        () = serve(listening, stream, peer, permit) => {}
+        () = needed.revoked() => tracing::debug!(%address, "a connection with nothing asked gave way"),
+    }
+}
+
 /// Serves one connection to its end.
-async fn serve(listening: Arc<Listening>, stream: TcpStream, address: SocketAddr, permit: Arc<Permit>) {
-    let greeting = listening.server.tls.greet(stream, address, listening.plain);
+async fn serve(listening: Arc<Listening>, stream: Box<dyn Stream>, peer: Peer, permit: Arc<Permit>) {
+    let address = peer.address;
+    let greeting = listening.server.tls.greet(stream, peer, listening.plain);
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, greeting).await;
     let (stream, peer) = match handshake {
         Ok(Ok(Some(connected))) => connected,

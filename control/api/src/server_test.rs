@@ -25,7 +25,7 @@ impl Client {
         let router = Router::new().route("/refused", post(refuse)).route("/", get(|| async { "here" }));
         let (sender, end) = watch::channel(false);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let peer = Peer { address, reached: address.ip(), encrypted: false };
+        let peer = Peer { address, reached: address.ip(), encrypted: false, token: None };
         let permit = Arc::new(Arc::new(ConnectionLimiter::new(1, 1)).admit(address.ip()).unwrap());
         let (stream, other) = tokio::io::duplex(1 << 20);
         tokio::spawn(async move {

@@ -1,9 +1,11 @@
-//! The API of a controller that does not serve the array: it answers which controller does.
+//! The API of a controller that does not serve the array: it passes connections on to the one that does, where it can, and else
+//! answers which one that is.
 //!
 //! The web interface is served as always; its first request gets the same answer, which it shows.
 
 use crate::limiter::ConnectionLimiter;
 use crate::problem::Problem;
+use crate::server::PassOn;
 use crate::tls::Tls;
 use crate::{gui, headers, server};
 use axum::extract::{Request, State};
@@ -34,7 +36,7 @@ pub struct Standby {
 pub async fn serve(
     listener: tokio::net::TcpListener,
     (tls, plain): (Tls, bool),
-    standby: Standby,
+    (standby, pass_on): (Standby, Option<PassOn>),
     connections: usize,
     end: impl Future<Output = ()> + Send,
 ) {
@@ -43,7 +45,8 @@ pub async fn serve(
         .fallback(answer)
         .with_state(standby)
         .layer(middleware::from_fn(headers::guard));
-    server::run(listener, (tls, plain), router, ConnectionLimiter::of_sockets(connections), end).await;
+    server::run(listener, (tls, plain), (router, pass_on), ConnectionLimiter::of_sockets(connections), end)
+        .await;
 }
 
 async fn answer(State(standby): State<Standby>, request: Request) -> Response {

@@ -1,6 +1,7 @@
 //! TLS on every address. On a loopback address plain HTTP is accepted at the same port, as it does not leave the machine;
 //! the first byte shows which it is.
 
+use crate::auth::Token;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -9,9 +10,10 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, RwLock};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::TlsAcceptor;
 
 /// First byte of a TLS handshake (RFC 8446 5.1).
@@ -99,6 +101,8 @@ pub struct Peer {
     pub reached: IpAddr,
     /// Whether the connection is encrypted.
     pub encrypted: bool,
+    /// Of a connection that another controller passes on: the token of that one's data folder.
+    pub token: Option<Token>,
 }
 
 /// A connection, encrypted or not.
@@ -111,17 +115,17 @@ impl Tls {
     /// allows it.
     pub(crate) async fn greet(
         &self,
-        mut stream: TcpStream,
-        address: SocketAddr,
+        mut stream: Box<dyn Stream>,
+        peer: Peer,
         plain: bool,
     ) -> io::Result<Option<(Box<dyn Stream>, Peer)>> {
-        stream.set_nodelay(true)?;
         let mut first = [0];
-        let encrypted = match stream.peek(&mut first).await? {
-            0 => return Ok(None),
-            _ => first == [HANDSHAKE],
-        };
-        let peer = Peer { address, reached: stream.local_addr()?.ip(), encrypted };
+        if stream.read(&mut first).await? == 0 {
+            return Ok(None);
+        }
+        let encrypted = first == [HANDSHAKE];
+        let mut stream = Begun { first: Some(first[0]), stream };
+        let peer = Peer { encrypted, ..peer };
         if encrypted {
             let acceptor = TlsAcceptor::from(self.config.clone());
             return Ok(Some((Box::new(acceptor.accept(stream).await?), peer)));
@@ -132,5 +136,53 @@ impl Tls {
         stream.write_all(ONLY_TLS).await?;
         stream.shutdown().await?;
         Ok(None)
+    }
+}
+
+/// A connection whose first byte was read.
+struct Begun {
+    first: Option<u8>,
+    stream: Box<dyn Stream>,
+}
+
+impl AsyncRead for Begun {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if into.remaining() > 0
+            && let Some(first) = self.first.take()
+        {
+            into.put_slice(&[first]);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Begun {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, from)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }

@@ -196,12 +196,10 @@ fn access_text(url: &str, token: &str) -> Vec<u8> {
 }
 
 /// Writes `api.json` for a controller that does not serve the array.
-pub fn show_standby(data: &Path, url: &str) -> Result<()> {
-    let text = access_text(url, &token(data)?);
-    if let Err(error) = write_whole(&data.join(ACCESS), &text) {
+pub fn show_standby(data: &Path, url: &str, token: &str) {
+    if let Err(error) = write_whole(&data.join(ACCESS), &access_text(url, token)) {
         tracing::warn!(%error, file = ACCESS, "programs on this machine may not find the API");
     }
-    Ok(())
 }
 
 /// Files that the array publishes in its folder. A failed write raises an alert and is retried.

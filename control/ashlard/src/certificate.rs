@@ -9,6 +9,7 @@ use api::Tls;
 use array::{Array, Caller, FIRST_USER, ReplaceCertificate, Secret, Severity, Update};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -84,6 +85,24 @@ pub fn of_standby(args: &Args) -> Result<Tls> {
         tracing::warn!(%error, file = %trusted.display(), "programs on this machine may not trust the API");
     }
     Ok(tls)
+}
+
+/// Makes programs on the machine of a standby trust the array's certificate, which they see where connections are passed on to
+/// the home, besides the standby's own.
+pub fn trust_home(data: &Path, chain: &str) {
+    let own = read_text(&data.join(STANDBY_FILE)).unwrap_or_default();
+    let own = own.split_inclusive(CERTIFICATE_END).next().unwrap_or_default();
+    let (path, text) = (data.join(FILE), format!("{own}\n{chain}"));
+    if read_text(&path).is_none_or(|before| before != text)
+        && let Err(error) = write_whole(&path, text.as_bytes())
+    {
+        tracing::warn!(%error, file = %path.display(), "programs on this machine may not trust the API");
+    }
+}
+
+/// The chain that a home has published; empty if it could not.
+pub fn published(data: &Path) -> String {
+    read_text(&data.join(FILE)).unwrap_or_default()
 }
 
 fn self_signed(args: &Args) -> Result<(String, Secret)> {

@@ -2,33 +2,38 @@
 //! the commands of its hosts to the home.
 //!
 //! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
-//! comes from front ends, [`join`] admits new controllers, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
+//! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
 //! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
 //! `forward`.
 
 pub mod front;
+pub mod history;
 pub mod home;
 pub mod identity;
 pub mod join;
 pub mod kept;
+mod message;
 pub mod portals;
 pub mod ports;
+pub mod relay;
 pub mod token;
 mod wire;
 
 use crate::args::Args;
 use crate::board;
 use crate::controller;
-use crate::mutual_tls::Protocol;
+use crate::mutual_tls::{self, Protocol, Session};
 use crate::standby::reachable;
 use anyhow::{Context, Result, ensure};
 use array::{JoinToken, Secret};
-use cluster::MAX_MEMBERS;
+use cluster::{MAX_MEMBERS, MapMember};
 use identity::Own;
 use join::{TOKEN_SECONDS, Tokens};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// No other TLS client or server is taken for a controller.
 const PROTOCOL: Protocol =
@@ -106,6 +111,26 @@ impl Link {
         let made = made.map_err(|error| array::Error::precondition(format!("{error:#}")))?;
         let (token, expires) = (Secret::new(made.text()), board::time() + TOKEN_SECONDS);
         Ok(JoinToken { token, controller: number, expires })
+    }
+
+    /// A session with another controller, which the map names, in one of the protocols beside that of the link.
+    ///
+    /// # Errors
+    /// Why there is none.
+    async fn connect(&self, other: &MapMember, protocol: Protocol) -> Result<Session> {
+        let (id, address) = (other.id, &other.link.address);
+        ensure!(self.own.trusts(other), "controller {id} has another secrets.key");
+        let connecting = async {
+            let stream = TcpStream::connect(address).await?;
+            mutual_tls::connect(stream, &self.own.identity, protocol).await
+        };
+        let session =
+            timeout(HANDSHAKE_TIMEOUT, connecting).await.context("it did not respond in time")??;
+        ensure!(
+            mutual_tls::fingerprint(&session.certificate) == other.link.certificate,
+            "another one than controller {id} answers at {address}: it shows another certificate"
+        );
+        Ok(session)
     }
 
     /// Its listener, on the runtime of this thread.

@@ -189,7 +189,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let shown = link.as_ref().map(forwarding::Link::shown).unwrap_or_default();
     let controller = store.controller((id, shown, addresses), board.clone()).await?;
     let watchdog = service::standing_by(controller.watched())?;
-    let answers = standby::Answers::start(args, listener.try_clone()?, board.clone())?;
+    let linked = link.clone().map(|link| (link, controller.map()));
+    let answers = standby::Answers::start(args, listener.try_clone()?, (board.clone(), linked))?;
     let front_end = link.as_ref().map(|link| FrontEnd::start(args, link, &controller)).transpose()?;
     let outcome = tokio::select! {
         home = controller.home() => match home {
@@ -257,6 +258,7 @@ type Former = (threads::Shards, Option<Kept>);
 struct FrontEnd {
     standby: forwarding::portals::Standby,
     shards: threads::Shards,
+    copying: forwarding::history::Copying,
 }
 
 impl FrontEnd {
@@ -269,17 +271,20 @@ impl FrontEnd {
             permit: controller.permit(),
         };
         let standby = forwarding::portals::Standby::start(link.clone(), controller.map(), settings);
-        Ok(Self { standby, shards })
+        let copying = forwarding::history::Copying::start(link.clone(), controller.map(), args.data())?;
+        Ok(Self { standby, shards, copying })
     }
 
     /// Closes its portals, and returns the threads.
     async fn stop(self, seconds: u16) -> threads::Shards {
         self.standby.stop(seconds).await;
+        self.copying.stop();
         self.shards
     }
 
     /// Ends it as a front end: its sessions wait for the home in this process.
     async fn keep(self) -> Former {
+        self.copying.stop();
         (self.shards, self.standby.keep().await)
     }
 }
@@ -333,7 +338,7 @@ async fn serve(
     let watched = shards.watched().chain(ours).chain(cluster);
     let watchdog = service::ready(watched.collect())?;
 
-    let mut tasks = start_tasks(&array, home, (tls, folder));
+    let mut tasks = start_tasks(&array, home.clone(), (tls, folder));
     let signal = tokio::select! {
         signal = stop => signal,
         never = tasks.watch() => match never {},
@@ -345,6 +350,9 @@ async fn serve(
     tasks.end();
     arrays.end();
     end_hosts(&array, fibre_channel).await;
+    if let Some(home) = home {
+        home.hand_over_history().await;
+    }
     shards.stop();
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
@@ -451,7 +459,10 @@ fn home_of(
     let configuration = (&*array.identity.target_iqn(), array.server.access_table(), portals);
     let ledger = engine.notes_commands().then(|| -> Arc<dyn Ledger> { engine.clone() });
     let target = (array.target.clone(), ledger, permit);
-    forwarding::home::Home::new((link, data), map, target, configuration, shards)
+    let listeners = array.listeners.clone();
+    let take_api: forwarding::relay::TakeApi = Arc::new(move |stream, from| listeners.take(stream, from));
+    let of_process = (array.history.clone(), take_api, shards);
+    forwarding::home::Home::new((link, data), map, target, configuration, of_process)
 }
 
 /// Starts what goes on as long as the array is served.
@@ -566,10 +577,20 @@ struct Assembled {
     nvme: Arc<nvmf::Server>,
     nvme_limits: transport::ConnectionLimits,
     array: Arc<Array>,
+    history: Arc<Store>,
     /// Listeners of the API that come and go.
     listeners: Arc<web::Listeners>,
     /// Sockets that the API may have.
     api_connections: usize,
+}
+
+/// The history. That of one of several controllers goes on from its copy.
+fn open_history(args: &Args, is_copy: bool) -> Arc<Store> {
+    let history = Store::open(&args.data().join(forwarding::history::FILE));
+    if is_copy && let Err(error) = history.leave_room() {
+        tracing::error!(%error, "entries of a former home may be missing in the history");
+    }
+    Arc::new(history)
 }
 
 async fn assemble(
@@ -602,7 +623,7 @@ async fn assemble(
     let subsystem = nvmf::Subsystem::new(nvme_names(&identity), exports.clone());
     let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed));
     let listeners = web::Listeners::new(args.api, args.tls_only());
-    let history = Arc::new(Store::open(&args.data().join("history.db")));
+    let history = open_history(args, link.is_some());
     let sealing = Arc::new(sealing_key(args, engine)?);
     let (engine, pool) = (engine.clone(), shelf.clone());
     let parts = Parts {
@@ -622,7 +643,7 @@ async fn assemble(
         },
         api: listeners.clone(),
         subsystem,
-        history,
+        history: history.clone(),
         sealing,
     };
     let array = Arc::new(Array::open(parts, identity.clone(), VERSION, environment(log)?).await?);
@@ -638,6 +659,7 @@ async fn assemble(
         nvme,
         nvme_limits,
         array,
+        history,
         listeners,
         api_connections: of_api,
     })

@@ -1,12 +1,17 @@
-//! The API of a controller of a cluster that is not the home: it answers which controller serves the array.
+//! The API of a controller of a cluster that is not the home: it passes connections on to the home, or answers which controller
+//! that is.
 //!
 //! It has the socket of the API from its start, so that the array's own API has it without a gap when the controller
 //! becomes the home.
 
 use crate::args::Args;
 use crate::board::Board;
+use crate::controller::MapWatch;
+use crate::forwarding::Link;
+use crate::forwarding::relay::Relay;
 use crate::{access, certificate, fatal, limits};
 use anyhow::{Context, Result};
+use api::Token;
 use api::standby::Standby;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -44,11 +49,18 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Begins to answer, and shows local programs where.
-    pub fn start(args: &Args, listener: TcpListener, board: Arc<Board>) -> Result<Self> {
+    /// Begins to answer, and shows local programs where. Connections are passed on over a link, if there is one.
+    pub fn start(
+        args: &Args,
+        listener: TcpListener,
+        (board, link): (Arc<Board>, Option<(Link, MapWatch)>),
+    ) -> Result<Self> {
         let tls = certificate::of_standby(args)?;
         let url = url(args, listener.local_addr()?, "localhost");
-        access::show_standby(args.data(), &url)?;
+        let token = access::token(args.data())?;
+        access::show_standby(args.data(), &url, &token);
+        let own = listener.local_addr()?;
+        let relay = link.map(|(link, map)| Relay::new(link, map, (args.data(), Token::new(&token))));
         let (plain, connections) = (args.plain_http(), limits::connections(args.threads(), 0)?.api);
         let secret = || access::secret::<16>().expect("the system gave random numbers before");
         let standby = Standby { referral: Arc::new(move || board.referral()), secret: Arc::new(secret) };
@@ -60,7 +72,11 @@ impl Answers {
                     Ok(listener) => listener,
                     Err(error) => fatal::stop(&format!("the API can't listen: {error}")),
                 };
-                api::standby::serve(listener, (tls, plain), standby, connections, async {
+                let pass_on = relay.as_ref().map(Relay::pass_on);
+                if let Some(relay) = relay {
+                    tokio::spawn(async move { relay.learn(own).await });
+                }
+                api::standby::serve(listener, (tls, plain), (standby, pass_on), connections, async {
                     // Ends when the sender is dropped as well.
                     _ = stopped.await;
                 })

@@ -68,7 +68,7 @@ async fn a_standby_says_where_the_array_is_served_and_takes_over_when_the_home_s
     let folder = tempfile::tempdir().unwrap();
     let args = args(folder.path(), "--api 127.0.0.1:0");
     let listener = listen(&args).unwrap();
-    let answers = Answers::start(&args, listener.try_clone().unwrap(), board.clone()).unwrap();
+    let answers = Answers::start(&args, listener.try_clone().unwrap(), (board.clone(), None)).unwrap();
     let access: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("api.json")).unwrap()).unwrap();
     let url = access["url"].as_str().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::fatal;
 use anyhow::{Context, Result};
-use api::{Service, Tls, Token};
+use api::{Relayed, Service, Stream, Tls, Token};
 use array::{ApiListeners, Array};
 use std::collections::BTreeMap;
 use std::io;
@@ -45,6 +45,14 @@ impl Listeners {
     /// Where it is really bound, if its port was free to choose.
     fn bound(&self, address: SocketAddr) {
         *self.by_option.lock().unwrap_or_else(PoisonError::into_inner) = address;
+    }
+
+    /// Serves a connection that another controller passes on.
+    pub fn take(&self, stream: Box<dyn Stream>, from: Relayed) {
+        // Else the API is starting or stopping.
+        if let Some(running) = self.running().as_ref() {
+            running.runtime.spawn(running.service.clone().serve_relayed(stream, from));
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {

@@ -73,6 +73,8 @@ struct World {
     written: Vec<u64>,
     stamp: u64,
     counters: Counters,
+    /// Volumes that operators have made, each before a fault.
+    made: Vec<String>,
     report: Report,
 }
 
@@ -116,6 +118,7 @@ impl World {
             written: vec![0; BLOCKS as usize],
             stamp: 0,
             counters: Counters::default(),
+            made: Vec::new(),
             report: Report::default(),
         };
         world.load(BLOCKS)?;
@@ -131,10 +134,13 @@ impl World {
         for at in 0..2 {
             self.reach(at).with_context(|| format!("controller {}", at + 1))?;
         }
+        let (home, front) = (self.home, self.front());
+        let name = format!("made-{:03}", self.made.len());
+        self.controllers[home].add_volume(&name, Shape { bytes: 1 << 20, ..VOLUME })?;
+        self.made.push(name);
         self.load(WRITES)?;
         self.verify_by_both()?;
         let open = self.send_without_waiting()?;
-        let (home, front) = (self.home, self.front());
         let logins = self.logins[front];
         let is_of_home = matches!(fault, Fault::KillHome | Fault::FreezeHome);
         if is_of_home {
@@ -170,13 +176,13 @@ impl World {
         match fault {
             Fault::KillHome => {
                 self.home = front;
-                self.controllers[front].wait_ready().context("the API of the new home")?;
+                self.check_history()?;
                 self.controllers[home].restart_unattended()?;
             }
             Fault::KillFront => self.controllers[front].restart_unattended()?,
             Fault::FreezeHome => {
                 self.home = front;
-                self.controllers[front].wait_ready().context("the API of the new home")?;
+                self.check_history()?;
                 self.wake(home)?;
             }
             Fault::FreezeFront => self.wake(front)?,
@@ -184,6 +190,18 @@ impl World {
         drop(frozen);
         self.given_up = None;
         self.verify_by_both()
+    }
+
+    /// What operators did is in the audit log of the new home, but for the last of it: that may not have been copied yet.
+    fn check_history(&mut self) -> Result<()> {
+        let home = &mut self.controllers[self.home];
+        home.wait_ready().context("the API of the new home")?;
+        let log = home.cli(&["audit", "list", "--limit", "1000"])?.to_string();
+        let (_, before) = self.made.split_last().context("a volume was made")?;
+        for name in before {
+            ensure!(log.contains(name), "the new home does not know who made volume {name}");
+        }
+        Ok(())
     }
 
     fn counting(&mut self, at: usize) -> Result<(&mut Counters, &mut Session)> {

@@ -97,12 +97,8 @@ impl Driver {
         }
     }
 
-    /// The controller that is the home, if it has a link and is not this one.
     fn home(&self) -> Option<MapMember> {
-        let map = self.map.borrow().clone()?;
-        let home = map.home(DOMAIN)?.home;
-        let member = map.member(MemberId(home)).filter(|_| map.active(MemberId(home)).is_some())?;
-        (home != self.link.own.id && !member.link.address.is_empty()).then(|| member.clone())
+        home(&self.link, &self.map)
     }
 
     /// Lets time pass for the sessions while something else goes on, without a link.
@@ -144,6 +140,14 @@ impl Driver {
             }
         }
     }
+}
+
+/// The controller that is the home, if it has a link and is not this one.
+pub(super) fn home(link: &Link, map: &MapWatch) -> Option<MapMember> {
+    let map = map.borrow().clone()?;
+    let home = map.home(DOMAIN)?.home;
+    let member = map.member(MemberId(home)).filter(|_| map.active(MemberId(home)).is_some())?;
+    (home != link.own.id && !member.link.address.is_empty()).then(|| member.clone())
 }
 
 /// A connection to the home, and who it says that it is. `joined`: since when this process takes part.

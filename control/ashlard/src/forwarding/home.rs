@@ -1,11 +1,14 @@
 //! The home's end of the links: performs the commands of front ends while this controller may answer hosts.
 
+use super::history::{self, HISTORY, Progress};
 use super::join::{Grant, JOIN};
+use super::relay::{self, API, TakeApi};
 use super::wire::Wire;
 use super::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now, portals, ports};
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
-use crate::mutual_tls;
+use crate::mutual_tls::{self, Session};
+use ::history::Store;
 use anyhow::{Context, Result, ensure};
 use array::Portals;
 use block::Ledger;
@@ -31,6 +34,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use transport::Permit;
 
@@ -38,6 +42,8 @@ use transport::Permit;
 const MAX_UNKNOWN: usize = 32;
 /// Interval at which hosts may learn that a controller forwards, or does not.
 const FOLLOW: Duration = Duration::from_millis(250);
+/// How long a home that stops waits until others have its history.
+const HAND_OVER: Duration = Duration::from_secs(1);
 /// Pause after no connection could be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -57,6 +63,10 @@ pub struct Home {
     configuration: watch::Sender<Bytes>,
     /// The portals that are recorded.
     portals: RecordedPortals,
+    history: Arc<Store>,
+    take_api: TakeApi,
+    /// What sends it to front ends, by their numbers.
+    copies: Mutex<BTreeMap<u16, Sending>>,
     /// Threads on which commands are performed.
     shards: Vec<Handle>,
     fronts: Mutex<BTreeMap<u64, Front>>,
@@ -71,6 +81,12 @@ struct Front {
     member: u16,
     arrivals: UnboundedSender<Arrival>,
     is_connected: bool,
+}
+
+/// The history on its way to a front end.
+struct Sending {
+    task: AbortHandle,
+    progress: Arc<Progress>,
 }
 
 /// A connection whose other end is known.
@@ -88,9 +104,9 @@ impl Home {
         map: MapWatch,
         (target, ledger, permit): (Arc<Target>, Option<Arc<dyn Ledger>>, Permit),
         (target_name, access, recorded): (&str, AccessTable, RecordedPortals),
-        shards: Vec<Handle>,
+        (history, take_api, shards): (Arc<Store>, TakeApi, Vec<Handle>),
     ) -> Arc<Self> {
-        let (fronts, settled, services) = Default::default();
+        let (fronts, settled, services, copies) = Default::default();
         let configuration = watch::Sender::new(portals::configuration(target_name, access, &recorded()));
         let data = data.to_owned();
         Arc::new(Self {
@@ -102,6 +118,9 @@ impl Home {
             permit,
             configuration,
             portals: recorded,
+            history,
+            take_api,
+            copies,
             shards,
             fronts,
             settled,
@@ -291,18 +310,25 @@ impl Home {
     /// Finds out whose a connection is, and gives it to the service of that front end.
     async fn take(self: Arc<Self>, stream: std::net::TcpStream, address: SocketAddr) -> Result<()> {
         let stream = TcpStream::from_std(stream)?;
-        let accepting = mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN]);
+        let accepting = mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN, HISTORY, API]);
         let session =
             timeout(HANDSHAKE_TIMEOUT, accepting).await.context("the handshake took too long")??;
         if session.protocol == JOIN.name {
             let (own, grant) = (&self.link.own, || Grant::of(&self.data));
             return self.link.tokens.answer(session, own.array, now(), grant).await;
         }
-        let mut wire = Wire::new(session);
         let map = self.map.borrow().clone();
         let Some(map) = map else { return Ok(()) };
         let own = &self.link.own;
-        let member = own.find(&map, &wire.certificate)?;
+        let member = own.find(&map, &session.certificate)?;
+        if session.protocol == HISTORY.name {
+            self.send_history(session, member.id);
+            return Ok(());
+        }
+        if session.protocol == API.name {
+            return relay::answer(session, &self.take_api, &self.data).await;
+        }
+        let mut wire = Wire::new(session);
         let joined = map.active(MemberId(own.id)).unwrap_or_default();
         let mut channel = Channel::new(own.id, own.array, joined);
         let hello = wire.greet(&mut channel).await?;
@@ -317,6 +343,53 @@ impl Home {
         // It ends only after the cluster has expelled the front end.
         _ = front.arrivals.send(Arrival { wire, channel, hello });
         Ok(())
+    }
+
+    /// Sends the history to a front end, instead of over an earlier connection.
+    fn send_history(&self, session: Session, member: u16) {
+        let (history, progress) = (self.history.clone(), Arc::<Progress>::default());
+        let noted = progress.clone();
+        let sending = tokio::spawn(async move {
+            if let Err(error) = history::answer(session, history, &noted).await {
+                let error = format!("{error:#}");
+                tracing::info!(
+                    controller = member,
+                    error,
+                    "the history is not copied any more over this connection"
+                );
+            }
+        });
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = copies.insert(member, Sending { task: sending.abort_handle(), progress }) {
+            before.task.abort();
+        }
+    }
+
+    /// True if every front end that copies the history has acknowledged everything that is in it now, or its connection has ended.
+    pub fn has_sent_history(&self) -> bool {
+        let changes = self.history.changes();
+        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.values().all(|sending| sending.task.is_finished() || sending.progress.has(changes))
+    }
+
+    /// Waits until other controllers have the history, but not for long: one of them becomes the home.
+    pub async fn hand_over_history(&self) {
+        let sent = async {
+            while !self.has_sent_history() {
+                sleep(TICK).await;
+            }
+        };
+        if timeout(HAND_OVER, sent).await.is_err() {
+            tracing::warn!(
+                "the last entries of the history may come to the other controllers when this one is back"
+            );
+        }
+    }
+
+    /// True if a front end copies the history.
+    #[cfg(test)]
+    pub fn sends_history_to(&self, member: u16) -> bool {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&member)
     }
 
     /// Starts the service of a front end on this thread.

@@ -4,6 +4,7 @@
 //! finds by the fingerprint that it is the home; the home finds by an HMAC over what only both ends of this session can derive
 //! that the other end has the secret. A message is JSON after its length, four bytes, little endian.
 
+use super::message::{receive, send};
 use super::token::{Token, from_hex, hex};
 use crate::args::Args;
 use crate::mutual_tls::{self, Protocol, Session};
@@ -11,13 +12,12 @@ use crate::{access, ceph, random, sharing};
 use anyhow::{Context, Result, bail, ensure};
 use array::LinkIdentity;
 use aws_lc_rs::hmac;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -191,7 +191,7 @@ impl Tokens {
         grant: impl FnOnce() -> Result<Grant>,
     ) -> Result<()> {
         let answering = async {
-            let wish: Wish = receive(&mut session).await?;
+            let wish: Wish = receive(&mut session, MAX_MESSAGE_BYTES).await?;
             let grant = grant()?;
             let reply = match self.take(&wish, array, &session.exporter, now) {
                 Ok(token) => {
@@ -210,23 +210,6 @@ impl Tokens {
         };
         timeout(LIMIT, answering).await.context("joining took too long")?
     }
-}
-
-async fn send(session: &mut Session, message: &impl Serialize) -> Result<()> {
-    let bytes = serde_json::to_vec(message)?;
-    let length = u32::try_from(bytes.len())?;
-    session.stream.write_all(&[&length.to_le_bytes()[..], &bytes].concat()).await?;
-    Ok(session.stream.flush().await?)
-}
-
-async fn receive<T: DeserializeOwned>(session: &mut Session) -> Result<T> {
-    let mut length = [0; 4];
-    session.stream.read_exact(&mut length).await?;
-    let length = u32::from_le_bytes(length);
-    ensure!(length <= MAX_MESSAGE_BYTES, "a message is too long");
-    let mut bytes = vec![0; length as usize];
-    session.stream.read_exact(&mut bytes).await?;
-    serde_json::from_slice(&bytes).context("a message can't be read")
 }
 
 /// Asks the home for what a new controller needs.
@@ -257,17 +240,19 @@ pub(super) async fn ask_with_versions(
         proof: proof(&token.secret, &session.exporter, NEW),
     };
     send(session, &wish).await?;
-    match receive(session).await? {
+    match receive(session, MAX_MESSAGE_BYTES).await? {
         Reply::Granted { proof, grant } => {
             let known = is_proven(&token.secret, &session.exporter, HOME, &proof);
             ensure!(known, "the other end does not know the token");
             Ok(grant)
         }
-        Reply::Refused { text } => {
-            let shown = text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS);
-            bail!("{}", shown.collect::<String>())
-        }
+        Reply::Refused { text } => bail!("{}", shown(&text)),
     }
+}
+
+/// A text of another controller as it may be shown.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS).collect()
 }
 
 /// Makes a data folder that of a new controller. One that has joined already stays as it is.

@@ -1,15 +1,18 @@
 //! Two controllers over a model of the store, with a real link between them.
 
+use super::history::{Copying, HISTORY};
 use super::home::Home;
 use super::identity::Own;
 use super::kept::{Forwarded, Kept, Served};
+use super::relay::TakeApi;
 use super::token::Token;
 use super::wire::Wire;
 use super::{Link, front, join, portals};
 use crate::args::Args;
 use crate::board::Board;
 use crate::controller::Controller;
-use crate::mutual_tls;
+use crate::{mutual_tls, standby};
+use ::history::{Attempt, ExpiringKind, NewEvent, Page, Severity, Store};
 use array::Portals;
 use block::mem::MemArray;
 use block::{DiskId, Extent, Geometry, Ledger};
@@ -19,7 +22,7 @@ use forward::Device;
 use iscsi::{Access, AccessTable, Server, ServerConfig, TargetDevice};
 use peer::Channel;
 use rados::memory::Cluster;
-use rados::{FormatOptions, OpenOptions, Store};
+use rados::{FormatOptions, OpenOptions};
 use scsi::{
     Command, Data, DeviceServer, Direction, Execution, InitiatorPort, Lun, Management, ManagementFunction,
     ManagementResponse, Power, Response, Status, Target, TargetIdentity, TaskAttribute,
@@ -31,7 +34,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use transport::{Budget, Permit, SystemClock};
 
 const ARRAY: u128 = 7;
@@ -78,7 +84,7 @@ impl Member {
 async fn store() -> Cluster {
     let cluster = Cluster::default();
     let open = OpenOptions { array: ARRAY, salt: 1, ..OpenOptions::default() };
-    drop(Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
+    drop(rados::Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
     cluster
 }
 
@@ -112,6 +118,18 @@ fn access() -> AccessTable {
 
 /// The home, which answers while it is permitted. Its store notes commands. It may have been a front end before.
 async fn serve(member: &Member, volumes: &MemArray, kept: Option<&Kept>) -> (Arc<Home>, Arc<AtomicBool>) {
+    let (home, permitted, _) =
+        serve_with(member, volumes, kept, (Arc::new(Store::in_memory()), Arc::new(|_, _| {}))).await;
+    (home, permitted)
+}
+
+/// The same with a history and an API, and what takes its connections.
+async fn serve_with(
+    member: &Member,
+    volumes: &MemArray,
+    kept: Option<&Kept>,
+    (history, take_api): (Arc<Store>, TakeApi),
+) -> (Arc<Home>, Arc<AtomicBool>, JoinHandle<()>) {
     let fresh = member.controller.home().await.unwrap().epoch;
     let power = kept.and_then(Kept::power_on).map_or(Power::Unknown { fresh }, Power::On);
     let permitted = Arc::new(AtomicBool::new(true));
@@ -123,12 +141,12 @@ async fn serve(member: &Member, volumes: &MemArray, kept: Option<&Kept>) -> (Arc
         map,
         (target(volumes, power), Some(Arc::new(volumes.clone())), permit),
         (TARGET, access(), Arc::new(Portals::default)),
-        shards,
+        (history, take_api, shards),
     );
     let map = member.controller.map().borrow().clone().unwrap();
     home.keep_state(&map).await;
-    tokio::spawn(home.clone().serve());
-    (home, permitted)
+    let serving = tokio::spawn(home.clone().serve());
+    (home, permitted, serving)
 }
 
 async fn until(holds: impl Fn() -> bool) {
@@ -382,7 +400,7 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
         map,
         of_target,
         (TARGET, access(), Arc::new(Portals::default)),
-        shards,
+        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), shards),
     );
     tokio::spawn(home.serve());
     one
@@ -474,4 +492,162 @@ async fn a_token_that_is_not_good_is_refused_with_its_reason() {
     assert!(says.contains("versions 2 to 3") && says.contains("update the older one"), "{says}");
     // None of that has used it up.
     join::ask(&token, &own).await.unwrap();
+}
+
+fn event(message: &str) -> NewEvent {
+    let (kind, message) = ("volume.created".into(), message.into());
+    NewEvent { time: 1, severity: Severity::Info, kind, message, noun: None, name: None }
+}
+
+/// Messages of all events of a history in a file, the newest first. It must not be in use.
+fn recorded(folder: &Path) -> Vec<String> {
+    let store = Store::open(&folder.join(super::history::FILE));
+    assert_eq!(store.outage(), None, "nothing else has the file");
+    let page = Page { before: None, limit: 1000 };
+    store.events(&page, Severity::Info).unwrap().into_iter().map(|it| it.event.message).collect()
+}
+
+/// Waits until a controller has what the home recorded.
+async fn copied(home: &Home, member: u16) {
+    until(|| home.sends_history_to(member) && home.has_sent_history()).await;
+}
+
+#[tokio::test]
+async fn a_controller_that_takes_over_has_the_history_of_the_former_home() {
+    let cluster = store().await;
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let file = |at: usize| folders[at].path().join(super::history::FILE);
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let first = Arc::new(Store::open(&file(0)));
+    first.add_event(&event("before")).unwrap();
+    let (home, _, serving) = serve_with(&one, &volumes(), None, (first.clone(), Arc::new(|_, _| {}))).await;
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    two.joined().await;
+    let copying = Copying::start(two.link.clone(), two.controller.map(), folders[1].path()).unwrap();
+    copied(&home, 2).await;
+    first.add_event(&event("while it is copied")).unwrap();
+    first.put_expiring(ExpiringKind::Session, &[1; 32], 100, "a session", 1).unwrap();
+    let (user, origin, action, detail) = ("ada".into(), "local".into(), "volume.create".into(), "{}".into());
+    let audit = first.begin_audit(&Attempt { time: 1, user, origin, action, detail }).unwrap();
+    copied(&home, 2).await;
+    first.end_audit(audit, None, "[]").unwrap();
+    copied(&home, 2).await;
+
+    // The home dies, and could not send the last of it.
+    copying.stop();
+    first.add_event(&event("not sent")).unwrap();
+    one.controller.leave().await;
+    let second = Store::open(&file(1));
+    second.leave_room().unwrap();
+    let session = second.expiring(ExpiringKind::Session, &[1; 32], 50).unwrap();
+    assert_eq!(session.as_deref(), Some("a session"));
+    let audits = second.audits(&Page { before: None, limit: 9 }).unwrap();
+    assert_eq!(audits.iter().map(|it| it.outcome.as_str()).collect::<Vec<_>>(), ["done"]);
+    second.add_event(&event("after")).unwrap();
+    // The process of the former home has ended, with what it had open.
+    serving.abort();
+    drop(home);
+    until(|| Arc::strong_count(&first) == 1).await;
+    drop(first);
+
+    // It comes back and brings what it could not send.
+    let second = Arc::new(second);
+    let (home, ..) = serve_with(&two, &volumes(), None, (second.clone(), Arc::new(|_, _| {}))).await;
+    let back = Member::join(&cluster, link(3, b"shared")).await;
+    back.joined().await;
+    let copying = Copying::start(back.link.clone(), back.controller.map(), folders[0].path()).unwrap();
+    copied(&home, 3).await;
+    copying.stop();
+    let all = ["after", "not sent", "while it is copied", "before"];
+    assert_eq!(recorded(folders[0].path()), all);
+    let page = Page { before: None, limit: 1000 };
+    let there = second.events(&page, Severity::Info).unwrap();
+    assert_eq!(there.into_iter().map(|it| it.event.message).collect::<Vec<_>>(), all);
+    back.controller.leave().await;
+    two.controller.leave().await;
+}
+
+/// The history has sign-ins and everything that users did.
+#[tokio::test]
+async fn the_history_is_sent_to_controllers_of_the_array_alone() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (home, _) = serve(&one, &volumes(), None).await;
+    let thief = Member::join(&cluster, link(3, b"guessed")).await;
+    thief.joined().await;
+    one.sees(3).await;
+    for link in [&link(2, b"shared"), &thief.link] {
+        let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
+        let mut session = mutual_tls::connect(stream, &link.own.identity, HISTORY).await.unwrap();
+        let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
+        // The home may have closed it already.
+        _ = super::message::send(&mut session, &hello).await;
+        assert!(super::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_err());
+    }
+    assert!(!home.sends_history_to(2) && !home.sends_history_to(3));
+    one.controller.leave().await;
+    thief.controller.leave().await;
+}
+
+/// The first request of a connection, and what a home answers.
+const REQUEST: &[u8] = b"GET /api/v1/array HTTP/1.1\r\n\r\n";
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhome";
+
+#[tokio::test]
+async fn connections_of_the_api_are_passed_on_to_the_home() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (taken, mut passed) = tokio::sync::mpsc::unbounded_channel();
+    let take_api: TakeApi = Arc::new(move |stream, from| _ = taken.send((stream, from)));
+    serve_with(&one, &volumes(), None, (Arc::new(Store::in_memory()), take_api)).await;
+    let board = Board::shared(2);
+    let service = cluster::Service { api: "https://192.0.2.2:8443".into(), ..Default::default() };
+    let two = link(2, b"shared");
+    let about = (2, two.shown(), service);
+    let controller = Controller::start(cluster.client(), ARRAY, about, board.clone()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().display().to_string();
+    let args = ["ashlard", "--data", &data, "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0"];
+    let args = Args::try_parse_from(args).unwrap();
+    let listener = standby::listen(&args).unwrap();
+    let api = listener.local_addr().unwrap();
+    let mut map = controller.map();
+    map.wait_for(|map| map.as_ref().is_some_and(|map| map.active(MemberId(2)).is_some())).await.unwrap();
+    one.sees(2).await;
+    let answers = standby::Answers::start(&args, listener, (board, Some((two, controller.map())))).unwrap();
+
+    let mut client = TcpStream::connect(api).await.unwrap();
+    client.write_all(REQUEST).await.unwrap();
+    // The standby has connected by itself before, to learn the certificate.
+    let (mut stream, from) = loop {
+        let (stream, from): (Box<dyn api::Stream>, api::Relayed) = passed.recv().await.unwrap();
+        if from.address != api {
+            break (stream, from);
+        }
+    };
+    let mut request = vec![0; REQUEST.len()];
+    stream.read_exact(&mut request).await.unwrap();
+    assert_eq!(request, REQUEST);
+    let ends = (from.address, from.reached, from.plain);
+    assert_eq!(ends, (client.local_addr().unwrap(), api.ip(), true));
+    let access: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("api.json")).unwrap()).unwrap();
+    let token = api::Token::new(access["token"].as_str().unwrap());
+    assert_eq!(from.token.unwrap().digest(), token.digest(), "what is local there is local here");
+    stream.write_all(ANSWER).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).await.unwrap();
+    assert_eq!(answer, ANSWER);
+
+    // Without a home it answers itself.
+    one.controller.leave().await;
+    map.wait_for(|map| map.as_ref().is_some_and(|map| map.active(MemberId(1)).is_none())).await.unwrap();
+    let mut client = TcpStream::connect(api).await.unwrap();
+    client.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("\"kind\":\"standby\""), "{answer}");
+    answers.stop();
+    controller.leave().await;
 }

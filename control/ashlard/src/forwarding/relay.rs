@@ -1,0 +1,167 @@
+//! The API at every controller: one that is not the home passes connections on to the home, which answers them as if they were its
+//! own. TLS is between client and home, so clients see the certificate of the array wherever they connect.
+//!
+//! A connection has one of its own to the home, with mutual TLS, whose first message says where the client comes from.
+
+use super::message::{receive, send};
+use super::{HANDSHAKE_TIMEOUT, Link, front, join};
+use crate::certificate;
+use crate::controller::MapWatch;
+use crate::mutual_tls::{Protocol, Session};
+use anyhow::{Context, Result, bail};
+use api::{PassOn, Passed, Relayed, Stream, Token};
+use cluster::MapMember;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+/// The protocol of connections of the API that are passed on.
+pub const API: Protocol = Protocol { name: b"ashlar-api", exporter_label: b"EXPORTER-ashlar-api" };
+/// Versions of these messages, the oldest and the newest.
+const VERSIONS: [u16; 2] = [1, 1];
+const MAX_MESSAGE_BYTES: u32 = 1 << 20;
+/// Pause before the home is asked again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Takes connections of the API that other controllers pass on.
+pub type TakeApi = Arc<dyn Fn(Box<dyn Stream>, Relayed) + Send + Sync>;
+
+/// What the controller says that passes a connection on.
+#[derive(Serialize, Deserialize)]
+struct Hello {
+    versions: [u16; 2],
+    /// Where it comes from.
+    client: SocketAddr,
+    /// The address that it reached.
+    reached: IpAddr,
+    /// Whether plain HTTP is answered there.
+    plain: bool,
+    /// The digest of the token in that controller's data folder.
+    token: String,
+}
+
+/// What the home says.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply {
+    /// What follows is the client's.
+    Taken {
+        /// The certificate that it sees, with those of its issuers.
+        certificate: String,
+    },
+    Refused {
+        text: String,
+    },
+}
+
+/// Gives a connection that another controller passes on to the API of this one, which is the home.
+///
+/// # Errors
+/// Why it does not. `data`: the data folder of this controller.
+pub async fn answer(mut session: Session, take: &TakeApi, data: &Path) -> Result<()> {
+    let hello = timeout(HANDSHAKE_TIMEOUT, receive(&mut session, MAX_MESSAGE_BYTES));
+    let Hello { versions: [least, most], client, reached, plain, token } =
+        hello.await.context("it does not ask in time")??;
+    if most.min(VERSIONS[1]) < least.max(VERSIONS[0]) {
+        let [own_least, own_most] = VERSIONS;
+        let text = format!(
+            "the other controller speaks versions {least} to {most} of passing the API on, the home {own_least} to {own_most}: \
+             update the older one"
+        );
+        send(&mut session, &Reply::Refused { text: text.clone() }).await?;
+        bail!(text);
+    }
+    let token = Some(Token::of_digest(&token).context("it has sent a token that is none")?);
+    send(&mut session, &Reply::Taken { certificate: certificate::published(data) }).await?;
+    take(Box::new(session.stream), Relayed { address: client, reached, plain, token });
+    Ok(())
+}
+
+/// What passes connections on to the home.
+pub struct Relay {
+    link: Link,
+    map: MapWatch,
+    /// The digest of the token in the data folder.
+    token: String,
+    data: PathBuf,
+}
+
+impl Relay {
+    /// Of a controller with this token in its data folder.
+    pub fn new(link: Link, map: MapWatch, (data, token): (&Path, Token)) -> Arc<Self> {
+        Arc::new(Self { link, map, token: token.digest(), data: data.to_owned() })
+    }
+
+    /// Passes connections on.
+    pub fn pass_on(self: &Arc<Self>) -> PassOn {
+        let relay = self.clone();
+        Arc::new(move |passed| Box::pin(relay.clone().pass(passed)))
+    }
+
+    /// Learns the array's certificate from each home, forever, so that the first program here that asks for it trusts it.
+    pub async fn learn(&self, own: SocketAddr) {
+        let mut map = self.map.clone();
+        let mut known = None;
+        loop {
+            let home = front::home(&self.link, &self.map);
+            let process = home.as_ref().map(|home| (home.id, home.joined));
+            if let Some(home) = home.filter(|_| known != process) {
+                match timeout(HANDSHAKE_TIMEOUT, self.ask(&home, (own, own.ip()), false)).await {
+                    Ok(Ok(_)) => known = process,
+                    _ => sleep(RETRY).await,
+                }
+                continue;
+            }
+            if map.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Passes a connection on to its end; returns it if the home does not take it.
+    async fn pass(self: Arc<Self>, Passed { mut stream, address, plain }: Passed) -> Option<TcpStream> {
+        let Some(home) = front::home(&self.link, &self.map) else { return Some(stream) };
+        let asking = async {
+            let reached = stream.local_addr()?.ip();
+            timeout(HANDSHAKE_TIMEOUT, self.ask(&home, (address, reached), plain))
+                .await
+                .context("it does not respond in time")?
+        };
+        let mut session = match asking.await {
+            Ok(session) => session,
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::debug!(home = home.id, error, "a connection of the API can't be passed on");
+                return Some(stream);
+            }
+        };
+        if let Err(error) = copy_bidirectional(&mut stream, &mut session.stream).await {
+            tracing::debug!(%address, %error, "a connection of the API that was passed on broke");
+        }
+        None
+    }
+
+    /// Asks the home to take a connection.
+    async fn ask(
+        &self,
+        home: &MapMember,
+        (client, reached): (SocketAddr, IpAddr),
+        plain: bool,
+    ) -> Result<Session> {
+        let mut session = self.link.connect(home, API).await?;
+        let token = self.token.clone();
+        send(&mut session, &Hello { versions: VERSIONS, client, reached, plain, token }).await?;
+        match receive(&mut session, MAX_MESSAGE_BYTES).await? {
+            Reply::Taken { certificate } => {
+                certificate::trust_home(&self.data, &certificate);
+                Ok(session)
+            }
+            Reply::Refused { text } => bail!("{}", join::shown(&text)),
+        }
+    }
+}
