@@ -141,6 +141,9 @@ impl Inner {
 
     /// Takes a change; false if it is not held.
     fn take(&mut self, parts: Vec<Tapped>) -> bool {
+        if parts.is_empty() {
+            return self.state != MirrorState::CatchingUp;
+        }
         let is_mark =
             |part: &Tapped, ids: &[DiskId]| matches!(&part.part, Part::Cloned { id } if ids.contains(id));
         if let Mark::Expected(ids) = &self.mark

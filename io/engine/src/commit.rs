@@ -10,10 +10,11 @@ use crate::entry::{BLOCK, SlotId};
 use crate::policy::Compression;
 use crate::record::{self, Mutation};
 use crate::state::{Refusal, State};
-use crate::tap;
+use crate::tap::{self, Tap};
 use crate::wake::Ticket;
 use block::{Error, Result};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 impl Core {
     /// Makes a change that needs nothing prepared, and waits until it is durable.
@@ -86,6 +87,24 @@ impl Core {
     pub async fn confirm_catalog(&self) -> Result<()> {
         let catalog_batch = self.state.read().catalog.catalog_batch;
         self.journal.until(catalog_batch).await
+    }
+
+    /// Confirms a write that found what it was to write. That it succeeds says that the volume exists, and that this is there: also
+    /// for taps, which may not have it yet.
+    pub async fn confirm_unchanged(&self, change: &Change) -> Result<()> {
+        self.confirm_catalog().await?;
+        let taps: Vec<Arc<dyn Tap>> = {
+            let state = self.state.read();
+            let written = change.covers.iter().filter(|cover| cover.written);
+            written.filter_map(|cover| state.taps.get(&cover.volume).cloned()).collect()
+        };
+        for tap in taps {
+            tap.admit()?;
+            if let Some(hold) = tap.changed(Vec::new()) {
+                hold.await?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes a change: validates it, applies it to the maps and puts it in the open journal batch, in one step.

@@ -73,7 +73,7 @@ impl Handle {
     /// Makes a change prepared from blocks that it expects; `None` if one of them has changed.
     pub async fn attempt(&self, mut change: Change) -> Result<Option<Reply>> {
         if change.mutations.is_empty() {
-            return self.core.confirm_catalog().await.map(|()| Some(Reply::Done));
+            return self.core.confirm_unchanged(&change).await.map(|()| Some(Reply::Done));
         }
         change.addressed = Some(self.number);
         change.mutations.extend(self.note.map(Mutation::Note));

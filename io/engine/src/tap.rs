@@ -82,7 +82,8 @@ pub trait Tap: Send + Sync {
     /// What the operation fails with.
     fn admit(&self) -> Result<()>;
 
-    /// A change was made, of which these parts are in volumes of the tap; all of them take effect at one moment.
+    /// A change was made, of which these parts are in volumes of the tap; all of them take effect at one moment. Without a part a
+    /// write found what it was to write: its acknowledgement says that this is there, and waits for earlier changes.
     fn changed(&self, parts: Vec<Tapped>) -> Option<Hold>;
 }
 

@@ -458,3 +458,10 @@ fn drives_that_ignore_reservations_are_found() {
     let mut failures = (0..200).filter_map(|seed| run_without_reservations(seed).err());
     assert!(failures.any(|what| what.contains("acknowledged")));
 }
+
+/// An UNMAP of a part of a block that was unmapped already was acknowledged, although the other array of a synchronous replication
+/// did not have the change that had unmapped it, whose own operation was refused.
+#[test]
+fn a_write_that_finds_what_it_was_to_write_waits_for_the_other_array() {
+    run_with(World::Synchronous, 20_006, Bounds::Drawn).unwrap();
+}
