@@ -31,7 +31,7 @@ impl Token {
         Self(blake3::hash(secret.as_bytes()))
     }
 
-    /// What tells whether a secret is accepted, and is no secret itself, in hex digits.
+    /// The hash by which a secret is recognized, and which is no secret itself, in hex digits.
     pub fn digest(&self) -> String {
         self.0.to_hex().to_string()
     }

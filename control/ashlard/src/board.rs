@@ -5,6 +5,7 @@ use array::{Controller, ControllerChange, ControllerState, JoinToken, Phases, Ta
 use cluster::{Cause, Change, Map, MapMember, Refusal, Standing, Succession};
 use shelf::arbiter::MemberId;
 use shelf::pool::BoxFuture;
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc::UnboundedSender;
@@ -70,6 +71,14 @@ pub fn host_name() -> String {
     match name.trim() {
         "" => "localhost".into(),
         name => name.into(),
+    }
+}
+
+/// An address that is listened on as others reach it.
+pub fn reachable(address: SocketAddr, machine: &str) -> String {
+    match address.ip().is_unspecified() {
+        true => format!("{machine}:{}", address.port()),
+        false => address.to_string(),
     }
 }
 

@@ -20,10 +20,9 @@ pub mod token;
 mod wire;
 
 use crate::args::Args;
-use crate::board;
+use crate::board::{self, reachable};
 use crate::controller;
 use crate::mutual_tls::{self, Protocol, Session};
-use crate::standby::reachable;
 use anyhow::{Context, Result, ensure};
 use array::{JoinToken, Secret};
 use cluster::{MAX_MEMBERS, MapMember};

@@ -5,7 +5,7 @@
 //! becomes the home.
 
 use crate::args::Args;
-use crate::board::Board;
+use crate::board::{Board, reachable};
 use crate::controller::MapWatch;
 use crate::forwarding::Link;
 use crate::forwarding::relay::Relay;
@@ -32,14 +32,6 @@ pub fn scheme(args: &Args) -> &'static str {
 /// The URL of the API at an address, by the name of the machine where the address is that of all.
 pub fn url(args: &Args, address: SocketAddr, machine: &str) -> String {
     format!("{}://{}", scheme(args), reachable(address, machine))
-}
-
-/// An address that is listened on as others reach it.
-pub fn reachable(address: SocketAddr, machine: &str) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("{machine}:{}", address.port()),
-        false => address.to_string(),
-    }
 }
 
 /// The answers of a standby, until they are stopped.
