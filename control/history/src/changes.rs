@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Changes that are remembered. Whoever is further behind begins again.
+/// Changes that are remembered. A copy that lacks more begins again.
 const MAX_CHANGES: usize = 10_000;
 
 /// Tables whose rows have numbers, by which changes are remembered.

@@ -130,7 +130,7 @@ pub enum CopyError {
     /// SQLite failed.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The history is in memory as its file can't be used, or was until now; or the copy is too far behind. The copy has to
+    /// The history is in memory as its file can't be used, or was until now; or the copy lacks too much. The copy has to
     /// begin again from its position.
     #[error("the copy of the history begins again")]
     Again,
@@ -462,7 +462,7 @@ impl Store {
             Ok(())
         })();
         if let Err(CopyError::Store(Error(error))) = &done {
-            // Whoever connects again finds it in use, or in memory.
+            // The next connection finds the file in use, or memory in its place.
             inner.falls_back(error);
         }
         done

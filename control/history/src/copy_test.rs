@@ -245,7 +245,7 @@ fn a_copy_that_was_away_gets_the_time_series_that_it_lacks() {
 }
 
 #[test]
-fn a_copier_that_is_too_far_behind_begins_again() {
+fn a_copier_that_lacks_too_many_changes_begins_again() {
     let mut world = World::new(3);
     world.connect();
     while world.send() {}
