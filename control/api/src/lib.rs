@@ -125,7 +125,7 @@ impl Service {
     /// With a limit of connections over all listeners.
     pub fn new(tls: Tls, array: Arc<Array>, token: Token, connections: usize) -> Self {
         let limiter = ConnectionLimiter::of_sockets(connections);
-        Self(server::Server::new(tls, router(array, token), limiter))
+        Self(server::Server::new(tls, (router(array, token), None), limiter))
     }
 
     /// Serves the connections of a listener, forever. `plain`: whether plain HTTP is answered beside HTTPS. `used` is set by the

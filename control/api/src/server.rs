@@ -91,9 +91,13 @@ struct Listening {
 
 impl Server {
     /// Serves nothing before [`Server::listen`].
-    pub fn new(tls: Tls, router: Router, limiter: ConnectionLimiter) -> Arc<Self> {
+    pub fn new(
+        tls: Tls,
+        (router, pass_on): (Router, Option<PassOn>),
+        limiter: ConnectionLimiter,
+    ) -> Arc<Self> {
         let (sockets, end) = (Arc::new(Semaphore::new(limiter.sockets())), watch::Sender::new(false));
-        Arc::new(Self { router, tls, pass_on: None, limiter: Arc::new(limiter), sockets, end })
+        Arc::new(Self { router, tls, pass_on, limiter: Arc::new(limiter), sockets, end })
     }
 
     /// Serves one connection that another controller passes on.
@@ -123,12 +127,11 @@ impl Server {
 pub async fn run(
     listener: TcpListener,
     (tls, plain): (Tls, bool),
-    (router, pass_on): (Router, Option<PassOn>),
+    answers: (Router, Option<PassOn>),
     limiter: ConnectionLimiter,
     end: impl Future<Output = ()> + Send,
 ) {
-    let (sockets, ends) = (Arc::new(Semaphore::new(limiter.sockets())), watch::Sender::new(false));
-    let server = Arc::new(Server { router, tls, pass_on, limiter: Arc::new(limiter), sockets, end: ends });
+    let server = Server::new(tls, answers, limiter);
     tokio::select! {
         () = server.clone().listen(listener, plain, Arc::default()) => {}
         () = end => {}
