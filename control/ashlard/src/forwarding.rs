@@ -112,19 +112,23 @@ impl Link {
         Ok(JoinToken { token, controller: number, expires })
     }
 
-    /// A session with another controller, which the map names, in one of the protocols beside that of the link.
+    /// A session with another controller, which the map names.
     ///
     /// # Errors
     /// Why there is none.
     async fn connect(&self, other: &MapMember, protocol: Protocol) -> Result<Session> {
         let (id, address) = (other.id, &other.link.address);
-        ensure!(self.own.trusts(other), "controller {id} has another secrets.key");
+        ensure!(
+            self.own.trusts(other),
+            "controller {id} has another secrets.key: copy that of the home to the data folder of this one"
+        );
         let connecting = async {
             let stream = TcpStream::connect(address).await?;
             mutual_tls::connect(stream, &self.own.identity, protocol).await
         };
         let session =
-            timeout(HANDSHAKE_TIMEOUT, connecting).await.context("it did not respond in time")??;
+            timeout(HANDSHAKE_TIMEOUT, connecting).await.context("it did not respond in time").flatten();
+        let session = session.with_context(|| format!("no connection to controller {id} at {address}"))?;
         ensure!(
             mutual_tls::fingerprint(&session.certificate) == other.link.certificate,
             "another one than controller {id} answers at {address}: it shows another certificate"

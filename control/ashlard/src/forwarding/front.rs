@@ -3,11 +3,11 @@
 //! It has a thread of its own, so that nothing delays its signs of life.
 
 use super::wire::Wire;
-use super::{Link, TICK, now};
+use super::{Link, PROTOCOL, TICK, now};
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
 use crate::threads;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use cluster::MapMember;
 use forward::FrontEnd;
 use peer::Channel;
@@ -152,27 +152,14 @@ pub(super) fn home(link: &Link, map: &MapWatch) -> Option<MapMember> {
 
 /// A connection to the home, and who it says that it is. `joined`: since when this process takes part.
 pub(super) async fn connect(link: &Link, joined: u64, home: &MapMember) -> Result<(Wire, Channel, Hello)> {
+    let mut wire = Wire::new(link.connect(home, PROTOCOL).await?);
     let own = &link.own;
-    ensure!(
-        own.trusts(home),
-        "controller {} has another secrets.key: copy that of the home to the data folder of this one",
-        home.id
-    );
-    let address = &home.link.address;
-    let mut wire = Wire::connect(address, &own.identity)
-        .await
-        .with_context(|| format!("no connection to controller {} at {address}", home.id))?;
-    let shown = crate::mutual_tls::fingerprint(&wire.certificate);
-    ensure!(
-        shown == home.link.certificate,
-        "another one than controller {} answers at {address}: it shows another certificate",
-        home.id
-    );
     let mut channel = Channel::new(own.id, own.array, joined);
     let hello = wire.greet(&mut channel).await?;
     ensure!(
         (hello.member, hello.joined) == (home.id, home.joined),
-        "another process than the home answers at {address}"
+        "another process than the home answers at {}",
+        home.link.address
     );
     Ok((wire, channel, hello))
 }

@@ -6,7 +6,7 @@
 //! ahead by more than one. What was recorded in the last moments before a home died may be missing at the next one; the former
 //! home brings it when it is back.
 
-use super::message::{receive, send, send_text};
+use super::message::{agree, receive, send, send_text};
 use super::{Link, TICK, front, join};
 use crate::controller::MapWatch;
 use crate::mutual_tls::{Protocol, Session};
@@ -87,13 +87,8 @@ impl Progress {
 /// Why it ends.
 pub async fn answer(mut session: Session, store: Arc<Store>, progress: &Progress) -> Result<()> {
     let hello = timeout(SILENCE, receive(&mut session, MAX_MESSAGE_BYTES));
-    let Hello { versions: [least, most], position } = hello.await.context("it does not ask in time")??;
-    if most.min(VERSIONS[1]) < least.max(VERSIONS[0]) {
-        let [own_least, own_most] = VERSIONS;
-        let text = format!(
-            "the front end speaks versions {least} to {most} of copying the history, the home {own_least} to {own_most}: update \
-             the older one"
-        );
+    let Hello { versions, position } = hello.await.context("it does not ask in time")??;
+    if let Err(text) = agree(("front end", "copying the history"), versions, VERSIONS) {
         send(&mut session, &Reply::Refused { text: text.clone() }).await?;
         bail!(text);
     }

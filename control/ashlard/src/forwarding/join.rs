@@ -4,7 +4,7 @@
 //! finds by the fingerprint that it is the home; the home finds by an HMAC over what only both ends of this session can derive
 //! that the other end has the secret. A message is JSON after its length, four bytes, little endian.
 
-use super::message::{receive, send};
+use super::message::{agree, receive, send};
 use super::token::{Token, from_hex, hex};
 use crate::args::Args;
 use crate::mutual_tls::{self, Protocol, Session};
@@ -149,13 +149,7 @@ impl Tokens {
 
     /// Uses a token, if it is good; why not, for people.
     fn take(&self, wish: &Wish, array: u128, exporter: &[u8; 32], now: u64) -> Result<Token, String> {
-        let ([theirs_least, theirs_most], [least, most]) = (wish.versions, VERSIONS);
-        if theirs_most.min(most) < theirs_least.max(least) {
-            return Err(format!(
-                "the new controller speaks versions {theirs_least} to {theirs_most} of joining, the home {least} to {most}: \
-                 update the older one"
-            ));
-        }
+        agree(("new controller", "joining"), wish.versions, VERSIONS)?;
         if wish.array != format!("{array:032x}") {
             return Err(format!("the token is of array {}, and this is array {array:032x}", wish.array));
         }

@@ -57,15 +57,16 @@ fn link(id: u16, secret: &[u8]) -> Link {
 struct Member {
     link: Link,
     controller: Controller,
+    board: Arc<Board>,
 }
 
 impl Member {
     async fn join(cluster: &Cluster, link: Link) -> Self {
         let id = link.own.id;
         let service = cluster::Service { iscsi: vec![format!("192.0.2.{id}:3260")], ..Default::default() };
-        let about = (id, link.shown(), service);
-        let controller = Controller::start(cluster.client(), ARRAY, about, Board::shared(id)).await.unwrap();
-        Self { link, controller }
+        let (about, board) = ((id, link.shown(), service), Board::shared(id));
+        let controller = Controller::start(cluster.client(), ARRAY, about, board.clone()).await.unwrap();
+        Self { link, controller, board }
     }
 
     /// The version of the map in which it joined.
@@ -321,7 +322,9 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
 
 /// What a controller hears that connects to the home with this link, and says this.
 async fn refused(home: &Member, link: &Link, member: u16, joined: u64) -> String {
-    let mut wire = Wire::connect(&home.link.address, &link.own.identity).await.unwrap();
+    let stream = TcpStream::connect(&home.link.address).await.unwrap();
+    let session = mutual_tls::connect(stream, &link.own.identity, super::PROTOCOL).await.unwrap();
+    let mut wire = Wire::new(session);
     let mut channel = Channel::new(member, ARRAY, joined);
     match wire.greet(&mut channel).await {
         // The home says who it is only to those it knows, and sends messages only to the process that takes part.
@@ -600,21 +603,18 @@ async fn connections_of_the_api_are_passed_on_to_the_home() {
     let (taken, mut passed) = tokio::sync::mpsc::unbounded_channel();
     let take_api: TakeApi = Arc::new(move |stream, from| _ = taken.send((stream, from)));
     serve_with(&one, &volumes(), None, (Arc::new(Store::in_memory()), take_api)).await;
-    let board = Board::shared(2);
-    let service = cluster::Service { api: "https://192.0.2.2:8443".into(), ..Default::default() };
-    let two = link(2, b"shared");
-    let about = (2, two.shown(), service);
-    let controller = Controller::start(cluster.client(), ARRAY, about, board.clone()).await.unwrap();
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    two.joined().await;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().display().to_string();
     let args = ["ashlard", "--data", &data, "--iscsi", "127.0.0.1:0", "--api", "127.0.0.1:0"];
     let args = Args::try_parse_from(args).unwrap();
     let listener = standby::listen(&args).unwrap();
     let api = listener.local_addr().unwrap();
-    let mut map = controller.map();
-    map.wait_for(|map| map.as_ref().is_some_and(|map| map.active(MemberId(2)).is_some())).await.unwrap();
     one.sees(2).await;
-    let answers = standby::Answers::start(&args, listener, (board, Some((two, controller.map())))).unwrap();
+    let mut map = two.controller.map();
+    let linked = Some((two.link, two.controller.map()));
+    let answers = standby::Answers::start(&args, listener, (two.board, linked)).unwrap();
 
     let mut client = TcpStream::connect(api).await.unwrap();
     client.write_all(REQUEST).await.unwrap();
@@ -649,5 +649,5 @@ async fn connections_of_the_api_are_passed_on_to_the_home() {
     client.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("\"kind\":\"standby\""), "{answer}");
     answers.stop();
-    controller.leave().await;
+    two.controller.leave().await;
 }

@@ -6,6 +6,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+/// Whether both ends have a version of a protocol in common. `other` names the other end, `what` is what the protocol does;
+/// versions are the oldest and the newest that an end speaks.
+///
+/// # Errors
+/// Both versions, for people.
+pub fn agree((other, what): (&str, &str), theirs: [u16; 2], own: [u16; 2]) -> Result<(), String> {
+    let ([least, most], [own_least, own_most]) = (theirs, own);
+    match most.min(own_most) < least.max(own_least) {
+        false => Ok(()),
+        true => Err(format!(
+            "the {other} speaks versions {least} to {most} of {what}, the home {own_least} to {own_most}: update the older one"
+        )),
+    }
+}
+
 /// Sends a message.
 ///
 /// # Errors

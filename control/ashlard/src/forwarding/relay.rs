@@ -3,7 +3,7 @@
 //!
 //! A connection has one of its own to the home, with mutual TLS, whose first message says where the client comes from.
 
-use super::message::{receive, send};
+use super::message::{agree, receive, send};
 use super::{HANDSHAKE_TIMEOUT, Link, front, join};
 use crate::certificate;
 use crate::controller::MapWatch;
@@ -65,14 +65,9 @@ enum Reply {
 /// Why it does not. `data`: the data folder of this controller.
 pub async fn answer(mut session: Session, take: &TakeApi, data: &Path) -> Result<()> {
     let hello = timeout(HANDSHAKE_TIMEOUT, receive(&mut session, MAX_MESSAGE_BYTES));
-    let Hello { versions: [least, most], client, reached, plain, token } =
+    let Hello { versions, client, reached, plain, token } =
         hello.await.context("it does not ask in time")??;
-    if most.min(VERSIONS[1]) < least.max(VERSIONS[0]) {
-        let [own_least, own_most] = VERSIONS;
-        let text = format!(
-            "the other controller speaks versions {least} to {most} of passing the API on, the home {own_least} to {own_most}: \
-             update the older one"
-        );
+    if let Err(text) = agree(("other controller", "passing the API on"), versions, VERSIONS) {
         send(&mut session, &Reply::Refused { text: text.clone() }).await?;
         bail!(text);
     }

@@ -1,9 +1,8 @@
 //! The bytes of a link over its socket, in both directions at once.
 
-use super::{HANDSHAKE_TIMEOUT, PROTOCOL};
-use crate::mutual_tls::{self, Session};
+use super::HANDSHAKE_TIMEOUT;
+use crate::mutual_tls::Session;
 use anyhow::{Context, Result, bail};
-use array::LinkIdentity;
 use bytes::{Buf, Bytes, BytesMut};
 use peer::message::Hello;
 use peer::{Channel, Received};
@@ -29,25 +28,13 @@ pub struct Wire {
     /// Something was written and may still be in the buffers of TLS.
     written: bool,
     input: Box<[u8]>,
-    /// The certificate that the other end has shown.
-    pub certificate: Vec<u8>,
 }
 
 impl Wire {
     /// Of a session with another controller.
-    pub fn new(Session { stream, certificate, .. }: Session) -> Self {
+    pub fn new(Session { stream, .. }: Session) -> Self {
         let input = vec![0; READ_BYTES].into();
-        Self { stream, output: VecDeque::new(), written: false, input, certificate }
-    }
-
-    /// Of a connection to another controller.
-    pub async fn connect(address: &str, own: &LinkIdentity) -> Result<Self> {
-        let connecting = async {
-            let stream = TcpStream::connect(address).await?;
-            mutual_tls::connect(stream, own, PROTOCOL).await
-        };
-        let session = timeout(HANDSHAKE_TIMEOUT, connecting).await.context("it did not respond in time")?;
-        session.map(Self::new)
+        Self { stream, output: VecDeque::new(), written: false, input }
     }
 
     /// Exchanges hellos: who the other end is.
