@@ -86,10 +86,10 @@ fn dashboards_and_rules_use_existing_metrics() {
         let path = file.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let used = match path.extension().unwrap().to_str().unwrap() {
-            "json" => {
+            // The catalogue of messages is no dashboard.
+            "json" if !path.ends_with("messages.json") => {
                 let board: Value = serde_json::from_str(&text).unwrap();
-                // The catalogue of messages is no dashboard.
-                let Some(panels) = board["panels"].as_array() else { continue };
+                let panels = board["panels"].as_array().unwrap();
                 // Dashboards of logs have queries of another language.
                 if panels.iter().any(|panel| panel["datasource"]["type"] == "loki") {
                     continue;
