@@ -78,10 +78,10 @@ impl Deliveries {
 
     /// Takes what is due for one target.
     fn take(&self, config: &Config, id: NotificationTargetId, uptime: u64) -> Option<Delivery> {
-        let target = config.notification_targets.get(id).filter(|target| target.enabled)?.clone();
+        let target = config.notification_targets.get(id).filter(|target| target.enabled)?;
         let max = if target.destination.takes_log() { MAX_LOG_BATCH } else { 1 };
         let messages = self.0.lock().get_mut(&id)?.take(uptime, max);
-        (!messages.is_empty()).then_some(Delivery { target, messages })
+        (!messages.is_empty()).then(|| Delivery { target: target.clone(), messages })
     }
 
     /// Ends the delivery that was taken for a target, at an uptime and a time of day.
