@@ -3,8 +3,8 @@ import { Alert, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Cable, TriangleAlert } from "lucide-react";
 import { paths } from "../../api/performance";
-import { array } from "../../api/queries";
-import type { SchemaHost as Host, SchemaPath as Path } from "../../api/schema";
+import { portals as targetPortals } from "../../api/queries";
+import type { SchemaHost as Host, SchemaPath as Path, SchemaTargetPortal as TargetPortal } from "../../api/schema";
 import { bytes, count, latency, percent, plural } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Empty } from "../../parts/empty";
@@ -18,13 +18,22 @@ const UNEVEN = 0.5;
 /** A path, or a portal on which the host has none. */
 export type Row = { portal: number; address: string; path?: Path };
 
-/** Every portal of the array with the host's paths on it; a portal without one is a row of its own. */
-export function rowsOf(found: readonly Path[], portals: readonly string[]): Row[] {
-  const numbers = new Set([...portals.map((_, index) => index + 1), ...found.map((it) => it.portal)]);
+type Portal = Pick<TargetPortal, "number" | "protocol" | "address">;
+
+/** The portals that a host can use, by the names that it has. */
+export function usable<P extends Portal>(portals: readonly P[], host: Pick<Host, "initiators" | "nqns" | "wwpns">): P[] {
+  const names = { iscsi: host.initiators, "nvme-tcp": host.nqns, "fibre-channel": host.wwpns };
+  return portals.filter((it) => names[it.protocol].length > 0);
+}
+
+/** Every portal that the host can use, with its paths on it; a portal without one is a row of its own. One that is no more has a number only. */
+export function rowsOf(found: readonly Path[], portals: readonly Portal[]): Row[] {
+  const addresses = new Map(portals.map((it) => [it.number, it.address]));
+  const numbers = new Set([...addresses.keys(), ...found.map((it) => it.portal)]);
   return [...numbers]
     .sort((a, b) => a - b)
     .flatMap((portal): Row[] => {
-      const address = portals[portal - 1] ?? "NVMe/TCP";
+      const address = addresses.get(portal) ?? `portal ${portal}`;
       const on = found.filter((it) => it.portal === portal);
       return on.length > 0 ? on.map((path) => ({ portal, address, path })) : [{ portal, address }];
     });
@@ -37,17 +46,17 @@ export function balanceText(live: number, imbalance: number | null | undefined):
 }
 
 export function PathsPanel({ host }: { host: Host }) {
-  const { data: status } = useQuery(array());
+  const { data: known, error: unknown } = useQuery(targetPortals());
   const { data, error } = useQuery(paths(host.name));
-  const portals = status?.portals ?? [];
+  const portals = usable(known ?? [], host);
   const live = new Set(data?.items.filter((it) => it.sessions > 0).map((it) => it.portal));
   const used = host.sessions + host.controllers > 0;
-  const missing = portals.filter((_, index) => !live.has(index + 1));
+  const missing = portals.filter((it) => !live.has(it.number)).map((it) => it.address);
   const balance = balanceText(data?.hosts[0]?.paths ?? 0, data?.hosts[0]?.imbalance);
   const several = host.initiators.length + host.nqns.length + host.wwpns.length > 1;
   return (
     <Panel title="Paths" flush>
-      <ProblemAlert error={error} />
+      <ProblemAlert error={error ?? unknown} />
       {data && used && missing.length > 0 && live.size === 1 && (
         <Alert color="orange" icon={<TriangleAlert size={18} />} title="Single path" mx="md" mb="sm">
           {host.name} has no session on {missing.join(", ")}. Log in there, too: otherwise a cable, a card or a switch that fails takes the disks away.
@@ -56,7 +65,7 @@ export function PathsPanel({ host }: { host: Host }) {
       <DataTable
         label="Paths"
         noun="path"
-        rows={data && status ? (used ? rowsOf(data.items, portals) : []) : undefined}
+        rows={data && known ? (used ? rowsOf(data.items, portals) : []) : undefined}
         columns={columnsFor(several)}
         id={(it) => `${it.portal} ${it.path?.initiator ?? ""}`}
         pageSize={20}
