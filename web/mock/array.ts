@@ -99,6 +99,7 @@ export function busy(volumes = 24, hosts = 9): State {
       connections: [],
       sessions: number % 5 === 4 ? 0 : 2,
       controllers: 0,
+      fibre_channel_sessions: 0,
       refused_logins: [],
     });
   }

@@ -26,6 +26,7 @@ export const handlers: Handlers = {
   },
   "/api/v1/directories": { get: () => list([]) },
   "/api/v1/array": { get: model.status },
+  "/api/v1/fibre-channel-sessions": { get: () => ({ items: [] }) },
   "/api/v1/refused-logins": { get: (state) => ({ items: state.refused }) },
   "/api/v1/volumes": {
     get: (state) => list(sorted(state.volumes).map((it) => model.withConnections(state, it, "volume"))),
@@ -76,7 +77,7 @@ export const handlers: Handlers = {
         const other = state.hosts.find((it) => it.initiators.includes(initiator));
         if (other) throw model.conflict(`initiator ${initiator} belongs to host "${other.name}"`);
       }
-      const host = { name: body.name, id: model.hexDigits(Math.random, 16), labels: body.labels ?? {}, initiators, nqns: body.nqns ?? [], wwpns: body.wwpns ?? [], chap_user: body.chap?.user ?? null, mutual_user: body.mutual?.user ?? null, dhchap: Boolean(body.dhchap_secret), dhchap_controller: Boolean(body.dhchap_controller_secret), created: new Date().toISOString(), connections: [], sessions: 0, controllers: 0, refused_logins: [] };
+      const host = { name: body.name, id: model.hexDigits(Math.random, 16), labels: body.labels ?? {}, initiators, nqns: body.nqns ?? [], wwpns: body.wwpns ?? [], chap_user: body.chap?.user ?? null, mutual_user: body.mutual?.user ?? null, dhchap: Boolean(body.dhchap_secret), dhchap_controller: Boolean(body.dhchap_controller_secret), created: new Date().toISOString(), connections: [], sessions: 0, controllers: 0, fibre_channel_sessions: 0, refused_logins: [] };
       state.hosts.push(host);
       return host;
     },

@@ -12,6 +12,7 @@ mod controller;
 mod directory;
 mod drive;
 mod event;
+mod fibre_channel;
 mod group;
 pub(crate) mod handler;
 mod host;
@@ -63,6 +64,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(schedule::routes())
         .merge(group::routes())
         .merge(host::routes())
+        .merge(fibre_channel::routes())
         .merge(connection::routes())
         .merge(event::routes())
         .merge(performance::routes())

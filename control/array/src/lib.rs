@@ -29,6 +29,8 @@ mod drive;
 mod ensure;
 mod env;
 mod event;
+mod fibre_channel;
+mod fibre_channel_session;
 mod group;
 mod hex;
 mod host;
@@ -107,6 +109,8 @@ pub use ensure::Ensured;
 pub use env::{Env, File, Uptime};
 pub use event::{ListAudit, ListEvents};
 pub use export::Operation;
+pub use fibre_channel::{FibreChannel, FibreChannelDevice, FibreChannelLink, FibreChannelNexus};
+pub use fibre_channel_session::{FibreChannelSession, ListFibreChannelSessions};
 pub use group::{ChangeGroup, CreateGroup, DeleteGroup, GroupChange, ListGroups, ShowGroup};
 pub use history::{
     Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
@@ -225,6 +229,7 @@ pub const VERBS: &[&[Verb]] = &[
     host::VERBS,
     connection::VERBS,
     login::VERBS,
+    fibre_channel_session::VERBS,
     bundle::VERBS,
     alert::VERBS,
     notification::VERBS,

@@ -1,6 +1,7 @@
 //! The parts that the array directs: engine, store, exports, front ends, history.
 
 use crate::api_listeners::ApiListeners;
+use crate::fibre_channel::FibreChannel;
 use crate::link::Network;
 use crate::machine::Machine;
 use crate::membership::Controllers;
@@ -35,6 +36,8 @@ pub struct Parts {
     pub host_connections: usize,
     /// The NVM subsystem that hosts connect to over NVMe/TCP.
     pub subsystem: Arc<nvmf::Subsystem>,
+    /// What serves hosts over Fibre Channel.
+    pub fibre_channel: Arc<dyn FibreChannel>,
     /// Threads that serve connections of hosts.
     pub threads: Threads,
     /// The listeners of the API.

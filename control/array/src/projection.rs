@@ -1,6 +1,7 @@
 //! What operators see of the array: views, made from the configuration, the engine and the server.
 
 use crate::array::Array;
+use crate::fibre_channel::FibreChannelNexus;
 use crate::parts::Threads;
 use crate::service::quotas::mapped;
 use crate::service::schedules::{next_run, zone_of};
@@ -299,17 +300,23 @@ impl Array {
         let name = initiator.map(normalised).transpose()?;
         let wanted =
             |host: &&HostEntry| name.as_ref().is_none_or(|it| host.port_names().any(|known| known == it));
-        let sessions = self.parts.server.sessions();
+        let (sessions, nexuses) = (self.parts.server.sessions(), self.parts.fibre_channel.nexuses());
         let hosts = config.hosts.iter().filter(wanted);
-        Ok(hosts.map(|entry| self.host_with(config, entry, &sessions)).collect())
+        Ok(hosts.map(|entry| self.host_with(config, entry, (&sessions, &nexuses))).collect())
     }
 
     /// One host.
     pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
-        self.host_with(config, entry, &self.parts.server.sessions())
+        let (sessions, nexuses) = (self.parts.server.sessions(), self.parts.fibre_channel.nexuses());
+        self.host_with(config, entry, (&sessions, &nexuses))
     }
 
-    fn host_with(&self, config: &Config, entry: &HostEntry, sessions: &[iscsi::SessionInfo]) -> Host {
+    fn host_with(
+        &self,
+        config: &Config,
+        entry: &HostEntry,
+        (sessions, nexuses): (&[iscsi::SessionInfo], &[FibreChannelNexus]),
+    ) -> Host {
         let seen = |it: &ConnectionEntry| {
             let (host, host_id) = (Some(entry.name.clone()), Some(entry.id));
             Some(Connection { host, host_id, ..self.connection(config, it)? })
@@ -340,6 +347,10 @@ impl Array {
                 .controllers()
                 .iter()
                 .filter(|it| entry.nqns.contains(&it.host))
+                .count(),
+            fibre_channel_sessions: nexuses
+                .iter()
+                .filter(|it| it.is_logged_in && entry.wwpns.contains(&it.initiator))
                 .count(),
             refused_logins: self.logins.refused(config, Some(&entry.name)),
         }

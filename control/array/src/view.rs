@@ -242,6 +242,8 @@ pub struct Host {
     pub sessions: usize,
     /// NVMe controllers that it has now.
     pub controllers: usize,
+    /// Sessions that its Fibre Channel ports have now, each with a target port.
+    pub fibre_channel_sessions: usize,
     /// Log-ins of its initiators that were refused, the last one first.
     pub refused_logins: Vec<RefusedLogin>,
 }

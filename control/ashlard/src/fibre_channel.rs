@@ -5,16 +5,17 @@
 
 use crate::threads::{self, Worker};
 use anyhow::{Context, Result, anyhow};
+use array::{FibreChannel, FibreChannelDevice, FibreChannelLink, FibreChannelNexus};
 use block::DiskId;
 use export::reservation::Change;
-use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep, parse_wwpn};
+use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep, parse_wwpn, shown_wwpn};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tcmu::uio::Uio;
-use tcmu::{Configfs, Device, DeviceMemory, DeviceName, Fabric, Plan, Ring, TargetPort};
+use tcmu::{Configfs, Counters, Device, DeviceMemory, DeviceName, Fabric, Plan, PortLink, Ring, TargetPort};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -23,6 +24,9 @@ use transport::Budget;
 
 /// Where the kernel's target core is set up.
 const CONFIGFS: &str = "/sys/kernel/config";
+/// Where the memory of devices is found.
+const SYSTEM: &str = "/sys";
+const DEVICES: &str = "/dev";
 /// When devices are looked at again without a change of mappings: one may have failed, or another process may have let go.
 const INTERVAL: Duration = Duration::from_secs(5);
 
@@ -54,6 +58,41 @@ pub struct Parts {
     pub ports: Vec<TargetPort>,
     /// The threads of connections.
     pub shards: Vec<Handle>,
+    /// Where what there is is shown.
+    pub sessions: Arc<Sessions>,
+}
+
+/// The nexuses that have devices, as the service has seen them last.
+#[derive(Default)]
+pub struct Sessions(Mutex<Vec<Seen>>);
+
+/// A nexus with its devices.
+struct Seen {
+    /// Everything but the devices.
+    nexus: FibreChannelNexus,
+    /// With the counters of those that are served.
+    devices: Vec<(DeviceName, Option<Arc<Counters>>)>,
+}
+
+impl FibreChannel for Sessions {
+    fn nexuses(&self) -> Vec<FibreChannelNexus> {
+        let device = |(name, counters): &(DeviceName, Option<Arc<Counters>>)| {
+            let counts = counters.as_ref().map(|counters| counters.read()).unwrap_or_default();
+            FibreChannelDevice {
+                lun: name.lun,
+                disk: DiskId(name.disk),
+                is_served: counters.is_some(),
+                commands: counts.commands,
+                aborted: counts.aborted,
+                refused: counts.refused,
+            }
+        };
+        let nexus = |seen: &Seen| FibreChannelNexus {
+            devices: seen.devices.iter().map(device).collect(),
+            ..seen.nexus.clone()
+        };
+        self.0.lock().iter().map(nexus).collect()
+    }
 }
 
 /// The service, while there are target ports.
@@ -147,6 +186,7 @@ struct State {
 
 /// A device that is served; it stops when `stop` is dropped.
 struct Served {
+    counters: Arc<Counters>,
     task: JoinHandle<()>,
     stop: oneshot::Sender<()>,
 }
@@ -182,6 +222,35 @@ impl Devices {
             tracing::error!("Fibre Channel: {failure}");
         }
         state.failures = failures;
+        *self.parts.sessions.0.lock() = self.see(&state);
+    }
+
+    /// The nexuses as they are now.
+    fn see(&self, state: &State) -> Vec<Seen> {
+        let mut nexuses = BTreeMap::<(u64, u64), Vec<DeviceName>>::new();
+        for name in &state.exposed {
+            nexuses.entry((name.initiator, name.port)).or_default().push(*name);
+        }
+        let numbered = self.parts.ports.iter().zip(&self.parts.numbers);
+        let seen = |((initiator, wwpn), names): ((u64, u64), Vec<DeviceName>)| {
+            let (port, number) = numbered.clone().find(|(port, _)| port.wwpn == wwpn)?;
+            let is_logged_in = names.iter().any(|name| self.core.is_logged_in(*port, name));
+            let nexus = FibreChannelNexus {
+                initiator: shown_wwpn(initiator),
+                target_port: shown_wwpn(wwpn),
+                portal: *number,
+                fabric: port.fabric.name().to_owned(),
+                is_logged_in,
+                devices: Vec::new(),
+                link: PortLink::read(Path::new(SYSTEM), wwpn).map(shown_link),
+            };
+            let counters = |name: &DeviceName| {
+                let served = state.served.get(name).filter(|served| !served.task.is_finished());
+                served.map(|served| served.counters.clone())
+            };
+            Some(Seen { nexus, devices: names.iter().map(|name| (*name, counters(name))).collect() })
+        };
+        nexuses.into_iter().filter_map(seen).collect()
     }
 
     fn change(&self, state: &mut State, plan: &Plan, failures: &mut BTreeSet<String>) -> Result<()> {
@@ -218,7 +287,7 @@ impl Devices {
         if let Some(wanted) = plan.devices.get(name) {
             self.core.create(name, *wanted)?;
         }
-        let opened = Uio::open(Path::new("/sys"), Path::new("/dev"), &self.core.uio_name(name));
+        let opened = Uio::open(Path::new(SYSTEM), Path::new(DEVICES), &self.core.uio_name(name));
         let uio = match opened {
             // It was never enabled, and is to be removed.
             Err(error)
@@ -235,6 +304,7 @@ impl Devices {
         let memory = DeviceMemory::open(self.parts.budget.clone(), &host.host_name())?;
         let nexus = self.nexus(state, name);
         let device = Device::new(ring, nexus, name.lun, memory);
+        let counters = device.counters();
         let shard = self.parts.shards.get(state.count % self.parts.shards.len().max(1));
         let shard = shard.ok_or_else(|| anyhow!("there is no thread for connections"))?;
         state.count += 1;
@@ -246,7 +316,7 @@ impl Devices {
                 tracing::info!(%error, ?name, "a device is not served any more");
             }
         });
-        state.served.insert(name, Served { task, stop });
+        state.served.insert(name, Served { counters, task, stop });
         Ok(())
     }
 
@@ -267,7 +337,7 @@ impl Devices {
         }
         state.exposed.remove(name);
         self.core.remove(name)?;
-        if let Some(Served { task, stop }) = state.served.remove(name) {
+        if let Some(Served { task, stop, .. }) = state.served.remove(name) {
             drop(stop);
             task.abort();
         }
@@ -277,6 +347,11 @@ impl Devices {
         }
         Ok(())
     }
+}
+
+fn shown_link(link: PortLink) -> FibreChannelLink {
+    let PortLink { state, speed, link_failures, sync_losses, signal_losses, invalid_crcs } = link;
+    FibreChannelLink { state, speed, link_failures, sync_losses, signal_losses, invalid_crcs }
 }
 
 #[cfg(test)]

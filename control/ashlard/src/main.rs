@@ -555,6 +555,7 @@ fn serve_fibre_channel(
         numbers: portals::fibre_channel_numbers(args, &array.portals),
         ports: args.fc.clone(),
         shards: shards.handles(),
+        sessions: array.fibre_channel.clone(),
     };
     fibre_channel::start(parts).map(Some)
 }
@@ -576,6 +577,7 @@ struct Assembled {
     server: Arc<iscsi::Server>,
     nvme: Arc<nvmf::Server>,
     nvme_limits: transport::ConnectionLimits,
+    fibre_channel: Arc<fibre_channel::Sessions>,
     array: Arc<Array>,
     history: Arc<Store>,
     /// Listeners of the API that come and go.
@@ -626,6 +628,7 @@ async fn assemble(
     let history = open_history(args, link.is_some());
     let sealing = Arc::new(sealing_key(args, engine)?);
     let (engine, pool) = (engine.clone(), shelf.clone());
+    let fibre_channel = Arc::<fibre_channel::Sessions>::default();
     let parts = Parts {
         engine,
         pool,
@@ -637,6 +640,7 @@ async fn assemble(
         server: server.clone(),
         nvme: nvme.clone(),
         host_connections: of_iscsi + of_nvme,
+        fibre_channel: fibre_channel.clone(),
         threads: array::Threads {
             now: u16::try_from(threads).unwrap_or(u16::MAX),
             by_option: args.sets_threads(),
@@ -658,6 +662,7 @@ async fn assemble(
         server,
         nvme,
         nvme_limits,
+        fibre_channel,
         array,
         history,
         listeners,

@@ -1005,6 +1005,9 @@ type Host struct {
 	// DhchapController The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
 	DhchapController bool `json:"dhchap_controller"`
 
+	// FibreChannelSessions Current number of Fibre Channel sessions: pairs of an initiator port and a target port.
+	FibreChannelSessions int `json:"fibre_channel_sessions"`
+
 	// HostGroup Host group; `null` if it is in none.
 	HostGroup nullable.Nullable[string] `json:"host_group,omitempty"`
 

@@ -289,6 +289,17 @@ impl Configfs {
         Ok(group)
     }
 
+    /// Whether the initiator of a device is logged in at its target port, as the kernel knows it.
+    pub fn is_logged_in(&self, port: TargetPort, name: &DeviceName) -> bool {
+        if port.fabric == Fabric::Loopback {
+            return self.loopback_group(port, name.initiator).is_ok_and(|group| group.is_some());
+        }
+        let initiator = self.port(port).join("tpgt_1/acls").join(shown_wwpn(name.initiator));
+        // The kernel has no text to show for an initiator without a session.
+        let session = format!("lun_{}/statistics/scsi_att_intr_port/port_ident", name.lun);
+        read(&initiator.join(session)).is_ok()
+    }
+
     /// Takes a device from its initiator at a target port. Its commands complete first.
     ///
     /// # Errors

@@ -107,3 +107,19 @@ fn only_devices_of_the_own_array_are_found() {
     fs::create_dir(core.adapter().join("disk")).unwrap();
     assert_eq!(core.devices().unwrap(), [name(0xA1, 0)].into());
 }
+
+#[test]
+fn an_initiator_is_logged_in_while_the_kernel_has_a_session_of_it() {
+    let device = name(0xA1, 0);
+    let (_folder, core) = rig(&[device]);
+    core.expose(PORT, &device).unwrap();
+    assert!(!core.is_logged_in(PORT, &device));
+    let session =
+        core.port(PORT).join("tpgt_1/acls/00:00:00:00:00:00:00:a1/lun_0/statistics/scsi_att_intr_port");
+    fs::create_dir_all(&session).unwrap();
+    fs::write(session.join("port_ident"), "00:00:00:00:00:00:00:a1+i+\n").unwrap();
+    assert!(core.is_logged_in(PORT, &device));
+    assert!(!core.is_logged_in(PORT, &name(0xA2, 0)));
+    assert!(core.is_logged_in(LOOP, &DeviceName { port: LOOP.wwpn, ..device }));
+    assert!(!core.is_logged_in(LOOP, &DeviceName { port: LOOP.wwpn, ..name(0xA9, 0) }));
+}

@@ -9,6 +9,7 @@ use crate::ring::{Entry, Ring, RingError, RingResponse, Vectors};
 use bytes::Bytes;
 use scsi::{Command, Direction, Execution, Lun, ManagementFunction, Nexus, Response, Status, TaskAttribute};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use transport::{Budget, BudgetShare, Guarantee, Tasks};
 
@@ -64,6 +65,34 @@ impl DeviceMemory {
     }
 }
 
+/// What has happened on a device since this process serves it, to be read while it is served.
+#[derive(Debug, Default)]
+pub struct Counters {
+    commands: AtomicU64,
+    aborted: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// [`Counters`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Commands taken from the ring.
+    pub commands: u64,
+    /// Commands that task management of the host aborted, such as those that took longer than the host waits.
+    pub aborted: u64,
+    /// Commands answered with TASK SET FULL for want of memory.
+    pub refused: u64,
+}
+
+impl Counters {
+    /// The counts now.
+    pub fn read(&self) -> Counts {
+        let [commands, aborted, refused] =
+            [&self.commands, &self.aborted, &self.refused].map(|it| it.load(Ordering::Relaxed));
+        Counts { commands, aborted, refused }
+    }
+}
+
 /// A command without its response.
 struct Pending {
     id: u16,
@@ -92,6 +121,7 @@ pub struct Device {
     held: Option<Held>,
     /// No commands are taken any more.
     stopping: bool,
+    counters: Arc<Counters>,
 }
 
 impl Device {
@@ -100,7 +130,13 @@ impl Device {
         let [high, low] = number.to_be_bytes();
         let first = if number < 256 { 0 } else { 0x40 | high };
         let lun = Lun([first, low, 0, 0, 0, 0, 0, 0]);
-        Device { ring, nexus, number, lun, memory, tasks: Tasks::default(), held: None, stopping: false }
+        let (tasks, counters) = Default::default();
+        Device { ring, nexus, number, lun, memory, tasks, held: None, stopping: false, counters }
+    }
+
+    /// What happens on it from now on.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
     }
 
     /// Takes no more commands. What was taken goes on.
@@ -157,6 +193,7 @@ impl Device {
                 if self.tasks.contains(id.into()) {
                     return Err(DeviceError::Duplicate(id));
                 }
+                self.counters.commands.fetch_add(1, Ordering::Relaxed);
                 let bound = self.nexus.transfer_bound(self.lun, &cdb);
                 let data_out = usize::try_from(bound.data_out).unwrap_or(usize::MAX).min(data.bytes());
                 let charge = RECORD_BYTES + data_out as u64 + bound.data_in.min(data.bytes() as u64);
@@ -179,6 +216,7 @@ impl Device {
         }
         if !share.waits() && share.wait_for(total).is_err() {
             // It would never begin.
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
             self.finish(held.id, Status::TaskSetFull, &[], 0)?;
             return Ok(true);
         }
@@ -242,6 +280,7 @@ impl Device {
     /// the commands that are aborted: they come with the next poll, since aborted tasks end without a response of their own.
     fn manage(&mut self, function: u8, aborted: &[u16]) {
         tracing::info!(lun = self.number, function, aborted = aborted.len(), "task management");
+        self.counters.aborted.fetch_add(aborted.len() as u64, Ordering::Relaxed);
         let function = match function {
             ABORT_TASK_SET => ManagementFunction::AbortTaskSet,
             CLEAR_TASK_SET => ManagementFunction::ClearTaskSet,

@@ -6,9 +6,10 @@
 //! kernel has the frames of Fibre Channel, and the drivers of adapters.
 //!
 //! [`Device`] is the state machine, over a [`Ring`]; it makes no system call. [`uio`] maps the memory of a device and drives
-//! it, [`Configfs`] makes and removes devices and their paths to initiators. What devices there are to be is decided by
-//! [`Plan`], from the mappings of hosts.
+//! it, [`Configfs`] makes and removes devices and their paths to initiators, [`PortLink`] reads the links of adapters. What
+//! devices there are to be is decided by [`Plan`], from the mappings of hosts.
 
+mod adapter;
 mod area;
 mod configfs;
 mod device;
@@ -19,8 +20,9 @@ mod ring;
 mod stopped_clock;
 pub mod uio;
 
+pub use adapter::PortLink;
 pub use area::{Area, Outside};
 pub use configfs::{Configfs, Fabric, SetupError, TargetPort};
-pub use device::{Device, DeviceError, DeviceMemory};
+pub use device::{Counters, Counts, Device, DeviceError, DeviceMemory};
 pub use plan::{DeviceName, MAX_DEVICES, Plan, Wanted};
 pub use ring::{Entry, Ring, RingError, RingResponse, Vector, Vectors};

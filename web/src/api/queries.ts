@@ -61,6 +61,13 @@ export const refusedLogins = () =>
     ...LIST,
   });
 
+export const fibreChannelSessions = (host: string) =>
+  queryOptions({
+    queryKey: key("hosts", host, "fibre-channel-sessions"),
+    queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/fibre-channel-sessions", { params: { query: { host } }, signal }))).items,
+    refetchInterval: pollEvery(5_000, 10_000),
+  });
+
 export const groups = () =>
   queryOptions({
     queryKey: key("groups"),

@@ -38,6 +38,17 @@ timed_out() { [ $(($(cat "/sys/block/${1#/dev/}/device/iotmo_cnt"))) -gt 0 ]; }
 sized() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 devices() { [ "$(ls -d $core/core/user_1000/*/ | wc -l)" = "$1" ]; }
 refused() { ! "$@" >/dev/null 2>&1; }
+# holds EXPRESSION: true in Python of `it`, the JSON that comes in. sessions HOST EXPRESSION: the same of the list of its sessions,
+# where `unit(LUN)` is the device of a LUN, and empty without one. counts HOST NUMBER: it has as many sessions.
+holds() {
+  python3 -c 'import json, sys
+it = json.load(sys.stdin)
+def unit(lun):
+    return next((unit for session in it for unit in session["devices"] if unit["lun"] == lun), {})
+sys.exit(not eval(sys.argv[1]))' "$1"
+}
+sessions() { ashlar host fibre-channel-sessions --host "$1" -o json | holds "$2"; }
+counts() { ashlar host show "$1" -o json | holds "it['fibre_channel_sessions'] == $2"; }
 
 say "what is missing is named"
 if (daemon --fc "$PORT@loopback" >/tmp/ready 2>/tmp/refused); then fail "it runs without the target core"; fi
@@ -75,6 +86,13 @@ mkfs.ext4 -q "$a"; mkfs.ext4 -q -b 4096 "$native"; mkdir -p /mnt/a; mount "$a" /
 head -c $((24 << 20)) /dev/urandom >/mnt/a/data; sum=$(sha256sum </mnt/a/data); sync
 umount /mnt/a; e2fsck -fn "$native" >/dev/null 2>&1 || fail "fsck"
 verify "$native" 24m
+
+say "sessions of the hosts"
+until_true 30 counts one 1; until_true 30 counts two 1
+sessions one "[session['logged_in'] for session in it] == [True]" || fail "one has no session"
+sessions one "unit(300)['volume'] == 'native' and unit(300)['served'] and unit(300)['commands'] > 0" || fail "a device without commands"
+sessions two "unit(0) and not unit(300)" || fail "a device of another host"
+sessions one "it[0]['link'] is None" || fail "the loopback fabric has a link"
 
 say "UNMAP, WRITE SAME, COMPARE AND WRITE, EXTENDED COPY"
 ashlar volume create raw --size 256MiB >/dev/null; ashlar volume create target --size 256MiB >/dev/null
@@ -116,6 +134,7 @@ kill -STOP "$array"; dd if="$raw" of=/dev/null bs=4k count=1 iflag=direct status
 until_true 60 timed_out "$raw"
 kill -CONT "$array"; wait $reader || fail "the read was not repeated"
 until_true 30 grep -q 'task management.*function=1' /run/lab/ashlard.log
+sessions one "unit(5)['volume'] == 'raw' and unit(5)['aborted'] > 0" || fail "no aborted command is counted"
 echo 30 >"/sys/block/${raw#/dev/}/device/timeout"
 
 say "restarts while a host writes"
@@ -194,9 +213,13 @@ ports+=,$FRAMES@fc; stop TERM; start
 ashlar host create frames --wwpn 20:00:02:00:00:00:00:a5 >/dev/null
 ashlar volume create framed --size 128MiB >/dev/null; ashlar volume connect framed --host frames --lun 2 >/dev/null
 until_true 60 test -d "$core/fc/$FRAMES/tpgt_1/acls/20:00:02:00:00:00:00:a5/lun_2"
+until_true 30 sessions frames "unit(2)"
+sessions frames "not it[0]['logged_in']" || fail "a session of a host that has not logged in"
 echo v0 >/sys/module/libfcoe/parameters/create_vn2vn
 framed() { lsscsi -t | sed -n "s,.* fcoe:0x${FRAMES//:/}.* \(/dev/sd[a-z]*\).*,\1,p"; }
 seen() { [ -b "$(framed)" ]; }
 until_true 60 seen; sg_inq "$(framed)" | grep -q ASHLAR || fail "another disk"
 verify "$(framed)" 8m
+until_true 30 sessions frames "it[0]['logged_in']"; until_true 30 counts frames 1
+sessions frames "it[0]['link']['state'] == 'Online'" || { ashlar host fibre-channel-sessions -o json; fail "no link"; }
 stop TERM; start; verify "$(framed)" 2m

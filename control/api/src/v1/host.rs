@@ -64,6 +64,8 @@ pub struct Host {
     sessions: usize,
     /// Current number of NVMe/TCP controllers.
     controllers: usize,
+    /// Current number of Fibre Channel sessions: pairs of an initiator port and a target port.
+    fibre_channel_sessions: usize,
     /// Refused iSCSI log-ins of its initiators, most recent first.
     refused_logins: Vec<RefusedLogin>,
 }
@@ -470,6 +472,7 @@ impl From<array::Host> for Host {
             connections: host.connections.into_iter().map(Into::into).collect(),
             sessions: host.sessions,
             controllers: host.controllers,
+            fibre_channel_sessions: host.fibre_channel_sessions,
             refused_logins: host.refused_logins.into_iter().map(Into::into).collect(),
         }
     }

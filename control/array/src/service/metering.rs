@@ -7,6 +7,7 @@
 use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
 use crate::env::Env;
+use crate::fibre_channel::{FibreChannel, FibreChannelNexus};
 use crate::parts::Parts;
 use crate::{Error, Result};
 use block::DiskId;
@@ -243,6 +244,7 @@ pub(crate) struct Metering {
     exports: Arc<export::Exports>,
     server: Arc<iscsi::Server>,
     subsystem: Arc<nvmf::Subsystem>,
+    fibre_channel: Arc<dyn FibreChannel>,
     meter: Mutex<Meter>,
 }
 
@@ -251,9 +253,9 @@ impl Metering {
         (env, bus, configuration): (Arc<Env>, Arc<EventBus>, Arc<Configuration>),
         parts: &Parts,
     ) -> Self {
-        let Parts { engine, exports, server, subsystem, history, .. } = parts.clone();
+        let Parts { engine, exports, server, subsystem, fibre_channel, history, .. } = parts.clone();
         let meter = Mutex::new(Meter::open(&history, &env));
-        Self { env, bus, configuration, history, engine, exports, server, subsystem, meter }
+        Self { env, bus, configuration, history, engine, exports, server, subsystem, fibre_channel, meter }
     }
 
     /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
@@ -381,14 +383,19 @@ impl Metering {
             }
         };
         let (sessions, portals) = (self.server.sessions(), self.portals());
-        let controllers = self.subsystem.controllers();
+        let (controllers, nexuses) = (self.subsystem.controllers(), self.fibre_channel.nexuses());
         let mut paths = Vec::new();
         for host in hosts {
             for initiator in host.port_names() {
                 for portal in portals.iter().copied() {
                     let on = |it: &&iscsi::SessionInfo| it.initiator == *initiator && it.portal == portal;
                     let by = |it: &&nvmf::ControllerInfo| it.host == *initiator && it.portal == portal;
-                    let count = sessions.iter().filter(on).count() + controllers.iter().filter(by).count();
+                    let over = |it: &&FibreChannelNexus| {
+                        it.is_logged_in && it.initiator == *initiator && it.portal == portal
+                    };
+                    let count = sessions.iter().filter(on).count()
+                        + controllers.iter().filter(by).count()
+                        + nexuses.iter().filter(over).count();
                     let series =
                         self.series(&[path_key(initiator, portal)], TimeRange { points: Some(1), ..range })?;
                     let sample = series.whole();

@@ -2,13 +2,15 @@
 
 use crate::rig::{Rig, Up, ok, refused};
 use array::{
-    ChangeHost, CreateConnection, CreateHost, CreateVolume, HostChange, Kind, ListHosts, PeerName,
-    ShowConfiguration,
+    ChangeHost, CreateConnection, CreateHost, CreateVolume, Endpoint, FibreChannelDevice, FibreChannelNexus,
+    HostChange, Kind, ListFibreChannelSessions, ListHosts, ListPaths, OwnPorts, PeerName, PortalProtocol,
+    ShowConfiguration, ShowHost, ShowVolume, TimeRange,
 };
 use scsi::InitiatorPort;
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:4D2F7C5E";
+const TARGET_PORT: &str = "21:00:00:24:ff:00:00:01";
 const WWPN: &str = "21:00:00:24:ff:00:00:a1";
 
 fn host(name: &str, wwpns: &[&str]) -> CreateHost {
@@ -67,4 +69,48 @@ async fn a_host_sees_its_volumes_by_its_wwpns_beside_iscsi_and_not_beside_nvme()
     ok(&up, ChangeHost { name: "db1".into(), change }).await;
     assert!(luns(0x2100_0024_FF00_00A1).is_empty());
     assert_eq!(luns(0x2100_0024_FF00_00A2), [7]);
+}
+
+#[tokio::test]
+async fn sessions_are_those_of_the_host_that_has_the_initiator_port() {
+    let rig = Rig::new();
+    let up = with_volume(&rig).await;
+    let own = OwnPorts { controller: 1, group: 1, numbers: 1..=3, is_shared: false };
+    let port = Endpoint { protocol: PortalProtocol::FibreChannel, address: TARGET_PORT.into() };
+    let portal = up.array.settle_portals(own, &[port]).await.unwrap()[0].number;
+    ok(&up, host("db1", &[WWPN])).await;
+    ok(&up, host("db2", &["21:00:00:24:ff:00:00:b2"])).await;
+    ok(&up, connect("db1", 7)).await;
+    let disk = ok(&up, ShowVolume { name: "data".into() }).await.id;
+    let device = FibreChannelDevice { lun: 7, disk, is_served: true, commands: 9, aborted: 2, refused: 1 };
+    let nexus = |initiator: &str, is_logged_in| FibreChannelNexus {
+        initiator: initiator.into(),
+        target_port: TARGET_PORT.into(),
+        portal,
+        fabric: "qla2xxx".into(),
+        is_logged_in,
+        devices: vec![device.clone()],
+        link: None,
+    };
+    let stranger = "21:00:00:24:ff:00:00:c3";
+    *rig.adapters.0.lock().unwrap() =
+        vec![nexus(WWPN, true), nexus("21:00:00:24:ff:00:00:b2", false), nexus(stranger, true)];
+    let of = |host: Option<&str>| ListFibreChannelSessions { host: host.map(str::to_owned) };
+    let all = ok(&up, of(None)).await;
+    let hosts: Vec<_> = all.iter().map(|it| it.host.as_deref()).collect();
+    assert_eq!(hosts, [Some("db1"), Some("db2"), None]);
+    let own = ok(&up, of(Some("db1"))).await;
+    assert_eq!((own.len(), &own[0].nexus), (1, &nexus(WWPN, true)));
+    assert_eq!(own[0].volumes, [Some("data".to_owned())]);
+    assert_eq!(refused(&up, of(Some("db3"))).await.kind, Kind::NotFound);
+    // Devices are there before their initiator logs in, which is no session.
+    for (name, count) in [("db1", 1), ("db2", 0)] {
+        let shown = ok(&up, ShowHost { name: name.into() }).await;
+        assert_eq!(shown.fibre_channel_sessions, count, "{name}");
+        let listed = ok(&up, ListHosts { initiator: None }).await;
+        assert!(listed.contains(&shown));
+    }
+    let paths = ok(&up, ListPaths { host: None, range: TimeRange::default() }).await;
+    let paths: Vec<_> = paths.iter().map(|it| (it.host.as_str(), it.portal, it.sessions)).collect();
+    assert_eq!(paths, [("db1", portal, 1)]);
 }

@@ -2,8 +2,9 @@
 
 use array::{
     ApiListeners, Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env,
-    Error, Examined, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link, LinkIdentity, Machine, Network,
-    NewKey, Parts, Request, Role, SealingKey, Secret, Takeover, Uptime, Verb, WrappedKey,
+    Error, Examined, FibreChannel, FibreChannelNexus, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link,
+    LinkIdentity, Machine, Network, NewKey, Parts, Request, Role, SealingKey, Secret, Takeover, Uptime, Verb,
+    WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -40,6 +41,7 @@ pub struct Rig {
     pub machine: Arc<Bench>,
     pub controllers: Arc<Membership>,
     pub network: Arc<Cables>,
+    pub adapters: Arc<Adapters>,
     pub api: Arc<Doors>,
     /// Number of the array.
     pub serial: u64,
@@ -47,6 +49,16 @@ pub struct Rig {
     encrypted: bool,
     /// Formats that the software knows.
     pub formats: RangeInclusive<u32>,
+}
+
+/// Fibre Channel nexuses as a test wants them.
+#[derive(Default)]
+pub struct Adapters(pub Mutex<Vec<FibreChannelNexus>>);
+
+impl FibreChannel for Adapters {
+    fn nexuses(&self) -> Vec<FibreChannelNexus> {
+        self.0.lock().unwrap().clone()
+    }
 }
 
 /// Controllers as a test wants them.
@@ -328,6 +340,7 @@ impl Rig {
             machine: Arc::default(),
             controllers: Arc::default(),
             network: Arc::default(),
+            adapters: Arc::default(),
             api: Arc::default(),
             serial: 0x5e71a1,
             encrypted: false,
@@ -491,6 +504,7 @@ impl Rig {
             machine,
             controllers: self.controllers.clone(),
             network: self.network.clone(),
+            fibre_channel: self.adapters.clone(),
             exports,
             target: target.clone(),
             server: server.clone(),

@@ -40,6 +40,12 @@ pub enum HostVerb {
     },
     /// List refused log-ins of hosts and unknown initiators, with the reasons
     RefusedLogins,
+    /// List Fibre Channel sessions, with their devices and the losses of their links
+    FibreChannelSessions {
+        /// Only this host
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+    },
     /// Show a host
     Show {
         /// Host
@@ -227,6 +233,10 @@ impl HostVerb {
                 client.call(api::list_hosts(&query))?.into()
             }
             RefusedLogins => client.call(api::list_refused_logins())?.into(),
+            FibreChannelSessions { host } => {
+                let query = api::ListFibreChannelSessions { host };
+                client.call(api::list_fibre_channel_sessions(&query))?.into()
+            }
             Show { name } => client.call(api::show_host(&name))?.into(),
             Set {
                 name,

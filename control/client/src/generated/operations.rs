@@ -309,6 +309,23 @@ pub struct ListEvents {
 pub fn list_events(query: &ListEvents) -> Request<schemas::Events> {
     Request::new("GET", format!("/api/v1/events",), "Events").query(query)
 }
+/// Query of: List Fibre Channel sessions, with their devices and the losses of their links
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ListFibreChannelSessions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+/// List Fibre Channel sessions, with their devices and the losses of their links
+pub fn list_fibre_channel_sessions(
+    query: &ListFibreChannelSessions,
+) -> Request<schemas::FibreChannelSessions> {
+    Request::new(
+            "GET",
+            format!("/api/v1/fibre-channel-sessions",),
+            "FibreChannelSessions",
+        )
+        .query(query)
+}
 /// Query of: List volume groups
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListGroups {

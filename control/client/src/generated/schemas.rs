@@ -1339,6 +1339,75 @@ pub struct Events {
     ///Newest first.
     pub items: ::std::vec::Vec<Event>,
 }
+///A volume for one initiator port at one target port.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct FibreChannelDevice {
+    ///Number of commands that the host aborted, such as those that took longer than it waits.
+    pub aborted: u64,
+    ///Number of commands since the array serves it.
+    pub commands: u64,
+    ///LUN.
+    pub lun: u32,
+    ///Number of commands answered with TASK SET FULL for want of memory.
+    pub refused: u64,
+    ///Whether the array responds to its commands.
+    pub served: bool,
+    ///Volume or snapshot; `null` while the device of a deleted one is removed.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub volume: ::std::option::Option<::std::string::String>,
+}
+///Link of a target port. Losses are counted from the start of the adapter's driver; `null` if the adapter does not count them.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct FibreChannelLink {
+    ///Number of frames with a wrong CRC.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub invalid_crcs: ::std::option::Option<u64>,
+    ///Number of link failures.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub link_failures: ::std::option::Option<u64>,
+    ///Number of losses of signal.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub signal_losses: ::std::option::Option<u64>,
+    ///Speed in the words of the kernel; `null` without a link.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub speed: ::std::option::Option<::std::string::String>,
+    ///State in the words of the kernel, such as `Online` or `Linkdown`.
+    pub state: ::std::string::String,
+    ///Number of losses of synchronization.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub sync_losses: ::std::option::Option<u64>,
+}
+///A Fibre Channel session: an initiator port and a target port, with the devices in the kernel that stand for them.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct FibreChannelSession {
+    ///Devices, by LUN.
+    pub devices: ::std::vec::Vec<FibreChannelDevice>,
+    ///Fabric of the target port in the kernel: `qla2xxx`, `efct`, `fc` or `loopback`.
+    pub fabric: ::std::string::String,
+    ///Host; `null` while the devices of a port that no host has any more are removed.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub host: ::std::option::Option<::std::string::String>,
+    ///WWPN of the initiator port.
+    pub initiator: ::std::string::String,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub link: ::std::option::Option<FibreChannelLink>,
+    ///Whether the initiator port is logged in, as the kernel knows it.
+    pub logged_in: bool,
+    ///Portal number of the target port.
+    pub portal: u32,
+    ///WWPN of the target port.
+    pub target_port: ::std::string::String,
+}
+///Fibre Channel sessions.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct FibreChannelSessions {
+    ///Sorted by initiator and target port.
+    pub items: ::std::vec::Vec<FibreChannelSession>,
+}
 ///Capacity forecast, from the trend of the last month.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -1597,6 +1666,8 @@ pub struct Host {
     pub dhchap: bool,
     ///The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
     pub dhchap_controller: bool,
+    ///Current number of Fibre Channel sessions: pairs of an initiator port and a target port.
+    pub fibre_channel_sessions: u64,
     ///Host group; `null` if it is in none.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub host_group: ::std::option::Option<::std::string::String>,

@@ -14,11 +14,13 @@ import { NounPage } from "../../parts/noun-page";
 import { Panel } from "../../parts/panel";
 import { NowPanel } from "../dashboard/now";
 import { ConnectToHost } from "./connect";
+import { FibreChannelPanel } from "./fibre-channel";
 import { ChangeHost, DeleteHost } from "./forms";
 import { Instructions } from "./instructions";
 import { PathsPanel } from "./paths";
 import { RefusedLogins } from "./refused";
 import { SeenVolumes } from "./seen";
+import { sessionCount } from "./sessions";
 
 export function HostPage({ name }: { name: string }) {
   const object = useQuery(host(name));
@@ -30,7 +32,7 @@ export function HostPage({ name }: { name: string }) {
       name={name}
       object={object}
       above={{ label: "Hosts", path: "/hosts" }}
-      beside={(data) => (data.sessions + data.controllers > 0 ? <Dot color="teal" label={plural(data.sessions + data.controllers, "session")} /> : <Dot color="gray" label="not logged in" />)}
+      beside={(data) => (sessionCount(data) > 0 ? <Dot color="teal" label={plural(sessionCount(data), "session")} /> : <Dot color="gray" label="not logged in" />)}
       actions={() => (
         <May>
           <Button leftSection={<Link2 size={16} aria-hidden />} onClick={() => setConnecting(true)}>
@@ -48,8 +50,9 @@ export function HostPage({ name }: { name: string }) {
       {(data) => (
         <>
           <RefusedLogins title="Refused log-ins" refused={data.refused_logins} />
-          {data.sessions + data.controllers > 0 && <NowPanel scope={{ kind: "host", name: data.name }} />}
+          {sessionCount(data) > 0 && <NowPanel scope={{ kind: "host", name: data.name }} />}
           <PathsPanel host={data} />
+          <FibreChannelPanel host={data} />
           <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
             <Seen host={data} onConnect={() => setConnecting(true)} />
             <Facts host={data} />

@@ -10,6 +10,7 @@ import type { Column, Filter } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateHost } from "./forms";
 import { RefusedLogins } from "./refused";
+import { sessionCount } from "./sessions";
 import { NounList } from "../../parts/noun-list";
 
 const COLUMNS: Column<Host>[] = [
@@ -18,7 +19,7 @@ const COLUMNS: Column<Host>[] = [
     key: (host) => host.name,
     cell: (host) => <RowLink place="hosts" name={host.name} />,
   },
-  { name: "Sessions", key: (host) => host.sessions + host.controllers, cell: (host) => <Sessions host={host} /> },
+  { name: "Sessions", key: (host) => sessionCount(host), cell: (host) => <Sessions host={host} /> },
   { name: "Volumes", key: (host) => host.connections.length, cell: (host) => count(host.connections.length), right: true },
   { name: "Host group", key: (host) => host.host_group ?? "", cell: ({ host_group }) => (host_group ? <RowLink place="host-groups" name={host_group} /> : <span className="quiet">–</span>), wide: true },
   { name: "Initiator", key: (host) => namesOf(host)[0] ?? "", cell: (host) => <Initiators host={host} />, wide: true },
@@ -26,7 +27,7 @@ const COLUMNS: Column<Host>[] = [
 ];
 
 function Sessions({ host }: { host: Host }) {
-  const sessions = host.sessions + host.controllers;
+  const sessions = sessionCount(host);
   return sessions > 0 ? <Dot color="teal" label={plural(sessions, "session")} /> : <Dot color="gray" label="not logged in" />;
 }
 
@@ -53,7 +54,7 @@ function Chap({ host }: { host: Host }) {
 
 const FILTERS: Filter<Host>[] = [
   { label: "Host group", of: (host) => (host.host_group ? [host.host_group] : []) },
-  { label: "Log-in", of: (host) => [host.sessions + host.controllers > 0 ? "logged in" : "not logged in"] },
+  { label: "Log-in", of: (host) => [sessionCount(host) > 0 ? "logged in" : "not logged in"] },
 ];
 
 export function HostsPage() {

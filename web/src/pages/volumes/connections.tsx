@@ -12,6 +12,7 @@ import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { RowLink } from "../../parts/row-link";
 import { DataTable, type Column } from "../../parts/table";
+import { sessionCount } from "../hosts/sessions";
 import { DisconnectVolume } from "./forms";
 
 /** Who sees a volume or a snapshot. */
@@ -19,7 +20,7 @@ export function Connections({ of, onConnect }: { of: { connections: Connection[]
   const [leaving, setLeaving] = useState<Connection>();
   const known = useQuery({ ...hosts(), enabled: of.connections.length > 0 }).data;
   const sessions = ({ host, host_group }: Connection): number | undefined =>
-    known?.filter((it) => (host_group ? it.host_group === host_group : it.name === host)).reduce((sum, it) => sum + it.sessions + it.controllers, 0);
+    known?.filter((it) => (host_group ? it.host_group === host_group : it.name === host)).reduce((sum, it) => sum + sessionCount(it), 0);
   const columns: Column<Connection>[] = [
     { name: "Host", key: accessorName, cell: (it) => <Accessor connection={it} /> },
     { name: "Sessions", key: (it) => sessions(it) ?? -1, cell: (it) => <Sessions count={sessions(it)} /> },
