@@ -148,6 +148,9 @@ pub enum Command {
     Key(Key),
     /// Predict the data reduction of files or devices, by policy, without an array
     ReductionReport(ReductionReport),
+    /// Devices for Fibre Channel hosts that arrays have, or left, in the kernel of this machine
+    #[command(subcommand)]
+    FibreChannel(FibreChannelCommand),
     /// The file with options
     Config(Config),
     /// Print the catalogue of log messages
@@ -169,6 +172,20 @@ pub enum Command {
     /// The health of the drive whose path is on standard input, as smartctl reports it; for the service ashlar-smart
     #[command(hide = true)]
     SmartHelper,
+}
+
+/// Commands on devices in the kernel.
+#[derive(clap::Subcommand)]
+pub enum FibreChannelCommand {
+    /// List the devices of all arrays, and whether a process serves them
+    List,
+    /// Remove the devices of an array that does not run, with their paths to hosts. Commands of hosts that wait in them end with
+    /// BUSY
+    Remove {
+        /// Serial number of the array, as the list shows it
+        #[arg(value_name = "SERIAL")]
+        serial: String,
+    },
 }
 
 /// Arguments of `config`.

@@ -3,6 +3,8 @@
 //! A thread of its own makes and removes devices, since the kernel waits for commands meanwhile. Their rings are served by the
 //! threads of connections. When the process ends the devices stay: commands wait in their rings until it is started again.
 
+pub mod left_behind;
+
 use crate::threads::{self, Worker};
 use anyhow::{Context, Result, anyhow};
 use array::{FibreChannel, FibreChannelDevice, FibreChannelLink, FibreChannelNexus};
@@ -23,10 +25,10 @@ use tokio::time::{sleep, timeout};
 use transport::Budget;
 
 /// Where the kernel's target core is set up.
-const CONFIGFS: &str = "/sys/kernel/config";
+pub const CONFIGFS: &str = "/sys/kernel/config";
 /// Where the memory of devices is found.
-const SYSTEM: &str = "/sys";
-const DEVICES: &str = "/dev";
+pub const SYSTEM: &str = "/sys";
+pub const DEVICES: &str = "/dev";
 /// When devices are looked at again without a change of mappings: one may have failed, or another process may have let go.
 const INTERVAL: Duration = Duration::from_secs(5);
 

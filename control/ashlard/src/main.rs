@@ -105,6 +105,7 @@ fn main() -> ExitCode {
         Some(Command::Messages { json: false }) => return print(&array::catalogue::markdown()),
         Some(Command::Manual { folder }) => return ended(manual::write(folder).map(|()| 0)),
         Some(Command::Completion { shell }) => return print(&manual::completion(*shell)),
+        Some(Command::FibreChannel(command)) => return ended(fibre_channel::left_behind::run(command)),
         Some(Command::SmartHelper) => return ended(smart::help().map(|()| 0)),
         _ => {}
     }

@@ -118,7 +118,7 @@ pub struct TargetPort {
 #[derive(Clone, Debug)]
 pub struct Configfs {
     root: PathBuf,
-    serial: String,
+    pub(crate) serial: String,
 }
 
 impl Configfs {
@@ -169,11 +169,11 @@ impl Configfs {
         self.root.join("target")
     }
 
-    fn adapter(&self) -> PathBuf {
+    pub(crate) fn adapter(&self) -> PathBuf {
         self.target().join(format!("core/user_{ADAPTER}"))
     }
 
-    fn device(&self, name: &DeviceName) -> PathBuf {
+    pub(crate) fn device(&self, name: &DeviceName) -> PathBuf {
         self.adapter().join(name.text(&self.serial))
     }
 
@@ -390,7 +390,7 @@ fn disconnect(folder: &Path, link: &str) -> Result<(), SetupError> {
     remove(folder)
 }
 
-fn entries(folder: &Path) -> Result<Vec<String>, SetupError> {
+pub(crate) fn entries(folder: &Path) -> Result<Vec<String>, SetupError> {
     let list = || -> io::Result<Vec<String>> {
         let names =
             fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().unwrap_or_default()));
@@ -399,13 +399,13 @@ fn entries(folder: &Path) -> Result<Vec<String>, SetupError> {
     list().map_err(failed("can't list", folder))
 }
 
-fn read(file: &Path) -> Result<String, SetupError> {
+pub(crate) fn read(file: &Path) -> Result<String, SetupError> {
     let text = fs::read_to_string(file).map_err(failed("can't read", file))?;
     Ok(text.trim().to_owned())
 }
 
 /// Writes an attribute, which exists and takes the text as a whole.
-fn write(file: &Path, text: &str) -> Result<(), SetupError> {
+pub(crate) fn write(file: &Path, text: &str) -> Result<(), SetupError> {
     use io::Write;
     let open = fs::OpenOptions::new().write(true).open(file);
     let written = open.and_then(|mut file| file.write_all(text.as_bytes()));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::left_behind::FoundDevice;
 use tempfile::TempDir;
 
 const PORT: TargetPort = TargetPort { fabric: Fabric::Qlogic, wwpn: 0x2100_0024_FF00_0001 };
@@ -106,6 +107,93 @@ fn only_devices_of_the_own_array_are_found() {
     fs::create_dir(core.adapter().join("ashlar-ab1-00000000000000a1-2100000000000001-0-7")).unwrap();
     fs::create_dir(core.adapter().join("disk")).unwrap();
     assert_eq!(core.devices().unwrap(), [name(0xA1, 0)].into());
+}
+
+/// `/sys` and `/dev` with the memory of a device as UIO device `number`.
+fn memory(folder: &Path, number: u32, core: &Configfs, device: &DeviceName) -> (PathBuf, PathBuf) {
+    let (system, devices) = (folder.join("sys"), folder.join("dev"));
+    let entry = system.join(format!("class/uio/uio{number}"));
+    fs::create_dir_all(entry.join("maps/map0")).unwrap();
+    fs::create_dir_all(&devices).unwrap();
+    fs::write(entry.join("name"), core.uio_name(device)).unwrap();
+    fs::write(entry.join("maps/map0/size"), "0x2000\n").unwrap();
+    fs::write(devices.join(format!("uio{number}")), vec![0; 8192]).unwrap();
+    (system, devices)
+}
+
+/// The file by which the kernel shows the configuration of a device.
+fn configure(core: &Configfs, device: &DeviceName, config: &str) {
+    let text = format!(
+        "Status: ACTIVATED  Max Queue Depth: 0\n        Config: {config} Size: 512 MaxDataAreaMB: 128\n"
+    );
+    fs::write(core.device(device).join("info"), text).unwrap();
+}
+
+#[test]
+fn devices_of_every_array_are_found_and_those_of_others_are_not() {
+    let [one, two, stranger] = [name(0xA1, 0), name(0xA2, 7), name(0xA3, 0)];
+    let (folder, core) = rig(&[one, two, stranger]);
+    let (system, devices) = memory(folder.path(), 3, &core, &one);
+    configure(&core, &one, "ashlar/ab12");
+    configure(&core, &two, "NULL");
+    // Somebody else's, with a name as ours.
+    configure(&core, &stranger, "rbd/ab12");
+    let other = Configfs::new(folder.path(), "cd-34");
+    fs::create_dir_all(other.device(&one)).unwrap();
+    configure(&other, &one, "ashlar/cd-34");
+    fs::create_dir(core.adapter().join("disk")).unwrap();
+    let found = Configfs::find_devices(folder.path(), (&system, &devices)).unwrap();
+    let unserved = |name| FoundDevice { name, is_served: false };
+    assert_eq!(found["ab12"], [unserved(one), unserved(two)]);
+    assert_eq!(found["cd-34"], [unserved(one)]);
+    assert_eq!(found.len(), 2);
+    let nowhere = Configfs::find_devices(folder.path().join("none"), (&system, &devices)).unwrap();
+    assert!(nowhere.is_empty());
+}
+
+#[test]
+fn a_device_is_removed_with_its_paths_after_its_commands_have_ended() {
+    let [gone, kept] = [name(0xA1, 0), name(0xA1, 5)];
+    let (folder, core) = rig(&[gone, kept]);
+    let (system, devices) = memory(folder.path(), 0, &core, &gone);
+    for device in [&gone, &kept] {
+        core.expose(PORT, device).unwrap();
+    }
+    let actions = core.device(&gone).join("action");
+    fs::create_dir(&actions).unwrap();
+    for action in ["block_dev", "reset_ring"] {
+        fs::write(actions.join(action), "").unwrap();
+    }
+    // The kernel removes a device with its files, other file systems do not: the last step fails here,
+    // until they are gone.
+    let error = core.remove_unserved(&gone, (&system, &devices)).unwrap_err();
+    assert!(error.to_string().starts_with("can't remove"), "{error}");
+    for action in ["block_dev", "reset_ring"] {
+        assert_eq!(fs::read_to_string(actions.join(action)).unwrap(), "1", "{action}");
+    }
+    let acls = core.port(PORT).join("tpgt_1/acls/00:00:00:00:00:00:00:a1");
+    assert_eq!(tree(&acls), ["lun_5"]);
+    fs::remove_dir_all(&actions).unwrap();
+    fs::remove_dir_all(system.join("class/uio/uio0")).unwrap();
+    core.remove_unserved(&gone, (&system, &devices)).unwrap();
+    // One that was never enabled has no memory.
+    core.remove_unserved(&kept, (&system, &devices)).unwrap();
+    assert!(core.devices().unwrap().is_empty());
+    assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), Vec::<String>::new());
+}
+
+#[test]
+fn a_device_whose_memory_can_not_be_opened_stays_as_it_is() {
+    let device = name(0xA1, 0);
+    let (folder, core) = rig(&[device]);
+    let (system, devices) = memory(folder.path(), 0, &core, &device);
+    fs::remove_file(devices.join("uio0")).unwrap();
+    fs::create_dir(devices.join("uio0")).unwrap();
+    core.expose(PORT, &device).unwrap();
+    let error = core.remove_unserved(&device, (&system, &devices)).unwrap_err();
+    assert!(error.to_string().contains("00:00:00:00:00:00:00:a1"), "{error}");
+    assert_eq!(core.devices().unwrap(), [device].into());
+    assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), ["00:00:00:00:00:00:00:a1"]);
 }
 
 #[test]

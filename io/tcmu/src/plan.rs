@@ -29,14 +29,20 @@ impl DeviceName {
 
     /// The device of a name. `None` if the array has no such device.
     pub fn parse(text: &str, serial: &str) -> Option<Self> {
-        let rest = text.strip_prefix("ashlar-")?.strip_prefix(serial)?.strip_prefix('-')?;
-        let mut fields = rest.split('-');
-        let mut hex = || u64::from_str_radix(fields.next()?, 16).ok();
-        let (initiator, port) = (hex()?, hex()?);
-        let lun = fields.next()?.parse().ok()?;
+        Self::parse_any(text).filter(|(of, _)| *of == serial).map(|(_, name)| name)
+    }
+
+    /// The serial number of the array that a name belongs to, and its device. `None` if the name is that of no array's device.
+    pub fn parse_any(text: &str) -> Option<(&str, Self)> {
+        let rest = text.strip_prefix("ashlar-")?;
+        let mut fields = rest.rsplitn(5, '-');
         let disk = u128::from_str_radix(fields.next()?, 16).ok()?;
+        let lun = fields.next()?.parse().ok()?;
+        let mut hex = || u64::from_str_radix(fields.next()?, 16).ok();
+        let (port, initiator) = (hex()?, hex()?);
+        let serial = fields.next()?;
         let name = Self { initiator, port, lun, disk };
-        (name.text(serial) == text).then_some(name)
+        (name.text(serial) == text).then_some((serial, name))
     }
 }
 

@@ -223,3 +223,30 @@ verify "$(framed)" 8m
 until_true 30 sessions frames "it[0]['logged_in']"; until_true 30 counts frames 1
 sessions frames "it[0]['link']['state'] == 'Online'" || { ashlar host fibre-channel-sessions -o json; fail "no link"; }
 stop TERM; start; verify "$(framed)" 2m
+
+say "devices of an array that does not come back are removed without it, and nothing else"
+list() { /run/lab/ashlard fibre-channel list | tee /tmp/devices; }
+list; serial=$(awk 'NR == 2 { print $1 }' /tmp/devices)
+grep -q ' yes$' /tmp/devices || fail "no device is served"
+refused /run/lab/ashlard fibre-channel remove "$serial" || fail "devices of an array that runs were removed"
+stop KILL
+mkdir "$core/core/user_1000/somebody"; echo dev_config=foreign/x,dev_size=1048576 >"$core/core/user_1000/somebody/control"
+list; ! grep -q ' yes$' /tmp/devices || fail "a device is served after the end of the array"
+! grep -q somebody /tmp/devices || fail "somebody else's device is listed"
+dd if="$a" of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
+refused /run/lab/ashlard fibre-channel remove "$serial" || fail "LIO's target lost its devices"
+echo 0 >"$group/enable"
+for n in 3 4; do
+  unit=$group/lun/lun_$n acl=$group/acls/$initiator$([ $n = 3 ] || echo -2)
+  rm "$acl/lun_0/front"; rmdir "$acl/lun_0"; rm "$unit/front"; rmdir "$unit"
+done
+/run/lab/ashlard fibre-channel remove "$serial"
+! wait $reader || fail "a read of a disk without its array succeeded"
+gone $ONE 0 || fail "the disk is still there"
+[ "$(list | wc -l)" = 1 ] || fail "devices are left"
+[ -d "$core/core/user_1000/somebody" ] || fail "somebody else's device was removed"
+rmdir "$core/core/user_1000/somebody"
+# The array makes them again when it does come back.
+start; until_true 60 there $ONE 0
+mount "$(device $ONE 0)" /mnt/a
+[ "$(sha256sum </mnt/a/data)" = "$sum" ] || fail "other data"; umount /mnt/a

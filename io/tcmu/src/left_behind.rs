@@ -1,0 +1,119 @@
+//! Devices that an array left in the kernel, such as after a crash that it did not come back from: what there is, and how it
+//! is removed without the array.
+
+use crate::configfs::{Configfs, Fabric, SetupError, TargetPort, entries, read, write};
+use crate::plan::DeviceName;
+use crate::uio::Uio;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A device of an array in the kernel, and whether a process serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundDevice {
+    /// Its name.
+    pub name: DeviceName,
+    /// A process serves it.
+    pub is_served: bool,
+}
+
+/// A device that was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemovalError {
+    /// A process serves it.
+    #[error("a process serves the device of LUN {lun} for {initiator}: stop the array first", lun = .0.lun, initiator = export::shown_wwpn(.0.initiator))]
+    Served(DeviceName),
+    /// The memory of the device can't be opened.
+    #[error("can't open the memory of the device of LUN {lun} for {initiator}: {source}", lun = .name.lun, initiator = export::shown_wwpn(.name.initiator))]
+    Memory {
+        /// The device.
+        name: DeviceName,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A step failed.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+}
+
+impl Configfs {
+    /// The devices of all arrays below a mounted configfs, by serial number. `system` is `/sys`, and `devices` `/dev`. Nothing
+    /// is found where the target core is not loaded. Devices of other software are left out, whatever their names.
+    ///
+    /// # Errors
+    /// [`RemovalError::Memory`] or [`RemovalError::Setup`]
+    pub fn find_devices(
+        root: impl Into<PathBuf>,
+        (system, devices): (&Path, &Path),
+    ) -> Result<BTreeMap<String, Vec<FoundDevice>>, RemovalError> {
+        let root = root.into();
+        let mut found = BTreeMap::<String, Vec<FoundDevice>>::new();
+        let adapter = Configfs::new(&root, "").adapter();
+        if !adapter.is_dir() {
+            return Ok(found);
+        }
+        let mut names = entries(&adapter)?;
+        names.sort();
+        for text in names {
+            let Some((serial, name)) = DeviceName::parse_any(&text) else { continue };
+            let core = Configfs::new(&root, serial);
+            if !core.is_own(&name)? {
+                continue;
+            }
+            let is_served = matches!(core.hold(&name, (system, devices)), Err(RemovalError::Served(_)));
+            found.entry(serial.to_owned()).or_default().push(FoundDevice { name, is_served });
+        }
+        Ok(found)
+    }
+
+    /// Whether a device was made by this array, which its configuration says, beside its name. One that was never configured
+    /// says NULL.
+    fn is_own(&self, name: &DeviceName) -> Result<bool, SetupError> {
+        // Of the form "Status: … Config: ashlar/SERIAL Size: …".
+        let info = read(&self.device(name).join("info"))?;
+        let own = format!("ashlar/{}", self.serial);
+        let mut words = info.split_whitespace().skip_while(|word| *word != "Config:").skip(1);
+        Ok(words.next().is_some_and(|config| config == own || config == "NULL"))
+    }
+
+    /// The memory of a device, which no other process has and can have meanwhile; `None` of one that was never enabled.
+    fn hold(
+        &self,
+        name: &DeviceName,
+        (system, devices): (&Path, &Path),
+    ) -> Result<Option<Uio>, RemovalError> {
+        match Uio::open(system, devices, &self.uio_name(name)) {
+            Ok(uio) => Ok(Some(uio)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Err(RemovalError::Served(*name)),
+            Err(source) => Err(RemovalError::Memory { name: *name, source }),
+        }
+    }
+
+    /// Removes a device that no process serves, and its paths to its initiator. Commands in its ring, and those that come
+    /// meanwhile, end with BUSY.
+    ///
+    /// # Errors
+    /// [`RemovalError`]; the device can be removed again.
+    pub fn remove_unserved(
+        &self,
+        name: &DeviceName,
+        (system, devices): (&Path, &Path),
+    ) -> Result<(), RemovalError> {
+        // An array that is started meanwhile does not get it.
+        let held = self.hold(name, (system, devices))?;
+        if held.is_some() {
+            // Removing a path waits for its commands, which nobody serves: new ones are refused, and then those that wait.
+            let action = self.device(name).join("action");
+            write(&action.join("block_dev"), "1")?;
+            write(&action.join("reset_ring"), "1")?;
+        }
+        for fabric in Fabric::all() {
+            self.conceal(TargetPort { fabric, wwpn: name.port }, name)?;
+        }
+        drop(held);
+        self.remove(name)?;
+        tracing::info!(device = name.text(&self.serial), "removed");
+        Ok(())
+    }
+}
