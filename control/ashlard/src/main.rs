@@ -171,14 +171,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     if let Some(token) = &args.rados.join {
         forwarding::join::join(args, token).await?;
     }
-    let Some(id) = shared_store::number(args)? else {
-        anyhow::ensure!(
-            args.rados.link.is_none(),
-            "--link is for a controller: say which with --controller N"
-        );
-        return serve(args, log, None, stop).await;
-    };
-    ensure!(args.fc.is_empty(), "--fc is not for one of several controllers");
+    let Some(id) = shared_store::number(args)? else { return serve(args, log, None, stop).await };
     let store = SharedStore::find(args, id).await?;
     let array = store.array();
     let listener = standby::listen(args)?;

@@ -13,13 +13,23 @@ use std::sync::Arc;
 /// The number of this controller, by the command line or by what the folder remembers; `None` if it shares nothing.
 ///
 /// # Errors
-/// If the folder can't be read.
+/// If the folder can't be read, or another option contradicts the number or the lack of it.
 pub fn number(args: &Args) -> Result<Option<u16>> {
     let joined = match sharing::remembered(args.data())? {
         Some((_, number)) => Some(number),
         None => ceph::controller_of(args.data())?,
     };
-    Ok(args.rados.controller.or(joined))
+    let number = args.rados.controller.or(joined);
+    ensure!(
+        number.is_some() || args.rados.link.is_none(),
+        "--link is for a controller: say which with --controller N"
+    );
+    ensure!(
+        number.is_none() || args.fc.is_empty(),
+        "--fc and --controller exclude each other: a device of the kernel stands for one process, and hosts would lose their \
+         reservations at a takeover. Leave out --fc, and connect hosts over iSCSI"
+    );
+    Ok(number)
 }
 
 /// What several controllers share.

@@ -55,3 +55,11 @@ fn an_array_of_two_drives_is_not_shared() {
     let error = refusal(folder.path(), &drives, "--controller 1");
     assert!(error.contains("3 or more"), "{error}");
 }
+
+#[test]
+fn fibre_channel_is_not_for_one_of_several_controllers() {
+    let folder = tempfile::tempdir().unwrap();
+    let drives = files(folder.path(), 3);
+    let error = refusal(folder.path(), &drives, "--controller 1 --fc 21:00:00:24:ff:00:00:01@loopback");
+    assert!(error.contains("--fc") && error.contains("--controller"), "{error}");
+}
