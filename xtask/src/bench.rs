@@ -12,6 +12,7 @@ use lab::array::Programs;
 use lab::bench::{self, Measured, Options, Row};
 use lab::compare;
 use lab::figures::{Case, Figure};
+use lab::floor;
 use lab::load::{Content, Measure, Order};
 use lab::management::{self, Finding};
 use lab::stats::{Comparison, Verdict};
@@ -137,8 +138,17 @@ pub fn run(args: &Args) -> Result<()> {
         false => (aims::suite(args.span), bench::run(&programs, &folder, options, &args.only)?),
     };
     print(&rows);
+    let mut figures: Vec<_> = rows.iter().flat_map(|row| beside_peer(suite, row)).collect();
+    if nvme {
+        let floor = format!("{:.1} µs", floor::measure(options)?);
+        println!(
+            "\nA server without storage, 4 KiB at depth 32 over one connection: {floor} of the processor for each answer"
+        );
+        let name = "4K, depth 32, 1 connection, a server without storage: CPU per answer".to_owned();
+        figures.push(record::Figure { name, array: "–".to_owned(), peer: floor, aim: String::new() });
+    }
     if args.record {
-        record::record(suite, rows.iter().flat_map(|row| beside_peer(suite, row)).collect())?;
+        record::record(suite, figures)?;
     }
     if args.check {
         return check(&rows);

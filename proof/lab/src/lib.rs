@@ -10,6 +10,7 @@ pub mod compare;
 pub mod content;
 pub mod crash;
 pub mod figures;
+pub mod floor;
 pub mod foreign;
 pub mod forwarding;
 pub mod front;
