@@ -18,7 +18,7 @@ PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,
 case ${GUEST:=hosts} in
   hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools,ddpt,qemu-guest-agent,python3 ;;
   server) PACKAGES+=,linux-image-amd64,systemd,systemd-sysv,dbus,multipath-tools,smartmontools,init-system-helpers,debconf ;;
-  peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,libiscsi-bin,btrfs-progs,duperemove,qemu-utils,python3 ;;
+  peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,libiscsi-bin,btrfs-progs,duperemove,qemu-utils,nvme-cli,python3 ;;
   *) echo "guest: there is no guest $GUEST" >&2; exit 125 ;;
 esac
 BOOT_MODULES="virtio_pci virtio_blk ext4 9pnet_virtio 9p"

@@ -53,6 +53,8 @@ enum Home {
     Here,
     /// The same, with two portals for NVMe/TCP and a host `nvme` that has an NQN.
     HereNvme,
+    /// The same with one volume, and with nvme-cli's own tests as /run/lab/tree.
+    HereNvmeCli,
     /// The same with something that is /run/lab/tree in the guest; `$API` and `$TOKEN` are for its clients.
     HereWith(Tree),
     /// The same with a channel for a guest agent: `ask freeze` runs `ashlar-freeze` here.
@@ -149,6 +151,7 @@ const CASES: &[Case] = &[
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
     Case { name: "nvme", home: Home::HereNvme, hosts: &[], volumes: &[] },
+    Case { name: "nvme-cli", home: Home::HereNvmeCli, hosts: &[], volumes: &[] },
     Case {
         name: "proxmox",
         home: Home::HereWith(Tree::Folder("integrations/proxmox")),
@@ -331,6 +334,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
     let result = match case.home {
         Home::Here
         | Home::HereNvme
+        | Home::HereNvmeCli
         | Home::HereWith(_)
         | Home::HereWithAgent
         | Home::HerePair { .. }
@@ -356,7 +360,11 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     std::fs::create_dir_all(data)?;
     let mut array = Array::start(programs, data, DRIVES, None)?;
     create_hosts_and_volumes(&array, case)?;
-    let nvme = if let Home::HereNvme = case.home { nvme_variables(&mut array)? } else { String::new() };
+    let nvme = match case.home {
+        Home::HereNvme => nvme_variables(&mut array, &[("small", 512, 1), ("native", 4096, 6)])?,
+        Home::HereNvmeCli => nvme_variables(&mut array, &[("small", 512, 0)])?,
+        _ => String::new(),
+    };
     let ports: Vec<_> = array.portals().iter().map(|portal| portal.port()).collect();
     let mut variables = format!("IQN={}\nPORT_A={}\nPORT_B={}\n{nvme}", array.iqn(), ports[0], ports[1]);
     match case.home {
@@ -370,6 +378,7 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
             go::binary(FREEZE, &lab.with_file_name("ashlar-freeze"))?;
             std::fs::write(lab.join("channel"), "")?;
         }
+        Home::HereNvmeCli => nvme_cli(&lab.join("tree"))?,
         Home::Shelf => copy_programs(programs, lab)?,
         _ => {}
     }
@@ -385,7 +394,10 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     std::fs::write(lab.join("script"), script(case, &variables)?)?;
     let mut peer = None;
     // Only the newer kernel of the two can authenticate over NVMe/TCP.
-    let kind = if let Home::HereNvme = case.home { Kind::Peers } else { Kind::Hosts };
+    let kind = match case.home {
+        Home::HereNvme | Home::HereNvmeCli => Kind::Peers,
+        _ => Kind::Hosts,
+    };
     let limit = if let Home::Shelf = case.home { LIMIT_INSIDE } else { LIMIT };
     let mut guest = start(kind, lab, limit)?;
     while guest.try_wait()?.is_none() {
@@ -439,19 +451,34 @@ fn freeze(lab: &Path, suffix: &str, volumes: &[&str]) -> Result<String> {
     capture(&mut command)
 }
 
-/// Serves NVMe/TCP, and creates a host with an NQN that sees two volumes of 512 and 4096 bytes a block.
-fn nvme_variables(array: &mut Array) -> Result<String> {
+/// Serves NVMe/TCP, and creates a host with an NQN that sees volumes: of each name, block length and LUN, which is one less
+/// than the namespace identifier. Another volume is there for later.
+fn nvme_variables(array: &mut Array, volumes: &[(&str, u32, u16)]) -> Result<String> {
     const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:7a3f0c5e-1f3b-4e55-9d0e-5c2b7f9a1d10";
     let [a, b] = array.serve_nvme()?;
     array.stop()?;
     array.restart()?;
     array.cli(&["host", "create", "nvme", "--nqn", NQN])?;
-    for (name, block_bytes, lun) in [("small", 512, 1), ("native", 4096, 6)] {
-        array.add_volume(name, Shape { bytes: 256 << 20, block_bytes })?;
-        array.connect(name, "nvme", lun)?;
+    for (name, block_bytes, lun) in volumes {
+        array.add_volume(name, Shape { bytes: 256 << 20, block_bytes: *block_bytes })?;
+        array.connect(name, "nvme", *lun)?;
     }
     array.add_volume("late", Shape { bytes: 64 << 20, block_bytes: 512 })?;
     Ok(format!("HOSTNQN={NQN}\nNVME_A={}\nNVME_B={}\n", a.port(), b.port()))
+}
+
+/// Puts the tests of nvme-cli into a folder, of the version that the guest has, with what runs them.
+fn nvme_cli(folder: &Path) -> Result<()> {
+    let source = target_dir().join("nvme-cli");
+    exec(
+        Command::new("bash")
+            .arg(root().join("xtask/guest/source.sh"))
+            .args(["bookworm", "nvme-cli"])
+            .arg(&source),
+    )?;
+    std::fs::create_dir_all(folder)?;
+    exec(Command::new("cp").arg("-r").arg(source.join("tests")).arg(folder))?;
+    exec(Command::new("cp").arg(root().join("xtask/guest/nvme_cli.py")).arg(folder))
 }
 
 /// The array in the guest, and the guest as its host: there the drives are devices that fail on request.
