@@ -1,7 +1,7 @@
 //! DH-HMAC-CHAP against a host whose side is computed here, from the text of the standard.
 
 use crate::authentication::Credentials;
-use crate::authentication::group::{Exponent, Group};
+use crate::authentication::group::{EXPONENT_BYTES, Exponent, Group};
 use crate::authentication::secret::{DhchapSecret, NotASecret};
 use crate::lab_test::*;
 use crate::observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
@@ -54,33 +54,49 @@ fn secrets_have_the_text_form_of_nvme_cli() {
 
 #[test]
 fn groups_are_those_of_rfc_7919() {
-    // SHA-256 of 2^x mod p, and of that to the power of x, as Python computes them for x = 0102…30h.
-    let mut exponent = Exponent::new([0; 48]);
-    exponent.iter_mut().zip(1..).for_each(|(byte, value)| *byte = value);
-    for (group, public, shared) in [
+    // SHA-256 of 2^x mod p, and of that to the power of x, as Python computes them for x = 0102…30h, and 0102…38h with 8192
+    // bits. The bytes before x are not those of the exponent.
+    for (group, length, public, shared) in [
         (
             Group::Ffdhe2048,
+            48,
             "3e77339b97ec6440594ea41992dd8742f102f220cefadd0832d131a8fedcc1c1",
             "42611b179ba7c68348f71e5972a81880eac82586e53b931a3ca18de16d098412",
         ),
         (
             Group::Ffdhe3072,
+            48,
             "6d3aec5998403220d1fc3c75f749bafc179616c891ea4a7d17eecfcacf8269e9",
             "5ed56c2aacddfa3a38bfc08856cc7f1ccbf2a50a07545cac32b8aaa843839ecc",
         ),
         (
             Group::Ffdhe4096,
+            48,
             "863b6f6eda7e7b9a65a1589bd51e601ce3ea81edc82888c30a13b2cd3ae90298",
             "f5ddd3be43eeaff0e68f590b1e825ffec22726f6d1378e83f0b7d2229dfdbbcb",
         ),
+        (
+            Group::Ffdhe6144,
+            48,
+            "e5399ad5c7e68ac67e5760de3eb7b14322a56fdaf1a3771922b707393e951e7f",
+            "adc77e4dc462aee56083421ffea306aeb2d103c8678ee8691e6aeaf8d04a77c6",
+        ),
+        (
+            Group::Ffdhe8192,
+            56,
+            "0ecefa35bd91aa41e336cbd6c082e484b8ec1743b382ac5c9978b4c67643fb3f",
+            "8cf525dbe12c420c166946166659cef7ce282528b5a161e9758cd1bb50913f5e",
+        ),
     ] {
+        let mut exponent = Exponent::new([0xEE; EXPONENT_BYTES]);
+        exponent[EXPONENT_BYTES - length..].iter_mut().zip(1..).for_each(|(byte, value)| *byte = value);
         let value = group.public(&exponent);
         assert_eq!(value.len(), group.bytes());
         assert_eq!(hex(&value), public, "{group:?}");
         assert_eq!(hex(&group.shared(&exponent, &value).unwrap()), shared, "{group:?}");
         // 0, 1, p - 1, p, and what is too short or too long.
         let bytes = group.bytes();
-        let (mut one, mut last) = (vec![0; bytes], group.public(&Exponent::new([0; 48])));
+        let (mut one, mut last) = (vec![0; bytes], group.public(&Exponent::new([0; EXPONENT_BYTES])));
         assert_eq!((one[bytes - 1], last[bytes - 1]), (0, 1), "2^0");
         assert_eq!(group.shared(&exponent, &one), None);
         assert_eq!(group.shared(&exponent, &last), None);
@@ -242,7 +258,7 @@ impl Side<'_> {
         assert_eq!((challenge[8], challenge[9], public), (self.hash, self.group as u8, self.group.bytes()));
         let number = u32::from_le_bytes(challenge[12..16].try_into().unwrap());
         let (ours, theirs) = challenge[16..].split_at(length);
-        let exponent = Exponent::new([0x5A; 48]);
+        let exponent = Exponent::new([0x5A; EXPONENT_BYTES]);
         let shared = self.group.shared(&exponent, &theirs[..public]).unwrap();
         let names = format!("HostHost{HOST}\0{SUBSYSTEM}");
         let response = self.response(&key(self.secret, HOST), ours, number, &shared, &names);
@@ -304,6 +320,8 @@ fn a_host_that_knows_the_secret_is_served_on_every_queue_that_it_authenticates()
         (SHA384, Group::Ffdhe2048, PLAIN),
         (SHA512, Group::Ffdhe3072, OTHER_SECRET),
         (SHA256, Group::Ffdhe4096, OF_ARRAY),
+        (SHA384, Group::Ffdhe6144, OF_HOST),
+        (SHA512, Group::Ffdhe8192, OF_ARRAY),
     ] {
         let (world, seen) = world(text, None);
         let (mut host, id) = admin(&world);
@@ -335,6 +353,23 @@ fn a_host_that_knows_the_secret_is_served_on_every_queue_that_it_authenticates()
         assert!(seen.take().is_empty());
         drop((io, host));
         assert_eq!(seen.take(), ["disconnected"]);
+    }
+}
+
+#[test]
+fn the_groups_that_take_long_are_for_hosts_that_offer_no_smaller_one() {
+    for (offered, taken) in [
+        (&[0, 1, 2, 3, 4, 5][..], Group::Ffdhe3072),
+        (&[5, 4, 3], Group::Ffdhe4096),
+        (&[5, 1], Group::Ffdhe2048),
+        (&[5, 4, 0], Group::Ffdhe6144),
+        (&[0, 5, 9], Group::Ffdhe8192),
+        (&[0], Group::Null),
+    ] {
+        let (world, _) = world(OF_HOST, None);
+        let (mut host, _) = admin(&world);
+        Side::default().send(&mut host, &negotiate(7, &[SHA256], offered));
+        assert_eq!(host.run(auth_receive(4096)).data[9], taken as u8, "{offered:?}");
     }
 }
 
@@ -409,7 +444,7 @@ fn what_can_not_be_used_is_refused_with_its_explanation() {
         (&other_protocol, 2),
         (&negotiate(7, &[4, 0], &[0]), 4),
         (&negotiate(7, &[], &[0]), 4),
-        (&negotiate(7, &[1], &[4, 5]), 5),
+        (&negotiate(7, &[1], &[6, 255]), 5),
         (&lists, 6),
         (&negotiate(7, &[1], &[0])[..71], 6),
         (&[0], 6),
