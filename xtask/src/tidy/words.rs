@@ -34,7 +34,7 @@ fn texts() -> Vec<(PathBuf, String)> {
         capture(&mut command("git", &["ls-files", "--", "*.rs", "*.go", "*.md", "*.ts", "*.tsx", "*.sh"]));
     let listed = listed.expect("git lists the files");
     let read = |name: &str| Some((PathBuf::from(name), std::fs::read_to_string(root().join(name)).ok()?));
-    listed.lines().filter_map(read).collect()
+    listed.lines().filter(|name| !name.ends_with(".gen.go")).filter_map(read).collect()
 }
 
 /// The number of the first line that has a word: as a whole word, or as the beginning of one if it ends with `_`.
