@@ -52,6 +52,8 @@ type API struct {
 	*Client
 	// URL of the array, for errors.
 	URL string
+
+	sender *sender
 }
 
 const (
@@ -86,7 +88,16 @@ func Connect(access Access) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &API{Client: client, URL: url}, nil
+	return &API{Client: client, URL: url, sender: doer}, nil
+}
+
+// As returns the same connection with another token.
+func (a *API) As(token string) *API {
+	doer := *a.sender
+	doer.access.Token, doer.access.TokenFile = token, ""
+	client := *a.Client
+	client.Client = &doer
+	return &API{Client: &client, URL: a.URL, sender: &doer}
 }
 
 func verification(access Access) (*tls.Config, error) {

@@ -26,6 +26,16 @@ const (
 	kubernetes = "1.37.2"
 )
 
+// replicationClass is the type of CSI-Addons, whose Go module can't be had from a module proxy.
+type replicationClass struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		Provisioner string            `json:"provisioner"`
+		Parameters  map[string]string `json:"parameters"`
+	} `json:"spec"`
+}
+
 // kinds are the types of the objects that the chart has.
 var kinds = map[string]func() any{
 	"v1 ServiceAccount":                                        func() any { return new(core.ServiceAccount) },
@@ -40,6 +50,8 @@ var kinds = map[string]func() any{
 	"storage.k8s.io/v1 VolumeAttributesClass":                  func() any { return new(storage.VolumeAttributesClass) },
 	"snapshot.storage.k8s.io/v1 VolumeSnapshotClass":           func() any { return new(snapshots.VolumeSnapshotClass) },
 	"groupsnapshot.storage.k8s.io/v1 VolumeGroupSnapshotClass": func() any { return new(groups.VolumeGroupSnapshotClass) },
+
+	"replication.storage.openshift.io/v1alpha1 VolumeReplicationClass": func() any { return new(replicationClass) },
 }
 
 func helm(t *testing.T, words ...string) (string, error) {
@@ -108,11 +120,13 @@ func TestWhatIsNeededIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestTheControllerMayReadOnlyTheSecretsOfItsClasses(t *testing.T) {
+func TestPodsMayReadOnlyTheSecretsOfTheirClasses(t *testing.T) {
+	secrets := map[string][]string{"test-ashlar-csi-controller": {"ashlar-chap", "ashlar-replication"}, "test-ashlar-csi-node": {"ashlar-chap"}}
 	for _, object := range render(t, "full-values.yaml")["Role"] {
-		for _, rule := range object.(*rbac.Role).Rules {
-			if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.ResourceNames, []string{"ashlar-chap"}) {
-				t.Errorf("%+v", rule)
+		role := object.(*rbac.Role)
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.ResourceNames, secrets[role.Name]) {
+				t.Errorf("%s: %+v", role.Name, rule)
 			}
 		}
 	}
@@ -121,6 +135,19 @@ func TestTheControllerMayReadOnlyTheSecretsOfItsClasses(t *testing.T) {
 			if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
 				t.Errorf("%+v", rule)
 			}
+		}
+	}
+}
+
+func TestNodesHaveNoTokenWithoutAddons(t *testing.T) {
+	for values, addons := range map[string]bool{"full-values.yaml": true, "minimal-values.yaml": false} {
+		objects := render(t, values)
+		pod := objects["DaemonSet"][0].(*apps.DaemonSet).Spec.Template.Spec
+		if *pod.AutomountServiceAccountToken != addons || len(pod.Containers) > 1 != addons || len(objects["VolumeReplicationClass"]) > 0 != addons {
+			t.Errorf("%s: %+v", values, pod)
+		}
+		if roles := len(objects["Role"]); roles > 1 != addons {
+			t.Errorf("%s: %d roles", values, roles)
 		}
 	}
 }

@@ -286,7 +286,7 @@ func same(volume array.Volume, wanted wanted) error {
 // volume is the answer for a volume of the array.
 func (d *Driver) volume(serial string, volume array.Volume, source *csi.VolumeContentSource) *csi.Volume {
 	made := &csi.Volume{
-		VolumeId:      handle(serial, volume.ID),
+		VolumeId:      handleOf(serial, volume),
 		CapacityBytes: volume.Size,
 		ContentSource: source,
 	}

@@ -385,7 +385,8 @@ func TestOrphansAreListedAndRecycledOnRequest(t *testing.T) {
 		text, _ := json.Marshal(map[string]any{"items": items})
 		return string(text)
 	}
-	orphans := got(d.Orphans(t.Context(), strings.NewReader(list(known)), 0))(t)
+	compared := got(d.Compare(t.Context(), strings.NewReader(list(known)), 0))(t)
+	orphans := compared.Orphans
 	var found []string
 	for _, orphan := range orphans {
 		found = append(found, orphan.Handle)
@@ -393,12 +394,15 @@ func TestOrphansAreListedAndRecycledOnRequest(t *testing.T) {
 	if !slices.Equal(found, []string{lost, snapshot}) {
 		t.Errorf("%+v", orphans)
 	}
-	if young := got(d.Orphans(t.Context(), strings.NewReader(list(known)), time.Hour))(t); len(young) > 0 {
+	if len(compared.Missing) > 0 {
+		t.Errorf("%+v", compared.Missing)
+	}
+	if young := got(d.Compare(t.Context(), strings.NewReader(list(known)), time.Hour))(t).Orphans; len(young) > 0 {
 		t.Error(young)
 	}
 	// A list that is none must not make everything an orphan.
 	for _, wrong := range []string{`{"items":[]}`, `{}`, `no list`} {
-		if _, err := d.Orphans(t.Context(), strings.NewReader(wrong), 0); err == nil {
+		if _, err := d.Compare(t.Context(), strings.NewReader(wrong), 0); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}
 	}
@@ -408,6 +412,45 @@ func TestOrphansAreListedAndRecycledOnRequest(t *testing.T) {
 	bin := got(array.Decode[array.RecycleBin](running.API.ListRecycleBin(t.Context(), nil)))(t)
 	if len(bin.Items) != 2 {
 		t.Error(bin.Items)
+	}
+}
+
+func TestObjectsWhoseVolumeIsGoneAreListed(t *testing.T) {
+	running := rig.Start(t)
+	d := driver(t, running)
+	serial := got(d.arraySerial(t.Context()))(t)
+	made := create(t, d, &csi.CreateVolumeRequest{Name: "there"}).GetVolumeId()
+	// A volume of an operator, which a PersistentVolume made by hand names.
+	byHand := array.NewVolume{Name: "database", Size: nullable.NewNullableWithValue[int64](gib)}
+	theirs := handle(serial, got(array.Decode[array.Volume](running.API.CreateVolume(t.Context(), byHand)))(t).ID)
+	lost := handle(serial, strings.Repeat("a", idDigits))
+	volume := func(name, driver, handle, more string) string {
+		return fmt.Sprintf(`{"kind":"PersistentVolume","metadata":{"name":%q%s},"spec":{"claimRef":{"namespace":"work","name":"c-%s"},"csi":{"driver":%q,"volumeHandle":%q}}}`, name, more, name, driver, handle)
+	}
+	content := func(name, driver, source, status string) string {
+		return fmt.Sprintf(`{"kind":"VolumeSnapshotContent","metadata":{"name":%q},"spec":{"driver":%q,"volumeSnapshotRef":{"namespace":"work","name":"s"},"source":{%s}},"status":{%s}}`, name, driver, source, status)
+	}
+	snapshot := got(d.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: made}))(t).GetSnapshot().GetSnapshotId()
+	list := `{"items":[` + strings.Join([]string{
+		volume("there", DriverName, made, ""), volume("by-hand", DriverName, theirs, ""), volume("lost", DriverName, lost, ""),
+		volume("others", "other.example.com", lost, ""), volume("going", DriverName, lost, `,"deletionTimestamp":"2026-01-02T03:04:05Z"`),
+		volume("malformed", DriverName, "vol-1", ""),
+		content("there", DriverName, `"volumeHandle":"`+made+`"`, `"snapshotHandle":"`+snapshot+`"`), content("waiting", DriverName, "", ""),
+		content("lost", DriverName, `"snapshotHandle":"`+lost+`"`, ""), content("others", "other.example.com", `"snapshotHandle":"`+lost+`"`, ""),
+	}, ",") + `]}`
+	compared := got(d.Compare(t.Context(), strings.NewReader(list), 0))(t)
+	want := []Missing{
+		{"missing volume", lost, "persistentvolume/lost", "work/c-lost"},
+		{"missing volume", "vol-1", "persistentvolume/malformed", "work/c-malformed"},
+		{"missing snapshot", lost, "volumesnapshotcontent/lost", "work/s"},
+	}
+	if !slices.Equal(compared.Missing, want) || len(compared.Orphans) > 0 {
+		t.Errorf("%+v", compared)
+	}
+	// An array that does not answer has not lost anything.
+	running.Stop()
+	if found, err := d.Compare(t.Context(), strings.NewReader(list), 0); err == nil {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package csi is the Container Storage Interface driver (CSI 1.13): volumes, snapshots and group snapshots of an array for
-// Kubernetes and other container orchestrators.
+// Kubernetes and other container orchestrators; with CSI-Addons, replication of volumes to another array.
 //
 // The controller part speaks to the array only, and keeps no state of its own: objects are found by labels, so that every
 // call can be repeated after any failure. The node part checks requests and leaves devices to a [NodeBackend].
@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
@@ -54,6 +55,8 @@ type Driver struct {
 	node   NodeBackend
 	busy   busy
 	serial onceSerial
+	// demotePatience is how long a demotion waits for its last point.
+	demotePatience time.Duration
 }
 
 // New makes a driver. Without an API it has no controller services; without a back end no node services.
@@ -61,7 +64,7 @@ func New(config Config, api *array.API, node NodeBackend) (*Driver, error) {
 	if config.Cluster == "" && api != nil {
 		return nil, errors.New("a controller needs the name of its cluster: it distinguishes its volumes from those of other clusters")
 	}
-	return &Driver{config: config, api: api, node: node}, nil
+	return &Driver{config: config, api: api, node: node, demotePatience: demotePatience}, nil
 }
 
 // Serve answers at a Unix socket until the context ends.
@@ -92,6 +95,7 @@ func (d *Driver) Serve(ctx context.Context, endpoint string) error {
 	if d.node != nil {
 		csi.RegisterNodeServer(server, d)
 	}
+	d.registerAddons(server)
 	go func() {
 		<-ctx.Done()
 		server.GracefulStop()

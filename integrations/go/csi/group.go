@@ -43,12 +43,21 @@ func (d *Driver) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.Cre
 		return nil, err
 	}
 	var sources []string
-	for _, handle := range request.GetSourceVolumeIds() {
-		id, err := d.resolve(ctx, "volume", handle)
+	handles := map[string]string{}
+	for _, given := range request.GetSourceVolumeIds() {
+		id, err := d.resolve(ctx, "volume", given)
 		if err != nil {
 			return nil, err
 		}
 		sources = append(sources, id)
+		handles[handle(serial, id)] = given
+	}
+	answer := func(members []array.Snapshot) (*csi.CreateVolumeGroupSnapshotResponse, error) {
+		made := d.groupSnapshot(serial, array.Hash(name), members)
+		for _, snapshot := range made.Snapshots {
+			ofSource(snapshot, handles[snapshot.SourceVolumeId])
+		}
+		return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: made}, nil
 	}
 	hash := array.Hash(name)
 	found, err := d.groupMembers(ctx, hash)
@@ -59,7 +68,7 @@ func (d *Driver) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.Cre
 		if !sameSources(found, sources) {
 			return nil, status.Errorf(codes.AlreadyExists, "group snapshot %q exists of other volumes", name)
 		}
-		return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: d.groupSnapshot(serial, hash, found)}, nil
+		return answer(found)
 	}
 	labels[labelGroup], labels[labelName] = hash, name
 	labels = d.own(labels)
@@ -79,7 +88,7 @@ func (d *Driver) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.Cre
 	if err != nil {
 		return nil, err
 	}
-	return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: d.groupSnapshot(serial, hash, list.Items)}, nil
+	return answer(list.Items)
 }
 
 func (d *Driver) groupMembers(ctx context.Context, hash string) ([]array.Snapshot, error) {

@@ -15,25 +15,41 @@ import (
 const (
 	serialDigits = 16
 	idDigits     = 32
+	// groupDigits is the length of a volume group's identifier.
+	groupDigits = 16
 )
 
 func handle(serial, id string) string { return serial + "-" + id }
 
-// resolve returns the identifier of a handle. One that is malformed or of another array is not found.
+// parseHandle returns the two parts of a handle; false if it is malformed.
+func parseHandle(handle string) (serial, id string, well bool) {
+	serial, id, found := strings.Cut(handle, "-")
+	return serial, id, found && isHex(serial, serialDigits) && (isHex(id, idDigits) || isHex(id, groupDigits))
+}
+
+// resolve returns the identifier of a handle. One that is malformed is not found, and one of another array neither, unless this array
+// has the promoted replica of that volume.
 func (d *Driver) resolve(ctx context.Context, what, handle string) (string, error) {
 	own, err := d.arraySerial(ctx)
 	if err != nil {
 		return "", err
 	}
-	serial, id, found := strings.Cut(handle, "-")
-	if !found || !isHex(serial, serialDigits) || !isHex(id, idDigits) {
+	serial, id, well := parseHandle(handle)
+	if !well || len(id) != idDigits {
 		return "", status.Errorf(codes.NotFound, "%s %q is none of this driver", what, handle)
 	}
-	if serial != own {
-		return "", status.Errorf(codes.NotFound, "%s %s is on array %s, and this driver is set up for array %s: use the driver of that array",
+	if serial == own {
+		return id, nil
+	}
+	replica, err := d.replicaOf(ctx, handle)
+	if err != nil {
+		return "", err
+	}
+	if replica == nil {
+		return "", status.Errorf(codes.NotFound, "%s %s is on array %s, and this driver is set up for array %s: use the driver of that array, or promote the replica here",
 			what, handle, serial, own)
 	}
-	return id, nil
+	return replica.ID, nil
 }
 
 func isHex(text string, digits int) bool {

@@ -28,6 +28,8 @@ type NodeBackend interface {
 	Stats(ctx context.Context, volume, path string) (Stats, error)
 	// Expand makes the device and its file system as large as the volume, and returns the size in bytes.
 	Expand(ctx context.Context, volume, path string, required int64) (int64, error)
+	// Trim unmaps what the file system of a volume at a path does not use.
+	Trim(ctx context.Context, volume, path string) error
 }
 
 // Errors of a back end with codes of their own.
@@ -36,6 +38,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrPrecondition: the state of the node or of the volume forbids it; repeating does not help.
 	ErrPrecondition = errors.New("precondition failed")
+	// ErrUnsupported: it can't be done with this volume; repeating does not help.
+	ErrUnsupported = errors.New("not supported")
 )
 
 // Access is how a volume is used on a node.
@@ -104,6 +108,8 @@ func backend(err error) error {
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, ErrPrecondition):
 		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, ErrUnsupported):
+		return status.Error(codes.Unimplemented, err.Error())
 	}
 	return coded(err)
 }

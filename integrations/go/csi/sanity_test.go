@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
+	"ashlar/integrations/array"
 	"ashlar/integrations/rig"
 )
 
@@ -19,6 +20,7 @@ type fakeNode struct {
 	lock      sync.Mutex
 	staged    map[string]string // volume → staging path
 	published map[string]Published
+	trimmed   []string // paths
 }
 
 func newFakeNode() *fakeNode {
@@ -88,15 +90,34 @@ func (n *fakeNode) Expand(_ context.Context, volume, path string, required int64
 	return required, n.at(volume, path)
 }
 
+func (n *fakeNode) Trim(_ context.Context, volume, path string) error {
+	if err := n.at(volume, path); err != nil {
+		return err
+	}
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	if n.published[path].Access.Block {
+		return ErrUnsupported
+	}
+	n.trimmed = append(n.trimmed, path)
+	return nil
+}
+
 // serve starts a driver for an array and returns its endpoint.
 func serve(t *testing.T, running *rig.Array, node NodeBackend) (*Driver, string) {
 	t.Helper()
 	config := Config{Driver: DriverName, Cluster: "test", Prefix: "csi", Location: "here", MaxVolumes: 100}
-	driver, err := New(config, running.API, node)
+	return serveAs(t, config, running.API, running.Folder(), node)
+}
+
+// serveAs starts a driver whose socket is in a folder.
+func serveAs(t *testing.T, config Config, api *array.API, folder string, node NodeBackend) (*Driver, string) {
+	t.Helper()
+	driver, err := New(config, api, node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(running.Folder(), "csi.sock")
+	socket := filepath.Join(folder, "csi.sock")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- driver.Serve(ctx, "unix://"+socket) }()

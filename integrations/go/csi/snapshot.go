@@ -73,7 +73,7 @@ func (d *Driver) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshot
 		if found[0].SourceID != source {
 			return nil, status.Errorf(codes.AlreadyExists, "snapshot %q exists (%s on the array) of another volume", name, found[0].Name)
 		}
-		return &csi.CreateSnapshotResponse{Snapshot: d.snapshot(serial, found[0])}, nil
+		return &csi.CreateSnapshotResponse{Snapshot: ofSource(d.snapshot(serial, found[0]), request.GetSourceVolumeId())}, nil
 	}
 	labels[labelRequest], labels[labelName] = hash, name
 	labels = d.own(labels)
@@ -92,7 +92,13 @@ func (d *Driver) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshot
 	if len(list.Items) != 1 {
 		return nil, status.Errorf(codes.Internal, "the array returned %d snapshots for one", len(list.Items))
 	}
-	return &csi.CreateSnapshotResponse{Snapshot: d.snapshot(serial, list.Items[0])}, nil
+	return &csi.CreateSnapshotResponse{Snapshot: ofSource(d.snapshot(serial, list.Items[0]), request.GetSourceVolumeId())}, nil
+}
+
+// ofSource gives a snapshot the handle of its source that the request has: that of a replica is of another array.
+func ofSource(made *csi.Snapshot, handle string) *csi.Snapshot {
+	made.SourceVolumeId = handle
+	return made
 }
 
 // snapshot is the answer for a snapshot of the array.

@@ -27,7 +27,8 @@ const usage = `ashlar-csi: CSI driver of an Ashlar array
 Usage:
   ashlar-csi controller [OPTIONS]   controller services; one for a cluster
   ashlar-csi node [OPTIONS]         node services; one on every node
-  ashlar-csi orphans [OPTIONS]      volumes and snapshots of this cluster on the array that the cluster does not know;
+  ashlar-csi orphans [OPTIONS]      volumes and snapshots of this cluster on the array that the cluster does not know, and
+                                    objects of the cluster whose volume or snapshot is not on the array;
                                     reads ` + "`kubectl get persistentvolumes,volumesnapshotcontents -o json`" + ` from standard input
   ashlar-csi version
 
@@ -147,7 +148,7 @@ func orphans(ctx context.Context, flags *flag.FlagSet, words []string) error {
 	common(flags, &config)
 	access := arrayOptions(flags, &config)
 	age := flags.Duration("older-than", 24*time.Hour, "leave out what is younger")
-	recycle := flags.Bool("recycle", false, "move what was found to the array's recycle bin, from which it can be restored")
+	recycle := flags.Bool("recycle", false, "move what the cluster does not know to the array's recycle bin, from which it can be restored")
 	if err := flags.Parse(words); err != nil {
 		return err
 	}
@@ -159,18 +160,23 @@ func orphans(ctx context.Context, flags *flag.FlagSet, words []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := driver.Orphans(ctx, os.Stdin, *age)
+	found, err := driver.Compare(ctx, os.Stdin, *age)
 	if err != nil {
 		return err
 	}
 	lines := json.NewEncoder(os.Stdout)
-	for _, orphan := range found {
+	for _, orphan := range found.Orphans {
 		if err := lines.Encode(orphan); err != nil {
 			return err
 		}
 	}
+	for _, missing := range found.Missing {
+		if err := lines.Encode(missing); err != nil {
+			return err
+		}
+	}
 	if *recycle {
-		return driver.Recycle(ctx, found)
+		return driver.Recycle(ctx, found.Orphans)
 	}
 	return nil
 }

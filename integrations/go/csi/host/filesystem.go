@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -291,4 +292,23 @@ func (h *Host) Expand(ctx context.Context, volume, at string, required int64) (i
 		}
 	}
 	return bytesOf(block), nil
+}
+
+// Trim unmaps what the mounted file system of a volume does not use, with fstrim (8).
+func (h *Host) Trim(ctx context.Context, volume, at string) error {
+	record, err := h.usedAt(volume, at)
+	if err != nil {
+		return err
+	}
+	if record.Block {
+		return fmt.Errorf("volume %s is used as a block device, and what uses it unmaps what it does not need: %w", volume, csi.ErrUnsupported)
+	}
+	if record.Device.ReadOnly {
+		return fmt.Errorf("volume %s is read-only: %w", volume, csi.ErrUnsupported)
+	}
+	result, err := h.run(ctx, nil, "fstrim", record.StagingPath)
+	if strings.Contains(result.Said, "not supported") {
+		return fmt.Errorf("%v: %w", err, csi.ErrUnsupported)
+	}
+	return err
 }

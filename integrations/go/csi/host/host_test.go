@@ -387,6 +387,49 @@ func TestAFolderWithFilesIsNotRemoved(t *testing.T) {
 	}
 }
 
+func TestWhatAFileSystemDoesNotUseIsUnmapped(t *testing.T) {
+	l := newLab(t)
+	if err := l.host.Trim(t.Context(), "v1", l.at("staging")); !errors.Is(err, csi.ErrNotFound) {
+		t.Error(err)
+	}
+	l.must(l.host.Stage(t.Context(), l.staged()))
+	l.must(l.host.Publish(t.Context(), l.published()))
+	l.did()
+	for _, path := range []string{"staging", "target"} {
+		l.must(l.host.Trim(t.Context(), "v1", l.at(path)))
+		same(t, l.did(), []string{"fstrim staging"})
+	}
+	if err := l.host.Trim(t.Context(), "v1", l.at("elsewhere")); !errors.Is(err, csi.ErrNotFound) {
+		t.Error(err)
+	}
+	l.results["fstrim"] = Result{Code: 1, Said: "fstrim: staging: the discard operation is not supported"}
+	if err := l.host.Trim(t.Context(), "v1", l.at("staging")); !errors.Is(err, csi.ErrUnsupported) {
+		t.Error(err)
+	}
+	l.results["fstrim"] = Result{Code: 1, Said: "fstrim: staging: FITRIM ioctl failed: Input/output error"}
+	if err := l.host.Trim(t.Context(), "v1", l.at("staging")); err == nil || errors.Is(err, csi.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+func TestABlockDeviceAndAReaderAreNotTrimmed(t *testing.T) {
+	for name, change := range map[string]func(*csi.Staged){
+		"block": func(volume *csi.Staged) { volume.Access.Block = true },
+		// A clone has a file system already: none is made on what is read-only.
+		"reader": func(volume *csi.Staged) { volume.Device.ReadOnly = true },
+	} {
+		l := newLab(t)
+		l.blkid = Result{Out: "TYPE=ext4\n"}
+		volume := l.staged()
+		change(&volume)
+		l.must(l.host.Stage(t.Context(), volume))
+		if err := l.host.Trim(t.Context(), "v1", l.at("staging")); !errors.Is(err, csi.ErrUnsupported) {
+			t.Errorf("%s: %v", name, err)
+		}
+		l.never("fstrim")
+	}
+}
+
 func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	l := newLab(t)
 	for name, call := range map[string]func() error{
