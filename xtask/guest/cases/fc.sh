@@ -39,12 +39,15 @@ sized() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 devices() { [ "$(ls -d $core/core/user_1000/*/ | wc -l)" = "$1" ]; }
 refused() { ! "$@" >/dev/null 2>&1; }
 # holds EXPRESSION: true in Python of `it`, the JSON that comes in. sessions HOST EXPRESSION: the same of the list of its sessions,
-# where `unit(LUN)` is the device of a LUN, and empty without one. counts HOST NUMBER: it has as many sessions.
+# where `unit(LUN)` is the device of a LUN, or empty, and `at(FABRIC)` the session at the port of a fabric. counts HOST NUMBER: it
+# has as many sessions.
 holds() {
   python3 -c 'import json, sys
 it = json.load(sys.stdin)
 def unit(lun):
     return next((unit for session in it for unit in session["devices"] if unit["lun"] == lun), {})
+def at(fabric):
+    return next(session for session in it if session["fabric"] == fabric)
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
 sessions() { ashlar host fibre-channel-sessions --host "$1" -o json | holds "$2"; }
@@ -214,14 +217,15 @@ ashlar host create frames --wwpn 20:00:02:00:00:00:00:a5 >/dev/null
 ashlar volume create framed --size 128MiB >/dev/null; ashlar volume connect framed --host frames --lun 2 >/dev/null
 until_true 60 test -d "$core/fc/$FRAMES/tpgt_1/acls/20:00:02:00:00:00:00:a5/lun_2"
 until_true 30 sessions frames "unit(2)"
-sessions frames "not it[0]['logged_in']" || fail "a session of a host that has not logged in"
+sessions frames "not at('fc')['logged_in']" || fail "a session of a host that has not logged in"
 echo v0 >/sys/module/libfcoe/parameters/create_vn2vn
 framed() { lsscsi -t | sed -n "s,.* fcoe:0x${FRAMES//:/}.* \(/dev/sd[a-z]*\).*,\1,p"; }
 seen() { [ -b "$(framed)" ]; }
 until_true 60 seen; sg_inq "$(framed)" | grep -q ASHLAR || fail "another disk"
 verify "$(framed)" 8m
-until_true 30 sessions frames "it[0]['logged_in']"; until_true 30 counts frames 1
-sessions frames "it[0]['link']['state'] == 'Online'" || { ashlar host fibre-channel-sessions -o json; fail "no link"; }
+# The loopback port has a nexus for each initiator.
+until_true 60 sessions frames "at('fc')['logged_in']"; until_true 60 counts frames 2
+sessions frames "at('fc')['link']['state'] == 'Online'" || { ashlar host fibre-channel-sessions -o json; fail "no link"; }
 stop TERM; start; verify "$(framed)" 2m
 
 say "devices of an array that does not come back are removed without it, and nothing else"
