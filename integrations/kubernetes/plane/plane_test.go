@@ -66,6 +66,7 @@ func TestPlane(t *testing.T) {
 		{"NodesShareWhatMayBeShared", p.modes},
 		{"ALostNodeCanNotWriteWhenAnotherHasItsVolume", p.lostNode},
 		{"LateBindingFollowsTheNode", p.lateBinding},
+		{"WhatOnlyOneSideKnowsIsFound", p.orphans},
 		{"ALostResponseMakesNoSecondVolume", p.lostResponse},
 		{"EachChangeWhoseResponseIsLostTakesEffectOnce", p.lostResponses},
 		{"ARevokedTokenIsReplaced", p.revokedToken},
