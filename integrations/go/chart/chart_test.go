@@ -26,7 +26,7 @@ const (
 	kubernetes = "1.37.2"
 )
 
-// replicationClass is the type of CSI-Addons, whose Go module can't be had from a module proxy.
+// replicationClass is the type of CSI-Addons, whose module brings a Kubernetes operator with it.
 type replicationClass struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"github.com/csi-addons/spec/lib/go/replication"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"ashlar/integrations/array"
-	"ashlar/integrations/csi/addons/identity"
-	"ashlar/integrations/csi/addons/reclaimspace"
-	"ashlar/integrations/csi/addons/replication"
 )
 
 // addons are the services of CSI-Addons, at the socket of those of CSI. Both specifications have a call Probe, so this is a type of
@@ -34,6 +34,7 @@ func (d *Driver) registerAddons(server grpc.ServiceRegistrar) {
 	if d.api != nil {
 		replication.RegisterControllerServer(server, served)
 		reclaimspace.RegisterReclaimSpaceControllerServer(server, served)
+		d.registerGroups(server)
 	}
 	if d.node != nil {
 		reclaimspace.RegisterReclaimSpaceNodeServer(server, served)
@@ -62,6 +63,17 @@ func (a addons) GetCapabilities(context.Context, *identity.GetCapabilitiesReques
 		} {
 			response.Capabilities = append(response.Capabilities, &identity.Capability{
 				Type: &identity.Capability_VolumeReplication_{VolumeReplication: &identity.Capability_VolumeReplication{Type: kind}},
+			})
+		}
+		for _, kind := range []identity.Capability_VolumeGroup_Type{
+			identity.Capability_VolumeGroup_VOLUME_GROUP,
+			identity.Capability_VolumeGroup_LIMIT_VOLUME_TO_ONE_VOLUME_GROUP,
+			identity.Capability_VolumeGroup_MODIFY_VOLUME_GROUP,
+			identity.Capability_VolumeGroup_GET_VOLUME_GROUP,
+			identity.Capability_VolumeGroup_LIST_VOLUME_GROUPS,
+		} {
+			response.Capabilities = append(response.Capabilities, &identity.Capability{
+				Type: &identity.Capability_VolumeGroup_{VolumeGroup: &identity.Capability_VolumeGroup{Type: kind}},
 			})
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/csi-addons/spec/lib/go/replication"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"ashlar/integrations/array"
-	"ashlar/integrations/csi/addons/replication"
 )
 
 // A replicated volume goes by one handle in both clusters: that of the array where it was made. The array that is promoted makes
@@ -91,6 +91,12 @@ func handleOf(serial string, volume array.Volume) string {
 func ofHandle(handle string) *replication.ReplicationSource {
 	return &replication.ReplicationSource{Type: &replication.ReplicationSource_Volume{
 		Volume: &replication.ReplicationSource_VolumeSource{VolumeId: handle},
+	}}
+}
+
+func ofGroup(handle string) *replication.ReplicationSource {
+	return &replication.ReplicationSource{Type: &replication.ReplicationSource_Volumegroup{
+		Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: handle},
 	}}
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/csi-addons/spec/lib/go/replication"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"ashlar/integrations/array"
-	"ashlar/integrations/csi/addons/replication"
 )
 
 const (

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"github.com/csi-addons/spec/lib/go/replication"
+	"github.com/csi-addons/spec/lib/go/volumegroup"
 	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
 	"github.com/oapi-codegen/nullable"
 	"google.golang.org/grpc"
@@ -17,9 +22,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"ashlar/integrations/array"
-	"ashlar/integrations/csi/addons/identity"
-	"ashlar/integrations/csi/addons/reclaimspace"
-	"ashlar/integrations/csi/addons/replication"
 	"ashlar/integrations/rig"
 )
 
@@ -30,6 +32,7 @@ type cluster struct {
 	driver   *Driver
 	identity identity.IdentityClient
 	client   replication.ControllerClient
+	groups   volumegroup.ControllerClient
 	secrets  map[string]string
 }
 
@@ -45,6 +48,7 @@ func newCluster(t *testing.T, name string, running *rig.Array) *cluster {
 	return &cluster{
 		Array: running, t: t, driver: driver,
 		identity: identity.NewIdentityClient(connection), client: replication.NewControllerClient(connection),
+		groups:  volumegroup.NewControllerClient(connection),
 		secrets: map[string]string{secretToken: running.Access.Token},
 	}
 }
@@ -69,11 +73,6 @@ func (c *cluster) peer(other *cluster) {
 // withoutPeer are the secrets of a class that knows this array only.
 func (c *cluster) withoutPeer() map[string]string {
 	return map[string]string{secretToken: c.secrets[secretToken]}
-}
-
-func ofGroup(handle string) *replication.ReplicationSource {
-	return &replication.ReplicationSource{Type: &replication.ReplicationSource_Volumegroup{
-		Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: handle}}}
 }
 
 func (c *cluster) enable(of *replication.ReplicationSource, parameters map[string]string) error {
@@ -420,18 +419,92 @@ func TestASynchronousReplicaHasEverything(t *testing.T) {
 	two.reads(volume, 1)
 }
 
+func (c *cluster) group(name string, volumes ...string) (*volumegroup.VolumeGroup, error) {
+	response, err := c.groups.CreateVolumeGroup(c.t.Context(), &volumegroup.CreateVolumeGroupRequest{Name: name, VolumeIds: volumes})
+	return response.GetVolumeGroup(), err
+}
+
+func (c *cluster) modify(group string, volumes ...string) (*volumegroup.VolumeGroup, error) {
+	response, err := c.groups.ModifyVolumeGroupMembership(c.t.Context(), &volumegroup.ModifyVolumeGroupMembershipRequest{VolumeGroupId: group, VolumeIds: volumes})
+	return response.GetVolumeGroup(), err
+}
+
+func (c *cluster) ungroup(group string) error {
+	_, err := c.groups.DeleteVolumeGroup(c.t.Context(), &volumegroup.DeleteVolumeGroupRequest{VolumeGroupId: group})
+	return err
+}
+
+// have checks which volumes a group has.
+func have(t *testing.T, group *volumegroup.VolumeGroup, volumes ...string) {
+	t.Helper()
+	var found []string
+	for _, volume := range group.GetVolumes() {
+		found = append(found, volume.GetVolumeId())
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, slices.Sorted(slices.Values(volumes))) {
+		t.Errorf("the group has %v, want %v", found, volumes)
+	}
+}
+
+func TestAVolumeIsInOneGroupAtMost(t *testing.T) {
+	one := newCluster(t, "one", rig.Start(t))
+	a, b, c := one.create("a"), one.create("b"), one.create("c")
+	group := got(one.group("app", a, b))(t)
+	have(t, group, a, b)
+	if again := got(one.group("app", a, b))(t); again.GetVolumeGroupId() != group.GetVolumeGroupId() {
+		t.Error("it was created twice")
+	}
+	_, err := one.group("other", b)
+	want(t, codes.FailedPrecondition, err)
+	_, err = one.group("other", "volume")
+	want(t, codes.NotFound, err)
+	_, err = one.group("")
+	want(t, codes.InvalidArgument, err)
+	_, err = one.groups.CreateVolumeGroup(t.Context(), &volumegroup.CreateVolumeGroupRequest{Name: "other", Parameters: map[string]string{"color": "red"}})
+	want(t, codes.InvalidArgument, err)
+	list := got(one.groups.ListVolumeGroups(t.Context(), &volumegroup.ListVolumeGroupsRequest{}))(t)
+	if len(list.GetEntries()) != 1 {
+		t.Errorf("a refused group was made: %+v", list)
+	}
+	have(t, list.GetEntries()[0].GetVolumeGroup(), a, b)
+	have(t, got(one.modify(group.GetVolumeGroupId(), b, c))(t), b, c)
+	have(t, got(one.modify(group.GetVolumeGroupId(), b, c))(t), b, c)
+	other := got(one.group("other", a))(t)
+	_, err = one.modify(other.GetVolumeGroupId(), a, c)
+	want(t, codes.FailedPrecondition, err)
+	have(t, got(one.groups.ControllerGetVolumeGroup(t.Context(), &volumegroup.ControllerGetVolumeGroupRequest{VolumeGroupId: other.GetVolumeGroupId()}))(t).GetVolumeGroup(), a)
+	for _, id := range []string{"group", a, handle(strings.Repeat("0", serialDigits), strings.Repeat("0", groupDigits))} {
+		_, err = one.modify(id, a)
+		want(t, codes.NotFound, err)
+		_, err = one.groups.ControllerGetVolumeGroup(t.Context(), &volumegroup.ControllerGetVolumeGroupRequest{VolumeGroupId: id})
+		want(t, codes.NotFound, err)
+		ok(t, one.ungroup(id))
+	}
+	want(t, codes.InvalidArgument, one.ungroup(""))
+	// An operator's group is theirs; its volumes stay when ours goes.
+	theirs := got(array.Decode[array.Group](one.API.CreateGroup(t.Context(), array.NewGroup{Name: "theirs"})))(t)
+	serial := got(one.driver.arraySerial(t.Context()))(t)
+	want(t, codes.FailedPrecondition, one.ungroup(handle(serial, theirs.ID)))
+	ok(t, one.ungroup(group.GetVolumeGroupId()), one.ungroup(group.GetVolumeGroupId()))
+	if left := one.volumes(); len(left) != 3 {
+		t.Errorf("%+v", left)
+	}
+}
+
 func TestAGroupIsReplicatedAsAWhole(t *testing.T) {
 	one, two := newClusters(t)
-	group := got(array.Decode[array.Group](one.API.CreateGroup(t.Context(), array.NewGroup{Name: "app"})))(t)
-	serial := got(one.driver.arraySerial(t.Context()))(t)
-	of := ofGroup(handle(serial, group.ID))
-	want(t, codes.FailedPrecondition, one.enable(of, hourly))
+	empty := got(one.group("empty"))(t)
+	want(t, codes.FailedPrecondition, one.enable(ofGroup(empty.GetVolumeGroupId()), hourly))
 	var volumes []string
 	for at, name := range []string{"data", "log"} {
-		made := create(t, one.driver, &csi.CreateVolumeRequest{Name: name, CapacityRange: sized(64 << 20), Parameters: map[string]string{"group": "app"}})
-		volumes = append(volumes, made.GetVolumeId())
+		volumes = append(volumes, one.create(name))
 		one.writes(volumes[at], at+1)
 	}
+	group := got(one.group("app", volumes...))(t).GetVolumeGroupId()
+	of := ofGroup(group)
+	_, err := two.modify(group, volumes...)
+	want(t, codes.NotFound, err)
 	ok(t, one.enable(of, hourly), one.enable(of, hourly))
 	want(t, codes.FailedPrecondition, one.enable(ofHandle(volumes[0]), hourly))
 	want(t, codes.FailedPrecondition, one.promote(ofHandle(volumes[0]), true))
@@ -440,9 +513,20 @@ func TestAGroupIsReplicatedAsAWhole(t *testing.T) {
 	if len(known.GetVolumeIds()) != 2 || known.GetVolumeIds()[volumes[1]] != volumes[1] || known.GetVolumeGroupId() != of.GetVolumegroup().GetVolumeGroupId() {
 		t.Error(known)
 	}
+	want(t, codes.FailedPrecondition, one.ungroup(group))
+	_, err = one.modify(group)
+	want(t, codes.FailedPrecondition, err)
+	have(t, got(one.modify(group, volumes...))(t), volumes...)
+	// The other cluster's group is there by its handle, although it has no volumes yet.
+	have(t, got(two.modify(group, volumes...))(t), volumes...)
 	ok(t, one.demote(of, false))
 	eventually(t, "the promotion without force", func() error { return two.promote(of, false) })
 	ok(t, two.promote(of, false))
+	if there := got(two.modify(group, volumes...))(t); there.GetVolumeGroupId() != group {
+		t.Error(there)
+	} else {
+		have(t, there, volumes...)
+	}
 	for at, volume := range volumes {
 		two.reads(volume, at+1)
 		two.writes(volume, at+3)
@@ -453,11 +537,12 @@ func TestAGroupIsReplicatedAsAWhole(t *testing.T) {
 	if there := got(two.destination(of))(t).GetVolumegroup(); fmt.Sprint(there.GetVolumeIds()) != fmt.Sprint(known.GetVolumeIds()) {
 		t.Errorf("%v, want %v", there, known)
 	}
-	late := create(t, two.driver, &csi.CreateVolumeRequest{Name: "late", CapacityRange: sized(64 << 20), Parameters: map[string]string{"group": "app"}}).GetVolumeId()
+	late := two.create("late")
 	two.writes(late, 7)
+	have(t, got(two.modify(group, append(slices.Clone(volumes), late)...))(t), append(slices.Clone(volumes), late)...)
 	ok(t, two.demote(of, false))
 	eventually(t, "the promotion at home", func() error { return one.promote(of, false) })
-	for at, volume := range append(volumes, late) {
+	for at, volume := range append(slices.Clone(volumes), late) {
 		one.reads(volume, []int{3, 4, 7}[at])
 	}
 	if all := one.volumes(); len(all) != 3 {
@@ -467,6 +552,11 @@ func TestAGroupIsReplicatedAsAWhole(t *testing.T) {
 	ok(t, one.disable(of, one.secrets), two.disable(of, two.secrets))
 	if left := append(one.replications(), two.replications()...); len(left) != 0 {
 		t.Errorf("%+v", left)
+	}
+	have(t, got(one.modify(group))(t))
+	ok(t, one.ungroup(group), two.ungroup(group))
+	if a, b := one.volumes(), two.volumes(); len(a) != 3 || len(b) != 3 {
+		t.Errorf("%d and %d volumes", len(a), len(b))
 	}
 }
 
@@ -625,7 +715,7 @@ func TestADriverSaysWhichAddonsItHas(t *testing.T) {
 		t.Error("it is not ready")
 	}
 	controller := fmt.Sprint(got(one.identity.GetCapabilities(t.Context(), &identity.GetCapabilitiesRequest{}))(t))
-	for part, there := range map[string]bool{"CONTROLLER_SERVICE": true, "VOLUME_REPLICATION": true, "GET_REPLICATION_DESTINATION_INFO": true, "NODE": false, "LINE": false} {
+	for part, there := range map[string]bool{"CONTROLLER_SERVICE": true, "VOLUME_REPLICATION": true, "GET_REPLICATION_DESTINATION_INFO": true, "MODIFY_VOLUME_GROUP": true, "NODE": false, "LINE": false} {
 		if strings.Contains(controller, part) != there {
 			t.Errorf("%s: %s", part, controller)
 		}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/csi-addons/spec/lib/go/replication"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"ashlar/integrations/array"
-	"ashlar/integrations/csi/addons/replication"
 )
 
 // GetVolumeReplicationInfo returns how old what the other array has is, for the array whose volume hosts may write to.

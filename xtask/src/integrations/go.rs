@@ -38,12 +38,6 @@ const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");
 const MODULE: &str = "integrations/go";
 const GENERATED: &[&str] = &[
     "array/api.gen.go",
-    "csi/addons/identity/identity.gen.go",
-    "csi/addons/identity/identity_grpc.gen.go",
-    "csi/addons/reclaimspace/reclaimspace.gen.go",
-    "csi/addons/reclaimspace/reclaimspace_grpc.gen.go",
-    "csi/addons/replication/replication.gen.go",
-    "csi/addons/replication/replication_grpc.gen.go",
     "vsphere/catalogue/kinds.gen.go",
     "../../docs/monitoring/ashlar.vlcp",
     "../../docs/monitoring/grafana-logs.json",
