@@ -58,6 +58,13 @@ disk() { readlink -f "/dev/disk/by-path/ip-127.0.0.1:$1-iscsi-$IQN-lun-$2"; }
 # rounds NAME FIELD: of the lines of /tmp/rounds that begin with a name, one for each round.
 rounds() { awk -v name="$1" -v field="$2" '$1 == name { printf "%s ", $field }' /tmp/rounds; }
 
+# busy: milliseconds of processor time that the guest has used. settle: until background work is done, for half a minute at most.
+busy() { awk '/^cpu / { print ($2 + $3 + $4 + $7 + $8) * 10 }' /proc/stat; }
+settle() {
+  local n before
+  for n in $(seq 15); do before=$(busy); sleep 2; [ $(($(busy) - before)) -gt 200 ] || return 0; done
+}
+
 # figure WHAT UNIT COLUMN=VALUES..., and tell story|note TEXT: a line of what the case measured. See "Figures from
 # elsewhere" in docs/lab.md; xtask/src/real.rs has the titles of the cases that measure.
 figure() { local IFS=$'\t'; echo "figure$IFS$*" >>/run/lab/figures; }

@@ -152,6 +152,7 @@ const CASES: &[Case] = &[
     },
     Case { name: "nvme", home: Home::HereNvme, hosts: &[], volumes: &[] },
     Case { name: "nvme-cli", home: Home::HereNvmeCli, hosts: &[], volumes: &[] },
+    Case { name: "nvmet", home: Home::Guest { kind: Kind::Peers, disk: 4 * 512 }, hosts: &[], volumes: &[] },
     Case {
         name: "proxmox",
         home: Home::HereWith(Tree::Folder("integrations/proxmox")),

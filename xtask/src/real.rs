@@ -61,6 +61,13 @@ const REAL: &[Real] = &[
         measure: in_guest,
     },
     Real {
+        name: "nvmet",
+        row: None,
+        title: "NVMe/TCP beside the kernel's own target, in one guest",
+        needs: Needs::Guest,
+        measure: in_guest,
+    },
+    Real {
         name: "vms",
         row: None,
         title: "Virtual machines on clones of one image, and over two kills of the array",

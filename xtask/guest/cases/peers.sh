@@ -51,14 +51,6 @@ start_tgt() {
   tgtadm --lld iscsi --op bind --mode target --tid 1 -I ALL
 }
 
-# Milliseconds of processor time that the guest has used.
-busy() { awk '/^cpu / { print ($2 + $3 + $4 + $7 + $8) * 10 }' /proc/stat; }
-# settle: until the background work of a load is done, for half a minute at most.
-settle() {
-  local n before
-  for n in $(seq 15); do before=$(busy); sleep 2; [ $(($(busy) - before)) -gt 200 ] || return 0; done
-}
-
 # load TARGET KIND OPTIONS: a line of /tmp/rounds: operations a second, mean latency in microseconds, processor time of
 # an operation in microseconds, of all but fio.
 load() {
