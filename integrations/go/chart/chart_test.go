@@ -36,8 +36,20 @@ type replicationClass struct {
 	} `json:"spec"`
 }
 
+// metadataService is the type of external-snapshot-metadata. The control plane has its definition.
+type metadataService struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		Address  string `json:"address"`
+		Audience string `json:"audience"`
+		CACert   []byte `json:"caCert"`
+	} `json:"spec"`
+}
+
 // kinds are the types of the objects that the chart has.
 var kinds = map[string]func() any{
+	"v1 Service":                                               func() any { return new(core.Service) },
 	"v1 ServiceAccount":                                        func() any { return new(core.ServiceAccount) },
 	"apps/v1 Deployment":                                       func() any { return new(apps.Deployment) },
 	"apps/v1 DaemonSet":                                        func() any { return new(apps.DaemonSet) },
@@ -52,6 +64,7 @@ var kinds = map[string]func() any{
 	"groupsnapshot.storage.k8s.io/v1 VolumeGroupSnapshotClass": func() any { return new(groups.VolumeGroupSnapshotClass) },
 
 	"replication.storage.openshift.io/v1alpha1 VolumeReplicationClass": func() any { return new(replicationClass) },
+	"cbt.storage.k8s.io/v1beta1 SnapshotMetadataService":               func() any { return new(metadataService) },
 }
 
 func helm(t *testing.T, words ...string) (string, error) {
@@ -136,6 +149,38 @@ func TestPodsMayReadOnlyTheSecretsOfTheirClasses(t *testing.T) {
 				t.Errorf("%+v", rule)
 			}
 		}
+	}
+}
+
+func TestBackupProductsFindTheServiceOfTheDriver(t *testing.T) {
+	objects := render(t, "full-values.yaml")
+	if len(objects["SnapshotMetadataService"]) != 1 || len(objects["Service"]) != 1 {
+		t.Fatalf("%+v", objects)
+	}
+	found, service := objects["SnapshotMetadataService"][0].(*metadataService), objects["Service"][0].(*core.Service)
+	if found.Name != "csi.ashlar.io" || found.Spec.Audience != found.Name || string(found.Spec.CACert) != "-----BEGIN CERTIFICATE-----" ||
+		found.Spec.Address != service.Name+"."+service.Namespace+":6443" {
+		t.Errorf("%+v", found)
+	}
+	pod := objects["Deployment"][0].(*apps.Deployment).Spec.Template
+	for key, value := range service.Spec.Selector {
+		if pod.Labels[key] != value {
+			t.Errorf("the service selects %s=%s, and pods have %v", key, value, pod.Labels)
+		}
+	}
+	ports := 0
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.ContainerPort == service.Spec.Ports[0].TargetPort.IntVal {
+				ports++
+			}
+		}
+	}
+	if ports != 1 {
+		t.Errorf("%d containers listen where the service leads", ports)
+	}
+	if left := render(t, "minimal-values.yaml"); len(left["Service"])+len(left["SnapshotMetadataService"]) != 0 {
+		t.Errorf("%+v", left)
 	}
 }
 

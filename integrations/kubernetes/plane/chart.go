@@ -30,6 +30,11 @@ const (
 	// snapshotter has the snapshot controller with its roles, and the client module the definitions of its objects.
 	snapshotter       = "github.com/kubernetes-csi/external-snapshotter/v8"
 	snapshotterClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+	// metadata is the sidecar of changed blocks, which is built in a module of its own: it is made for earlier versions of others.
+	// Its client module has the definition of its object.
+	metadata       = "github.com/kubernetes-csi/external-snapshot-metadata"
+	metadataClient = "github.com/kubernetes-csi/external-snapshot-metadata/client"
+	metadataFolder = "sidecar"
 	// yamlBuffer is what the reader of YAML looks at to tell it from JSON, in bytes.
 	yamlBuffer = 4096
 )
@@ -37,7 +42,15 @@ const (
 // module returns the folder and the version of a module that the programs are built from.
 func module(t testing.TB, path string) (folder, version string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", path).Output()
+	return moduleOf(t, ".", path)
+}
+
+// moduleOf does the same for a program that is built in a module of its own.
+func moduleOf(t testing.TB, of, path string) (folder, version string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", path)
+	command.Dir = of
+	out, err := command.Output()
 	words := strings.Fields(string(out))
 	if err != nil || len(words) != 2 {
 		t.Fatalf("module %s: %v, %s", path, err, out)
@@ -134,6 +147,8 @@ type values struct {
 	Token string
 	// Text has further values in YAML.
 	Text string
+	// Files have further secrets that are mounted, by name.
+	Files map[string]string
 }
 
 // installed is a chart whose containers run as programs.
@@ -165,6 +180,9 @@ func (c *cluster) install(t testing.TB, with values) *installed {
 	}
 	// What the kubelet would mount from the secret.
 	made.write(t, "tls.pem", with.Certificate)
+	for name, text := range with.Files {
+		made.write(t, name, text)
+	}
 	made.setToken(t, with.Token)
 	made.write(t, "values.yaml", with.Text)
 	words := []string{"template", with.Release, chartFolder, "--namespace", chartNamespace, "--kube-version", kubernetesVersion(t),
@@ -251,7 +269,7 @@ func (c *cluster) runPod(t testing.TB, in *installed, pod core.Pod) *replica {
 	for _, container := range pod.Spec.Containers {
 		path, words := needed(t, DriverVariable), in.words(container, folder)
 		if sidecar := sidecarOf(t, container); sidecar != "" {
-			path, words = program(t, sidecar), append(words, "--kubeconfig="+account)
+			path, words = sidecar, append(words, "--kubeconfig="+account)
 		}
 		named := []string{"--user", "--map-root-user", "--uts", "sh", "-c", `hostname "$0" && exec "$@"`, pod.Name, path}
 		made.processes = append(made.processes,
@@ -265,7 +283,10 @@ func (i *installed) words(container core.Container, folder string) []string {
 	var words []string
 	for _, word := range container.Args {
 		word = strings.ReplaceAll(word, "/csi/csi.sock", filepath.Join(folder, "csi.sock"))
-		words = append(words, strings.ReplaceAll(word, "=/array/", "="+i.folder+"/"))
+		for _, mount := range []string{"=/array/", "=/metadata/"} {
+			word = strings.ReplaceAll(word, mount, "="+i.folder+"/")
+		}
+		words = append(words, word)
 	}
 	return words
 }
@@ -276,6 +297,8 @@ var modules = map[string]string{
 	"csi-attacher":    "github.com/kubernetes-csi/external-attacher/v4",
 	"csi-resizer":     "github.com/kubernetes-csi/external-resizer/v2",
 	"csi-snapshotter": snapshotter,
+
+	"csi-snapshot-metadata": metadata,
 }
 
 // sidecarOf returns the program of a sidecar's container, and nothing for the driver's own. What is tested must be what the
@@ -290,10 +313,14 @@ func sidecarOf(t testing.TB, container core.Container) string {
 	if !known {
 		t.Fatalf("the chart has a sidecar %s, which is not built here", image[1])
 	}
-	if _, version := module(t, path); version != image[2] {
+	of := "."
+	if path == metadata {
+		of = metadataFolder
+	}
+	if _, version := moduleOf(t, of, path); version != image[2] {
 		t.Fatalf("the chart has %s %s, and %s is built here: change go.mod or values.yaml", image[1], image[2], version)
 	}
-	return image[1]
+	return program(t, image[1])
 }
 
 // environment is the container's environment, as far as it comes from fields of its pod.

@@ -33,7 +33,8 @@ location: room-1
 controller: {replicas: 1}
 storageClasses:
   - {name: second, volumeBindingMode: Immediate}
-volumeSnapshotClasses: []
+volumeSnapshotClasses:
+  - {name: second}
 `
 )
 
@@ -54,8 +55,9 @@ func TestPlane(t *testing.T) {
 	for _, node := range []machine{nodeOne, nodeTwo} {
 		p.node(t, node, driverName("first"), driverName("second"))
 	}
-	p.first = newSite(t, p.cluster, "first", firstValues)
-	p.second = newSite(t, p.cluster, "second", secondValues)
+	text, files := p.startMetadata(t)
+	p.first = newSite(t, p.cluster, "first", firstValues, nil)
+	p.second = newSite(t, p.cluster, "second", secondValues+text, files)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)
@@ -66,6 +68,7 @@ func TestPlane(t *testing.T) {
 		{"NodesShareWhatMayBeShared", p.modes},
 		{"ALostNodeCanNotWriteWhenAnotherHasItsVolume", p.lostNode},
 		{"LateBindingFollowsTheNode", p.lateBinding},
+		{"ABackupProductGetsChangedBlocks", p.metadata},
 		{"WhatOnlyOneSideKnowsIsFound", p.orphans},
 		{"ALostResponseMakesNoSecondVolume", p.lostResponse},
 		{"EachChangeWhoseResponseIsLostTakesEffectOnce", p.lostResponses},

@@ -35,8 +35,8 @@ type site struct {
 	chart        *installed
 }
 
-// newSite starts an array and installs the chart for it. What the driver sends passes a relay.
-func newSite(t testing.TB, c *cluster, name, text string) *site {
+// newSite starts an array and installs the chart for it, with values and files. What the driver sends passes a relay.
+func newSite(t testing.TB, c *cluster, name, text string, files map[string]string) *site {
 	t.Helper()
 	made := &site{name: name, driver: driverName(name), array: rig.Start(t)}
 	made.relay = newRelay(t, c.authority, made.array)
@@ -46,6 +46,7 @@ func newSite(t testing.TB, c *cluster, name, text string) *site {
 	}
 	made.chart = c.install(t, values{
 		Release: name, Driver: made.driver, URL: made.relay.url(), Certificate: string(trusted), Token: made.newToken(t), Text: text,
+		Files: files,
 	})
 	return made
 }
