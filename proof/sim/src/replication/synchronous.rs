@@ -24,7 +24,7 @@ use block::workload::Random;
 use block::{CopySegment, Data, Disk, DiskId, Extent, Geometry, Op};
 use bytes::Bytes;
 use engine::{Engine, Tap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -535,8 +535,12 @@ impl World {
         let from = self.random.below(self.sizes[&source].blocks / per - count + 1);
         let effect = (0..count).map(|at| {
             let known = self.versions.get(&(source, from + at));
-            let values = known.map_or(vec![0], |all| all.iter().flat_map(|it| it.values.clone()).collect());
-            (id, first + at, values)
+            // Each once: while writes are refused none is forgotten, and copies of copies would double them.
+            let values: BTreeSet<u64> = match known {
+                Some(all) => all.iter().flat_map(|it| it.values.iter().copied()).collect(),
+                None => BTreeSet::from([0]),
+            };
+            (id, first + at, values.into_iter().collect())
         });
         let segment = CopySegment {
             source,
