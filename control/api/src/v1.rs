@@ -31,6 +31,7 @@ mod sign_in;
 mod snapshot;
 mod store;
 mod stream;
+mod test_failover;
 mod upgrade;
 mod usage;
 mod user;
@@ -77,6 +78,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .merge(directory::routes())
         .merge(remote::routes())
         .merge(replication::routes())
+        .merge(test_failover::routes())
         .merge(replication_history::routes())
         .merge(sign_in::routes())
         .routes(routes!(show_openapi))

@@ -96,6 +96,11 @@ pub const ALERTS: &[Kind] = {
             "both arrays of a synchronous replication are not the same",
         ),
         kind(
+            "replication.witness",
+            Protection,
+            "the witness of a synchronous replication would not decide after a loss",
+        ),
+        kind(
             "replication.writes-stopped",
             Protection,
             "the volumes of a synchronous replication refuse writes",
@@ -197,6 +202,11 @@ pub const EVENTS: &[Kind] = {
             "replication.writes-stopped",
             Replication,
             "the volumes of a synchronous replication refuse writes",
+        ),
+        kind(
+            "replication.failed-over",
+            Replication,
+            "the target of a synchronous replication went on: its witness has agreed",
         ),
         kind("replication.alone", Replication, "the source of a synchronous replication goes on alone"),
         kind("replication.split", Replication, "the volumes of both arrays of a replication take writes"),

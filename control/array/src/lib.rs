@@ -50,6 +50,7 @@ mod policy;
 mod portal;
 mod ports;
 mod projection;
+mod promotion;
 mod reconcile;
 mod recover;
 mod recycle_bin;
@@ -76,6 +77,7 @@ mod usage;
 mod verb;
 mod view;
 mod volume;
+mod witness;
 
 pub use ::directory::{AuthorizationRequest, Ldap, Oidc, Settings as DirectorySettings};
 pub use access::{

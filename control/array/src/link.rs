@@ -113,6 +113,15 @@ pub(crate) enum Wish {
     Replicate { id: String },
     /// To become the source of a replication, and that the other array becomes its target.
     Reverse { id: String },
+    /// That the other array decides, as the witness of a replication.
+    Rule {
+        /// Number of the replication in hex digits, with its generation.
+        number: String,
+        /// To enroll it: the certificate of the target, SHA-256 in hex digits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+        request: replication::witness::Request,
+    },
 }
 
 /// The response.
@@ -136,6 +145,10 @@ pub(crate) enum Reply {
     Denied {
         denial: Denial,
         text: String,
+    },
+    /// What the witness has decided.
+    Ruled {
+        answer: replication::witness::Answer,
     },
 }
 
@@ -170,6 +183,9 @@ pub(crate) struct Description {
     /// What becomes of writes of a synchronous replication while the target is out of reach.
     #[serde(default)]
     pub on_link_loss: OnLinkLoss,
+    /// The certificate of the witness, SHA-256 in hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<String>,
     /// The volumes take no writes since the point of this number.
     pub demoted: Option<u64>,
     /// Only if source and target are to change places.

@@ -300,7 +300,15 @@ impl Transaction<'_> {
                 replication.name
             )));
         }
-        self.commit(vec![Edit::Remove(Record::RemoteArray(entry))]).await?;
+        let witnessed = self.array.config().replications.iter().find(|it| it.witness == Some(id)).cloned();
+        if let Some(replication) = witnessed {
+            return Err(Error::precondition(format!(
+                "this array is the witness of replication {:?}: take it from the replication first",
+                replication.name
+            )));
+        }
+        let rulings = self.array.rulings_for(&entry.fingerprint);
+        self.commit_with(vec![Edit::Remove(Record::RemoteArray(entry))], rulings).await?;
         self.array.links.forget(id);
         self.array.replicas.forget_remote(id);
         self.done("remote-array.deleted", RemoteArrayEntry::NOUN, &name, "was deleted");
@@ -408,6 +416,9 @@ impl Array {
                 Ok(Reply::Pong)
             }
             Wish::Pair { ref proof, port } => self.accept_pairing(link, &hello, proof, port).await,
+            Wish::Rule { ref number, ref target, request } => {
+                self.rule(&link.fingerprint(), number, target.as_deref(), request).await
+            }
             Wish::Replicate { .. } | Wish::Reverse { .. } => {
                 Err(Error::precondition("a replication is served by its own link"))
             }
@@ -464,18 +475,28 @@ impl Array {
         }
     }
 
+    /// A link to a remote array.
+    pub(crate) async fn connect_to(
+        &self,
+        entry: &RemoteArrayEntry,
+        address: &str,
+    ) -> std::result::Result<Link, String> {
+        let own = self.link_identity().map_err(|error| error.message)?;
+        let own = own.ok_or("this array has no key for other arrays")?;
+        let link = self.parts.network.connect(address.to_owned(), own).await?;
+        if link.fingerprint() != entry.fingerprint {
+            return Err(format!(
+                "what responds at {address} is another array: correct the address, or pair again if it was set up again"
+            ));
+        }
+        Ok(link)
+    }
+
     async fn watch_link(&self, entry: &RemoteArrayEntry) {
         let Some(address) = entry.address.clone() else { return };
         let begun = Instant::now();
         let exchange = async {
-            let own = self.link_identity().map_err(|error| error.message)?;
-            let own = own.ok_or("this array has no key for other arrays")?;
-            let mut link = self.parts.network.connect(address.clone(), own).await?;
-            if link.fingerprint() != entry.fingerprint {
-                return Err(format!(
-                    "what responds at {address} is another array: correct the address, or pair again if it was set up again"
-                ));
-            }
+            let mut link = self.connect_to(entry, &address).await?;
             let begun = Instant::now();
             self.ask(&mut link, Wish::Ping).await.map(|_| begun.elapsed())
         };

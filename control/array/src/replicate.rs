@@ -77,7 +77,7 @@ pub(crate) struct Attempt {
 impl Array {
     /// Replicates, forever: to be run on a thread that may work for a moment.
     pub async fn replicate(self: Arc<Self>) {
-        tokio::join!(self.clone().transfer_all(), self.watch_mirrors());
+        tokio::join!(self.clone().transfer_all(), self.watch_mirrors(), self.watch_witnesses());
     }
 
     async fn transfer_all(self: Arc<Self>) {
@@ -169,7 +169,10 @@ impl Array {
                 self.replicas.note_end(id);
             }
             Some(Err(Refusal::Denied(denial, text))) => {
-                split = denial == Denial::Promoted;
+                // A source that has acknowledged nothing alone hears from its witness what becomes of it.
+                let is_decided = entry.witness.is_some()
+                    && self.replicas.mirrors.get(id).is_some_and(|mirror| mirror.is_armed());
+                split = denial == Denial::Promoted && !is_decided;
                 self.replicas.note_failure(&entry, Failure { text, no_space: false });
             }
             None => self.replicas.note_stopped(),
@@ -351,6 +354,7 @@ impl Array {
             rpo_seconds: entry.rpo_seconds,
             mode: entry.mode,
             on_link_loss: entry.on_link_loss,
+            witness: self.witness_of(entry).map(|witness| witness.fingerprint),
             generation: entry.generation,
             is_new: !entry.accepted,
             demoted: entry.demoted,
@@ -613,6 +617,8 @@ pub(crate) fn described(entry: ReplicationEntry, description: &Description) -> R
         rpo_seconds: description.rpo_seconds,
         mode: description.mode,
         on_link_loss: description.on_link_loss,
+        witness: None,
+        witness_fingerprint: description.witness.clone(),
         demoted: description.demoted,
         split: entry.promotion.is_some() && description.demoted.is_none(),
         ..entry

@@ -8,19 +8,17 @@ use crate::service::mirrors::{check_mode, set_mode};
 use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
 use crate::service::schedules::MAX_IMMUTABLE;
 use crate::service::{point_retention, windows};
-use crate::transaction::{Contents, Transaction};
+use crate::transaction::Transaction;
 use crate::view::{Connection, SubjectName};
 use crate::{Error, Result, check};
-use block::{Disk, DiskId};
+use block::DiskId;
 use history::Severity;
 use records::{
-    Config, Edit, GroupEntry, GroupId, Labels, Limits, Named, OnLinkLoss, Policy, Promotion, Record,
-    RemoteArrayEntry, ReplicaVolume, ReplicationEntry, ReplicationId, ReplicationMode, ReplicationRole, Rule,
-    Stage, Subject, Topic, VolumeEntry, Window,
+    Config, Edit, LostSession, Named, OnLinkLoss, Record, RemoteArrayEntry, ReplicaVolume, ReplicationEntry,
+    ReplicationId, ReplicationMode, ReplicationRole, Rule, Stage, Subject, VolumeEntry, Window,
 };
-use replication::{Point, Source, Target};
+use replication::{Source, Target};
 use serde::Serialize;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Shortest and longest RPO, in seconds.
@@ -45,6 +43,9 @@ pub struct Replication {
     pub mode: ReplicationMode,
     /// On the source of a synchronous one: what becomes of writes while the other array is out of reach.
     pub on_link_loss: Option<OnLinkLoss>,
+    /// The remote array that decides which array of a synchronous one goes on alone, by its name here; on a target that is not paired with
+    /// it by its fingerprint.
+    pub witness: Option<String>,
     /// The volume or group, by its name on the source; `None` if it is not known yet.
     pub subject: Option<SubjectName>,
     /// Maximum age of the newest complete point, in seconds.
@@ -113,6 +114,9 @@ pub struct CreateReplication {
     /// What becomes of writes of a synchronous replication while the other array is out of reach; `None`: they go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_link_loss: Option<OnLinkLoss>,
+    /// The remote array that decides which array goes on alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witness: Option<String>,
     /// Windows in which no point is taken or transferred unless an operator asks for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Window>,
@@ -140,6 +144,9 @@ pub struct ReplicationChange {
     /// What becomes of writes of a synchronous replication while the other array is out of reach, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_link_loss: Option<OnLinkLoss>,
+    /// The remote array that decides which array goes on alone, or none, on the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Option<String>>,
     /// Windows in which no point is taken or transferred unless an operator asks for it: all of them, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blackouts: Option<Vec<Window>>,
@@ -239,8 +246,16 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_replication(&mut self, new: CreateReplication) -> Result<Replication> {
-        let CreateReplication { name, subject, remote_array, rpo_seconds, mode, on_link_loss, blackouts } =
-            new;
+        let CreateReplication {
+            name,
+            subject,
+            remote_array,
+            rpo_seconds,
+            mode,
+            on_link_loss,
+            witness,
+            blackouts,
+        } = new;
         check::name(ReplicationEntry::NOUN, &name)?;
         check_rpo(rpo_seconds)?;
         windows::check_blackouts(&blackouts)?;
@@ -276,9 +291,12 @@ impl Transaction<'_> {
             }
             let role = ReplicationRole::Source;
             let entry = ReplicationEntry::new(id, name, created, remote.id, role, rpo_seconds);
-            let on_link_loss = on_link_loss.unwrap_or_default();
+            let default = if witness.is_some() { OnLinkLoss::Stop } else { OnLinkLoss::default() };
+            let on_link_loss = on_link_loss.unwrap_or(default);
             ReplicationEntry { subject: Some(subject), mode, on_link_loss, blackouts, ..entry }
         };
+        let witness = witness.map(|name| self.witness_named(&entry, &name)).transpose()?;
+        let entry = ReplicationEntry { witness: witness.map(|witness| witness.id), ..entry };
         check_mode(&entry)?;
         self.commit(vec![put(&entry)]).await?;
         self.done("replication.created", ReplicationEntry::NOUN, &entry.name, "was created");
@@ -302,6 +320,19 @@ impl Transaction<'_> {
         if change.mode.is_some() || change.on_link_loss.is_some() {
             require(&entry, ReplicationRole::Source, "the mode is set")?;
             set_mode(&mut new, change.mode, change.on_link_loss);
+        }
+        if let Some(witness) = change.witness {
+            require(&entry, ReplicationRole::Source, "the witness is set")?;
+            let witness = witness.map(|name| self.witness_named(&entry, &name)).transpose()?;
+            new.witness = witness.map(|witness| witness.id);
+            if new.witness != entry.witness && new.mode == ReplicationMode::Sync {
+                // Nobody decides until the next session: nothing is acknowledged alone before.
+                if change.on_link_loss == Some(OnLinkLoss::Continue) {
+                    let message = "set the witness first, and then what happens on the loss of the link";
+                    return Err(Error::invalid(message).about("on_link_loss"));
+                }
+                new.on_link_loss = OnLinkLoss::Stop;
+            }
         }
         if let Some(blackouts) = change.blackouts {
             require(&entry, ReplicationRole::Source, "blackouts are set")?;
@@ -328,9 +359,11 @@ impl Transaction<'_> {
         }
         check_mode(&new)?;
         if new != entry {
-            match (new.mode, new.on_link_loss) == (entry.mode, entry.on_link_loss) {
-                true => self.commit(vec![put(&new)]).await?,
-                false => self.change_mirror(&entry, new).await?,
+            let is_same_mode = (new.mode, new.on_link_loss) == (entry.mode, entry.on_link_loss);
+            match new.witness == entry.witness {
+                false if entry.mirrors() && new.mirrors() => self.change_witness(&new).await?,
+                true if is_same_mode => self.commit(vec![put(&new)]).await?,
+                _ => self.change_mirror(&entry, new).await?,
             }
             self.done("replication.changed", ReplicationEntry::NOUN, &entry.name, "was changed");
             self.array.replicas.wake();
@@ -347,6 +380,9 @@ impl Transaction<'_> {
         let _held = self.array.replicas.hold(entry.id).await;
         // A point may have come between.
         self.refuse_locked_points(&entry)?;
+        if entry.mirrors() {
+            self.ask_for_consent(&entry).await?;
+        }
         let unneeded = vec![replication::unneeded_record(entry.number())];
         self.commit_with(vec![Edit::Remove(Record::Replication(entry.clone()))], unneeded).await?;
         self.array.replicas.forget(entry.id);
@@ -423,6 +459,9 @@ impl Transaction<'_> {
                  there, or promote with force"
             )));
         }
+        if !is_last {
+            self.array.report_promotion(&entry).await;
+        }
         // Each is done once it takes changes.
         let replicas = self.ready_volumes(&entry.replicas);
         self.lock_volumes(replicas, true).await?;
@@ -453,6 +492,7 @@ impl Transaction<'_> {
             )));
         }
         let _held = self.array.replicas.hold(entry.id).await;
+        self.ask_for_consent(entry).await?;
         self.commit(vec![put(&ReplicationEntry { demoted: None, ..entry.clone() })]).await?;
         let volumes = self.replicated(entry);
         self.lock_volumes(volumes, false).await?;
@@ -511,7 +551,11 @@ impl Transaction<'_> {
                 points.iter().rev().find(|point| point.digest.is_some()).map_or(0, |point| point.number)
             }
         };
-        Ok(ReplicationEntry { demoted: Some(demoted), split: false, ..entry.clone() })
+        let armed = replication::armed_session(&self.array.parts.engine, entry.number()).ok().flatten();
+        let lost =
+            armed.filter(|_| entry.mirrors()).map(|session| LostSession { session, since: self.now() });
+        let lost_session = lost.or(entry.lost_session);
+        Ok(ReplicationEntry { demoted: Some(demoted), split: false, lost_session, ..entry.clone() })
     }
 
     /// The target gets points again; its volumes stay, and take no writes.
@@ -547,121 +591,6 @@ impl Transaction<'_> {
         for volume in volumes {
             self.lock_volume(&volume, read_only).await?;
         }
-        Ok(())
-    }
-
-    /// The volumes that a point becomes, and the group for them.
-    fn plan_promotion(&self, entry: &ReplicationEntry, point: &Point) -> (Promotion, Option<GroupEntry>) {
-        let created = self.now();
-        let known = |id: &GroupId| entry.group.is_some() && self.array.config().groups.get(*id).is_some();
-        let known = entry.replica_group.filter(known);
-        let group = entry.group.as_ref().filter(|_| known.is_none()).map(|name| {
-            let config = self.array.config();
-            let name = free_name(name, &entry.name, |name| config.groups.free(name).is_ok());
-            let (policy, limits) = (Policy::default(), Limits::default());
-            let (soft_quota, hard_quota, labels) = (None, None, Labels::default());
-            let id = GroupId(self.id64());
-            GroupEntry { id, name, created, soft_quota, hard_quota, policy, limits, labels }
-        });
-        let promotion = Promotion {
-            point: point.number,
-            group: known.or(group.as_ref().map(|group| group.id)),
-            volumes: self.plan_replicas(entry, point),
-            complete: false,
-        };
-        (promotion, group)
-    }
-
-    /// As [`Self::plan_volumes`], with the volumes that are there already.
-    fn plan_replicas(&self, entry: &ReplicationEntry, point: &Point) -> Vec<ReplicaVolume> {
-        let ready: BTreeSet<_> = self.ready_volumes(&entry.replicas).into_iter().map(|it| it.id).collect();
-        let known = |planned: &ReplicaVolume| {
-            let same = |it: &&ReplicaVolume| it.source == planned.source && ready.contains(&it.volume);
-            entry.replicas.iter().find(same).cloned()
-        };
-        let planned = self.plan_volumes(point).into_iter();
-        planned.map(|planned| known(&planned).unwrap_or(planned)).collect()
-    }
-
-    pub(crate) fn plan_volumes(&self, point: &Point) -> Vec<ReplicaVolume> {
-        let volume = |it: &replication::Volume| {
-            let (source, volume) = (DiskId(it.source), DiskId((self.array.env.random)()));
-            ReplicaVolume { source, volume }
-        };
-        point.volumes.iter().map(volume).collect()
-    }
-
-    /// Makes the volumes of a promotion that are not there yet.
-    pub(crate) async fn complete_promotion(&mut self, id: ReplicationId) -> Result<()> {
-        let entry = self.array.config().replications.get(id).cloned();
-        let Some((entry, promotion)) = entry.and_then(|entry| Some((entry.clone(), entry.promotion?))) else {
-            return Ok(());
-        };
-        if promotion.complete {
-            return Ok(());
-        }
-        let points = self.array.replicas.points(&entry);
-        let point = points.into_iter().find(|point| point.number == promotion.point);
-        let point = point.ok_or_else(|| Error::failed("the point can't be promoted", "it is gone"))?;
-        let group = promotion.group.filter(|id| self.array.config().groups.get(*id).is_some());
-        self.make_replicas(&entry, &point, &promotion.volumes, group, "").await?;
-        let promotion = Promotion { complete: true, ..promotion };
-        self.commit(vec![put(&ReplicationEntry { promotion: Some(promotion), ..entry })]).await
-    }
-
-    /// Makes the volumes of a point that are not there yet.
-    pub(crate) async fn make_replicas(
-        &mut self,
-        entry: &ReplicationEntry,
-        point: &Point,
-        planned: &[ReplicaVolume],
-        group: Option<GroupId>,
-        suffix: &str,
-    ) -> Result<()> {
-        for ReplicaVolume { source, volume } in planned {
-            let snapshot = point.snapshot(*source);
-            let snapshot =
-                snapshot.ok_or_else(|| Error::failed("the point can't be cloned", "a volume is missing"))?;
-            let known = self.array.config().volumes.get(*volume).cloned();
-            if let Some(known) = known {
-                self.return_volume(entry, &known, snapshot).await?;
-                continue;
-            }
-            let name = {
-                let config = self.array.config();
-                let known = entry.volumes.iter().find(|it| it.id == *source).map(|it| it.name.as_str());
-                let name = format!("{}{suffix}", known.unwrap_or("volume"));
-                free_name(&name, &entry.name, |name| config.disk_name_free(name).is_ok())
-            };
-            let new = VolumeEntry::new(*volume, name, self.now(), Stage::Ready, group);
-            let made = self.commit_volume(Contents::Of(snapshot), new.clone()).await;
-            made.map_err(|error| Error::refused(&format!("volume {:?} could not be made", new.name), error))?;
-            self.done("volume.created", "volume", &new.name, "was created from a replicated point");
-        }
-        Ok(())
-    }
-
-    /// Gives a volume that was kept for the promotion the content of its point, once, and lets it take changes.
-    async fn return_volume(
-        &mut self,
-        entry: &ReplicationEntry,
-        volume: &VolumeEntry,
-        snapshot: DiskId,
-    ) -> Result<()> {
-        let disk = self.array.disk(volume.id, &volume.name)?;
-        if !disk.is_read_only() || !entry.replicas.iter().any(|it| it.volume == volume.id) {
-            return Ok(());
-        }
-        let (before, now) = (disk.geometry(), self.array.disk(snapshot, &volume.name)?.geometry());
-        let retention_now = self.array.clock.retention_now();
-        let engine = &self.array.parts.engine;
-        let restored = engine.restore_and_unlock(volume.id, snapshot, retention_now).await;
-        restored.map_err(|error| {
-            Error::refused(&format!("volume {:?} can't get the content of the point", volume.name), error)
-        })?;
-        self.announce(volume.id, before, now);
-        self.array.publish_change(Topic::Volumes);
-        self.done("volume.overwritten", "volume", &volume.name, "has the content of a replicated point");
         Ok(())
     }
 
@@ -714,19 +643,6 @@ pub(crate) fn require(entry: &ReplicationEntry, role: ReplicationRole, what: &st
     Err(Error::precondition(message))
 }
 
-/// A name that is free: this one, or with something after it.
-fn free_name(name: &str, replication: &str, is_free: impl Fn(&str) -> bool) -> String {
-    let usable = |name: &String| is_free(name) && check::name("volume", name).is_ok();
-    let longer = std::iter::once(format!("{name}-{replication}"));
-    let numbered = (2..).map(|number| {
-        let number = number.to_string();
-        let keep = check::MAX_NAME.saturating_sub(number.len() + 1);
-        format!("{}-{number}", name.get(..keep).unwrap_or(name))
-    });
-    let mut candidates = std::iter::once(name.to_owned()).chain(longer).chain(numbered);
-    candidates.find(usable).expect("one of infinitely many names is free")
-}
-
 impl Array {
     pub(crate) fn replication(&self, config: &Config, entry: &ReplicationEntry) -> Replication {
         let subject = match entry.subject {
@@ -753,6 +669,7 @@ impl Array {
             role: entry.role,
             mode: entry.mode,
             on_link_loss: entry.mirrors().then_some(entry.on_link_loss),
+            witness: self.witness_of(entry).map(|it| it.name).or_else(|| entry.witness_fingerprint.clone()),
             subject,
             rpo_seconds: entry.rpo_seconds,
             blackouts: entry.blackouts.clone(),

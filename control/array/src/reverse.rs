@@ -85,6 +85,8 @@ impl Transaction<'_> {
             paused: false,
             accepted: true,
             demoted: None,
+            witness: self.array.witness_of(entry).map(|witness| witness.id),
+            witness_fingerprint: None,
             alone_since: None,
             lost_session: None,
             split: false,

@@ -27,3 +27,4 @@ pub(crate) mod space;
 pub(crate) mod statistics;
 pub(crate) mod usage_meter;
 pub(crate) mod windows;
+pub(crate) mod witnesses;

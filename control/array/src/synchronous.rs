@@ -173,7 +173,16 @@ impl Array {
 
 impl Transaction<'_> {
     /// Lets a source go on alone until both arrays are the same again, for the holder of the replication.
+    ///
+    /// # Errors
+    /// If its witness does not agree.
     pub(crate) async fn let_go_alone(&mut self, entry: &ReplicationEntry, cause: &str) -> Result<()> {
+        self.ask_for_consent(entry).await?;
+        self.go_alone(entry, cause).await
+    }
+
+    /// As [`Self::let_go_alone`], for who has the consent of the witness.
+    pub(crate) async fn go_alone(&mut self, entry: &ReplicationEntry, cause: &str) -> Result<()> {
         let new = ReplicationEntry { alone_since: Some(self.now()), ..entry.clone() };
         self.commit_with(vec![put(&new)], disarmed(entry)).await?;
         self.note_gone_alone(entry, cause);
@@ -234,6 +243,9 @@ impl Transaction<'_> {
         // Without a session none may begin meanwhile, which would be disarmed here.
         let _held = self.array.replicas.hold(entry.id).await;
         let was_armed = mirrors.get(entry.id).is_some_and(|mirror| mirror.is_armed());
+        if was_armed {
+            self.ask_for_consent(entry).await?;
+        }
         let alone_since = match new.mode {
             ReplicationMode::Sync if was_armed => Some(self.now()),
             ReplicationMode::Sync => entry.alone_since,

@@ -123,6 +123,12 @@ pub struct ReplicationEntry {
     /// Of a synchronous replication: what becomes of writes without the other array; the source decides.
     #[serde(default, skip_serializing_if = "is_continue")]
     pub on_link_loss: OnLinkLoss,
+    /// On the source of a synchronous replication: the remote array that decides which array goes on alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<RemoteArrayId>,
+    /// On the target: the certificate of that array, as the source has said; SHA-256 in hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness_fingerprint: Option<String>,
     /// On the source of a synchronous replication: since when it acknowledged writes alone after both arrays had been the same, in
     /// seconds since 1970. It counts while the engine does not know that both are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +241,8 @@ impl ReplicationEntry {
             rpo_seconds,
             mode: ReplicationMode::default(),
             on_link_loss: OnLinkLoss::default(),
+            witness: None,
+            witness_fingerprint: None,
             alone_since: None,
             lost_session: None,
             blackouts: Vec::new(),
@@ -263,6 +271,12 @@ impl ReplicationEntry {
     /// Whether this array is to keep the other one the same, write by write.
     pub fn mirrors(&self) -> bool {
         self.mode == ReplicationMode::Sync && self.role == ReplicationRole::Source
+    }
+
+    /// Whether a witness decides which array goes on alone.
+    pub fn has_witness(&self) -> bool {
+        let known = self.witness.is_some() || self.witness_fingerprint.is_some();
+        self.mode == ReplicationMode::Sync && known
     }
 
     /// Whether a volume of this array, in this group, is read-only until the replication is promoted here.

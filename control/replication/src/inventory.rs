@@ -11,7 +11,10 @@ use std::collections::BTreeSet;
 const UNNEEDED: &str = "replication-unneeded/";
 
 /// What the keys of all records of replications begin with.
-pub const RECORD_PREFIXES: [&str; 3] = ["replication-source/", "replication-target/", UNNEEDED];
+pub const RECORD_PREFIXES: [&str; 4] = ["replication-source/", "replication-target/", UNNEEDED, RULINGS];
+
+/// What the keys of the rulings of a witness begin with.
+pub const RULINGS: &str = "replication-ruling/";
 
 /// Record of a source: both arrays were the same.
 pub(crate) const ARMED: &str = "armed";

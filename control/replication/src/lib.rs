@@ -37,8 +37,8 @@ pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};
 pub use fingerprint::{Digest, Key};
 pub use inventory::{
-    RECORD_PREFIXES, armed_session, detach_target_point, disarm, disks, is_armed, is_mirrored, release,
-    source_points, target_points, unneeded, unneeded_record,
+    RECORD_PREFIXES, RULINGS, armed_session, detach_target_point, disarm, disks, is_armed, is_mirrored,
+    release, source_points, target_points, unneeded, unneeded_record,
 };
 pub use limits::{HEARTBEAT_NS, Limits, MAX_JOIN_NS, MAX_SILENCE_NS};
 pub use mirror::{Mirror, MirrorProgress, MirrorState, OnLinkLoss};

@@ -1315,6 +1315,10 @@ type NewReplication struct {
 
 	// Volume Volume. Not allowed with `group`.
 	Volume nullable.Nullable[string] `json:"volume,omitempty"`
+
+	// Witness Remote array, a third one, that decides which of both arrays goes on alone after a loss. Both are to be paired with it. Default: none.
+	// Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
+	Witness nullable.Nullable[string] `json:"witness,omitempty"`
 }
 
 // NewSchedule A new schedule for a `volume` or a `group`.
@@ -1782,6 +1786,10 @@ type Replication struct {
 
 	// Volumes Volumes; on the target empty until the first transfer.
 	Volumes []ReplicatedVolume `json:"volumes"`
+
+	// Witness Remote array that decides which of both arrays goes on alone after a loss; on a target that is not paired with it the SHA-256 of
+	// its certificate. `null`: an operator decides.
+	Witness nullable.Nullable[string] `json:"witness,omitempty"`
 }
 
 // ReplicationChange Changes to a replication. Omitted fields keep their values.
@@ -1812,6 +1820,10 @@ type ReplicationChange struct {
 
 	// RpoSeconds Recovery point objective in seconds. On the source only.
 	RpoSeconds nullable.Nullable[int64] `json:"rpo_seconds,omitempty"`
+
+	// Witness Remote array, a third one, that decides which of both arrays goes on alone after a loss; `null`: an operator decides. Setting it
+	// sets `on_link_loss` to `stop`. On the source only.
+	Witness nullable.Nullable[string] `json:"witness,omitempty"`
 }
 
 // ReplicationDemotion How to demote a replication.
@@ -2205,6 +2217,10 @@ type SynchronousProgress struct {
 	// Since Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
 	// time, and on the target.
 	Since nullable.Nullable[time.Time] `json:"since,omitempty"`
+
+	// WitnessProblem Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if it would, and
+	// without a witness.
+	WitnessProblem nullable.Nullable[string] `json:"witness_problem,omitempty"`
 }
 
 // TargetPortal A portal: where hosts reach the array.

@@ -1,15 +1,15 @@
 //! Replications: volumes and volume groups of which another array gets points.
 
-use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, utc};
+use super::handler::{Answer, Created, NoContent, digits, no_content, operations, perform, present, utc};
 use super::schedule::Rule;
 use super::snapshot::subject;
 use super::window::{WeeklyWindow, windows};
 use crate::Context;
 use crate::auth::Operator;
-use crate::body::{Asked, Body, Named, Optional};
+use crate::body::{Asked, Body, Named};
 use crate::list::{List, PARTIAL, PartialList, list};
 use crate::problem::{Problem, Problems};
-use array::{PeerName, SubjectName};
+use array::SubjectName;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -29,7 +29,6 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(demote_replication: DemoteReplication))
         .routes(operations!(reverse_replication: ReverseReplication))
         .routes(operations!(list_replication_points: ListReplicationPoints))
-        .routes(operations!(start_test_failover: StartTestFailover, stop_test_failover: StopTestFailover))
 }
 
 /// Which end of a replication this array is.
@@ -111,6 +110,9 @@ pub struct SynchronousProgress {
     /// target.
     #[schema(extensions(("x-unit" = json!("us"))))]
     round_trip_us: Option<u64>,
+    /// Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if it would, and
+    /// without a witness.
+    witness_problem: Option<String>,
 }
 
 /// Progress of a replication.
@@ -180,6 +182,9 @@ pub struct Replication {
     mode: ReplicationMode,
     /// What becomes of writes while the other array is out of reach; `null` for an asynchronous replication, and on the target.
     on_link_loss: Option<OnLinkLoss>,
+    /// Remote array that decides which of both arrays goes on alone after a loss; on a target that is not paired with it the SHA-256 of
+    /// its certificate. `null`: an operator decides.
+    witness: Option<String>,
     /// Volume, by its name on the source; `null` for a group.
     volume: Option<String>,
     /// Volume group, by its name on the source; `null` for a volume.
@@ -253,6 +258,9 @@ struct NewReplication {
     mode: ReplicationMode,
     /// What becomes of writes while the other array is out of reach; default `continue`. Only with the mode `sync`.
     on_link_loss: Option<OnLinkLoss>,
+    /// Remote array, a third one, that decides which of both arrays goes on alone after a loss. Both are to be paired with it. Default: none.
+    /// Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
+    witness: Option<String>,
     /// Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none. Only with the mode
     /// `async`.
     #[serde(default)]
@@ -272,6 +280,11 @@ struct ReplicationChange {
     /// What becomes of writes of a synchronous replication while the other array is out of reach. On the source only. With `continue` a
     /// source whose writes are stopped goes on alone at once.
     on_link_loss: Option<OnLinkLoss>,
+    /// Remote array, a third one, that decides which of both arrays goes on alone after a loss; `null`: an operator decides. Setting it
+    /// sets `on_link_loss` to `stop`. On the source only.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    witness: Option<Option<String>>,
     /// Complete list of the weekly windows in which no point is taken or transferred unless an operator asks for it. On the
     /// source only.
     blackouts: Option<Vec<WeeklyWindow>>,
@@ -307,20 +320,6 @@ struct ReplicationDemotion {
     /// This array loses what the other one does not have; default false.
     #[serde(default)]
     force: bool,
-}
-
-/// A test of a failover.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewTestFailover {
-    /// Hosts to which the clones are connected.
-    #[serde(default)]
-    hosts: Vec<String>,
-    /// Host groups to which the clones are connected.
-    #[serde(default)]
-    host_groups: Vec<String>,
-    /// Number of the point; default: the newest one.
-    point: Option<u64>,
 }
 
 /// A point of a replication.
@@ -379,13 +378,30 @@ async fn create_replication(
     State(context): State<Context>,
     Body(new): Body<NewReplication>,
 ) -> Created<Replication> {
-    let NewReplication { name, volume, group, remote_array, rpo_seconds, mode, on_link_loss, blackouts } =
-        new;
+    let NewReplication {
+        name,
+        volume,
+        group,
+        remote_array,
+        rpo_seconds,
+        mode,
+        on_link_loss,
+        witness,
+        blackouts,
+    } = new;
     let subject = subject(volume, group)?;
     let blackouts = windows(blackouts)?;
     let (mode, on_link_loss) = (mode.into(), on_link_loss.map(Into::into));
-    let request =
-        array::CreateReplication { name, subject, remote_array, rpo_seconds, mode, on_link_loss, blackouts };
+    let request = array::CreateReplication {
+        name,
+        subject,
+        remote_array,
+        rpo_seconds,
+        mode,
+        on_link_loss,
+        witness,
+        blackouts,
+    };
     let done = perform(operator, &context, request).await?;
     Ok((StatusCode::CREATED, Json(done.into())))
 }
@@ -421,6 +437,7 @@ async fn change_replication(
         rpo_seconds,
         mode,
         on_link_loss,
+        witness,
         blackouts,
         replicate_snapshots,
         keep_snapshots,
@@ -435,6 +452,7 @@ async fn change_replication(
         rpo_seconds,
         mode: mode.map(Into::into),
         on_link_loss: on_link_loss.map(Into::into),
+        witness,
         blackouts,
         replicate_snapshots,
         keep_snapshots,
@@ -583,45 +601,6 @@ async fn list_replication_points(
     list(found.into_iter().map(ReplicationPoint::from).collect::<Vec<_>>(), part)
 }
 
-/// Start a test failover
-///
-/// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-/// the clones at its lowest free LUNs.
-#[utoipa::path(post, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
-    request_body = Option<NewTestFailover>, responses(
-    (status = 200, description = "The replication", body = Replication),
-    Problems,
-))]
-async fn start_test_failover(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-    Optional(NewTestFailover { hosts, host_groups, point }): Optional<NewTestFailover>,
-) -> Answer<Replication> {
-    let hosts = hosts.into_iter().map(PeerName::Host);
-    let peers = hosts.chain(host_groups.into_iter().map(PeerName::HostGroup)).collect();
-    let done = perform(operator, &context, array::StartTestFailover { name, peers, point }).await?;
-    Ok(Json(done.into()))
-}
-
-/// Stop a test failover
-///
-/// The clones are disconnected from the hosts with which the test was started, and deleted with what was written to them. They
-/// must not be connected to others.
-#[utoipa::path(delete, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
-    responses(
-    (status = 200, description = "The replication", body = Replication),
-    Problems,
-))]
-async fn stop_test_failover(
-    operator: Operator,
-    State(context): State<Context>,
-    Named(name): Named<String>,
-) -> Answer<Replication> {
-    let done = perform(operator, &context, array::StopTestFailover { name }).await?;
-    Ok(Json(done.into()))
-}
-
 impl From<array::ReplicationState> for ReplicationState {
     fn from(state: array::ReplicationState) -> Self {
         match state {
@@ -680,8 +659,8 @@ impl From<array::OnLinkLoss> for OnLinkLoss {
 
 impl From<array::SyncStatus> for SynchronousProgress {
     fn from(it: array::SyncStatus) -> Self {
-        let array::SyncStatus { since, cause, waiting, round_trip_us } = it;
-        Self { since: since.map(utc), cause, changes_under_way: waiting, round_trip_us }
+        let array::SyncStatus { since, cause, waiting, round_trip_us, witness_problem } = it;
+        Self { since: since.map(utc), cause, changes_under_way: waiting, round_trip_us, witness_problem }
     }
 }
 
@@ -743,6 +722,7 @@ impl From<array::Replication> for Replication {
             },
             mode: it.mode.into(),
             on_link_loss: it.on_link_loss.map(Into::into),
+            witness: it.witness,
             volume,
             group,
             rpo_seconds: it.rpo_seconds,

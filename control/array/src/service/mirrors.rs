@@ -42,6 +42,8 @@ pub struct SyncStatus {
     pub waiting: u64,
     /// Time from sending the last change until the other array had it durably, in microseconds; `None` if they are not the same.
     pub round_trip_us: Option<u64>,
+    /// Why the witness would not decide if an array were lost now; `None` if it would, or there is none.
+    pub witness_problem: Option<String>,
 }
 
 /// The mirror of a replication.
@@ -276,6 +278,7 @@ impl Mirrors {
             cause: running.cause.clone().filter(|_| state != SyncState::InSync),
             waiting,
             round_trip_us: round_trip_ns.map(|ns| ns / 1000),
+            witness_problem: None,
         };
         (state, status)
     }
@@ -301,6 +304,7 @@ pub(crate) fn set_mode(
 ) {
     if let Some(mode) = mode.filter(|mode| *mode != entry.mode) {
         (entry.mode, entry.on_link_loss) = (mode, OnLinkLoss::default());
+        entry.witness = None;
     }
     entry.on_link_loss = policy.unwrap_or(entry.on_link_loss);
 }
@@ -309,6 +313,17 @@ pub(crate) fn set_mode(
 pub(crate) fn check_mode(entry: &ReplicationEntry) -> Result<()> {
     let of_source = entry.role == ReplicationRole::Source;
     match entry.mode {
+        ReplicationMode::Async if of_source && entry.witness.is_some() => {
+            let message = "a witness decides for synchronous replications only: set the mode to sync";
+            Err(Error::invalid(message).about("witness"))
+        }
+        ReplicationMode::Sync
+            if of_source && entry.witness.is_some() && entry.on_link_loss != OnLinkLoss::Stop =>
+        {
+            let message = "with a witness writes wait for its decision (stop): to go on alone without it, take the witness from the \
+                           replication first";
+            Err(Error::invalid(message).about("on_link_loss"))
+        }
         ReplicationMode::Async if entry.on_link_loss != OnLinkLoss::default() => {
             let message = "what happens on the loss of the link is set for synchronous replications: set the mode to sync";
             Err(Error::invalid(message).about("on_link_loss"))

@@ -28,6 +28,7 @@ impl Replicas {
                 continue;
             }
             add_sync_conditions(&mut found, &status, about, name);
+            self.witnesses.add_condition(&mut found, entry, self.env.uptime_seconds());
             if status.state == ReplicationState::NoSpace {
                 condition::add(&mut found, "replication.no-space", Severity::Warning, about, &|| {
                     format!(

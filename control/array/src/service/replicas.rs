@@ -7,6 +7,7 @@ use crate::bus::EventBus;
 use crate::env::Env;
 use crate::service::clock::RetentionClock;
 use crate::service::mirrors::{Mirrors, SyncState, SyncStatus};
+use crate::service::witnesses::Witnesses;
 use crate::service::{outgoing, schedules, windows};
 use block::DiskId;
 use engine::Engine;
@@ -228,12 +229,13 @@ pub(crate) struct Held {
 
 /// Replications as they run.
 pub(crate) struct Replicas {
-    env: Arc<Env>,
+    pub(super) env: Arc<Env>,
     bus: Arc<EventBus>,
     engine: Arc<Engine>,
     exports: Arc<Exports>,
     clock: Arc<RetentionClock>,
     pub mirrors: Mirrors,
+    pub witnesses: Witnesses,
     ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
     states: States,
     kept: Mutex<Kept>,
@@ -280,7 +282,8 @@ impl Replicas {
     ) -> Self {
         let (ends, states, kept) = (Mutex::default(), States::default(), Mutex::default());
         let mirrors = Mirrors::new(env.clone(), engine.clone());
-        Self { env, bus, engine, exports, clock, mirrors, ends, states, kept, wake: Notify::new() }
+        let (witnesses, wake) = (Witnesses::default(), Notify::new());
+        Self { env, bus, engine, exports, clock, mirrors, witnesses, ends, states, kept, wake }
     }
 
     fn library_env(&self) -> Arc<ReplicationEnv> {
@@ -367,12 +370,14 @@ impl Replicas {
     /// Forgets a replication that was deleted.
     pub fn forget(&self, id: ReplicationId) {
         self.mirrors.remove(id, false);
+        self.witnesses.forget(id);
         self.states.lock().remove(&id);
     }
 
     /// Notes that source and target have changed places: what was known of attempts is of the other direction.
     pub fn note_reversed(&self, id: ReplicationId) {
         self.mirrors.remove(id, false);
+        self.witnesses.forget(id);
         if let Some(running) = self.states.lock().get_mut(&id) {
             (running.wanted, running.asked, running.taken) = (false, false, None);
             (running.failure, running.failures, running.retry) = (None, 0, 0);
@@ -418,6 +423,11 @@ impl Replicas {
     pub fn keep_out(&self, id: ReplicationId) -> Held {
         self.states.lock().entry(id).or_default().holders += 1;
         Held { states: self.states.clone(), id }
+    }
+
+    /// Whether a transfer is under way.
+    pub fn is_active(&self, id: ReplicationId) -> bool {
+        self.states.lock().get(&id).is_some_and(Running::is_active)
     }
 
     /// Ends the transfer under way, if there is one.
@@ -635,8 +645,17 @@ impl Replicas {
         if entry.mode != ReplicationMode::Sync {
             return None;
         }
+        let witness_problem = self.witnesses.problem(entry.id).filter(|_| entry.has_witness());
         if entry.mirrors() {
-            return Some(self.mirrors.status(entry));
+            let (state, status) = self.mirrors.status(entry);
+            let is_new = || {
+                let session = replication::armed_session(&self.engine, entry.number()).ok().flatten();
+                let is_known = session.is_some_and(|session| self.witnesses.knows(entry.id, session));
+                entry.witness.is_some() && state == SyncState::InSync && !is_known
+            };
+            let problem = || is_new().then(|| "it does not know yet that both arrays are in sync".to_owned());
+            let witness_problem = witness_problem.or_else(problem);
+            return Some((state, SyncStatus { witness_problem, ..status }));
         }
         let target = self.ends.lock().get(&entry.remote).and_then(|ends| ends.target.clone());
         let state = match target.is_some_and(|target| target.is_following(entry.number())) {
@@ -646,7 +665,7 @@ impl Replicas {
             }
             false => SyncState::Initial,
         };
-        Some((state, SyncStatus::default()))
+        Some((state, SyncStatus { witness_problem, ..SyncStatus::default() }))
     }
 
     fn log_event(&self, severity: Severity, kind: &str, name: &str, message: String) {

@@ -33,3 +33,4 @@ mod topics;
 mod trail;
 mod upgrades;
 mod windows;
+mod witness;

@@ -80,6 +80,7 @@ pub fn protect() -> CreateReplication {
         rpo_seconds: 60,
         mode: ReplicationMode::Async,
         on_link_loss: None,
+        witness: None,
         blackouts: Vec::new(),
     }
 }

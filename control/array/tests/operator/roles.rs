@@ -375,6 +375,7 @@ fn of_elsewhere() -> Vec<Step> {
             rpo_seconds: 60,
             mode: array::ReplicationMode::Async,
             on_link_loss: None,
+            witness: None,
             blackouts: Vec::new(),
         },
         ChangeReplication { name: name(), change: ReplicationChange::default() },

@@ -19,12 +19,12 @@ use std::task::Poll;
 use tokio::task::JoinHandle;
 
 /// More than any wait of the array.
-const LONG_SECONDS: u64 = 100;
+pub const LONG_SECONDS: u64 = 100;
 /// Blocks that a writer writes in turn.
-const WRITER_BLOCKS: u64 = 64;
+pub const WRITER_BLOCKS: u64 = 64;
 
 /// The transfers of an array, which end with this.
-struct Transfers(JoinHandle<()>);
+pub struct Transfers(JoinHandle<()>);
 
 impl Drop for Transfers {
     fn drop(&mut self) {
@@ -32,15 +32,15 @@ impl Drop for Transfers {
     }
 }
 
-fn transfers(up: &Up) -> Transfers {
+pub fn transfers(up: &Up) -> Transfers {
     Transfers(tokio::spawn(up.array.clone().replicate()))
 }
 
-fn synchronous(on_link_loss: OnLinkLoss) -> CreateReplication {
+pub fn synchronous(on_link_loss: OnLinkLoss) -> CreateReplication {
     CreateReplication { mode: ReplicationMode::Sync, on_link_loss: Some(on_link_loss), ..protect() }
 }
 
-fn set(change: ReplicationChange) -> ChangeReplication {
+pub fn set(change: ReplicationChange) -> ChangeReplication {
     ChangeReplication { name: "prod".into(), change }
 }
 
@@ -49,11 +49,11 @@ fn set_policy(policy: OnLinkLoss) -> ChangeReplication {
 }
 
 /// Waits until a replication is in a state. Time passes meanwhile on the array that waits to try again.
-async fn until(rig: &Rig, up: &Up, state: ReplicationState) -> Replication {
+pub async fn until(rig: &Rig, up: &Up, state: ReplicationState) -> Replication {
     until_so(rig, up, |it| it.status.state == state).await
 }
 
-async fn until_so(rig: &Rig, up: &Up, is_so: impl Fn(&Replication) -> bool) -> Replication {
+pub async fn until_so(rig: &Rig, up: &Up, is_so: impl Fn(&Replication) -> bool) -> Replication {
     let mut updates = up.array.subscribe();
     loop {
         let shown = ok(up, show()).await;
@@ -79,12 +79,12 @@ async fn in_sync(policy: OnLinkLoss) -> (Pair, Transfers) {
     (pair, transfers)
 }
 
-fn stamped(stamp: u64) -> Op {
+pub fn stamped(stamp: u64) -> Op {
     Op::Write { lba: stamp % WRITER_BLOCKS * 8, data: Bytes::from(stamp.to_le_bytes().repeat(512)).into() }
 }
 
 /// The stamps of the blocks of a volume.
-async fn stamps(up: &Up, id: DiskId) -> Vec<u64> {
+pub async fn stamps(up: &Up, id: DiskId) -> Vec<u64> {
     let disk = up.engine.volume(id).unwrap();
     let read = disk.execute(Op::Read(Extent::new(0, WRITER_BLOCKS * 8))).await;
     let Ok(Reply::Data(data)) = read else { panic!("{read:?}") };
@@ -93,13 +93,13 @@ async fn stamps(up: &Up, id: DiskId) -> Vec<u64> {
 }
 
 /// A host that writes one block after the other, until a write fails.
-struct Writer {
+pub struct Writer {
     acknowledged: Arc<AtomicU64>,
     task: JoinHandle<block::Error>,
 }
 
 impl Writer {
-    fn start(up: &Up, id: DiskId) -> Self {
+    pub fn start(up: &Up, id: DiskId) -> Self {
         let (disk, acknowledged) = (up.engine.volume(id).unwrap(), Arc::new(AtomicU64::new(0)));
         let ours = acknowledged.clone();
         let task = tokio::spawn(async move {
@@ -116,7 +116,7 @@ impl Writer {
     }
 
     /// Waits for some more writes.
-    async fn go_on(&self) {
+    pub async fn go_on(&self) {
         let until = self.acknowledged.load(Ordering::SeqCst) + 2 * WRITER_BLOCKS;
         while self.acknowledged.load(Ordering::SeqCst) < until {
             assert!(!self.task.is_finished(), "a write has failed");
@@ -124,8 +124,18 @@ impl Writer {
         }
     }
 
+    /// The newest stamp that was acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Waits until a write fails.
+    pub async fn failed(self) -> block::Error {
+        self.task.await.unwrap()
+    }
+
     /// Ends it like a killed host; the newest stamp that was acknowledged.
-    async fn end(self) -> u64 {
+    pub async fn end(self) -> u64 {
         self.task.abort();
         _ = self.task.await;
         self.acknowledged.load(Ordering::SeqCst)
@@ -133,7 +143,7 @@ impl Writer {
 }
 
 /// Checks that blocks have everything that was acknowledged, and at most one write more.
-fn assert_has(stamps: &[u64], acknowledged: u64) {
+pub fn assert_has(stamps: &[u64], acknowledged: u64) {
     for (block, found) in (0..).zip(stamps) {
         let last = (0..=acknowledged).rev().find(|stamp| *stamp > 0 && stamp % WRITER_BLOCKS == block);
         let may = [last.unwrap_or(0), acknowledged + 1];
@@ -142,7 +152,7 @@ fn assert_has(stamps: &[u64], acknowledged: u64) {
     }
 }
 
-async fn alerts(up: &Up, kind: &str) -> Vec<Alert> {
+pub async fn alerts(up: &Up, kind: &str) -> Vec<Alert> {
     up.array.tick().await;
     let all = ok(up, ListAlerts).await.into_iter();
     all.filter(|alert| alert.condition.kind == kind && alert.closed.is_none()).collect()
@@ -156,7 +166,7 @@ async fn promoted(second: &Up, force: bool) -> Vec<DiskId> {
 }
 
 /// Whether a write is acknowledged without anything else going on.
-async fn is_acknowledged_at_once(up: &Up, id: DiskId) -> Option<block::Result<()>> {
+pub async fn is_acknowledged_at_once(up: &Up, id: DiskId) -> Option<block::Result<()>> {
     let disk = up.engine.volume(id).unwrap();
     let mut write = pin!(disk.execute(stamped(7)));
     // The local journal of a volume that nothing waits for has it after a read of the block.

@@ -196,7 +196,7 @@ fn a_group_is_promoted_with_its_last_point_though_both_arrays_were_killed() {
     await_replication(other, |progress| progress["state"] == "split");
 }
 
-fn await_state(data: &Path, state: &str) -> Value {
+pub fn await_state(data: &Path, state: &str) -> Value {
     await_replication(data, |progress| progress["state"] == state)
 }
 
@@ -280,6 +280,38 @@ fn stamped(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(BLOCK_BYTES / 8)
 }
 
+/// Kills a source while a host writes and the network holds changes back; the number of writes that were acknowledged.
+fn killed_under_load(source: Daemon, network: &Network) -> u64 {
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let (count, mut session) = (acknowledged.clone(), host(&source, "data"));
+    network.allow(ALLOWED_BYTES);
+    let writer = std::thread::spawn(move || {
+        for number in 1.. {
+            session.write(number % WRITTEN_BLOCKS, BLOCK_BYTES, &stamped(number));
+            count.store(number, Ordering::SeqCst);
+        }
+    });
+    network.await_stall();
+    source.kill();
+    assert!(writer.join().is_err(), "its connection ended");
+    let acknowledged = acknowledged.load(Ordering::SeqCst);
+    assert!(acknowledged > WRITTEN_BLOCKS, "{acknowledged} writes");
+    acknowledged
+}
+
+/// Checks that the promoted volume has every write.
+fn assert_has(target: &Daemon, data: &Path, acknowledged: u64) {
+    connect(data, "data");
+    let mut session = host(target, "data");
+    for block in 0..WRITTEN_BLOCKS {
+        let last = (1..=acknowledged).rev().find(|number| number % WRITTEN_BLOCKS == block).unwrap();
+        let next = last + WRITTEN_BLOCKS;
+        let found = session.read(block, BLOCK_BYTES, BLOCK_BYTES);
+        let is_next = next == acknowledged + 1 && found == stamped(next);
+        assert!(found == stamped(last) || is_next, "block {block} does not have write {last}");
+    }
+}
+
 #[test]
 fn every_acknowledged_write_is_on_the_promoted_target_after_the_source_was_killed() {
     let folder = tempfile::tempdir().unwrap();
@@ -297,32 +329,49 @@ fn every_acknowledged_write_is_on_the_promoted_target_after_the_source_was_kille
     assert_eq!((&shown["mode"], &shown["on_link_loss"]), (&"sync".into(), &"stop".into()));
     await_state(other, "in_sync");
 
-    // The network holds changes back while the host goes on, and then the source is killed.
-    let acknowledged = Arc::new(AtomicU64::new(0));
-    let (count, mut session) = (acknowledged.clone(), host(&source, "data"));
-    network.allow(ALLOWED_BYTES);
-    let writer = std::thread::spawn(move || {
-        for number in 1.. {
-            session.write(number % WRITTEN_BLOCKS, BLOCK_BYTES, &stamped(number));
-            count.store(number, Ordering::SeqCst);
-        }
-    });
-    network.await_stall();
-    source.kill();
-    assert!(writer.join().is_err(), "its connection ended");
-    let acknowledged = acknowledged.load(Ordering::SeqCst);
-    assert!(acknowledged > WRITTEN_BLOCKS, "{acknowledged} writes");
-
+    let acknowledged = killed_under_load(source, &network);
     let promoted = cli(other, "replication promote prod --force");
     assert_eq!(promoted["promoted_volumes"], serde_json::json!(["data"]));
-    connect(other, "data");
-    let mut session = host(&target, "data");
-    for block in 0..WRITTEN_BLOCKS {
-        let last = (1..=acknowledged).rev().find(|number| number % WRITTEN_BLOCKS == block).unwrap();
-        let next = last + WRITTEN_BLOCKS;
-        let found = session.read(block, BLOCK_BYTES, BLOCK_BYTES);
-        let is_next = next == acknowledged + 1 && found == stamped(next);
-        assert!(found == stamped(last) || is_next, "block {block} does not have write {last}");
-    }
+    assert_has(&target, other, acknowledged);
     network.allow(u64::MAX);
+}
+
+#[test]
+fn a_target_goes_on_by_itself_after_its_source_was_killed_if_the_witness_agrees() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other, third] = &["one", "other", "third"].map(|name| folder.path().join(name));
+    let listen = ["--replication", "127.0.0.1:0"];
+    let source = start(one, &[]).unwrap();
+    let (target, witness) = (start(other, &listen).unwrap(), start(third, &listen).unwrap());
+    let network = Network::to(target.ready["replication"].as_str().unwrap());
+    let pair = |data: &Path, name: &str, with: &Path, address: &str| {
+        let key = cli(with, "remote-array key")["key"].as_str().unwrap().to_owned();
+        cli(data, &format!("remote-array pair {address} --name {name} --key {key}"));
+    };
+    pair(one, "dr", other, &network.address);
+    let address = witness.ready["replication"].as_str().unwrap().to_owned();
+    pair(one, "site-c", third, &address);
+    pair(other, "site-c", third, &address);
+    cli(one, "volume create data --size 16MiB --block-size 4096");
+    connect(one, "data");
+    write(&source, "data", &noise(1));
+    cli(one, "replication create prod --volume data --to dr --rpo 1h --mode sync --witness site-c");
+    let shown = await_replication(one, |progress| {
+        progress["state"] == "in_sync" && progress["sync"]["witness_problem"].is_null()
+    });
+    assert_eq!((&shown["witness"], &shown["on_link_loss"]), (&"site-c".into(), &"stop".into()));
+
+    // Its decision is as durable as it says: the witness is killed as well, and started again.
+    witness.kill();
+    let acknowledged = killed_under_load(source, &network);
+    let _witness = start(third, &["--replication", &address]).unwrap();
+    let promoted = await_state(other, "promoted");
+    assert_eq!(promoted["promoted_volumes"], serde_json::json!(["data"]));
+    assert_has(&target, other, acknowledged);
+    network.allow(u64::MAX);
+
+    // The source comes back, hears of it, and takes no writes.
+    let _source = start(one, &[]).unwrap();
+    await_state(one, "demoted");
+    assert_eq!(cli(one, "volume show data")["read_only"], true);
 }

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::show;
 use crate::window::window;
 use anyhow::Result;
-use clap::{ArgGroup, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use client::api;
 use client::schemas::{
     NewReplication, NewTestFailover, OnLinkLoss, ReplicationChange, ReplicationDemotion, ReplicationMode,
@@ -74,6 +74,9 @@ pub enum ReplicationVerb {
         /// refused after 20 seconds; with --mode sync [default: continue]
         #[arg(long, value_enum, value_name = "POLICY")]
         on_link_loss: Option<LinkLossPolicy>,
+        /// Remote array, a third one, that decides which of both arrays goes on alone after a loss; with --mode sync
+        #[arg(long, value_name = "NAME")]
+        witness: Option<String>,
         /// Weekly window in which no point is taken or transferred, such as "mon-fri 08:00-18:00", in the time zone of the
         /// array (`ashlar array settings`); repeatable
         #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
@@ -89,49 +92,8 @@ pub enum ReplicationVerb {
     /// Change a replication; omitted settings keep their values
     #[command(group(ArgGroup::new("windows").args(["blackouts", "no_blackout"])))]
     #[command(group(ArgGroup::new("rules").args(["keep_rules", "no_keep_rule"])))]
-    Set {
-        /// Replication
-        name: String,
-        /// New name on this array
-        #[arg(long = "name", value_name = "NAME")]
-        new_name: Option<String>,
-        /// Recovery point objective, such as 30s, 15m or 4h; on the source
-        #[arg(long, value_name = "TIME", value_parser = seconds)]
-        rpo: Option<u64>,
-        /// When a write is acknowledged: when the source has it, or when both arrays have it; on the source
-        #[arg(long, value_enum)]
-        mode: Option<Mode>,
-        /// What becomes of writes of a synchronous replication while the other array is out of reach; with `continue` a source
-        /// whose writes are stopped goes on alone at once; on the source
-        #[arg(long, value_enum, value_name = "POLICY")]
-        on_link_loss: Option<LinkLossPolicy>,
-        /// Complete list of the weekly windows in which no point is taken or transferred, such as "mon-fri 08:00-18:00" or
-        /// "daily 22:00-06:00"; repeatable; on the source
-        #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
-        blackouts: Vec<WeeklyWindow>,
-        /// No such window
-        #[arg(long)]
-        no_blackout: bool,
-        /// Whether snapshots of all of its volumes that users and schedules take are replicated as well; on the source
-        #[arg(long, value_enum)]
-        snapshots: Option<Switch>,
-        /// Points of such snapshots to retain; on the target
-        #[arg(long, value_name = "COUNT")]
-        keep_snapshots: Option<u32>,
-        /// Complete points to retain; on the target
-        #[arg(long, value_name = "COUNT")]
-        keep_points: Option<u32>,
-        /// Complete list of the rules that keep older points, such as hourly=24 or daily=7: of each period the first point;
-        /// repeatable; on the target
-        #[arg(long = "keep-rule", value_name = "WHEN=KEEP", value_parser = rule)]
-        keep_rules: Vec<Rule>,
-        /// No such rule
-        #[arg(long)]
-        no_keep_rule: bool,
-        /// Retention lock of points that arrive from now on, such as 12h or 7d; 0s: none; on the target
-        #[arg(long, value_name = "TIME", value_parser = seconds)]
-        lock: Option<u64>,
-    },
+    #[command(group(ArgGroup::new("decider").args(["witness", "no_witness"])))]
+    Set(Changes),
     /// List points of a replication on this array
     Points {
         /// Replication
@@ -186,6 +148,58 @@ pub enum ReplicationVerb {
     TestFailover(TestFailoverVerb),
 }
 
+/// What `set` changes.
+#[derive(Clone, Args)]
+pub struct Changes {
+    /// Replication
+    name: String,
+    /// New name on this array
+    #[arg(long = "name", value_name = "NAME")]
+    new_name: Option<String>,
+    /// Recovery point objective, such as 30s, 15m or 4h; on the source
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    rpo: Option<u64>,
+    /// When a write is acknowledged: when the source has it, or when both arrays have it; on the source
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// What becomes of writes of a synchronous replication while the other array is out of reach; with `continue` a source
+    /// whose writes are stopped goes on alone at once; on the source
+    #[arg(long, value_enum, value_name = "POLICY")]
+    on_link_loss: Option<LinkLossPolicy>,
+    /// Remote array, a third one, that decides which of both arrays goes on alone after a loss; on the source
+    #[arg(long, value_name = "NAME")]
+    witness: Option<String>,
+    /// No witness: an operator decides
+    #[arg(long)]
+    no_witness: bool,
+    /// Complete list of the weekly windows in which no point is taken or transferred, such as "mon-fri 08:00-18:00" or
+    /// "daily 22:00-06:00"; repeatable; on the source
+    #[arg(long = "blackout", value_name = "WINDOW", value_parser = window)]
+    blackouts: Vec<WeeklyWindow>,
+    /// No such window
+    #[arg(long)]
+    no_blackout: bool,
+    /// Whether snapshots of all of its volumes that users and schedules take are replicated as well; on the source
+    #[arg(long, value_enum)]
+    snapshots: Option<Switch>,
+    /// Points of such snapshots to retain; on the target
+    #[arg(long, value_name = "COUNT")]
+    keep_snapshots: Option<u32>,
+    /// Complete points to retain; on the target
+    #[arg(long, value_name = "COUNT")]
+    keep_points: Option<u32>,
+    /// Complete list of the rules that keep older points, such as hourly=24 or daily=7: of each period the first point;
+    /// repeatable; on the target
+    #[arg(long = "keep-rule", value_name = "WHEN=KEEP", value_parser = rule)]
+    keep_rules: Vec<Rule>,
+    /// No such rule
+    #[arg(long)]
+    no_keep_rule: bool,
+    /// Retention lock of points that arrive from now on, such as 12h or 7d; 0s: none; on the target
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    lock: Option<u64>,
+}
+
 #[derive(Clone, Subcommand)]
 pub enum TestFailoverVerb {
     /// Create the clones; replication goes on
@@ -213,7 +227,7 @@ impl ReplicationVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use ReplicationVerb::*;
         Ok(match self {
-            Create { name, volume, group, to, rpo, mode, on_link_loss, blackouts } => {
+            Create { name, volume, group, to, rpo, mode, on_link_loss, witness, blackouts } => {
                 let new = NewReplication {
                     name,
                     volume,
@@ -222,41 +236,14 @@ impl ReplicationVerb {
                     rpo_seconds: rpo,
                     mode: Some(mode.into()),
                     on_link_loss: on_link_loss.map(Into::into),
+                    witness,
                     blackouts,
                 };
                 client.call(api::create_replication(&new))?.into()
             }
             List => client.call(api::list_replications(&api::ListReplications::default()))?.into(),
             Show { name } => client.call(api::show_replication(&name))?.into(),
-            Set {
-                name,
-                new_name,
-                rpo,
-                mode,
-                on_link_loss,
-                blackouts,
-                no_blackout,
-                snapshots,
-                keep_snapshots,
-                keep_points,
-                keep_rules,
-                no_keep_rule,
-                lock,
-            } => {
-                let change = ReplicationChange {
-                    name: new_name.map(Some),
-                    rpo_seconds: rpo.map(Some),
-                    mode: mode.map(|it| Some(it.into())),
-                    on_link_loss: on_link_loss.map(|it| Some(it.into())),
-                    blackouts: (no_blackout || !blackouts.is_empty()).then_some(Some(blackouts)),
-                    replicate_snapshots: snapshots.map(|it| Some(it.on())),
-                    keep_snapshots: keep_snapshots.map(Some),
-                    keep_points: keep_points.map(Some),
-                    keep_rules: (no_keep_rule || !keep_rules.is_empty()).then_some(Some(keep_rules)),
-                    lock_seconds: lock.map(Some),
-                };
-                client.call(api::change_replication(&name, &change))?.into()
-            }
+            Set(changes) => changes.run(client)?,
             Points { name } => {
                 let all = api::ListReplicationPoints::default();
                 client.call(api::list_replication_points(&name, &all))?.into()
@@ -279,6 +266,26 @@ impl ReplicationVerb {
             Reverse { name } => client.call(api::reverse_replication(&name))?.into(),
             TestFailover(verb) => verb.run(client)?,
         })
+    }
+}
+
+impl Changes {
+    fn run(self, client: &Client) -> Result<Shown> {
+        let witness = if self.no_witness { Some(None) } else { self.witness.map(Some) };
+        let change = ReplicationChange {
+            name: self.new_name.map(Some),
+            rpo_seconds: self.rpo.map(Some),
+            mode: self.mode.map(|it| Some(it.into())),
+            on_link_loss: self.on_link_loss.map(|it| Some(it.into())),
+            witness,
+            blackouts: (self.no_blackout || !self.blackouts.is_empty()).then_some(Some(self.blackouts)),
+            replicate_snapshots: self.snapshots.map(|it| Some(it.on())),
+            keep_snapshots: self.keep_snapshots.map(Some),
+            keep_points: self.keep_points.map(Some),
+            keep_rules: (self.no_keep_rule || !self.keep_rules.is_empty()).then_some(Some(self.keep_rules)),
+            lock_seconds: self.lock.map(Some),
+        };
+        Ok(client.call(api::change_replication(&self.name, &change))?.into())
     }
 }
 

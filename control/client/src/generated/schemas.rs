@@ -2650,6 +2650,10 @@ the same.*/
     ///Volume. Not allowed with `group`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub volume: ::std::option::Option<::std::string::String>,
+    /**Remote array, a third one, that decides which of both arrays goes on alone after a loss. Both are to be paired with it. Default: none.
+Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub witness: ::std::option::Option<::std::string::String>,
 }
 ///A new schedule for a `volume` or a `group`.
 ///
@@ -3590,6 +3594,10 @@ pub struct Replication {
     pub volume: ::std::option::Option<::std::string::String>,
     ///Volumes; on the target empty until the first transfer.
     pub volumes: ::std::vec::Vec<ReplicatedVolume>,
+    /**Remote array that decides which of both arrays goes on alone after a loss; on a target that is not paired with it the SHA-256 of
+its certificate. `null`: an operator decides.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub witness: ::std::option::Option<::std::string::String>,
 }
 ///Changes to a replication. Omitted fields keep their values.
 ///
@@ -3627,6 +3635,10 @@ source only.*/
     ///Recovery point objective in seconds. On the source only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub rpo_seconds: ::std::option::Option<::std::option::Option<u64>>,
+    /**Remote array, a third one, that decides which of both arrays goes on alone after a loss; `null`: an operator decides. Setting it
+sets `on_link_loss` to `stop`. On the source only.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub witness: ::std::option::Option<::std::option::Option<::std::string::String>>,
 }
 impl ::std::default::Default for ReplicationChange {
     fn default() -> Self {
@@ -3641,6 +3653,7 @@ impl ::std::default::Default for ReplicationChange {
             on_link_loss: Default::default(),
             replicate_snapshots: Default::default(),
             rpo_seconds: Default::default(),
+            witness: Default::default(),
         }
     }
 }
@@ -4739,6 +4752,10 @@ target.*/
 time, and on the target.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub since: ::std::option::Option<::std::string::String>,
+    /**Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if it would, and
+without a witness.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub witness_problem: ::std::option::Option<::std::string::String>,
 }
 ///A takeover and the durations of its phases.
 ///

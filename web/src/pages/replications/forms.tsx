@@ -24,10 +24,10 @@ function RpoInput(props: object) {
   return <NumberInput label="RPO in minutes" description="Recovery point objective: how old the newest complete copy on the other array may become." min={0} max={MAX_RPO} decimalScale={2} allowNegative={false} required {...props} />;
 }
 
-type Mode = { mode: ReplicationMode; loss: OnLinkLoss };
+type Mode = { mode: ReplicationMode; loss: OnLinkLoss; witness: string | null };
 
 /** When writes are acknowledged, and what becomes of them while the other array is out of reach. */
-function ModeInputs({ form, mode }: { form: { getInputProps: (field: "mode" | "loss") => object }; mode: ReplicationMode }) {
+function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (field: "mode" | "loss" | "witness") => object }; mode: ReplicationMode; witness: string | null; others: string[] }) {
   return (
     <>
       <Select
@@ -40,7 +40,8 @@ function ModeInputs({ form, mode }: { form: { getInputProps: (field: "mode" | "l
         allowDeselect={false}
         {...form.getInputProps("mode")}
       />
-      {mode === "sync" && (
+      {mode === "sync" && <Select label="Witness" description="A third array that decides which of both goes on after a loss, so that a failover needs nobody. Both have to be paired with it." placeholder="None: you decide" data={others} nothingFoundMessage="No third array is paired with this one." searchable clearable {...form.getInputProps("witness")} />}
+      {mode === "sync" && !witness && (
         <Select
           label="While the other array is out of reach"
           data={[
@@ -56,14 +57,20 @@ function ModeInputs({ form, mode }: { form: { getInputProps: (field: "mode" | "l
 }
 
 /** The mode as the array has it. */
-const modeOf = ({ mode, loss }: Mode) => (mode === "sync" ? { mode, on_link_loss: loss } : { mode });
+const modeOf = ({ mode, loss, witness }: Mode) => (mode === "sync" ? { mode, ...(witness ? { on_link_loss: "stop" as const, witness } : { on_link_loss: loss }) } : { mode });
+
+/** The same as a change: a witness that is taken away leaves writes waiting, until somebody decides otherwise. */
+const modeChangeOf = (mode: Mode, before: string | null | undefined) => (mode.mode === "sync" && before && !mode.witness ? { mode: mode.mode, on_link_loss: "stop" as const, witness: null } : modeOf(mode));
+
+/** The arrays that can be the witness of a replication to another one. */
+const thirds = (all: { name: string }[] | undefined, remote: string | null) => (all ?? []).map((it) => it.name).filter((name) => name !== remote);
 
 /** Protects a volume group, or a volume, on another array. */
 export function CreateReplication({ opened, onClose }: Window) {
   const [, go] = useLocation();
   const remotes = useQuery({ ...remoteArrays(), enabled: opened });
   const form = useForm<Mode & { name: string; of: string | null; remote: string | null; minutes: number | string }>({
-    initialValues: { name: "", of: null, remote: null, minutes: 15, mode: "async", loss: "continue" },
+    initialValues: { name: "", of: null, remote: null, minutes: 15, mode: "async", loss: "continue", witness: null },
     validate: { name: nameError, of: (of) => (of ? null : "Choose a volume group or a volume."), remote: (remote) => (remote ? null : "Choose an array."), minutes: rpoError },
   });
   const close = () => {
@@ -72,8 +79,8 @@ export function CreateReplication({ opened, onClose }: Window) {
     create.reset();
   };
   const create = useChange({
-    run: ({ name, of, remote, minutes, mode, loss }: typeof form.values) =>
-      created(api.POST("/api/v1/replications", { body: { name, ...subjectOf(of), remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE), ...modeOf({ mode, loss }) } })),
+    run: ({ name, of, remote, minutes, mode, loss, witness }: typeof form.values) =>
+      created(api.POST("/api/v1/replications", { body: { name, ...subjectOf(of), remote_array: remote ?? "", rpo_seconds: Math.round(Number(minutes) * MINUTE), ...modeOf({ mode, loss, witness }) } })),
     done: (made) => `${made.name} is being replicated to ${made.remote_array}.`,
     then: (made) => {
       close();
@@ -85,7 +92,7 @@ export function CreateReplication({ opened, onClose }: Window) {
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <SubjectSelect description="Volumes of a group are replicated as of one moment, so that an application which uses several of them finds them consistent." {...form.getInputProps("of")} />
       <Select label="Remote array" placeholder="An array that is paired with this one" data={remotes.data?.map((it) => it.name) ?? []} nothingFoundMessage="No array is paired with this one." searchable required {...form.getInputProps("remote")} />
-      <ModeInputs form={form} mode={form.values.mode} />
+      <ModeInputs form={form} mode={form.values.mode} witness={form.values.witness} others={thirds(remotes.data, form.values.remote)} />
       <RpoInput {...form.getInputProps("minutes")} />
     </FormModal>
   );
@@ -96,13 +103,14 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
   const [, go] = useLocation();
   const isSource = replication.role === "source";
   const zone = useQuery({ ...settings(), enabled: opened && isSource });
+  const remotes = useQuery({ ...remoteArrays(), enabled: opened && isSource });
   const form = useForm<Mode & { name: string; minutes: number | string; blackouts: string; keep: number | string; rules: string; days: number | string; snapshots: boolean; keepSnapshots: number | string }>({
-    initialValues: { mode: replication.mode, loss: replication.on_link_loss ?? "continue", name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1, rules: replication.keep_rules.map(ruleText).join("\n"), days: replication.lock_seconds ? Math.round((replication.lock_seconds / DAY) * 100) / 100 : "", snapshots: replication.replicate_snapshots ?? false, keepSnapshots: replication.keep_snapshots ?? 1 },
+    initialValues: { mode: replication.mode, loss: replication.on_link_loss ?? "continue", witness: replication.witness ?? null, name: replication.name, minutes: replication.rpo_seconds / MINUTE, blackouts: replication.blackouts.map(windowText).join("\n"), keep: replication.keep_points ?? 1, rules: replication.keep_rules.map(ruleText).join("\n"), days: replication.lock_seconds ? Math.round((replication.lock_seconds / DAY) * 100) / 100 : "", snapshots: replication.replicate_snapshots ?? false, keepSnapshots: replication.keep_snapshots ?? 1 },
     validate: { name: nameError, minutes: rpoError, keepSnapshots: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), blackouts: (text) => (parseWindows(text) ? null : "Write one window a line, such as mon-fri 08:00-18:00."), keep: (keep) => (Number(keep) >= 1 && Number(keep) <= 1000 ? null : "1 to 1000."), rules: (text) => (parseRules(text) ? null : "Write one rule a line, such as daily=7.") },
   });
   const save = useChange({
-    run: ({ mode, loss, name, minutes, blackouts, keep, rules, days, snapshots, keepSnapshots }: typeof form.values) => {
-      const body = { ...(name !== replication.name && { name }), ...(isSource ? { ...modeOf({ mode, loss }), rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: mode === "async" ? (parseWindows(blackouts) ?? []) : [], replicate_snapshots: snapshots } : { keep_points: Number(keep), keep_snapshots: Number(keepSnapshots), keep_rules: parseRules(rules) ?? [], lock_seconds: Math.round(Number(days) * DAY) }) };
+    run: ({ mode, loss, witness, name, minutes, blackouts, keep, rules, days, snapshots, keepSnapshots }: typeof form.values) => {
+      const body = { ...(name !== replication.name && { name }), ...(isSource ? { ...modeChangeOf({ mode, loss, witness }, replication.witness), rpo_seconds: Math.round(Number(minutes) * MINUTE), blackouts: mode === "async" ? (parseWindows(blackouts) ?? []) : [], replicate_snapshots: snapshots } : { keep_points: Number(keep), keep_snapshots: Number(keepSnapshots), keep_rules: parseRules(rules) ?? [], lock_seconds: Math.round(Number(days) * DAY) }) };
       return answer(api.PATCH("/api/v1/replications/{name}", { params: { path: { name: replication.name } }, body }));
     },
     done: (now) => `Replication ${now.name} is changed.`,
@@ -114,7 +122,7 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
   return (
     <FormModal opened={opened} onClose={onClose} title={`Change ${replication.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" description="On this array only." data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-      {isSource && <ModeInputs form={form} mode={form.values.mode} />}
+      {isSource && <ModeInputs form={form} mode={form.values.mode} witness={form.values.witness} others={thirds(remotes.data, replication.remote_array)} />}
       {isSource && <RpoInput {...form.getInputProps("minutes")} />}
       {isSource && form.values.mode === "async" && (
         <Textarea

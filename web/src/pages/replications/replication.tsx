@@ -76,7 +76,7 @@ export function ReplicationPage({ name }: { name: string }) {
           </SimpleGrid>
           <HistoryPanel of={data} />
           {data.role === "target" && <PointsPanel of={data} />}
-          <ChangeReplication key={`${data.name} ${data.mode} ${data.on_link_loss} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.replicate_snapshots} ${data.keep_snapshots} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
+          <ChangeReplication key={`${data.name} ${data.mode} ${data.on_link_loss} ${data.witness} ${data.rpo_seconds} ${data.keep_points} ${data.lock_seconds} ${data.replicate_snapshots} ${data.keep_snapshots} ${data.keep_rules.map(ruleText).join()} ${data.blackouts.map(windowText).join()}`} replication={data} opened={changing} onClose={() => setChanging(false)} />
           {task && <TaskDialog verb={task} replication={data} onClose={() => setTask(undefined)} />}
         </>
       )}
@@ -108,6 +108,12 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title={`Not the same as ${remote}${progress.sync?.since ? ` since ${moment(progress.sync.since)}` : ""}`} role="status">
         {progress.sync?.cause ?? progress.problem ?? "The other array is out of reach"}. What is missing there is transferred when it can be reached.
+      </Alert>
+    );
+  if (progress.sync?.witness_problem)
+    return (
+      <Alert color="orange" icon={<TriangleAlert size={18} />} title="No failover would follow by itself" role="status">
+        The witness cannot decide: {progress.sync.witness_problem}.
       </Alert>
     );
   if (progress.blackout_until)
@@ -162,7 +168,8 @@ function FactsPanel({ of: data }: { of: Replication }) {
         <Fact name="Remote array">{data.remote_array}</Fact>
         <Fact name="Replicated">{subject(data)}</Fact>
         <Fact name="Mode">{MODES[data.mode]}</Fact>
-        {data.on_link_loss && <Fact name="While the other array is out of reach">{LOSSES[data.on_link_loss]}</Fact>}
+        {data.on_link_loss && !data.witness && <Fact name="While the other array is out of reach">{LOSSES[data.on_link_loss]}</Fact>}
+        {data.witness && <Fact name="Witness">{data.witness}</Fact>}
         {data.blackouts.length > 0 && (
           <Fact name="Blackout windows">
             {data.blackouts.map(windowText).map((it) => (
