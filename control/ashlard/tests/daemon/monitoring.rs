@@ -1,6 +1,8 @@
 //! Alerts and metrics. Dashboards and rules in `docs/monitoring` use only metrics that exist.
 
 use crate::http::Api;
+use crate::process::{Daemon, json as cli, start};
+use crate::replication::await_state;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -42,6 +44,19 @@ fn array_with_an_alert() -> Api {
     api
 }
 
+/// Replicates the volume of an array to another one, which has a folder below this. The last change is on both.
+fn replicate(api: &Api, folder: &Path) -> Daemon {
+    let (here, there) = (&api.data(), &folder.join("other"));
+    let target = start(there, &["--replication", "127.0.0.1:0"]).unwrap();
+    let (address, key) = (target.ready["replication"].as_str().unwrap(), cli(there, "remote-array key"));
+    cli(here, &format!("remote-array pair {address} --name dr --key {}", key["key"].as_str().unwrap()));
+    cli(here, "replication create prod --volume db1 --to dr --rpo 1h --mode sync");
+    await_state(here, "in_sync");
+    let resized = api.ask("PATCH", "/api/v1/volumes/db1", json!({ "size": 2u64 << 30 }));
+    assert_eq!(resized.status, 200, "{}", resized.body);
+    target
+}
+
 /// Waits for the alert: conditions are evaluated shortly after the array reports that it runs.
 fn alert(api: &Api) -> Value {
     loop {
@@ -72,8 +87,9 @@ fn an_alert_is_acknowledged_and_closed() {
 
 #[test]
 fn dashboards_and_rules_use_existing_metrics() {
-    let api = array_with_an_alert();
+    let (api, folder_of_other) = (array_with_an_alert(), tempfile::tempdir().unwrap());
     alert(&api);
+    let _other = replicate(&api, folder_of_other.path());
     let reply = metrics(&api);
     assert!(reply.ends_with("# EOF\n"), "{reply}");
     for line in ["ashlar_array_online{} 1.0", "ashlar_array_alerts{severity=\"critical\"} 0.0"] {
