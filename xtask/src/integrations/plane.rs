@@ -26,7 +26,7 @@ pub fn long(programs: &Path) -> Result<Tally> {
     let scratch = Scratch::new()?;
     formatted()?;
     exec(go(&["vet"]).args(COMPILED).arg("./..."))?;
-    let mut tests = go(&["test", "-json", "-count=1", "-timeout=30m"]);
+    let mut tests = go(&["test", "-json", "-timeout=30m"]);
     tests.args(COMPILED).arg("./...").env("TMPDIR", &scratch.0);
     tests.env("PLANE", kubernetes).env("ASHLAR_CSI", driver).env("HELM", helm);
     let tally = go::tested(&mut tests, programs)?;
@@ -55,7 +55,12 @@ fn build() -> Result<PathBuf> {
             .args(COMPILED)
             .arg(format!("-ldflags=-s -w -X {VERSION}={}", version.trim()));
         // A folder that exists, and its name says so: each program goes there by its name.
-        build.arg("-o").arg(programs.join("")).arg("tool").current_dir(folder(module)).env("CGO_ENABLED", "0");
+        build
+            .arg("-o")
+            .arg(programs.join(""))
+            .arg("tool")
+            .current_dir(folder(module))
+            .env("CGO_ENABLED", "0");
         exec(&mut build)?;
     }
     Ok(programs)
