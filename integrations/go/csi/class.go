@@ -19,6 +19,7 @@ const (
 	paramRemote     = "remoteArray"
 	paramMode       = "mode"
 	paramOnLinkLoss = "onLinkLoss"
+	paramWitness    = "witness"
 )
 
 // Keys of the secret of a VolumeReplicationClass: a token of an administrator of the array, and access to the other array.
@@ -44,6 +45,7 @@ type class struct {
 	rpo        int64  // seconds
 	mode       array.ReplicationMode
 	onLinkLoss array.OnLinkLoss // empty: the array's choice
+	witness    string           // empty: as it is
 }
 
 func readClass(parameters map[string]string) (class, error) {
@@ -68,10 +70,15 @@ func readClass(parameters map[string]string) (class, error) {
 			if read.onLinkLoss = array.OnLinkLoss(value); !read.onLinkLoss.Valid() {
 				return read, invalid("%s is %q: it can be %s or %s", key, value, array.Continue, array.Stop)
 			}
+		case key == paramWitness:
+			read.witness = value
 		default:
 			return read, invalid("there is no parameter %q for replication: there are %s", key,
-				strings.Join([]string{paramInterval, paramRemote, paramMode, paramOnLinkLoss}, ", "))
+				strings.Join([]string{paramInterval, paramRemote, paramMode, paramOnLinkLoss, paramWitness}, ", "))
 		}
+	}
+	if read.witness != "" && (read.mode != array.Sync || read.onLinkLoss == array.Continue) {
+		return read, invalid("%s is for %s %s with %s %s only", paramWitness, paramMode, array.Sync, paramOnLinkLoss, array.Stop)
 	}
 	if read.onLinkLoss != "" && read.mode != array.Sync {
 		return read, invalid("%s is for %s %s only", paramOnLinkLoss, paramMode, array.Sync)
@@ -95,6 +102,9 @@ func (c class) new(name, remote string, of protected) array.NewReplication {
 	if c.onLinkLoss != "" {
 		made.OnLinkLoss = nullable.NewNullableWithValue(c.onLinkLoss)
 	}
+	if c.witness != "" {
+		made.Witness = nullable.NewNullableWithValue(c.witness)
+	}
 	if of.group != nil {
 		made.Group = nullable.NewNullableWithValue(of.group.ID)
 	} else {
@@ -116,6 +126,9 @@ func (c class) changes(of array.Replication) (array.ReplicationChange, bool) {
 	if c.onLinkLoss != "" && array.Value(of.OnLinkLoss) != c.onLinkLoss {
 		change.OnLinkLoss, differs = nullable.NewNullableWithValue(c.onLinkLoss), true
 	}
+	if c.witness != "" && array.Value(of.Witness) != c.witness {
+		change.Witness, differs = nullable.NewNullableWithValue(c.witness), true
+	}
 	return change, differs
 }
 
@@ -130,7 +143,9 @@ func (c class) remoteArray(ctx context.Context, api *array.API) (string, error) 
 		if it.Name == c.remote {
 			return it.Name, nil
 		}
-		names = append(names, it.Name)
+		if it.Name != c.witness {
+			names = append(names, it.Name)
+		}
 	}
 	switch {
 	case c.remote != "":

@@ -329,17 +329,26 @@ func (a addons) DemoteVolume(ctx context.Context, request *replication.DemoteVol
 		p.of = &now
 	}
 	if !force && p.of.Role == array.ReplicationSource {
-		if err := a.awaitLastPoint(ctx, p); err != nil {
+		if err := a.awaitLastPoint(ctx, p, request.GetSecrets()); err != nil {
 			return nil, err
 		}
 	}
 	return done, nil
 }
 
-// awaitLastPoint waits until the other array has the last point. If that takes too long the call is to be repeated.
-func (a addons) awaitLastPoint(ctx context.Context, p *protected) error {
+// awaitLastPoint waits until the other array has the last point. If that takes too long the call is to be repeated. An array that was
+// promoted before it heard of the demotion never takes the point: then there is nothing to wait for.
+func (a addons) awaitLastPoint(ctx context.Context, p *protected, secrets map[string]string) error {
+	peer, err := peerAccess(secrets)
+	if err != nil {
+		return err
+	}
 	deadline := time.Now().Add(a.driver.demotePatience)
 	for p.of.Progress.State != array.ReplicationDemoted {
+		// One that does not respond may have been promoted as well; it is asked again.
+		if there, err := p.atPeer(ctx, peer); err == nil && there != nil && isPromoted(there) {
+			return p.change(ctx, map[string]string{labelDiverged: "true"})
+		}
 		if time.Now().After(deadline) {
 			why := array.Value(p.of.Progress.Problem)
 			if why == "" {
@@ -396,12 +405,21 @@ func (p *protected) isSynchronized() bool {
 // reverse makes the other array the source if it was promoted. Otherwise there is nothing to do yet.
 func (a addons) reverse(ctx context.Context, p *protected, peer *array.API, force bool) error {
 	isSource := p.of.Role == array.ReplicationSource
-	if isSource && p.of.Progress.State != array.ReplicationDemoted {
-		return status.Errorf(codes.Aborted, "the last point of replication %q is still being transferred", p.of.Name)
+	there, err := p.atPeer(ctx, peer)
+	if pending := isSource && p.of.Progress.State != array.ReplicationDemoted; pending {
+		if err != nil || there == nil || !isPromoted(there) {
+			return status.Errorf(codes.Aborted, "the last point of replication %q is still being transferred", p.of.Name)
+		}
+		if err := p.change(ctx, map[string]string{labelDiverged: "true"}); err != nil {
+			return err
+		}
 	}
 	if isSource && p.labels()[labelDiverged] != "" && !force {
 		return status.Errorf(codes.FailedPrecondition, "%s %s has writes that the other array has not: a resync with force discards them; clone it first if they are needed",
 			p.what(), p.handle)
+	}
+	if err != nil {
+		return err
 	}
 	if peer == nil {
 		if !isSource {
@@ -409,10 +427,6 @@ func (a addons) reverse(ctx context.Context, p *protected, peer *array.API, forc
 		}
 		return status.Errorf(codes.FailedPrecondition, "the array that was promoted has to become the source: give the secret %s and %s, or run `ashlar replication reverse` there",
 			secretPeerURL, secretPeerToken)
-	}
-	there, err := p.atPeer(ctx, peer)
-	if err != nil {
-		return err
 	}
 	if there == nil {
 		return status.Errorf(codes.FailedPrecondition, "the other array has no replication %q any more: disable it here, and enable it at the source", p.of.Name)

@@ -643,6 +643,7 @@ func TestWrongRequestsForReplicationAreRefused(t *testing.T) {
 	for _, parameters := range []map[string]string{
 		{"interval": "1h"}, {paramInterval: "4s"}, {paramInterval: "8d"}, {paramInterval: "soon"}, {paramInterval: ""}, {paramMode: "semi"},
 		{paramRemote: "third"}, {paramOnLinkLoss: "stop"}, {paramMode: "sync", paramOnLinkLoss: "panic"},
+		{paramWitness: "third"}, {paramMode: "sync", paramOnLinkLoss: "continue", paramWitness: "third"},
 	} {
 		if err := one.enable(of, parameters); err == nil {
 			t.Errorf("%v is accepted", parameters)
