@@ -172,13 +172,8 @@ func (a addons) PromoteVolume(ctx context.Context, request *replication.PromoteV
 func (a addons) promote(ctx context.Context, p *protected, request *replication.PromoteVolumeRequest) error {
 	force := request.GetForce()
 	if p.of.Role == array.ReplicationTarget && !force {
-		under, err := p.isSourceDemoting(ctx, request.GetSecrets())
-		if err != nil {
+		if err := p.mayPromote(ctx, request.GetSecrets()); err != nil {
 			return err
-		}
-		// An orchestrator promotes by force what can't be promoted without, and would lose what is under way.
-		if under {
-			return status.Errorf(codes.Aborted, "the last point of replication %q is still being transferred", p.of.Name)
 		}
 	}
 	now, err := array.Decode[array.Replication](p.api.PromoteReplication(ctx, p.of.ID, array.ReplicationPromotion{Force: &force}))
@@ -189,31 +184,40 @@ func (a addons) promote(ctx context.Context, p *protected, request *replication.
 	return nil
 }
 
-// isSourceDemoting reports whether the other array waits for this one to have its last point. One that can't be reached does not count.
-func (p *protected) isSourceDemoting(ctx context.Context, secrets map[string]string) (bool, error) {
-	if p.of.Progress.State == array.ReplicationDemoted {
-		return false, nil
-	}
+// mayPromote refuses what would lose writes, as far as the other array says so; one that can't be reached says nothing. This array itself
+// may not have heard yet that its source takes writes again. While the last point is under way the error is one that an orchestrator
+// repeats: what is a failed precondition it promotes by force.
+func (p *protected) mayPromote(ctx context.Context, secrets map[string]string) error {
+	pending := status.Errorf(codes.Aborted, "the last point of replication %q is still being transferred", p.of.Name)
 	peer, err := peerAccess(secrets)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if peer == nil {
 		remote, err := array.Decode[array.RemoteArray](p.api.ShowRemoteArray(ctx, p.of.RemoteArray))
-		return p.of.Progress.State == array.ReplicationDemoting && remote.Link.State == array.LinkConnected, err
+		if err == nil && p.of.Progress.State == array.ReplicationDemoting && remote.Link.State == array.LinkConnected {
+			return pending
+		}
+		return err
 	}
 	there, err := p.atPeer(ctx, peer)
-	if status.Code(err) == codes.Unavailable || status.Code(err) == codes.DeadlineExceeded {
-		return false, nil
+	if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
+		return nil
 	}
 	if err != nil || there == nil || there.Role != array.ReplicationSource {
-		return false, err
+		return err
 	}
 	theirs := protected{of: there, api: peer}
 	if err := theirs.look(ctx); err != nil {
-		return false, err
+		return atOther(err)
 	}
-	return theirs.locked && there.Progress.State != array.ReplicationDemoted, nil
+	switch {
+	case !theirs.locked:
+		return status.Errorf(codes.FailedPrecondition, "the source of replication %q takes writes, which this array would not have: demote it there, or promote with force", p.of.Name)
+	case there.Progress.State != array.ReplicationDemoted:
+		return pending
+	}
+	return nil
 }
 
 // adopt labels the volumes that a target was promoted with, so that they are found by the handles of those that they replace, now and
