@@ -186,8 +186,9 @@ export function freeName(name: string, taken: { name: string }[]): string {
   return name;
 }
 
-export function find<T extends { name: string }>(list: T[], name: string, noun: string): T {
-  const found = list.find((it) => it.name === name);
+/** By name, or by id. */
+export function find<T extends { name: string; id?: string }>(list: T[], name: string, noun: string): T {
+  const found = list.find((it) => it.name === name || it.id === name);
   if (!found) throw notFound(`there is no ${noun} "${name}"`);
   return found;
 }

@@ -285,9 +285,16 @@ test("volumes are filtered by group; those that are selected are deleted at once
   expect(selection.getByText("2 volumes selected")).toBeTruthy();
   await user.click(selection.getByRole("button", { name: "Delete" }));
   const question = within(await screen.findByRole("dialog"));
+  // Meanwhile somebody else replaces one of them: the new one was not meant.
+  const first = mock.state.volumes.find((it) => it.group === "sql");
+  if (!first) throw new Error("the group has volumes");
+  const replacement = { ...first, id: "00000000000000000000000000000abc" };
+  mock.state.volumes = mock.state.volumes.map((it) => (it === first ? replacement : it));
   await user.type(question.getByRole("textbox"), "2 volumes");
   await user.click(question.getByRole("button", { name: "Delete" }));
-  await waitFor(() => expect(mock.state.volumes.length).toBe(10));
+  await waitFor(() => expect(mock.state.volumes.length).toBe(11));
+  expect(mock.state.volumes).toContain(replacement);
+  expect((await question.findByRole("alert")).textContent).toContain("1 of 2 failed");
 });
 
 test("one request brings everything that the list of volumes shows", async () => {

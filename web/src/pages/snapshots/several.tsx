@@ -10,24 +10,25 @@ import { plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
 
 export function SeveralSnapshots({ snapshots, clear }: { snapshots: Snapshot[]; clear: () => void }) {
-  const [asking, setAsking] = useState(false);
+  // Those that were selected at the click, by their ids, whatever others change or name like them meanwhile.
+  const [asked, setAsked] = useState<Snapshot[]>();
   const remove = useChange({
-    run: () => each(snapshots, (it) => it.name, (it) => answer(api.DELETE("/api/v1/snapshots/{name}", { params: { path: { name: it.name } } }))),
+    run: () => each(asked ?? [], (it) => it.name, (it) => answer(api.DELETE("/api/v1/snapshots/{name}", { params: { path: { name: it.id } } }))),
     done: (count) => `${plural(count, "snapshot")} moved to the recycle bin.`,
     then: () => {
-      setAsking(false);
+      setAsked(undefined);
       clear();
     },
   });
-  const them = plural(snapshots.length, "snapshot");
+  const them = plural(asked?.length ?? 0, "snapshot");
   return (
     <>
-      <Button variant="default" size="compact-sm" leftSection={<Trash2 size={14} aria-hidden />} onClick={() => setAsking(true)}>
+      <Button variant="default" size="compact-sm" leftSection={<Trash2 size={14} aria-hidden />} onClick={() => setAsked(snapshots)}>
         Delete
       </Button>
-      {asking && (
-        <Confirm opened onClose={() => setAsking(false)} title={`Delete ${them}?`} name={them} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
-          <div style={{ overflowWrap: "anywhere", maxHeight: 140, overflowY: "auto" }}>{snapshots.map((it) => it.name).join(", ")}</div>
+      {asked && (
+        <Confirm opened onClose={() => setAsked(undefined)} title={`Delete ${them}?`} name={them} verb="Delete" busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(undefined)}>
+          <div style={{ overflowWrap: "anywhere", maxHeight: 140, overflowY: "auto" }}>{asked.map((it) => it.name).join(", ")}</div>
           They go to the recycle bin, and can be restored until they are eradicated. Snapshots under a retention lock, and those that hosts see, are refused.
         </Confirm>
       )}

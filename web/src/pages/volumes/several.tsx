@@ -1,4 +1,4 @@
-/** Actions for several volumes at once. */
+/** Actions for several volumes at once. Volumes are changed and deleted by their ids: another one may have got the name since it was read. */
 import { Button, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
@@ -20,15 +20,16 @@ const name = (it: Volume) => it.name;
 const them = (count: number) => plural(count, "volume");
 
 export function SeveralVolumes({ volumes, clear }: { volumes: Volume[]; clear: () => void }) {
-  const [verb, setVerb] = useState<Verb>();
-  const close = () => setVerb(undefined);
+  // Those that were selected at the click: what others change meanwhile does not change the question under the reader.
+  const [asked, setAsked] = useState<{ verb: Verb; volumes: Volume[] }>();
+  const close = () => setAsked(undefined);
   const done = () => {
     close();
     clear();
   };
-  const window = { volumes, onClose: close, onDone: done };
+  const window = asked && { volumes: asked.volumes, onClose: close, onDone: done };
   const button = (it: Verb, label: string, icon: ReactNode) => (
-    <Button variant="default" size="compact-sm" leftSection={icon} onClick={() => setVerb(it)}>
+    <Button variant="default" size="compact-sm" leftSection={icon} onClick={() => setAsked({ verb: it, volumes })}>
       {label}
     </Button>
   );
@@ -38,10 +39,10 @@ export function SeveralVolumes({ volumes, clear }: { volumes: Volume[]; clear: (
       {button("snapshot", "Take snapshots", <Camera size={14} aria-hidden />)}
       {button("group", "Set group", <Boxes size={14} aria-hidden />)}
       {button("delete", "Delete", <Trash2 size={14} aria-hidden />)}
-      {verb === "connect" && <ConnectSeveral {...window} />}
-      {verb === "snapshot" && <SnapshotSeveral {...window} />}
-      {verb === "group" && <GroupSeveral {...window} />}
-      {verb === "delete" && <DeleteSeveral {...window} />}
+      {window && asked.verb === "connect" && <ConnectSeveral {...window} />}
+      {window && asked.verb === "snapshot" && <SnapshotSeveral {...window} />}
+      {window && asked.verb === "group" && <GroupSeveral {...window} />}
+      {window && asked.verb === "delete" && <DeleteSeveral {...window} />}
     </>
   );
 }
@@ -86,7 +87,7 @@ function GroupSeveral({ volumes, onClose, onDone }: Window) {
   const known = useQuery(groups()).data ?? [];
   const form = useForm<{ group: string | null }>({ initialValues: { group: null } });
   const set = useChange({
-    run: ({ group }: typeof form.values) => each(volumes, name, (it) => answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: it.name } }, body: { group } }))),
+    run: ({ group }: typeof form.values) => each(volumes, name, (it) => answer(api.PATCH("/api/v1/volumes/{name}", { params: { path: { name: it.id } }, body: { group } }))),
     done: (count) => `The group of ${them(count)} is set.`,
     then: onDone,
   });
@@ -99,7 +100,7 @@ function GroupSeveral({ volumes, onClose, onDone }: Window) {
 
 function DeleteSeveral({ volumes, onClose, onDone }: Window) {
   const remove = useChange({
-    run: () => each(volumes, name, (it) => answer(api.DELETE("/api/v1/volumes/{name}", { params: { path: { name: it.name } } }))),
+    run: () => each(volumes, name, (it) => answer(api.DELETE("/api/v1/volumes/{name}", { params: { path: { name: it.id } } }))),
     done: (count) => `${them(count)} moved to the recycle bin.`,
     then: onDone,
   });
