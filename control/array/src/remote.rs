@@ -475,12 +475,28 @@ impl Array {
         }
     }
 
-    /// A link to a remote array.
-    pub(crate) async fn connect_to(
+    /// A link to a remote array, with the response to a first request, within a time.
+    pub(crate) async fn connect_with(
         &self,
-        entry: &RemoteArrayEntry,
-        address: &str,
-    ) -> std::result::Result<Link, String> {
+        remote: &RemoteArrayEntry,
+        request: Wish,
+        limit: Duration,
+    ) -> std::result::Result<(Link, Reply), String> {
+        let address = remote.address.as_ref().ok_or_else(|| {
+            let name = &remote.name;
+            format!("the address of remote array {name:?} is not known: set it, and let that array listen")
+        })?;
+        let exchange = async {
+            let mut link = self.connect_to(remote, address).await?;
+            let reply = self.ask(&mut link, request).await?;
+            Ok((link, reply))
+        };
+        let outcome = timeout(limit, exchange).await;
+        outcome.unwrap_or_else(|_| Err(format!("{address} did not respond in time")))
+    }
+
+    /// A link to a remote array.
+    async fn connect_to(&self, entry: &RemoteArrayEntry, address: &str) -> std::result::Result<Link, String> {
         let own = self.link_identity().map_err(|error| error.message)?;
         let own = own.ok_or("this array has no key for other arrays")?;
         let link = self.parts.network.connect(address.to_owned(), own).await?;

@@ -319,26 +319,10 @@ impl Array {
         remote: &RemoteArrayEntry,
         request: Wish,
     ) -> std::result::Result<Link, String> {
-        let address = remote.address.clone().ok_or_else(|| {
-            format!(
-                "the address of remote array {:?} is not known: set it, and let that array listen",
-                remote.name
-            )
-        })?;
-        let exchange = async {
-            let own = self.link_identity().map_err(|error| error.message)?;
-            let own = own.ok_or("this array has no key for other arrays")?;
-            let mut link = self.parts.network.connect(address.clone(), own).await?;
-            if link.fingerprint() != remote.fingerprint {
-                return Err(format!("what responds at {address} is another array"));
-            }
-            match self.ask(&mut link, request).await? {
-                Reply::Describe => Ok(link),
-                _ => Err("it responded to another request".into()),
-            }
-        };
-        let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
-        outcome.unwrap_or_else(|_| Err(format!("{address} did not respond in time")))
+        match self.connect_with(remote, request, RESPONSE_TIMEOUT).await? {
+            (link, Reply::Describe) => Ok(link),
+            _ => Err("it responded to another request".into()),
+        }
     }
 
     pub(crate) fn describe(&self, entry: &ReplicationEntry, volumes: Vec<DescribedVolume>) -> Description {

@@ -21,7 +21,6 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// Interval at which it is looked whether a witness has to be asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -146,21 +145,15 @@ impl Array {
         request: Request,
     ) -> std::result::Result<Answer, String> {
         let witness = self.witness_of(entry).ok_or("this array is not paired with it")?;
-        let address = witness.address.clone().ok_or("its address is not known: set it, and let it listen")?;
         let target = match request {
             Request::Enroll { .. } => Some(self.remote_of(entry).map_err(|error| error.message)?.fingerprint),
             _ => None,
         };
         let wish = Wish::Rule { number: format!("{:032x}", entry.number()), target, request };
-        let exchange = async {
-            let mut link = self.connect_to(&witness, &address).await?;
-            match self.ask(&mut link, wish).await? {
-                Reply::Ruled { answer } => Ok(answer),
-                _ => Err("it responded to another request".to_owned()),
-            }
-        };
-        let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
-        outcome.unwrap_or_else(|_| Err(format!("{address} did not respond in time")))
+        match self.connect_with(&witness, wish, RESPONSE_TIMEOUT).await? {
+            (_, Reply::Ruled { answer }) => Ok(answer),
+            _ => Err("it responded to another request".to_owned()),
+        }
     }
 
     /// Reports sessions to witnesses, and asks them after a loss, forever.
