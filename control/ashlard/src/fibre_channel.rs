@@ -233,18 +233,22 @@ impl Devices {
         for name in &state.exposed {
             nexuses.entry((name.initiator, name.port)).or_default().push(*name);
         }
+        let link = |port: &TargetPort| PortLink::read(Path::new(SYSTEM), port.wwpn).map(shown_link);
         let numbered = self.parts.ports.iter().zip(&self.parts.numbers);
+        // The link is read once for all initiators of a port.
+        let ports: BTreeMap<_, _> =
+            numbered.map(|(port, number)| (port.wwpn, (port, *number, link(port)))).collect();
         let seen = |((initiator, wwpn), names): ((u64, u64), Vec<DeviceName>)| {
-            let (port, number) = numbered.clone().find(|(port, _)| port.wwpn == wwpn)?;
+            let (port, portal, link) = ports.get(&wwpn)?.clone();
             let is_logged_in = names.iter().any(|name| self.core.is_logged_in(*port, name));
             let nexus = FibreChannelNexus {
                 initiator: shown_wwpn(initiator),
                 target_port: shown_wwpn(wwpn),
-                portal: *number,
+                portal,
                 fabric: port.fabric.name().to_owned(),
                 is_logged_in,
                 devices: Vec::new(),
-                link: PortLink::read(Path::new(SYSTEM), wwpn).map(shown_link),
+                link,
             };
             let counters = |name: &DeviceName| {
                 let served = state.served.get(name).filter(|served| !served.task.is_finished());
