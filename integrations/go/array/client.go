@@ -318,6 +318,22 @@ func (a *API) AllHosts(ctx context.Context, label string) ([]Host, error) {
 	})
 }
 
+// AllGroups returns the volume groups with the given labels (see [LabelQuery]).
+func (a *API) AllGroups(ctx context.Context, label string) ([]Group, error) {
+	return All(func(limit, offset int) ([]Group, int, error) {
+		list, err := Decode[Groups](a.ListGroups(ctx, &ListGroupsParams{Limit: &limit, Offset: &offset, Label: optional(label)}))
+		return list.Items, list.Total, err
+	})
+}
+
+// AllReplications returns the replications.
+func (a *API) AllReplications(ctx context.Context) ([]Replication, error) {
+	return All(func(limit, offset int) ([]Replication, int, error) {
+		list, err := Decode[Replications](a.ListReplications(ctx, &ListReplicationsParams{Limit: &limit, Offset: &offset}))
+		return list.Items, list.Total, err
+	})
+}
+
 // HostOf returns the host that an iSCSI initiator belongs to; nil if there is none.
 func (a *API) HostOf(ctx context.Context, initiator string) (*Host, error) {
 	list, err := Decode[Hosts](a.ListHosts(ctx, &ListHostsParams{Initiator: &initiator}))

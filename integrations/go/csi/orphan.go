@@ -152,7 +152,7 @@ func (d *Driver) orphans(ctx context.Context, to *Comparison, known map[string]b
 	if err != nil {
 		return nil, err
 	}
-	all, err := replications(ctx, d.api)
+	all, err := d.api.AllReplications(ctx)
 	if err != nil {
 		return nil, err
 	}

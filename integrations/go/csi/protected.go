@@ -100,13 +100,6 @@ func ofGroup(handle string) *replication.ReplicationSource {
 	}}
 }
 
-func replications(ctx context.Context, api *array.API) ([]array.Replication, error) {
-	return array.All(func(limit, offset int) ([]array.Replication, int, error) {
-		list, err := array.Decode[array.Replications](api.ListReplications(ctx, &array.ListReplicationsParams{Limit: &limit, Offset: &offset}))
-		return list.Items, list.Total, err
-	})
-}
-
 // protect finds what a request is about. Something that is neither on this array nor replicated to it is not found.
 func (d *Driver) protect(ctx context.Context, source *replication.ReplicationSource, wanted string, secrets map[string]string) (*protected, error) {
 	p := &protected{api: d.authorized(secrets)}
@@ -165,17 +158,23 @@ func (d *Driver) findGroup(ctx context.Context, p *protected, own string) error 
 		}
 		return array.Unless(array.NotFound, err)
 	}
-	label := array.LabelQuery(map[string]string{labelReplica: p.handle})
-	list, err := array.Decode[array.Groups](d.api.ListGroups(ctx, &array.ListGroupsParams{Label: &label}))
-	if err == nil && len(list.Items) > 0 {
-		p.group = &list.Items[0]
-	}
+	replica, err := d.groupWith(ctx, map[string]string{labelReplica: p.handle})
+	p.group = replica
 	return err
+}
+
+// groupWith returns a volume group with labels; nil if there is none.
+func (d *Driver) groupWith(ctx context.Context, labels map[string]string) (*array.Group, error) {
+	found, err := d.api.AllGroups(ctx, array.LabelQuery(labels))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
 }
 
 // findReplication finds the replication: the one that its label names, or one that names it.
 func (p *protected) findReplication(ctx context.Context, own, wanted string) error {
-	all, err := replications(ctx, p.api)
+	all, err := p.api.AllReplications(ctx)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (a addons) EnableVolumeReplication(ctx context.Context, request *replicatio
 func (a addons) create(ctx context.Context, p *protected, class class) error {
 	if p.volume != nil && array.Value(p.volume.Group) != "" {
 		group := array.Value(p.volume.Group)
-		all, err := replications(ctx, p.api)
+		all, err := p.api.AllReplications(ctx)
 		if err != nil {
 			return err
 		}
@@ -264,12 +264,17 @@ func (d *Driver) adoptVolume(ctx context.Context, p *protected, of array.Replica
 	} else if err := d.adoptGroup(ctx, p, volume, own); err != nil {
 		return err
 	}
-	_, made, _ := parseHandle(alias)
-	isOriginal := made == volume.ID || volume.Labels[labelRequest] != "" || volume.Labels[labelReplica] != ""
-	if !isOriginal {
-		return its.change(ctx, d.own(map[string]string{labelReplica: alias, labelReplication: p.of.ID}))
+	return its.keepHandle(ctx, d.own(nil))
+}
+
+// keepHandle gives a volume its handle as a label, with other labels, unless it is the volume that was made with the handle, or has one.
+func (p *protected) keepHandle(ctx context.Context, labels map[string]string) error {
+	_, made, _ := parseHandle(p.handle)
+	if made == p.volume.ID || p.volume.Labels[labelRequest] != "" || p.volume.Labels[labelReplica] != "" {
+		return p.note(ctx)
 	}
-	return its.note(ctx)
+	labels[labelReplica], labels[labelReplication] = p.handle, p.of.ID
+	return p.change(ctx, labels)
 }
 
 // adoptGroup labels the group of a promoted volume, in the same way.
@@ -464,18 +469,12 @@ func (a addons) keepHandles(ctx context.Context, theirs, ours *protected) error 
 		if err != nil {
 			return err
 		}
-		its := protected{volume: &volume, of: theirs.of, api: theirs.api}
 		alias := handle(own, of.ID)
 		if !ours.isGroup {
 			alias = ours.handle
 		}
-		_, made, _ := parseHandle(alias)
-		if volume.Labels[labelReplica] == "" && volume.Labels[labelRequest] == "" && made != volume.ID {
-			err = its.change(ctx, map[string]string{labelReplica: alias, labelReplication: theirs.of.ID})
-		} else {
-			err = its.note(ctx)
-		}
-		if err != nil {
+		its := protected{handle: alias, volume: &volume, of: theirs.of, api: theirs.api}
+		if err := its.keepHandle(ctx, map[string]string{}); err != nil {
 			return err
 		}
 	}

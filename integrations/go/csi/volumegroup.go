@@ -41,7 +41,7 @@ func (g groups) CreateVolumeGroup(ctx context.Context, request *volumegroup.Crea
 	}
 	defer leave()
 	hash := array.Hash(name)
-	group, err := g.find(ctx, hash)
+	group, err := d.groupWith(ctx, d.own(map[string]string{labelRequest: hash}))
 	if err != nil {
 		return nil, err
 	}
@@ -73,16 +73,6 @@ func noParameters(parameters map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// find returns the group that was made for a request; nil if there is none.
-func (g groups) find(ctx context.Context, hash string) (*array.Group, error) {
-	label := array.LabelQuery(g.driver.own(map[string]string{labelRequest: hash}))
-	list, err := array.Decode[array.Groups](g.driver.api.ListGroups(ctx, &array.ListGroupsParams{Label: &label}))
-	if err != nil || len(list.Items) == 0 {
-		return nil, err
-	}
-	return &list.Items[0], nil
 }
 
 // show returns the group of a handle.

@@ -78,7 +78,7 @@ func (c *call) replicated(ctx context.Context) ([]array.Replication, map[string]
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := c.replications(ctx)
+	all, err := c.api.AllReplications(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

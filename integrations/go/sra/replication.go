@@ -35,16 +35,9 @@ func (c *call) remotes(ctx context.Context) ([]array.RemoteArray, error) {
 	})
 }
 
-func (c *call) replications(ctx context.Context) ([]array.Replication, error) {
-	return array.All(func(limit, offset int) ([]array.Replication, int, error) {
-		found, err := array.Decode[array.Replications](c.api.ListReplications(ctx, &array.ListReplicationsParams{Limit: &limit, Offset: &offset}))
-		return found.Items, found.Total, err
-	})
-}
-
 // replication returns the one with the identifier, by which both arrays know it.
 func (c *call) replication(ctx context.Context, id string) (array.Replication, error) {
-	all, err := c.replications(ctx)
+	all, err := c.api.AllReplications(ctx)
 	if err != nil {
 		return array.Replication{}, err
 	}

@@ -56,7 +56,7 @@ func (c *call) protections() ([]object, error) {
 			all = append(all, it)
 		}
 	} else {
-		every, err := c.allGroups(labelProtection)
+		every, err := c.api.AllGroups(c, labelProtection)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (c *call) changeProtection() ([]object, error) {
 
 // memberships lists which volume is in which group.
 func (c *call) memberships() ([]object, error) {
-	groups, err := c.allGroups(labelProtection)
+	groups, err := c.api.AllGroups(c, labelProtection)
 	if err != nil {
 		return nil, err
 	}

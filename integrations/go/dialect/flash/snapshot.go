@@ -175,24 +175,13 @@ func (c *call) groups() ([]object, error) {
 	if c.query.Get("names") != "" {
 		return made, nil
 	}
-	all, err := c.allGroups("")
+	all, err := c.api.AllGroups(c, "")
 	for _, each := range all {
 		if !isProtection(each) {
 			made = append(made, groupObject(each))
 		}
 	}
 	return made, err
-}
-
-func (c *call) allGroups(label string) ([]array.Group, error) {
-	return array.All(func(limit, offset int) ([]array.Group, int, error) {
-		asked := &array.ListGroupsParams{Limit: &limit, Offset: &offset}
-		if label != "" {
-			asked.Label = &label
-		}
-		found, err := array.Decode[array.Groups](c.api.ListGroups(c, asked))
-		return found.Items, found.Total, err
-	})
 }
 
 type groupChange struct {

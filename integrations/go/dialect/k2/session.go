@@ -371,7 +371,7 @@ func (c *call) otherSide(s *session) (*otherSide, error) {
 	if it == nil {
 		return nil, fail(http.StatusBadRequest, "array %s is not among the peers of this server, or not paired any more", s.label(labelArray))
 	}
-	groups, err := groupsOf(c, it.api, array.LabelQuery(map[string]string{labelSession: s.label(labelRemote)}))
+	groups, err := it.api.AllGroups(c, array.LabelQuery(map[string]string{labelSession: s.label(labelRemote)}))
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +387,7 @@ func (o *otherSide) label(c *call, labels map[string]string) error {
 
 // replication returns it as the other array has it; nil if it is not there.
 func (o *otherSide) replication(c *call, id string) (*array.Replication, error) {
-	all, err := replicationsOf(c, o.api)
+	all, err := o.api.AllReplications(c)
 	if err != nil {
 		return nil, err
 	}

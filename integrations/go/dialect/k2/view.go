@@ -49,34 +49,16 @@ func (c *call) allSnapshots() ([]array.Snapshot, error) {
 }
 
 func (c *call) allGroups() ([]array.Group, error) {
-	return once(&c.seen.groups, func() ([]array.Group, error) { return groupsOf(c, c.api, "") })
+	return once(&c.seen.groups, func() ([]array.Group, error) { return c.api.AllGroups(c, "") })
 }
 
 // sessionGroups are the array's groups that have the labels of a replication session.
 func (c *call) sessionGroups() ([]array.Group, error) {
-	return once(&c.seen.ofSessions, func() ([]array.Group, error) { return groupsOf(c, c.api, labelSession) })
-}
-
-func groupsOf(c *call, api *array.API, label string) ([]array.Group, error) {
-	return array.All(func(limit, offset int) ([]array.Group, int, error) {
-		asked := &array.ListGroupsParams{Limit: &limit, Offset: &offset}
-		if label != "" {
-			asked.Label = &label
-		}
-		found, err := array.Decode[array.Groups](api.ListGroups(c, asked))
-		return found.Items, found.Total, err
-	})
+	return once(&c.seen.ofSessions, func() ([]array.Group, error) { return c.api.AllGroups(c, labelSession) })
 }
 
 func (c *call) allReplications() ([]array.Replication, error) {
-	return once(&c.seen.replications, func() ([]array.Replication, error) { return replicationsOf(c, c.api) })
-}
-
-func replicationsOf(c *call, api *array.API) ([]array.Replication, error) {
-	return array.All(func(limit, offset int) ([]array.Replication, int, error) {
-		found, err := array.Decode[array.Replications](api.ListReplications(c, &array.ListReplicationsParams{Limit: &limit, Offset: &offset}))
-		return found.Items, found.Total, err
-	})
+	return once(&c.seen.replications, func() ([]array.Replication, error) { return c.api.AllReplications(c) })
 }
 
 func (c *call) connections() ([]array.Connection, error) {
@@ -125,7 +107,7 @@ func (c *call) groups(asked *query) ([]*group, error) {
 	if !given {
 		return c.everyGroup()
 	}
-	labelled, err := groupsOf(c, c.api, array.LabelQuery(map[string]string{labelName: wanted}))
+	labelled, err := c.api.AllGroups(c, array.LabelQuery(map[string]string{labelName: wanted}))
 	if err != nil {
 		return nil, err
 	}
