@@ -1,6 +1,6 @@
 //! The witness of some seeds of the world `synchronous`: either array goes on alone with its consent, and without an operator.
 //!
-//! Its decisions are those of [`::replication::witness`]; its memory is durable, and is lost in rare seeds. Requests and answers are
+//! Its decisions are those of [`::replication::witness`]; its memory is durable, and is lost in some seeds. Requests and answers are
 //! held up for any time, also by a network that is cut between the witness and either array, and are lost when the witness crashes.
 //! Both arrays ask at any moment at which they may, whatever the time is by their clocks: no promise rests on these.
 //!
@@ -47,6 +47,8 @@ pub(super) struct Arbitration {
     enrolled: bool,
     /// The session of which it knows that.
     joined: Option<u64>,
+    /// It has lost its memory since it granted the group to the target, if ever: the source does not hear of the promotion.
+    forgot_grant: bool,
     /// The source knows that the target goes on.
     fenced: bool,
     /// What the target was promoted with.
@@ -82,6 +84,7 @@ impl Arbitration {
             patience,
             enrolled: false,
             joined: None,
+            forgot_grant: false,
             fenced: false,
             promoted: None,
         })
@@ -131,8 +134,8 @@ impl Arbitration {
         }
         if self.is_up && self.random.below(4000) == 0 {
             self.crash();
-            if self.random.below(20) == 0 {
-                self.ruling = None;
+            if self.random.below(4) == 0 {
+                (self.ruling, self.forgot_grant) = (None, true);
             }
         }
         self.is_up |= self.random.below(500) == 0;
@@ -164,6 +167,8 @@ impl Arbitration {
             let (number, request) = self.requests.swap_remove(at);
             let (ruling, answer) = decide(self.ruling, request);
             self.ruling = ruling;
+            let is_of_target = matches!(request, Request::Alone { end: End::Target, .. });
+            self.forgot_grant &= !(is_of_target && answer == Answer::Granted);
             if !healed && self.random.below(50) == 0 {
                 // The ruling was durable before.
                 self.crash();
@@ -374,13 +379,13 @@ impl World {
         volumes.try_for_each(|(id, found)| compare(*id, found, &self.versions))
     }
 
-    /// After a promotion: the source acknowledges nothing more, and learns what has happened.
+    /// After a promotion: the source acknowledges nothing more, and learns what has happened from a witness that remembers it.
     pub(super) fn end_promoted(&mut self) -> Check {
         for _ in 0..TURNS_AFTER_PROMOTION {
             self.turn()?;
         }
         self.make_whole()?;
-        if self.lost == Some(End::Source) {
+        if self.lost == Some(End::Source) || self.witness()?.forgot_grant {
             return Ok(());
         }
         let mut turns = 0;

@@ -9,6 +9,11 @@ use engine::Engine;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// What a block may have while writes are refused: a host that was refused so often waits until it is served again.
+///
+/// None of these values is forgotten until a write of the block is acknowledged, and a copy has all that its source may have.
+const MOST_REFUSED_VALUES: usize = 64;
+
 /// An operation of a host.
 pub(super) struct HostOp {
     pub(super) number: u64,
@@ -59,7 +64,8 @@ impl World {
             return Ok(());
         }
         let (action, effect, alone) = self.draw();
-        if alone && !self.under_way.is_empty() {
+        let must_wait = alone && !self.under_way.is_empty();
+        if must_wait || self.mirror.refuses() && self.was_refused_often(&effect) {
             return Ok(());
         }
         let begun = self.now();
@@ -75,6 +81,14 @@ impl World {
         let outcome = self.source.machine.start(perform(engine, action)).1;
         self.under_way.push(HostOp { number: self.operations, begun, writes, alone, outcome });
         Ok(())
+    }
+
+    /// Whether a block of an operation may have so much that the host gives up for now.
+    fn was_refused_often(&self, effect: &Effect) -> bool {
+        effect.iter().any(|(id, block, values)| {
+            let known = self.versions.get(&(*id, *block)).into_iter().flatten();
+            values.len() + known.map(|it| it.values.len()).sum::<usize>() > MOST_REFUSED_VALUES
+        })
     }
 
     /// What a host does next, what it leaves, and whether it must be alone.
