@@ -548,7 +548,7 @@ impl World {
             if turn > MAX_HEALED_TURNS {
                 return Err(format!("both arrays do not become the same: {:?}", self.mirror.state()));
             }
-            if self.is_promoted() {
+            if self.is_promoted() || self.needs_operator() {
                 return Ok(());
             }
             self.quiet = turn > 2000;

@@ -5,7 +5,7 @@
 //! Both arrays ask at any moment at which they may, whatever the time is by their clocks: no promise rests on these.
 //!
 //! Checked: what a granted target promotes has everything that was acknowledged, nothing else is acknowledged by the source afterwards,
-//! and with any two of the three hosts are served again.
+//! and with any two of the three hosts are served again, unless the witness has lost its memory of a grant of which only the source knows.
 
 use super::{Check, Content, MAX_HEALED_TURNS, World, compare};
 use crate::replication::REPLICATION;
@@ -418,6 +418,9 @@ impl World {
         let mut turns = 0;
         // Until the witness knows of the session that goes on.
         while !self.is_known_in_sync()? && !self.is_promoted() {
+            if self.needs_operator() {
+                return Ok(());
+            }
             turns += 1;
             if turns > MAX_HEALED_TURNS {
                 return Err(format!("not all three agree: {:?}", self.mirror.state()));
@@ -473,6 +476,12 @@ impl World {
             Some(End::Source) => self.is_promoted(),
             _ => before.is_some_and(|before| self.report.operations > before),
         }
+    }
+
+    /// The source has heard that the target goes on, but the target has not, and the witness has lost its memory of it.
+    pub(super) fn needs_operator(&self) -> bool {
+        let source_alone_knows = |it: &Arbitration| it.fenced && it.forgot_grant && it.promoted.is_none();
+        self.arbitration.as_ref().is_some_and(source_alone_knows)
     }
 
     /// The target was promoted.
