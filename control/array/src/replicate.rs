@@ -9,7 +9,8 @@ use crate::caller::Caller;
 use crate::link::{Denial, DescribedVolume, Description, Link, LinkStream, MAX_SILENCE, Reply, Wish, shown};
 use crate::service::outgoing;
 use crate::service::point_retention::{lock_of, received, surplus};
-use crate::service::replicas::{Active, Failure, ReplicationEnv};
+use crate::service::replicas::{Active, Failure};
+use crate::service::replication_env::ReplicationEnv;
 use crate::service::schedules::zone_of;
 use crate::transaction::Transaction;
 use crate::{Error, Result, check};
@@ -242,7 +243,8 @@ impl Array {
             attempt.taken = true;
         }
         let (source, link) = self.open_transfer(entry, attempt).await?;
-        let synced = sync(source, entry.number(), LinkStream::new(link, wire_bytes, MAX_SILENCE)).await?;
+        let stream = LinkStream::new(link, wire_bytes, MAX_SILENCE);
+        let synced = sync(source, entry.number(), stream, entry.mirrors()).await?;
         attempt.completed = (synced.sent_bytes > 0).then_some(synced.offered_blocks);
         Ok(())
     }
@@ -564,8 +566,19 @@ fn take_point_of(
 }
 
 /// Transfers a point.
-fn sync(source: Arc<Source<ReplicationEnv>>, number: u128, stream: LinkStream) -> Served<Synced> {
-    Box::pin(async move { Ok(source.sync(number, stream).await?) })
+fn sync(
+    source: Arc<Source<ReplicationEnv>>,
+    number: u128,
+    stream: LinkStream,
+    catches_up: bool,
+) -> Served<Synced> {
+    Box::pin(async move {
+        Ok(if catches_up {
+            source.catch_up(number, stream).await?
+        } else {
+            source.sync(number, stream).await?
+        })
+    })
 }
 
 /// Refuses a source that this array does not know as such.

@@ -5,7 +5,8 @@
 use crate::array::Array;
 use crate::request::verbs;
 use crate::service::mirrors::{check_mode, set_mode};
-use crate::service::replicas::{ReplicationEnv, ReplicationStatus};
+use crate::service::replicas::ReplicationStatus;
+use crate::service::replication_env::ReplicationEnv;
 use crate::service::schedules::MAX_IMMUTABLE;
 use crate::service::{point_retention, windows};
 use crate::transaction::Transaction;

@@ -19,6 +19,7 @@ pub(crate) mod point_retention;
 pub(crate) mod quotas;
 pub(crate) mod replica_conditions;
 pub(crate) mod replicas;
+pub(crate) mod replication_env;
 pub(crate) mod replication_meter;
 pub(crate) mod schedules;
 pub(crate) mod scrub;

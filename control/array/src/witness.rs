@@ -7,7 +7,7 @@
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::link::{Reply, Wish};
-use crate::service::replicas::ReplicationEnv;
+use crate::service::replication_env::ReplicationEnv;
 use crate::service::witnesses::Patience;
 use crate::transaction::Transaction;
 use crate::{Error, Result};

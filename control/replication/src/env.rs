@@ -1,5 +1,6 @@
 //! What this crate needs from outside: a byte stream, time, and identities for new disks.
 
+use crate::host_throttle::{HostIo, HostThrottle};
 use block::DiskId;
 use bytes::Bytes;
 use std::future::{Future, poll_fn};
@@ -43,6 +44,16 @@ pub trait Env: Send + Sync {
     /// Ends after this time while something else goes on. Without it no limit of time is kept, as in a simulation without clocks.
     fn timer(&self, _ns: u64) -> impl Future<Output = ()> + Send {
         std::future::pending()
+    }
+
+    /// What slows transfers down beside hosts; `None`: they always go at full speed.
+    fn host_throttle(&self) -> Option<&HostThrottle> {
+        None
+    }
+
+    /// What hosts have done on this array.
+    fn host_io(&self) -> HostIo {
+        HostIo::default()
     }
 
     /// An identity that no disk of this array has had.

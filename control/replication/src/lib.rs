@@ -18,6 +18,7 @@ mod disk;
 mod env;
 mod error;
 mod fingerprint;
+mod host_throttle;
 mod index;
 mod inventory;
 mod known;
@@ -36,6 +37,7 @@ pub mod witness;
 pub use env::{Env, Stream};
 pub use error::{Error, Reason, Result};
 pub use fingerprint::{Digest, Key};
+pub use host_throttle::{Commands, HostIo, HostThrottle};
 pub use inventory::{
     RECORD_PREFIXES, RULINGS, armed_session, detach_target_point, disarm, disks, is_armed, is_mirrored,
     release, source_points, target_points, unneeded, unneeded_record,

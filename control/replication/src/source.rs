@@ -65,6 +65,8 @@ struct UnderWay {
     number: u64,
     snapshot: DiskId,
     blocks: Vec<Block>,
+    /// Number of its blocks, also after they were sent.
+    count: usize,
     answered: bool,
 }
 
@@ -76,6 +78,10 @@ struct Transfer<'a, S, E> {
     synced: Synced,
     /// Every change follows.
     mirrors: bool,
+    /// Hosts have to wait for it: it goes at full speed.
+    urgent: bool,
+    /// When the offer was begun that is under way alone.
+    begun_ns: u64,
 }
 
 impl<E: Env> Source<E> {
@@ -155,11 +161,25 @@ impl<E: Env> Source<E> {
     }
 
     /// Transfers a point to the other array: the one of an interrupted transfer, or the newest. What was under way when
-    /// the future is dropped goes on with the next call. Afterwards older points are deleted here.
+    /// the future is dropped goes on with the next call. Afterwards older points are deleted here. It gives way to hosts
+    /// ([`Env::host_throttle`]).
     ///
     /// # Errors
     /// Why the point is not published yet.
     pub async fn sync<S: Stream>(&self, replication: u128, stream: S) -> Result<Synced> {
+        self.transfer(replication, stream, false).await
+    }
+
+    /// The same for a group that is to be mirrored: only the first point gives way to hosts. Later ones would never be small enough
+    /// beside hosts that write more than a slow transfer moves.
+    ///
+    /// # Errors
+    /// As [`Source::sync`].
+    pub async fn catch_up<S: Stream>(&self, replication: u128, stream: S) -> Result<Synced> {
+        self.transfer(replication, stream, true).await
+    }
+
+    async fn transfer<S: Stream>(&self, replication: u128, stream: S, catches_up: bool) -> Result<Synced> {
         let _turn = self.turns.connect(replication)?;
         let records = Records::of_source(replication);
         records.finish_deletions(&self.engine, self.env.retention_now()).await?;
@@ -193,6 +213,8 @@ impl<E: Env> Source<E> {
             under_way: VecDeque::new(),
             synced: Synced { point: point.number, ..Synced::default() },
             mirrors: false,
+            urgent: catches_up && base.is_some(),
+            begun_ns: 0,
         };
         let digest = transfer.run(point, base, position).await?;
         let synced = transfer.synced;
@@ -291,8 +313,8 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         let (mut number, mut digest, mut ended) = (position.next, position.digest, false);
         let limits = self.source.limits;
         loop {
-            while !ended && self.under_way.len() < limits.offers {
-                let Some(part) = changes.next(limits.offer_blocks).await? else {
+            while !ended && let Some(blocks) = self.admit(limits).await {
+                let Some(part) = changes.next(blocks).await? else {
                     ended = true;
                     break;
                 };
@@ -315,6 +337,33 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         }
     }
 
+    /// The most blocks that the next offer may have; `None` before what is under way was applied.
+    async fn admit(&mut self, limits: Limits) -> Option<usize> {
+        let env = &self.source.env;
+        if self.under_way.len() >= limits.offers {
+            return None;
+        }
+        let Some(throttle) = env.host_throttle().filter(|_| !self.urgent) else {
+            return Some(limits.offer_blocks);
+        };
+        let is_alone = self.under_way.is_empty() && self.begun_ns > 0;
+        let busy = if is_alone { env.now_ns().saturating_sub(self.begun_ns) } else { 0 };
+        let begun = env.now_ns();
+        loop {
+            let now = env.now_ns();
+            match throttle.wait_ns(now, now.saturating_sub(begun), busy, || env.host_io()) {
+                0 => break,
+                wait => env.sleep(wait.min(MAX_WAIT_NS)).await,
+            }
+        }
+        let most = throttle.blocks(limits.offers * limits.offer_blocks);
+        let under_way: usize = self.under_way.iter().map(|offer| offer.count).sum();
+        if under_way == 0 {
+            self.begun_ns = env.now_ns();
+        }
+        Some(limits.offer_blocks.min(most.saturating_sub(under_way))).filter(|blocks| *blocks > 0)
+    }
+
     /// Offers a part; returns the digest after it.
     async fn offer(&mut self, number: u64, before: Digest, part: Part) -> Result<Digest> {
         let (volume, extents, fingerprints) = (part.volume, part.extents, part.fingerprints);
@@ -327,6 +376,7 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         self.under_way.push_back(UnderWay {
             number,
             snapshot: part.snapshot,
+            count: part.blocks.len(),
             blocks: part.blocks,
             answered: false,
         });

@@ -11,7 +11,7 @@ use crate::power::Power;
 use crate::qos::{QosLimits, RateLimiter, unmap_limits};
 use crate::quota::{Quota, QuotaRefusals, Usage};
 use crate::reservation::Change;
-use crate::statistics::{IoCounters, PathId};
+use crate::statistics::{IoCounters, Operation, PathId};
 use crate::volume::{Limiters, Volume};
 use block::{Disk, DiskId, Op};
 use bytes::Bytes;
@@ -311,6 +311,14 @@ impl Exports {
     pub fn notify(&self, id: DiskId, event: Event) {
         let front_ends = self.registry.lock().front_ends();
         front_ends.iter().for_each(|front_end| front_end.notify(id, event));
+    }
+
+    /// Commands of a kind that succeeded on the paths that are open, and the sum of their latencies in nanoseconds. Both go back when
+    /// a path is closed.
+    pub fn open_latencies(&self, operation: Operation) -> (u64, u64) {
+        let volumes: Vec<_> = self.registry.lock().volumes().cloned().collect();
+        let latencies = volumes.iter().map(|volume| volume.open_latencies(operation));
+        latencies.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
     }
 
     /// Counters since each volume was added, by volume and by path.

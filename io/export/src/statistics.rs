@@ -177,6 +177,14 @@ impl Recorder {
         self.moved.fetch_add(moved, Ordering::Relaxed);
     }
 
+    /// Commands of a kind that succeeded, and the sum of their latencies in nanoseconds.
+    pub(crate) fn latencies(&self, operation: Operation) -> (u64, u64) {
+        let cells = self.cells.get().into_iter().flat_map(|cells| cells.iter());
+        let sizes = SizeClass::LIMITS.len();
+        let of_kind = cells.skip(operation as usize * sizes).take(sizes).filter_map(OnceLock::get);
+        of_kind.map(|cell| cell.latency.sums()).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    }
+
     /// The counters as of now.
     pub fn counters(&self) -> IoCounters {
         let keys = Operation::ALL.into_iter().flat_map(|kind| SizeClass::all().map(move |size| (kind, size)));

@@ -27,6 +27,8 @@ fn a_table_has_what_happened() {
     assert_eq!(counters.counts.len(), 3);
     let reads = counters.of(Operation::Read);
     assert_eq!((reads.operations(), reads.bytes, reads.failures), (2, 4096 + 65_536, 1));
+    assert_eq!(recorder.latencies(Operation::Read), (2, 8000));
+    assert_eq!(recorder.latencies(Operation::Write), (0, 0));
     assert_eq!(counters.of(Operation::Write), OperationCounts::default());
     counters.add(&recorder.counters());
     assert_eq!(counters.of(Operation::Unmap).bytes, 2 << 30);

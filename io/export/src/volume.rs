@@ -9,7 +9,7 @@ use crate::quota::{self, Quota};
 use crate::reservation::Registrations;
 use crate::state::{Record, SavedState, StateError, Volatile};
 use crate::state_lock::{StateGuard, StateLock};
-use crate::statistics::{IoCounters, PathId, Recorder};
+use crate::statistics::{IoCounters, Operation, PathId, Recorder};
 use block::{Disk, DiskId, Geometry, Note, Op, Pending};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -304,6 +304,13 @@ impl Volume {
         for (path, recorder) in open.extract_if(.., |(_, other)| Arc::ptr_eq(other, recorder)) {
             add(closed, &path, &recorder);
         }
+    }
+
+    /// Commands of a kind that succeeded on the paths that are open, and the sum of their latencies in nanoseconds.
+    pub(crate) fn open_latencies(&self, operation: Operation) -> (u64, u64) {
+        let statistics = self.statistics.lock();
+        let paths = statistics.open.iter().map(|(_, recorder)| recorder.latencies(operation));
+        paths.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
     }
 
     /// Counters since the volume was added, by path; closed paths included.

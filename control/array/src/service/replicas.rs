@@ -7,6 +7,7 @@ use crate::bus::EventBus;
 use crate::env::Env;
 use crate::service::clock::RetentionClock;
 use crate::service::mirrors::{Mirrors, SyncState, SyncStatus};
+use crate::service::replication_env::ReplicationEnv;
 use crate::service::witnesses::Witnesses;
 use crate::service::{outgoing, schedules, windows};
 use block::DiskId;
@@ -24,7 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 /// A source takes a point after this part of the RPO, so that its transfer may take as long.
 const RPO_DIVISOR: u64 = 2;
@@ -139,44 +139,6 @@ pub(crate) struct Failure {
     pub no_space: bool,
 }
 
-/// Time and identities for the library.
-pub(crate) struct ReplicationEnv {
-    env: Arc<Env>,
-    clock: Arc<RetentionClock>,
-    /// What `now_ns` counts from, by the clock that ends the waits of `sleep`: what waits for a time has to see it come.
-    begun: Instant,
-}
-
-impl replication::Env for ReplicationEnv {
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn timestamp(&self) -> u64 {
-        self.env.seconds()
-    }
-
-    fn retention_now(&self) -> u64 {
-        self.clock.retention_now()
-    }
-
-    fn retention_begin(&self) -> u64 {
-        self.clock.retention_begin()
-    }
-
-    async fn sleep(&self, ns: u64) {
-        tokio::time::sleep(Duration::from_nanos(ns)).await;
-    }
-
-    fn timer(&self, ns: u64) -> impl Future<Output = ()> + Send {
-        tokio::time::sleep(Duration::from_nanos(ns))
-    }
-
-    fn fresh_id(&self) -> block::DiskId {
-        block::DiskId((self.env.random)())
-    }
-}
-
 /// Both ends of the replications with one remote array.
 #[derive(Default)]
 struct Ends {
@@ -236,6 +198,8 @@ pub(crate) struct Replicas {
     clock: Arc<RetentionClock>,
     pub mirrors: Mirrors,
     pub witnesses: Witnesses,
+    /// One for all, so that all transfers are throttled together.
+    library: Arc<ReplicationEnv>,
     ends: Mutex<BTreeMap<RemoteArrayId, Ends>>,
     states: States,
     kept: Mutex<Kept>,
@@ -283,11 +247,8 @@ impl Replicas {
         let (ends, states, kept) = (Mutex::default(), States::default(), Mutex::default());
         let mirrors = Mirrors::new(env.clone(), engine.clone());
         let (witnesses, wake) = (Witnesses::default(), Notify::new());
-        Self { env, bus, engine, exports, clock, mirrors, witnesses, ends, states, kept, wake }
-    }
-
-    fn library_env(&self) -> Arc<ReplicationEnv> {
-        Arc::new(ReplicationEnv { env: self.env.clone(), clock: self.clock.clone(), begun: Instant::now() })
+        let library = Arc::new(ReplicationEnv::new(env.clone(), clock.clone(), exports.clone()));
+        Self { env, bus, engine, exports, clock, mirrors, witnesses, library, ends, states, kept, wake }
     }
 
     /// The sending end to a remote array. `key` is the secret of the pairing, `array` the number of this array.
@@ -300,7 +261,7 @@ impl Replicas {
     ) -> Arc<Source<ReplicationEnv>> {
         let mut ends = self.ends.lock();
         let made = || {
-            let (env, key) = (self.library_env(), replication::Key::new(key.as_bytes()));
+            let (env, key) = (self.library.clone(), replication::Key::new(key.as_bytes()));
             let limits = replication::Limits::default();
             let source = Source::new(self.engine.clone(), env, key, array, limits);
             source.throttle().set(self.limit_now(config, remote).unwrap_or_default());
@@ -355,7 +316,7 @@ impl Replicas {
     pub fn target(&self, remote: RemoteArrayId, key: &str, array: u128) -> Arc<Target<ReplicationEnv>> {
         let mut ends = self.ends.lock();
         let made = || {
-            let (env, key) = (self.library_env(), replication::Key::new(key.as_bytes()));
+            let (env, key) = (self.library.clone(), replication::Key::new(key.as_bytes()));
             let limits = replication::Limits { index_entries: INDEX_ENTRIES, ..Default::default() };
             Arc::new(Target::new(self.engine.clone(), env, key, array, limits))
         };

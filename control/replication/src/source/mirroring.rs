@@ -190,6 +190,8 @@ impl<E: Env> Source<E> {
             under_way: VecDeque::new(),
             synced: super::Synced { point: point.number, ..super::Synced::default() },
             mirrors: true,
+            urgent: true,
+            begun_ns: 0,
         };
         let digest = transfer.run(point, common(&points, theirs), None).await?;
         let published = Point { digest: Some(digest.0), ..point.clone() };

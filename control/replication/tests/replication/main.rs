@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
+mod host_throttle;
 mod mirror;
 mod snapshots;
 mod support;

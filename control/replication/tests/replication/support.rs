@@ -1,12 +1,14 @@
 //! Two arrays in memory, and a connection between them.
 
+use block::workload::Random;
 use block::{Disk, DiskId, Extent, Geometry, Op, Reply};
 use bytes::Bytes;
 use engine::{Engine, Options, Stored, Volume};
 use peer::frame;
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use replication::{
-    Env, Key, Limits, MAX_PAYLOAD_BYTES, Message, Point, Result, Source, Stream, Synced, Target, UserSnapshot,
+    Env, HostIo, HostThrottle, Key, Limits, MAX_PAYLOAD_BYTES, Message, Point, Result, Source, Stream,
+    Synced, Target, UserSnapshot,
 };
 use rig::block_on;
 use shelf::Drive;
@@ -31,11 +33,31 @@ pub fn random_block(seed: u64) -> Vec<u8> {
 }
 
 /// The array, its time as snapshots have it, and its clock in nanoseconds, which only sleeping and tests let go on.
-pub struct TestEnv(u128, AtomicU64, AtomicU64);
+pub struct TestEnv(u128, AtomicU64, AtomicU64, Option<Hosts>);
+
+/// Hosts that wait a long or a short time, whatever the array does. While there are some, the clock goes on with each look at it.
+struct Hosts {
+    throttle: HostThrottle,
+    done: Mutex<(Random, HostIo)>,
+}
 
 impl Env for TestEnv {
     fn now_ns(&self) -> u64 {
-        self.2.load(Ordering::Relaxed)
+        let step = if self.3.is_some() { 60_000_000 } else { 0 };
+        self.2.fetch_add(step, Ordering::Relaxed)
+    }
+
+    fn host_throttle(&self) -> Option<&HostThrottle> {
+        Some(&self.3.as_ref()?.throttle)
+    }
+
+    fn host_io(&self) -> HostIo {
+        let Some(hosts) = &self.3 else { return HostIo::default() };
+        let mut done = hosts.done.lock().unwrap();
+        let mean_us = [100, 500, 3000][done.0.below(3) as usize];
+        done.1.writes.count += 40;
+        done.1.writes.ns += 40 * mean_us * 1000;
+        done.1
     }
 
     fn timestamp(&self) -> u64 {
@@ -96,6 +118,16 @@ impl Drop for Background {
 
 impl Array {
     pub fn new(array: u128, secret: &[u8]) -> Self {
+        Self::with_hosts(array, secret, None)
+    }
+
+    /// An array with hosts whose latencies change at random.
+    pub fn with_busy_hosts(array: u128, secret: &[u8], seed: u64) -> Self {
+        let done = Mutex::new((Random::new(seed), HostIo::default()));
+        Self::with_hosts(array, secret, Some(Hosts { throttle: HostThrottle::default(), done }))
+    }
+
+    fn with_hosts(array: u128, secret: &[u8], hosts: Option<Hosts>) -> Self {
         let drives = vec![MemDrive::new("memory", 96 << 20) as Arc<dyn Drive>];
         let opening = Opening { salt: 1, key: None };
         let options = FormatOptions { array, opening, ..FormatOptions::default() };
@@ -106,7 +138,7 @@ impl Array {
         let mut background = Background::default();
         background.start(Box::pin(shelf.background()));
         background.start(Box::pin(engine.background()));
-        let env = Arc::new(TestEnv(array, AtomicU64::new(100), AtomicU64::new(0)));
+        let env = Arc::new(TestEnv(array, AtomicU64::new(100), AtomicU64::new(0), hosts));
         let (key, limits) = (Key::new(secret), Limits { index_entries: 1 << 16, ..Limits::default() });
         let sender = Source::new(engine.clone(), env.clone(), key.clone(), array, limits);
         let receiver = Target::new(engine.clone(), env.clone(), key, array, limits);

@@ -34,6 +34,12 @@ impl Buckets {
         self.total.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
+    /// Number of values, and their sum.
+    pub(crate) fn sums(&self) -> (u64, u64) {
+        let count = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        (count, self.total.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn histogram(&self) -> Histogram {
         let loaded = (0u16..).zip(&self.counts).map(|(index, count)| (index, count.load(Ordering::Relaxed)));
         Histogram {
@@ -152,6 +158,7 @@ mod tests {
         near(0.5, 50);
         near(0.99, 99);
         near(1.0, 100);
+        assert_eq!(buckets.sums(), (100, 5_050_000));
         near(0.0, 1);
         buckets.record(5_000_000);
         let later = buckets.histogram().since(&all);
