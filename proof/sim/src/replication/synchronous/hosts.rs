@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// What a block may have while writes are refused: a host that was refused so often waits until it is served again.
 ///
 /// None of these values is forgotten until a write of the block is acknowledged, and a copy has all that its source may have.
-const MOST_REFUSED_VALUES: usize = 64;
+const MAX_REFUSED_VALUES: usize = 64;
 
 /// An operation of a host.
 pub(super) struct HostOp {
@@ -87,7 +87,7 @@ impl World {
     fn was_refused_often(&self, effect: &Effect) -> bool {
         effect.iter().any(|(id, block, values)| {
             let known = self.versions.get(&(*id, *block)).into_iter().flatten();
-            values.len() + known.map(|it| it.values.len()).sum::<usize>() > MOST_REFUSED_VALUES
+            values.len() + known.map(|it| it.values.len()).sum::<usize>() > MAX_REFUSED_VALUES
         })
     }
 
