@@ -162,6 +162,27 @@ func (e DiskKind) Valid() bool {
 	}
 }
 
+// Defines values for DriveState.
+const (
+	DriveStateEvacuating DriveState = "evacuating"
+	DriveStateFailed     DriveState = "failed"
+	DriveStateOnline     DriveState = "online"
+)
+
+// Valid indicates whether the value is a known member of the DriveState enum.
+func (e DriveState) Valid() bool {
+	switch e {
+	case DriveStateEvacuating:
+		return true
+	case DriveStateFailed:
+		return true
+	case DriveStateOnline:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Encryption.
 const (
 	EncryptionFile       Encryption = "file"
@@ -443,16 +464,37 @@ func (e Severity) Valid() bool {
 
 // Defines values for State.
 const (
-	Online  State = "online"
-	Stopped State = "stopped"
+	StateOnline  State = "online"
+	StateStopped State = "stopped"
 )
 
 // Valid indicates whether the value is a known member of the State enum.
 func (e State) Valid() bool {
 	switch e {
-	case Online:
+	case StateOnline:
 		return true
-	case Stopped:
+	case StateStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Verdict.
+const (
+	Failing Verdict = "failing"
+	Passed  Verdict = "passed"
+	Unknown Verdict = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the Verdict enum.
+func (e Verdict) Valid() bool {
+	switch e {
+	case Failing:
+		return true
+	case Passed:
+		return true
+	case Unknown:
 		return true
 	default:
 		return false
@@ -504,6 +546,24 @@ func (e ShowPerformanceParamsFormat) Valid() bool {
 	case Csv:
 		return true
 	case JSON:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListBusiestParamsBy.
+const (
+	ListBusiestParamsByHost   ListBusiestParamsBy = "host"
+	ListBusiestParamsByVolume ListBusiestParamsBy = "volume"
+)
+
+// Valid indicates whether the value is a known member of the ListBusiestParamsBy enum.
+func (e ListBusiestParamsBy) Valid() bool {
+	switch e {
+	case ListBusiestParamsByHost:
+		return true
+	case ListBusiestParamsByVolume:
 		return true
 	default:
 		return false
@@ -731,6 +791,33 @@ type BinnedDisk struct {
 	Size int64 `json:"size"`
 }
 
+// Busiest The busiest volumes or hosts.
+type Busiest struct {
+	// Items Sorted by IOPS, highest first. Idle objects are omitted.
+	Items []Busy `json:"items"`
+
+	// Seconds Length of the measured window in seconds.
+	Seconds float64 `json:"seconds"`
+}
+
+// Busy A ranked object.
+type Busy struct {
+	// Name Volume or host.
+	Name string `json:"name"`
+
+	// Offload Performance of one kind of command.
+	Offload Work `json:"offload"`
+
+	// Read Performance of one kind of command.
+	Read Work `json:"read"`
+
+	// Total Performance of one kind of command.
+	Total Work `json:"total"`
+
+	// Write Performance of one kind of command.
+	Write Work `json:"write"`
+}
+
 // CapacitySummary Capacity in bytes.
 type CapacitySummary struct {
 	// DataReduction Data reduction ratio; `null` while nothing is stored.
@@ -910,6 +997,66 @@ type Disk struct {
 // DiskKind Kind of deleted item.
 type DiskKind string
 
+// Drive A drive.
+type Drive struct {
+	// BadPages Pages with wrong contents found since the array started.
+	BadPages int64 `json:"bad_pages"`
+
+	// EvacuationWarning Reduction in protection that an evacuation would cause; `null` if none.
+	EvacuationWarning nullable.Nullable[string] `json:"evacuation_warning,omitempty"`
+
+	// Health Self-reported health of a drive, read by `smartctl` every ten minutes; `null` for values that are not reported.
+	Health Health `json:"health"`
+
+	// ID Identifier of the drive in this array: 32 hex digits.
+	ID string `json:"id"`
+
+	// Journal Whether it carries a journal copy.
+	Journal bool `json:"journal"`
+
+	// Path Path of the block device or file; `null` if it is absent.
+	Path nullable.Nullable[string] `json:"path,omitempty"`
+
+	// ReadBytes Bytes read since the array started.
+	ReadBytes int64 `json:"read_bytes"`
+
+	// ReadErrors Failed reads since the array started.
+	ReadErrors int64 `json:"read_errors"`
+
+	// Size Size in bytes.
+	Size int64 `json:"size"`
+
+	// Slot Slot, from 0.
+	Slot int `json:"slot"`
+
+	// Slow Whether it is much slower than the others, so that reads are reconstructed from them.
+	Slow bool `json:"slow"`
+
+	// SlowReads Slow reads that were reconstructed from the other drives since the array started.
+	SlowReads int64 `json:"slow_reads"`
+
+	// State State of a drive.
+	State DriveState `json:"state"`
+
+	// Used Bytes in use by data and parity.
+	Used int64 `json:"used"`
+
+	// WrittenBytes Bytes written since the array started.
+	WrittenBytes int64 `json:"written_bytes"`
+}
+
+// DriveState State of a drive.
+type DriveState string
+
+// Drives Drives.
+type Drives struct {
+	// Items Sorted by slot unless `sort` is given.
+	Items []Drive `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
+}
+
 // Encryption Encryption of the drives and source of the key.
 type Encryption string
 
@@ -983,6 +1130,42 @@ type Groups struct {
 
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
+}
+
+// Health Self-reported health of a drive, read by `smartctl` every ten minutes; `null` for values that are not reported.
+type Health struct {
+	// Firmware Firmware version.
+	Firmware nullable.Nullable[string] `json:"firmware,omitempty"`
+
+	// LifetimeReadBytes Lifetime bytes read.
+	LifetimeReadBytes nullable.Nullable[int64] `json:"lifetime_read_bytes,omitempty"`
+
+	// LifetimeWrittenBytes Lifetime bytes written.
+	LifetimeWrittenBytes nullable.Nullable[int64] `json:"lifetime_written_bytes,omitempty"`
+
+	// MediaErrors Lifetime count of media errors.
+	MediaErrors nullable.Nullable[int64] `json:"media_errors,omitempty"`
+
+	// Model Model.
+	Model nullable.Nullable[string] `json:"model,omitempty"`
+
+	// PowerOnHours Power-on hours.
+	PowerOnHours nullable.Nullable[int64] `json:"power_on_hours,omitempty"`
+
+	// Serial Serial number.
+	Serial nullable.Nullable[string] `json:"serial,omitempty"`
+
+	// SparePercent Percentage of spare blocks that is left.
+	SparePercent nullable.Nullable[int64] `json:"spare_percent,omitempty"`
+
+	// TemperatureCelsius Temperature in degrees Celsius.
+	TemperatureCelsius nullable.Nullable[int64] `json:"temperature_celsius,omitempty"`
+
+	// UsedPercent Percentage of the rated write endurance that is used; may exceed 100.
+	UsedPercent nullable.Nullable[int64] `json:"used_percent,omitempty"`
+
+	// Verdict Health self-assessment of a drive.
+	Verdict Verdict `json:"verdict"`
 }
 
 // Host A host. Secrets are never shown.
@@ -1118,6 +1301,24 @@ type Hosts struct {
 
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
+}
+
+// Latency Latency in microseconds; `null` without commands.
+type Latency struct {
+	// Max Maximum.
+	Max nullable.Nullable[float64] `json:"max,omitempty"`
+
+	// Mean Mean.
+	Mean nullable.Nullable[float64] `json:"mean,omitempty"`
+
+	// P50 Median.
+	P50 nullable.Nullable[float64] `json:"p50,omitempty"`
+
+	// P95 95th percentile.
+	P95 nullable.Nullable[float64] `json:"p95,omitempty"`
+
+	// P99 99th percentile.
+	P99 nullable.Nullable[float64] `json:"p99,omitempty"`
 }
 
 // LatencyColumns Latency in microseconds. Percentiles come from histogram buckets and are at most an eighth too high.
@@ -1457,6 +1658,15 @@ type NotificationTarget struct {
 
 	// Waiting Number of queued notifications.
 	Waiting int `json:"waiting"`
+}
+
+// NotificationTargets Alert notification targets.
+type NotificationTargets struct {
+	// Items Sorted by name unless `sort` is given.
+	Items []NotificationTarget `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
 }
 
 // OnLinkLoss What becomes of writes of a synchronous replication while the other array is out of reach.
@@ -2277,6 +2487,33 @@ type TestConnection struct {
 	Volume string `json:"volume"`
 }
 
+// User A user of the array.
+type User struct {
+	// Created Creation time.
+	Created time.Time `json:"created"`
+
+	// Name Name.
+	Name string `json:"name"`
+
+	// PasswordSet Time of the last password change.
+	PasswordSet time.Time `json:"password_set"`
+
+	// Role Role of a user or token. Each role includes those before it.
+	Role Role `json:"role"`
+}
+
+// Users Users.
+type Users struct {
+	// Items Sorted by name unless `sort` is given.
+	Items []User `json:"items"`
+
+	// Total Total count, regardless of `limit` and `offset`.
+	Total int `json:"total"`
+}
+
+// Verdict Health self-assessment of a drive.
+type Verdict string
+
 // VersionRange A range of versions.
 type VersionRange struct {
 	// Max Highest version.
@@ -2426,6 +2663,21 @@ type WeeklyWindow struct {
 	To string `json:"to"`
 }
 
+// Work Performance of one kind of command.
+type Work struct {
+	// BytesPerSecond Bytes per second.
+	BytesPerSecond float64 `json:"bytes_per_second"`
+
+	// Failures Failed commands.
+	Failures int64 `json:"failures"`
+
+	// Iops Commands per second.
+	Iops float64 `json:"iops"`
+
+	// LatencyUs Latency in microseconds; `null` without commands.
+	LatencyUs Latency `json:"latency_us"`
+}
+
 // WorkColumns Performance of one kind of command: a value for each time; `null` where there is no data.
 type WorkColumns struct {
 	// BytesPerSecond Bytes per second.
@@ -2463,6 +2715,26 @@ type ListAlertsParams struct {
 
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
+}
+
+// ListDrivesParams defines parameters for ListDrives.
+type ListDrivesParams struct {
 	// Limit Maximum number of items; default: all.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -2556,6 +2828,26 @@ type ListHostsParams struct {
 	Initiator *string `form:"initiator,omitempty" json:"initiator,omitempty"`
 }
 
+// ListNotificationTargetsParams defines parameters for ListNotificationTargets.
+type ListNotificationTargetsParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
+}
+
 // ShowPerformanceParams defines parameters for ShowPerformance.
 type ShowPerformanceParams struct {
 	// From Start of the range, in seconds since 1970; default: five minutes before the end.
@@ -2582,6 +2874,21 @@ type ShowPerformanceParams struct {
 
 // ShowPerformanceParamsFormat defines parameters for ShowPerformance.
 type ShowPerformanceParamsFormat string
+
+// ListBusiestParams defines parameters for ListBusiest.
+type ListBusiestParams struct {
+	// By Volumes or hosts.
+	By *ListBusiestParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// Seconds Length of the window in seconds, 1 to 20; default 5.
+	Seconds *int64 `form:"seconds,omitempty" json:"seconds,omitempty"`
+
+	// Limit Maximum number of objects; default 20.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListBusiestParamsBy defines parameters for ListBusiest.
+type ListBusiestParamsBy string
 
 // ListPortalsParams defines parameters for ListPortals.
 type ListPortalsParams struct {
@@ -2726,6 +3033,26 @@ type CompareSnapshotsParams struct {
 
 	// Limit Maximum number of extents, 100000 at most; default 1000.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListUsersParams defines parameters for ListUsers.
+type ListUsersParams struct {
+	// Limit Maximum number of items; default: all.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Number of items to skip.
+	Offset *int `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
+	// matches anything, such as `name=web*,size>=1073741824`.
+	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Fields Comma-separated fields to return. The response then has the media type
+	// `application/vnd.ashlar.partial+json`.
+	Fields *string `form:"fields,omitempty" json:"fields,omitempty"`
 }
 
 // ListVolumesParams defines parameters for ListVolumes.
@@ -3139,6 +3466,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/connections/{volume}/{host} (the `ShowConnection` operationId).
 	ShowConnection(ctx context.Context, volume string, host string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDrives List drives
+	//
+	// Corresponds with GET /api/v1/drives (the `ListDrives` operationId).
+	ListDrives(ctx context.Context, params *ListDrivesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListGroups List volume groups
 	//
 	// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
@@ -3274,6 +3606,11 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/hosts/{name} (the `ChangeHost` operationId).
 	ChangeHost(ctx context.Context, name string, body ChangeHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListNotificationTargets List alert notification targets
+	//
+	// Corresponds with GET /api/v1/notification-targets (the `ListNotificationTargets` operationId).
+	ListNotificationTargets(ctx context.Context, params *ListNotificationTargetsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateNotificationTargetWithBody Create an alert notification target
 	//
 	// Takes any type of body and a specified content type.
@@ -3311,6 +3648,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
 	ShowPerformance(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBusiest List the busiest volumes or hosts
+	//
+	// Corresponds with GET /api/v1/performance/top (the `ListBusiest` operationId).
+	ListBusiest(ctx context.Context, params *ListBusiestParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPortals List portals
 	//
@@ -3565,6 +3907,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/session (the `ShowSession` operationId).
 	ShowSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ShowSettings Get the array settings
+	//
+	// Corresponds with GET /api/v1/settings (the `ShowSettings` operationId).
+	ShowSettings(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ChangeSettingsWithBody Change the array settings
 	//
 	// Takes any type of body and a specified content type.
@@ -3653,6 +4000,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
 	CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUsers List users
+	//
+	// Corresponds with GET /api/v1/users (the `ListUsers` operationId).
+	ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListVolumes List volumes
 	//
@@ -3861,6 +4213,21 @@ func (c *Client) DeleteConnection(ctx context.Context, volume string, host strin
 // Corresponds with GET /api/v1/connections/{volume}/{host} (the `ShowConnection` operationId).
 func (c *Client) ShowConnection(ctx context.Context, volume string, host string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewShowConnectionRequest(c.Server, volume, host)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDrives List drives
+//
+// Corresponds with GET /api/v1/drives (the `ListDrives` operationId).
+func (c *Client) ListDrives(ctx context.Context, params *ListDrivesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDrivesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4216,6 +4583,21 @@ func (c *Client) ChangeHost(ctx context.Context, name string, body ChangeHostJSO
 	return c.Client.Do(req)
 }
 
+// ListNotificationTargets List alert notification targets
+//
+// Corresponds with GET /api/v1/notification-targets (the `ListNotificationTargets` operationId).
+func (c *Client) ListNotificationTargets(ctx context.Context, params *ListNotificationTargetsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNotificationTargetsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateNotificationTargetWithBody Create an alert notification target
 //
 // Takes any type of body and a specified content type.
@@ -4304,6 +4686,21 @@ func (c *Client) CreatePairingKey(ctx context.Context, reqEditors ...RequestEdit
 // Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
 func (c *Client) ShowPerformance(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewShowPerformanceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBusiest List the busiest volumes or hosts
+//
+// Corresponds with GET /api/v1/performance/top (the `ListBusiest` operationId).
+func (c *Client) ListBusiest(ctx context.Context, params *ListBusiestParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBusiestRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4917,6 +5314,21 @@ func (c *Client) ShowSession(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
+// ShowSettings Get the array settings
+//
+// Corresponds with GET /api/v1/settings (the `ShowSettings` operationId).
+func (c *Client) ShowSettings(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewShowSettingsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ChangeSettingsWithBody Change the array settings
 //
 // Takes any type of body and a specified content type.
@@ -5126,6 +5538,21 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, bo
 // Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
 func (c *Client) CreateToken(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateTokenRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUsers List users
+//
+// Corresponds with GET /api/v1/users (the `ListUsers` operationId).
+func (c *Client) ListUsers(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUsersRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5718,6 +6145,108 @@ func NewShowConnectionRequest(server string, volume string, host string) (*http.
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListDrivesRequest constructs an http.Request for the ListDrives method
+func NewListDrivesRequest(server string, params *ListDrivesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/drives")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -6547,6 +7076,108 @@ func NewChangeHostRequestWithBody(server string, name string, contentType string
 	return req, nil
 }
 
+// NewListNotificationTargetsRequest constructs an http.Request for the ListNotificationTargets method
+func NewListNotificationTargetsRequest(server string, params *ListNotificationTargetsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/notification-targets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCreateNotificationTargetRequest calls the generic CreateNotificationTarget builder with application/json body
 func NewCreateNotificationTargetRequest(server string, body CreateNotificationTargetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -6785,6 +7416,84 @@ func NewShowPerformanceRequest(server string, params *ShowPerformanceParams) (*h
 		if params.Format != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", *params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBusiestRequest constructs an http.Request for the ListBusiest method
+func NewListBusiestRequest(server string, params *ListBusiestParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/performance/top")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Seconds != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "seconds", *params.Seconds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -8121,6 +8830,33 @@ func NewShowSessionRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewShowSettingsRequest constructs an http.Request for the ShowSettings method
+func NewShowSettingsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/settings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewChangeSettingsRequest calls the generic ChangeSettings builder with application/json body
 func NewChangeSettingsRequest(server string, body ChangeSettingsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -8609,6 +9345,108 @@ func NewCreateTokenRequestWithBody(server string, contentType string, body io.Re
 	return req, nil
 }
 
+// NewListUsersRequest constructs an http.Request for the ListUsers method
+func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Fields != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListVolumesRequest constructs an http.Request for the ListVolumes method
 func NewListVolumesRequest(server string, params *ListVolumesParams) (*http.Request, error) {
 	var err error
@@ -9069,6 +9907,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/connections/{volume}/{host} (the `ShowConnection` operationId).
 	ShowConnectionWithResponse(ctx context.Context, volume string, host string, reqEditors ...RequestEditorFn) (*ShowConnectionResponse, error)
 
+	// ListDrivesWithResponse List drives
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/drives (the `ListDrives` operationId).
+	ListDrivesWithResponse(ctx context.Context, params *ListDrivesParams, reqEditors ...RequestEditorFn) (*ListDrivesResponse, error)
+
 	// ListGroupsWithResponse List volume groups
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9222,6 +10067,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/hosts/{name} (the `ChangeHost` operationId).
 	ChangeHostWithResponse(ctx context.Context, name string, body ChangeHostJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeHostResponse, error)
 
+	// ListNotificationTargetsWithResponse List alert notification targets
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/notification-targets (the `ListNotificationTargets` operationId).
+	ListNotificationTargetsWithResponse(ctx context.Context, params *ListNotificationTargetsParams, reqEditors ...RequestEditorFn) (*ListNotificationTargetsResponse, error)
+
 	// CreateNotificationTargetWithBodyWithResponse Create an alert notification target
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -9267,6 +10119,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
 	ShowPerformanceWithResponse(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*ShowPerformanceResponse, error)
+
+	// ListBusiestWithResponse List the busiest volumes or hosts
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/performance/top (the `ListBusiest` operationId).
+	ListBusiestWithResponse(ctx context.Context, params *ListBusiestParams, reqEditors ...RequestEditorFn) (*ListBusiestResponse, error)
 
 	// ListPortalsWithResponse List portals
 	//
@@ -9555,6 +10414,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/session (the `ShowSession` operationId).
 	ShowSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ShowSessionResponse, error)
 
+	// ShowSettingsWithResponse Get the array settings
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/settings (the `ShowSettings` operationId).
+	ShowSettingsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ShowSettingsResponse, error)
+
 	// ChangeSettingsWithBodyWithResponse Change the array settings
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -9653,6 +10519,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/tokens (the `CreateToken` operationId).
 	CreateTokenWithResponse(ctx context.Context, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
+
+	// ListUsersWithResponse List users
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/users (the `ListUsers` operationId).
+	ListUsersWithResponse(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*ListUsersResponse, error)
 
 	// ListVolumesWithResponse List volumes
 	//
@@ -10169,6 +11042,68 @@ func (r ShowConnectionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ShowConnectionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDrivesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Drives
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDrivesResponse) GetJSON200() *Drives {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListDrivesResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListDrivesResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListDrivesResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDrivesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDrivesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDrivesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDrivesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11021,6 +11956,68 @@ func (r ChangeHostResponse) ContentType() string {
 	return ""
 }
 
+type ListNotificationTargetsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NotificationTargets
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNotificationTargetsResponse) GetJSON200() *NotificationTargets {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListNotificationTargetsResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListNotificationTargetsResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListNotificationTargetsResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNotificationTargetsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNotificationTargetsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNotificationTargetsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNotificationTargetsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateNotificationTargetResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11276,6 +12273,61 @@ func (r ShowPerformanceResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ShowPerformanceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBusiestResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Busiest
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBusiestResponse) GetJSON200() *Busiest {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListBusiestResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListBusiestResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBusiestResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBusiestResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBusiestResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBusiestResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12726,6 +13778,61 @@ func (r ShowSessionResponse) ContentType() string {
 	return ""
 }
 
+type ShowSettingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Settings
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ShowSettingsResponse) GetJSON200() *Settings {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ShowSettingsResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ShowSettingsResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ShowSettingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ShowSettingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ShowSettingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ShowSettingsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ChangeSettingsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13228,6 +14335,68 @@ func (r CreateTokenResponse) ContentType() string {
 	return ""
 }
 
+type ListUsersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Users
+	// ApplicationVndAshlarPartialJSON200 the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+	ApplicationVndAshlarPartialJSON200 *PartialList
+	// ApplicationProblemJSON4XX the response for an HTTP 4XX `application/problem+json` response
+	ApplicationProblemJSON4XX *Problem
+	// ApplicationProblemJSON5XX the response for an HTTP 5XX `application/problem+json` response
+	ApplicationProblemJSON5XX *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListUsersResponse) GetJSON200() *Users {
+	return r.JSON200
+}
+
+// GetApplicationVndAshlarPartialJSON200 returns the response for an HTTP 200 `application/vnd.ashlar.partial+json` response
+func (r ListUsersResponse) GetApplicationVndAshlarPartialJSON200() *PartialList {
+	return r.ApplicationVndAshlarPartialJSON200
+}
+
+// GetApplicationProblemJSON4XX returns the response for an HTTP 4XX `application/problem+json` response
+func (r ListUsersResponse) GetApplicationProblemJSON4XX() *Problem {
+	return r.ApplicationProblemJSON4XX
+}
+
+// GetApplicationProblemJSON5XX returns the response for an HTTP 5XX `application/problem+json` response
+func (r ListUsersResponse) GetApplicationProblemJSON5XX() *Problem {
+	return r.ApplicationProblemJSON5XX
+}
+
+// GetBody returns the raw response body bytes
+func (r ListUsersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListUsersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListUsersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListUsersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListVolumesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13692,6 +14861,19 @@ func (c *ClientWithResponses) ShowConnectionWithResponse(ctx context.Context, vo
 	return ParseShowConnectionResponse(rsp)
 }
 
+// ListDrivesWithResponse List drives
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/drives (the `ListDrives` operationId).
+func (c *ClientWithResponses) ListDrivesWithResponse(ctx context.Context, params *ListDrivesParams, reqEditors ...RequestEditorFn) (*ListDrivesResponse, error) {
+	rsp, err := c.ListDrives(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDrivesResponse(rsp)
+}
+
 // ListGroupsWithResponse List volume groups
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13971,6 +15153,19 @@ func (c *ClientWithResponses) ChangeHostWithResponse(ctx context.Context, name s
 	return ParseChangeHostResponse(rsp)
 }
 
+// ListNotificationTargetsWithResponse List alert notification targets
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/notification-targets (the `ListNotificationTargets` operationId).
+func (c *ClientWithResponses) ListNotificationTargetsWithResponse(ctx context.Context, params *ListNotificationTargetsParams, reqEditors ...RequestEditorFn) (*ListNotificationTargetsResponse, error) {
+	rsp, err := c.ListNotificationTargets(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNotificationTargetsResponse(rsp)
+}
+
 // CreateNotificationTargetWithBodyWithResponse Create an alert notification target
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -14051,6 +15246,19 @@ func (c *ClientWithResponses) ShowPerformanceWithResponse(ctx context.Context, p
 		return nil, err
 	}
 	return ParseShowPerformanceResponse(rsp)
+}
+
+// ListBusiestWithResponse List the busiest volumes or hosts
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/performance/top (the `ListBusiest` operationId).
+func (c *ClientWithResponses) ListBusiestWithResponse(ctx context.Context, params *ListBusiestParams, reqEditors ...RequestEditorFn) (*ListBusiestResponse, error) {
+	rsp, err := c.ListBusiest(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBusiestResponse(rsp)
 }
 
 // ListPortalsWithResponse List portals
@@ -14550,6 +15758,19 @@ func (c *ClientWithResponses) ShowSessionWithResponse(ctx context.Context, reqEd
 	return ParseShowSessionResponse(rsp)
 }
 
+// ShowSettingsWithResponse Get the array settings
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/settings (the `ShowSettings` operationId).
+func (c *ClientWithResponses) ShowSettingsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ShowSettingsResponse, error) {
+	rsp, err := c.ShowSettings(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseShowSettingsResponse(rsp)
+}
+
 // ChangeSettingsWithBodyWithResponse Change the array settings
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -14725,6 +15946,19 @@ func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, body 
 		return nil, err
 	}
 	return ParseCreateTokenResponse(rsp)
+}
+
+// ListUsersWithResponse List users
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/users (the `ListUsers` operationId).
+func (c *ClientWithResponses) ListUsersWithResponse(ctx context.Context, params *ListUsersParams, reqEditors ...RequestEditorFn) (*ListUsersResponse, error) {
+	rsp, err := c.ListUsers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListUsersResponse(rsp)
 }
 
 // ListVolumesWithResponse List volumes
@@ -15167,6 +16401,53 @@ func ParseShowConnectionResponse(rsp *http.Response) (*ShowConnectionResponse, e
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDrivesResponse parses an HTTP response from a ListDrivesWithResponse call
+func ParseListDrivesResponse(rsp *http.Response) (*ListDrivesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDrivesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest Drives
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
 		var dest Problem
@@ -15817,6 +17098,53 @@ func ParseChangeHostResponse(rsp *http.Response) (*ChangeHostResponse, error) {
 	return response, nil
 }
 
+// ParseListNotificationTargetsResponse parses an HTTP response from a ListNotificationTargetsWithResponse call
+func ParseListNotificationTargetsResponse(rsp *http.Response) (*ListNotificationTargetsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNotificationTargetsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest NotificationTargets
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCreateNotificationTargetResponse parses an HTTP response from a CreateNotificationTargetWithResponse call
 func ParseCreateNotificationTargetResponse(rsp *http.Response) (*CreateNotificationTargetResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -16006,6 +17334,46 @@ func ParseShowPerformanceResponse(rsp *http.Response) (*ShowPerformanceResponse,
 
 	case rsp.StatusCode == 200:
 		// Content-type (text/csv) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseListBusiestResponse parses an HTTP response from a ListBusiestWithResponse call
+func ParseListBusiestResponse(rsp *http.Response) (*ListBusiestResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBusiestResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Busiest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
 
 	}
 
@@ -17075,6 +18443,46 @@ func ParseShowSessionResponse(rsp *http.Response) (*ShowSessionResponse, error) 
 	return response, nil
 }
 
+// ParseShowSettingsResponse parses an HTTP response from a ShowSettingsWithResponse call
+func ParseShowSettingsResponse(rsp *http.Response) (*ShowSettingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ShowSettingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Settings
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseChangeSettingsResponse parses an HTTP response from a ChangeSettingsWithResponse call
 func ParseChangeSettingsResponse(rsp *http.Response) (*ChangeSettingsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -17425,6 +18833,53 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 5:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON5XX = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListUsersResponse parses an HTTP response from a ListUsersWithResponse call
+func ParseListUsersResponse(rsp *http.Response) (*ListUsersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListUsersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.Header.Get("Content-Type") == "application/json" && rsp.StatusCode == 200:
+		var dest Users
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/vnd.ashlar.partial+json" && rsp.StatusCode == 200:
+		var dest PartialList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationVndAshlarPartialJSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
 		var dest Problem

@@ -67,6 +67,21 @@ func (c *client) ask(method, path, sent string, wanted int) (map[string]any, str
 	return content, out.Header().Get(sessionHeader)
 }
 
+// initiators are set after a host was made, and may all be taken away.
+func (c *client) initiators() {
+	c.Helper()
+	c.ask("POST", prefix+"hosts?names=bare", `{"personality":"esxi"}`, 200)
+	for _, wanted := range []string{"[]", `["iqn.2026-01.test:one"]`, "[]"} {
+		c.ask("PATCH", prefix+"hosts?names=bare", `{"iqns":`+wanted+`}`, 200)
+		page, _ := c.ask("GET", prefix+"hosts?names=bare", "", 200)
+		found, _ := json.Marshal(page["items"].([]any)[0].(map[string]any)["iqns"])
+		if string(found) != wanted {
+			c.Errorf("%s instead of %s", found, wanted)
+		}
+	}
+	c.ask("DELETE", prefix+"hosts?names=bare", "", 200)
+}
+
 func TestRequestsThatAreWrong(t *testing.T) {
 	on := rig.Start(t)
 	access := on.Access
@@ -83,7 +98,7 @@ func TestRequestsThatAreWrong(t *testing.T) {
 		t.Error("a client has no session after its login")
 	}
 	says("GET", "/api/2.99/volumes", "", "nothing at this path")
-	says("GET", prefix+"hardware", "", "not supported")
+	says("GET", prefix+"kmip", "", "not supported")
 	says("GET", prefix+"volumes?names=a", "", "does not exist")
 	says("GET", prefix+"pods?names=a", "", "does not exist")
 	says("GET", prefix+"protection-groups?names=a", "", "does not exist")
@@ -92,7 +107,8 @@ func TestRequestsThatAreWrong(t *testing.T) {
 	c.ask("POST", prefix+"protection-groups?names=p", "", 200)
 	says("POST", prefix+"protection-groups?names=p", "", "already exists")
 	says("POST", prefix+"protection-group-snapshots?source_names=p", `{"suffix":"s"}`, "no volumes")
-	says("PATCH", prefix+"protection-groups?names=p", `{"replication_schedule":{"enabled":true}}`, "replication_schedule")
+	says("PATCH", prefix+"protection-groups?names=p", `{"replication_schedule":{"enabled":true}}`, "ashlar replication create")
+	says("PATCH", prefix+"protection-groups?names=p", `{"snapshot_schedule":{"frequency":1}}`, "frequency")
 	says("PATCH", prefix+"protection-group-snapshots?names=p.s", `{"destroyed":true}`, "does not exist")
 	if page, _ := c.ask("GET", prefix+"volume-groups", "", 200); page["total_item_count"] != 0.0 {
 		t.Error("a protection group is no volume group", page)
@@ -102,22 +118,37 @@ func TestRequestsThatAreWrong(t *testing.T) {
 	says("GET", prefix+"volumes?limit=x", "", "Invalid")
 	says("POST", prefix+"volumes?names=a", `{"provisioned":1048576,"colour":"red"}`, "colour")
 	says("POST", prefix+"volumes?names=a", `{}`, "size or a source")
-	says("POST", prefix+"volumes?names=a,b", `{"provisioned":1048576}`, "one name")
+	says("POST", prefix+"volumes", `{"provisioned":1048576}`, "name is needed")
+	says("POST", prefix+"volumes?names=c&add_to_protection_group_names=p", `{"provisioned":1048576}`, "does not exist")
 	says("POST", prefix+"volumes?names=g/a", `{"provisioned":1048576}`, "does not exist")
 	says("POST", prefix+"volumes?names=a", `{"provisioned":1048576,"qos":{"iops_limit":-1}}`, "")
 	c.ask("POST", prefix+"volumes?names=a", `{"provisioned":1048576}`, 200)
 	says("POST", prefix+"volumes?names=a", `{"provisioned":1048576}`, "already exists")
-	says("GET", prefix+"volumes?names=g/a", "", "does not exist")
+	c.ask("POST", prefix+"volume-snapshots?source_names=a", `{"suffix":"s"}`, 200)
+	says("POST", prefix+"volume-snapshots?source_names=a", `{"suffix":"s"}`, "already exists")
+	c.ask("PATCH", prefix+"volume-snapshots?names=a.s", `{"destroyed":true}`, 200)
+	c.ask("GET", prefix+"volume-snapshots?names=a.s&destroyed=true", "", 200)
+	c.ask("PATCH", prefix+"volume-snapshots?names=a.s", `{"destroyed":false}`, 200)
+	says("PATCH", prefix+"volume-snapshots?names=a.s", `{"destroyed":false}`, "is not destroyed")
+	says("GET", prefix+"volumes?names=g/a&destroyed=false", "", "does not exist")
+	// None is made if one can't be.
+	says("POST", prefix+"volumes?names=b,a", `{"provisioned":1048576}`, "already exists")
+	says("GET", prefix+"volumes?names=b&destroyed=false", "", "does not exist")
+	says("POST", prefix+"hosts?names=g,h,g", `{}`, "already exists")
+	says("GET", prefix+"hosts?names=g", "", "Host does not exist.")
 	says("POST", prefix+"connections?volume_names=a&host_names=h", "", "Host does not exist.")
 	c.ask("POST", prefix+"hosts?names=h", `{"iqns":["iqn.2026-01.test:h"]}`, 200)
 	says("POST", prefix+"hosts?names=h", `{"iqns":["iqn.2026-01.test:h"]}`, "already exists")
 	c.ask("POST", prefix+"connections?volume_names=a&host_names=h", "", 200)
 	says("DELETE", prefix+"hosts?names=h", "", "cannot be deleted due to existing connections")
+	says("POST", prefix+"connections?volume_names=a&host_names=h", "", "already exists")
+	says("POST", prefix+"connections?volume_names=a&host_group_names=g", "", "Host group does not exist.")
+	c.initiators()
 	says("PATCH", prefix+"volumes?names=a", `{"destroyed":true}`, "")
 	says("DELETE", prefix+"volumes?names=a", "", "is not destroyed")
-	says("DELETE", prefix+"volumes?names=b", "", "does not exist")
-	// The volume whose limit was refused is in the recycle bin.
-	for query, wanted := range map[string]float64{"destroyed=false": 1, "destroyed=true": 1, "limit=1": 2, "filter=destroyed": 1} {
+	says("DELETE", prefix+"volumes?names=z", "", "does not exist")
+	// What was made and refused afterwards is in the recycle bin.
+	for query, wanted := range map[string]float64{"destroyed=false": 1, "destroyed=true": 2, "limit=1": 3, "filter=destroyed": 2} {
 		page, _ := c.ask("GET", prefix+"volumes?"+query, "", 200)
 		if page["total_item_count"] != wanted || page["more_items_remaining"] != (query == "limit=1") {
 			t.Error(query, page)

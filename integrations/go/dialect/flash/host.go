@@ -1,24 +1,41 @@
 package flash
 
 import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
 	"github.com/oapi-codegen/nullable"
 
 	"ashlar/integrations/array"
 )
 
 const (
-	// minLun leaves out LUN 0, which clients take for "not connected".
-	minLun = 1
 	// labelPersonality keeps the operating system that a client gives for a host.
 	labelPersonality = "flash.personality"
+	// noInitiator begins the name of the initiator of a host that has none for its client: hosts of an array have at least one.
+	// A random number follows, so that nobody logs in by that name.
+	noInitiator = "iqn.2026-11.io.ashlar:no-initiator."
 )
 
+// iqns returns the names of iSCSI initiators that a client has given for a host.
+func iqns(it array.Host) []string {
+	return slices.DeleteFunc(slices.Clone(it.Initiators), func(name string) bool { return strings.HasPrefix(name, noInitiator) })
+}
+
 func hostObject(it array.Host) object {
+	sessions := it.Sessions + it.FibreChannelSessions + it.Controllers
+	connectivity := object{"details": "None", "status": "critical"}
+	if sessions > 0 {
+		connectivity = object{"details": "Connected", "status": "healthy"}
+	}
 	return object{
-		"name": it.Name, "iqns": it.Initiators, "nqns": it.Nqns, "wwns": it.Wwpns, "is_local": true,
-		"connection_count": len(it.Connections), "personality": nothing(it.Labels[labelPersonality]),
-		"host_group": object{"name": nothing(array.Value(it.HostGroup))}, "chap": object{"host_user": nothing(array.Value(it.ChapUser))},
-		"port_connectivity": object{}, "preferred_arrays": []object{},
+		"name": it.Name, "iqns": iqns(it), "nqns": it.Nqns, "wwns": it.Wwpns, "is_local": true, "destroyed": false,
+		"time_remaining": nil, "vlan": "any", "connection_count": len(it.Connections), "personality": nothing(it.Labels[labelPersonality]),
+		"host_group": object{"name": nothing(array.Value(it.HostGroup))}, "port_connectivity": connectivity, "preferred_arrays": []object{},
+		"chap":  object{"host_user": nothing(array.Value(it.ChapUser)), "target_user": nothing(array.Value(it.MutualUser))},
+		"space": object{},
 	}
 }
 
@@ -27,202 +44,206 @@ func (c *call) host(name string) (array.Host, error) {
 	return it, about("Host", name, err)
 }
 
+// hosts lists them; only a list of all has their space, which takes a list of the volumes.
 func (c *call) hosts() ([]object, error) {
-	made := []object{}
-	if wanted := c.names("names"); wanted != nil {
-		for _, name := range wanted {
+	if c.names("names") != nil {
+		return c.each("names", func(name string) (object, error) {
 			it, err := c.host(name)
-			if err != nil {
-				return nil, err
-			}
-			made = append(made, hostObject(it))
-		}
-		return made, nil
+			return hostObject(it), err
+		})
 	}
 	all, err := c.api.AllHosts(c, "")
-	for _, each := range all {
-		made = append(made, hostObject(each))
-	}
-	return made, err
-}
-
-type hostChange struct {
-	Iqns        *[]string `json:"iqns"`
-	Wwns        *[]string `json:"wwns"`
-	Nqns        *[]string `json:"nqns"`
-	Personality *string   `json:"personality"`
-	Chap        *struct {
-		User     string `json:"host_user"`
-		Password string `json:"host_password"`
-	} `json:"chap"`
-}
-
-func (w hostChange) chap() nullable.Nullable[array.Chap] {
-	switch {
-	case w.Chap == nil:
-		return nil
-	case w.Chap.User == "":
-		return nullable.NewNullNullable[array.Chap]()
-	}
-	return nullable.NewNullableWithValue(array.Chap{User: w.Chap.User, Secret: w.Chap.Password})
-}
-
-func (c *call) createHost() ([]object, error) {
-	name, err := c.one("names")
 	if err != nil {
 		return nil, err
 	}
-	var wanted hostChange
-	if err := c.read(&wanted); err != nil {
-		return nil, err
-	}
-	made := array.NewHost{Name: name, Initiators: []string{}, Wwpns: wanted.Wwns, Nqns: wanted.Nqns, Chap: wanted.chap()}
-	if wanted.Iqns != nil {
-		made.Initiators = *wanted.Iqns
-	}
-	if wanted.Personality != nil {
-		made.Labels = &map[string]string{labelPersonality: *wanted.Personality}
-	}
-	it, isNew, err := array.Made[array.Host](c.api.CreateHost(c, made))
-	if err != nil {
-		return nil, about("Host", name, err)
-	}
-	if !isNew {
-		return nil, &refused{name, "Host already exists."}
-	}
-	return []object{hostObject(it)}, nil
-}
-
-func (c *call) changeHost() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
-	var wanted hostChange
-	if err := c.read(&wanted); err != nil {
-		return nil, err
-	}
-	change := array.HostChange{Chap: wanted.chap()}
-	for _, each := range []struct {
-		from *[]string
-		to   *nullable.Nullable[[]string]
-	}{{wanted.Iqns, &change.Initiators}, {wanted.Wwns, &change.Wwpns}, {wanted.Nqns, &change.Nqns}} {
-		if each.from != nil {
-			*each.to = nullable.NewNullableWithValue(*each.from)
-		}
-	}
-	if wanted.Personality != nil {
-		change.Labels = &map[string]*string{labelPersonality: wanted.Personality}
-	}
-	it, err := array.Decode[array.Host](c.api.ChangeHost(c, name, change))
-	if err != nil {
-		return nil, about("Host", name, err)
-	}
-	return []object{hostObject(it)}, nil
-}
-
-func (c *call) deleteHost() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
-	it, err := c.host(name)
-	if err != nil {
-		return nil, err
-	}
-	if len(it.Connections) > 0 {
-		return nil, &refused{name, "Host cannot be deleted due to existing connections."}
-	}
-	return nil, array.Done(c.api.DeleteHost(c, it.ID))
-}
-
-// connections lists those of volumes, of hosts, or all.
-func (c *call) connections() ([]object, error) {
-	volumes, hosts := map[string]bool{}, map[string]bool{}
-	for _, name := range c.names("volume_names") {
-		it, err := c.volume(name)
+	volumes := map[string]array.Volume{}
+	if c.query.Get("filter") == "" {
+		every, err := c.api.AllVolumes(c, "")
 		if err != nil {
 			return nil, err
 		}
-		volumes[it.ID] = true
-	}
-	for _, name := range c.names("host_names") {
-		it, err := c.host(name)
-		if err != nil {
-			return nil, err
+		for _, each := range every {
+			volumes[each.ID] = each
 		}
-		hosts[it.ID] = true
-	}
-	all, err := array.All(func(limit, offset int) ([]array.Connection, int, error) {
-		found, err := array.Decode[array.Connections](c.api.ListConnections(c, &array.ListConnectionsParams{Limit: &limit, Offset: &offset}))
-		return found.Items, found.Total, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	groups, err := c.groupsOfVolumes()
-	if err != nil {
-		return nil, err
 	}
 	made := []object{}
-	for _, it := range all {
-		if (len(volumes) == 0 || volumes[it.VolumeID]) && (len(hosts) == 0 || hosts[array.Value(it.HostID)]) {
-			made = append(made, connectionObject(it.VolumeID, withGroup(groups[it.VolumeID], it.Volume), array.Value(it.Host), array.Value(it.HostGroup), it.Lun))
+	for _, each := range all {
+		shown := hostObject(each)
+		var its []array.Volume
+		for _, connection := range each.Connections {
+			if volume, is := volumes[connection.VolumeID]; is {
+				its = append(its, volume)
+			}
 		}
+		shown["space"] = volumeSpace(its...)
+		made = append(made, shown)
 	}
 	return made, nil
 }
 
-func (c *call) groupsOfVolumes() (map[string]string, error) {
-	all, err := c.api.AllVolumes(c, "")
-	groups := map[string]string{}
-	for _, each := range all {
-		groups[each.ID] = array.Value(each.Group)
-	}
-	return groups, err
+type hostChange struct {
+	Name        *string   `json:"name"`
+	Iqns        *[]string `json:"iqns"`
+	Wwns        *[]string `json:"wwns"`
+	Nqns        *[]string `json:"nqns"`
+	Personality *string   `json:"personality"`
+	Group       *named    `json:"host_group"`
+	Preferred   []named   `json:"preferred_arrays"`
+	Chap        *struct {
+		User           *string `json:"host_user"`
+		Password       string  `json:"host_password"`
+		TargetUser     *string `json:"target_user"`
+		TargetPassword string  `json:"target_password"`
+	} `json:"chap"`
 }
 
-func connectionObject(id, volume, host, group string, lun int32) object {
-	return object{
-		"volume": object{"name": volume, "id": id}, "host": object{"name": nothing(host)}, "host_group": object{"name": nothing(group)},
-		"lun": lun, "nsid": nil, "protocol_endpoint": object{},
+// chap returns what a host shows to the array, and what the array shows to it. An empty name removes it, none leaves it.
+func (w hostChange) chap() (host, target nullable.Nullable[array.Chap]) {
+	if w.Chap == nil {
+		return nil, nil
 	}
+	of := func(user *string, secret string) nullable.Nullable[array.Chap] {
+		switch {
+		case user == nil:
+			return nil
+		case *user == "":
+			return nullable.NewNullNullable[array.Chap]()
+		}
+		return nullable.NewNullableWithValue(array.Chap{User: *user, Secret: secret})
+	}
+	return of(w.Chap.User, w.Chap.Password), of(w.Chap.TargetUser, w.Chap.TargetPassword)
 }
 
-// pair returns the volume and the host that a request is about.
-func (c *call) pair() (volume array.Volume, host array.Host, err error) {
-	names := [2]string{}
-	for at, parameter := range []string{"volume_names", "host_names"} {
-		if names[at], err = c.one(parameter); err != nil {
-			return volume, host, err
+func (w hostChange) supported(name string) error {
+	if len(w.Preferred) > 0 {
+		return &refused{name, "Preferred arrays are not supported."}
+	}
+	return nil
+}
+
+// createHosts makes hosts. If one fails, those before it are deleted.
+func (c *call) createHosts() ([]object, error) {
+	var wanted hostChange
+	if err := c.read(&wanted); err != nil {
+		return nil, err
+	}
+	var done []string
+	made, err := c.each("names", func(name string) (object, error) {
+		it, err := c.createHost(name, wanted)
+		if err == nil {
+			done = append(done, it.ID)
+		}
+		return hostObject(it), err
+	})
+	if err != nil {
+		for _, each := range done {
+			err = errors.Join(err, array.Done(c.api.DeleteHost(c, each)))
+		}
+		return nil, err
+	}
+	return made, nil
+}
+
+func (c *call) createHost(name string, wanted hostChange) (array.Host, error) {
+	if err := wanted.supported(name); err != nil {
+		return array.Host{}, err
+	}
+	made := array.NewHost{Name: name, Initiators: listed(wanted.Iqns), Wwpns: wanted.Wwns, Nqns: wanted.Nqns}
+	made.Chap, made.Mutual = wanted.chap()
+	if len(made.Initiators)+len(listed(made.Nqns))+len(listed(made.Wwpns)) == 0 {
+		made.Initiators = []string{noInitiator + uuid.NewString()}
+	}
+	if made.Initiators == nil {
+		made.Initiators = []string{}
+	}
+	if wanted.Personality != nil && *wanted.Personality != "" {
+		made.Labels = &map[string]string{labelPersonality: *wanted.Personality}
+	}
+	it, isNew, err := array.Made[array.Host](c.api.CreateHost(c, made))
+	if err != nil {
+		return it, about("Host", name, err)
+	}
+	if !isNew {
+		return it, &refused{name, "Host already exists."}
+	}
+	return it, nil
+}
+
+func (c *call) changeHosts() ([]object, error) {
+	var wanted hostChange
+	if err := c.read(&wanted); err != nil {
+		return nil, err
+	}
+	return c.each("names", func(name string) (object, error) {
+		it, err := c.changeHost(name, wanted)
+		return hostObject(it), err
+	})
+}
+
+func (c *call) changeHost(name string, wanted hostChange) (array.Host, error) {
+	if err := wanted.supported(name); err != nil {
+		return array.Host{}, err
+	}
+	it, err := c.host(name)
+	if err != nil {
+		return it, err
+	}
+	if wanted.Group != nil {
+		if err := c.moveHost(it, wanted.Group.Name); err != nil {
+			return it, err
 		}
 	}
-	if host, err = c.host(names[1]); err != nil {
-		return volume, host, err
+	change := array.HostChange{}
+	change.Chap, change.Mutual = wanted.chap()
+	wanted.setInitiators(it, &change)
+	if wanted.Name != nil {
+		change.Name = nullable.NewNullableWithValue(*wanted.Name)
 	}
-	volume, err = c.volume(names[0])
-	return volume, host, err
+	if wanted.Personality != nil {
+		change.Labels = &map[string]*string{labelPersonality: wanted.Personality}
+		if *wanted.Personality == "" {
+			change.Labels = &map[string]*string{labelPersonality: nil}
+		}
+	}
+	changed, err := array.Decode[array.Host](c.api.ChangeHost(c, it.ID, change))
+	return changed, about("Host", name, err)
 }
 
-func (c *call) connect() ([]object, error) {
-	volume, host, err := c.pair()
-	if err != nil {
-		return nil, err
+func listed(names *[]string) []string {
+	if names == nil {
+		return nil
 	}
-	made := array.NewConnection{
-		Volume: volume.ID, Host: nullable.NewNullableWithValue(host.ID), MinLun: nullable.NewNullableWithValue[int32](minLun),
-	}
-	its, err := array.Decode[array.Attachment](c.api.CreateConnection(c, made))
-	if err != nil {
-		return nil, about("Connection", volume.Name, err)
-	}
-	return []object{connectionObject(volume.ID, withGroup(array.Value(volume.Group), volume.Name), host.Name, "", its.Lun)}, nil
+	return *names
 }
 
-func (c *call) disconnect() ([]object, error) {
-	volume, host, err := c.pair()
-	if err != nil {
-		return nil, err
+// setInitiators sets those of the kinds that a client gives. The last one is replaced by one that stands for none.
+func (w hostChange) setInitiators(it array.Host, change *array.HostChange) {
+	if w.Iqns == nil && w.Nqns == nil && w.Wwns == nil {
+		return
 	}
-	return nil, about("Connection", volume.Name, array.Done(c.api.DeleteConnection(c, volume.ID, host.ID)))
+	either := func(wanted *[]string, current []string) []string {
+		if wanted == nil {
+			return current
+		}
+		return *wanted
+	}
+	iqns, nqns, wwns := either(w.Iqns, iqns(it)), either(w.Nqns, it.Nqns), either(w.Wwns, it.Wwpns)
+	if len(iqns)+len(nqns)+len(wwns) == 0 {
+		iqns = []string{noInitiator + uuid.NewString()}
+	}
+	change.Initiators = nullable.NewNullableWithValue(iqns)
+	change.Nqns, change.Wwpns = nullable.NewNullableWithValue(nqns), nullable.NewNullableWithValue(wwns)
+}
+
+func (c *call) deleteHosts() ([]object, error) {
+	return c.each("names", func(name string) (object, error) {
+		it, err := c.host(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(it.Connections) > 0 {
+			return nil, &refused{name, "Host cannot be deleted due to existing connections."}
+		}
+		return nil, array.Done(c.api.DeleteHost(c, it.ID))
+	})
 }

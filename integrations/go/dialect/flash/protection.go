@@ -1,10 +1,6 @@
 package flash
 
 import (
-	"strings"
-
-	"github.com/oapi-codegen/nullable"
-
 	"ashlar/integrations/array"
 )
 
@@ -37,15 +33,27 @@ func (c *call) members(group string) ([]array.Volume, error) {
 
 func (c *call) protectionObject(it array.Group) (object, error) {
 	members, err := c.members(it.Name)
+	retention := object{"all_for_sec": 0, "per_day": 0, "days": 0}
 	return object{
 		"id": it.ID, "name": it.Name, "is_local": true, "volume_count": len(members), "host_count": 0, "host_group_count": 0,
 		"target_count": 0, "retention_lock": "unlocked", "destroyed": false, "time_remaining": nil, "pod": object{"name": nil},
 		"source": object{"name": nil},
+		// The array's schedules are of volumes or volume groups.
+		"snapshot_schedule":    object{"enabled": false, "frequency": 0, "at": nil},
+		"replication_schedule": object{"enabled": false, "frequency": 0, "at": nil, "blackout": object{"start": 0, "end": 0}},
+		"source_retention":     retention, "target_retention": retention, "space": volumeSpace(members...),
+		"eradication_config": object{"manual_eradication": "enabled"},
 	}, err
 }
 
 func (c *call) protections() ([]object, error) {
 	made := []object{}
+	if c.query.Get("destroyed") == "true" {
+		for _, name := range c.names("names") {
+			return nil, &refused{name, "Protection group does not exist."}
+		}
+		return made, nil
+	}
 	var all []array.Group
 	if wanted := c.names("names"); wanted != nil {
 		for _, name := range wanted {
@@ -89,14 +97,21 @@ func (c *call) createProtection() ([]object, error) {
 	return []object{shown}, err
 }
 
-// changeProtection deletes a group. Its volumes and snapshots stay.
+// schedule is what a client wants to be done regularly.
+type schedule struct {
+	Enabled bool `json:"enabled"`
+}
+
+// changeProtection deletes a group. Its volumes and snapshots stay. Schedules can be disabled only, as they are.
 func (c *call) changeProtection() ([]object, error) {
 	name, err := c.one("names")
 	if err != nil {
 		return nil, err
 	}
 	var wanted struct {
-		Destroyed bool `json:"destroyed"`
+		Destroyed   *bool     `json:"destroyed"`
+		Snapshots   *schedule `json:"snapshot_schedule"`
+		Replication *schedule `json:"replication_schedule"`
 	}
 	if err := c.read(&wanted); err != nil {
 		return nil, err
@@ -105,7 +120,16 @@ func (c *call) changeProtection() ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !wanted.Destroyed {
+	for _, each := range []*schedule{wanted.Snapshots, wanted.Replication} {
+		if each != nil && each.Enabled {
+			return nil, &refused{name, "Schedules of protection groups are not supported: `ashlar schedule create` and `ashlar replication create` do it."}
+		}
+	}
+	if wanted.Destroyed == nil {
+		shown, err := c.protectionObject(it)
+		return []object{shown}, err
+	}
+	if !*wanted.Destroyed {
 		return nil, &refused{name, "The protection group is not destroyed."}
 	}
 	members, err := c.members(name)
@@ -126,13 +150,9 @@ func (c *call) memberships() ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := func(parameter, name string) bool {
-		given := c.query.Get(parameter)
-		return given == "" || strings.Contains(","+given+",", ","+name+",")
-	}
 	made := []object{}
 	for _, group := range groups {
-		if !wanted("group_names", group.Name) {
+		if !c.isAsked("group_names", group.Name) {
 			continue
 		}
 		members, err := c.members(group.Name)
@@ -140,7 +160,7 @@ func (c *call) memberships() ([]object, error) {
 			return nil, err
 		}
 		for _, each := range members {
-			if name := withGroup(array.Value(each.Group), each.Name); wanted("member_names", name) {
+			if name := withGroup(array.Value(each.Group), each.Name); c.isAsked("member_names", name) {
 				made = append(made, object{"group": object{"name": group.Name}, "member": object{"name": name, "id": each.ID}})
 			}
 		}
@@ -157,11 +177,16 @@ func (c *call) setMembers(in bool) ([]object, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.enlist(name, c.names("member_names"), in)
+}
+
+// enlist puts volumes into a protection group, or takes them out.
+func (c *call) enlist(name string, volumes []string, in bool) ([]object, error) {
 	if _, err := c.protection(name); err != nil {
 		return nil, err
 	}
 	made := []object{}
-	for _, member := range c.names("member_names") {
+	for _, member := range volumes {
 		volume, err := c.volume(member)
 		if err != nil {
 			return nil, err
@@ -176,100 +201,4 @@ func (c *call) setMembers(in bool) ([]object, error) {
 		made = append(made, object{"group": object{"name": name}, "member": object{"name": member, "id": volume.ID}})
 	}
 	return made, nil
-}
-
-// protect takes snapshots of all members of a group at one moment.
-func (c *call) protect() ([]object, error) {
-	name, err := c.one("source_names")
-	if err != nil {
-		return nil, err
-	}
-	var wanted struct {
-		Suffix string `json:"suffix"`
-	}
-	if err := c.read(&wanted); err != nil {
-		return nil, err
-	}
-	if wanted.Suffix == "" {
-		return nil, &refused{name, "A suffix is needed."}
-	}
-	it, err := c.protection(name)
-	if err != nil {
-		return nil, err
-	}
-	members, err := c.members(name)
-	if err != nil {
-		return nil, err
-	}
-	if len(members) == 0 {
-		return nil, &refused{name, "The protection group has no volumes."}
-	}
-	set := name + "." + wanted.Suffix
-	var of []array.SnapshotSource
-	for _, each := range members {
-		of = append(of, array.SnapshotSource{Volume: each.ID, Name: nullable.NewNullableWithValue(set + "." + each.Name)})
-	}
-	labels := map[string]string{labelSet: set}
-	taken := array.NewSnapshots{Sources: nullable.NewNullableWithValue(of), Labels: &labels}
-	if err := array.Done(c.api.CreateSnapshots(c, taken)); err != nil {
-		return nil, about("Protection group snapshot", set, err)
-	}
-	return []object{{"id": it.ID, "name": set, "suffix": wanted.Suffix, "source": object{"name": name}, "destroyed": false}}, nil
-}
-
-// deleteProtected moves all snapshots of a group's snapshot to the recycle bin.
-func (c *call) deleteProtected() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
-	var wanted struct {
-		Destroyed bool `json:"destroyed"`
-	}
-	if err := c.read(&wanted); err != nil {
-		return nil, err
-	}
-	parts, err := c.api.AllSnapshots(c, array.LabelQuery(map[string]string{labelSet: name}))
-	if err != nil {
-		return nil, err
-	}
-	if len(parts) == 0 {
-		return nil, &refused{name, "Protection group snapshot does not exist."}
-	}
-	if !wanted.Destroyed {
-		return nil, &refused{name, "The snapshot is not destroyed."}
-	}
-	for _, each := range parts {
-		if err := array.Done(c.api.DeleteSnapshot(c, each.ID, &array.DeleteSnapshotParams{})); err != nil {
-			return nil, err
-		}
-	}
-	return []object{{"name": name, "destroyed": true}}, nil
-}
-
-// eradicateProtected destroys the parts of a group's snapshot that are in the recycle bin.
-func (c *call) eradicateProtected() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
-	parts, err := c.api.AllSnapshots(c, array.LabelQuery(map[string]string{labelSet: name}))
-	if err != nil {
-		return nil, err
-	}
-	if len(parts) > 0 {
-		return nil, &refused{name, "Protection group snapshot is not destroyed."}
-	}
-	bin, err := c.bin()
-	if err != nil {
-		return nil, err
-	}
-	for _, each := range bin {
-		if each.Kind == array.DiskKindSnapshot && strings.HasPrefix(each.Name, name+".") {
-			if err := array.Done(c.api.EradicateFromRecycleBin(c, each.ID)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return nil, nil
 }

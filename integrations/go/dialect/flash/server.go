@@ -1,5 +1,5 @@
-// Package flash serves the part of the REST interface 2 of Pure Storage FlashArray that volume drivers use, and translates it to
-// the API of an Ashlar array, so that such clients need no change. It keeps no state of its own.
+// Package flash serves the part of the REST interface 2 of Pure Storage FlashArray that volume drivers, playbooks and an exporter of
+// metrics use, and translates it to the API of an Ashlar array, so that such clients need no change. It keeps no state of its own.
 package flash
 
 import (
@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -183,6 +184,12 @@ func (c *call) names(parameter string) []string {
 		return nil
 	}
 	return strings.Split(text, ",")
+}
+
+// isAsked reports whether a parameter has a name, or is not given.
+func (c *call) isAsked(parameter, name string) bool {
+	wanted := c.names(parameter)
+	return wanted == nil || slices.Contains(wanted, name)
 }
 
 // one returns the only value of a parameter.

@@ -19,7 +19,16 @@ func snapshotObject(it array.Snapshot, group string) object {
 		"id": it.ID, "name": name, "provisioned": it.Size, "created": millis(it.Created), "destroyed": false,
 		"time_remaining": nil, "suffix": suffix, "serial": strings.ToUpper(strings.TrimPrefix(it.Naa, "naa.")),
 		"source": object{"name": nothing(withGroup(group, source)), "id": it.SourceID}, "pod": object{"name": nil},
-		"volume_group": object{"name": nothing(group)}, "space": object{"total_provisioned": it.Size},
+		"volume_group": object{"name": nothing(group)},
+		"space":        snapshotSpace(it.Size, it.Mapped),
+	}
+}
+
+// snapshotSpace has no physical space: the array counts that of a snapshot with its volume's.
+func snapshotSpace(size, mapped int64) object {
+	return object{
+		"total_provisioned": size, "used_provisioned": mapped, "virtual": mapped, "snapshots": 0, "total_physical": 0, "total_used": 0,
+		"unique": 0,
 	}
 }
 
@@ -40,6 +49,14 @@ func (c *call) snapshots() ([]object, error) {
 	made := []object{}
 	if wanted := c.names("names"); wanted != nil {
 		for _, name := range wanted {
+			if c.query.Get("destroyed") == "true" {
+				its, err := c.binned(array.DiskKindSnapshot, "Volume snapshot", name)
+				if err != nil {
+					return nil, err
+				}
+				made = append(made, destroyedObject(its, name))
+				continue
+			}
 			it, err := c.snapshot(name)
 			if err != nil {
 				return nil, err
@@ -91,9 +108,12 @@ func (c *call) createSnapshot() ([]object, error) {
 	if wanted.Suffix != "" {
 		made.Suffix = nullable.NewNullableWithValue(wanted.Suffix)
 	}
-	taken, err := array.Decode[array.Snapshots](c.api.CreateSnapshots(c, made))
+	taken, isNew, err := array.Made[array.Snapshots](c.api.CreateSnapshots(c, made))
 	if err != nil {
 		return nil, about("Volume snapshot", wanted.Suffix, err)
+	}
+	if !isNew {
+		return nil, &refused{wanted.Suffix, "Volume snapshot already exists."}
 	}
 	var items []object
 	for _, each := range taken.Items {
@@ -114,15 +134,20 @@ func (c *call) changeSnapshot() ([]object, error) {
 	if err := c.read(&wanted); err != nil {
 		return nil, err
 	}
+	if wanted.Destroyed != nil && !*wanted.Destroyed {
+		if _, err := c.snapshot(name); err == nil {
+			return nil, &refused{name, "The snapshot is not destroyed."}
+		}
+		if err := c.restore(array.DiskKindSnapshot, "Volume snapshot", name); err != nil {
+			return nil, err
+		}
+	}
 	it, err := c.snapshot(name)
 	if err != nil {
 		return nil, err
 	}
 	group, _ := inGroup(name)
-	if wanted.Destroyed != nil {
-		if !*wanted.Destroyed {
-			return nil, &refused{name, "The snapshot is not destroyed."}
-		}
+	if wanted.Destroyed != nil && *wanted.Destroyed {
 		if err := array.Done(c.api.DeleteSnapshot(c, it.ID, &array.DeleteSnapshotParams{})); err != nil {
 			return nil, err
 		}
@@ -142,104 +167,4 @@ func (c *call) changeSnapshot() ([]object, error) {
 
 func (c *call) eradicateSnapshot() ([]object, error) {
 	return c.eradicate(array.DiskKindSnapshot, "Volume snapshot")
-}
-
-func groupObject(it array.Group) object {
-	return object{
-		"id": it.ID, "name": it.Name, "volume_count": len(it.Volumes), "destroyed": false, "time_remaining": nil,
-		"qos": object{"iops_limit": limitOf(it.Limits.Iops), "bandwidth_limit": limitOf(it.Limits.Bandwidth)},
-	}
-}
-
-func limitOf(limit nullable.Nullable[int64]) any {
-	if value := array.Value(limit); value != 0 {
-		return value
-	}
-	return nil
-}
-
-func (c *call) groups() ([]object, error) {
-	made := []object{}
-	for _, name := range c.names("names") {
-		it, err := array.Decode[array.Group](c.api.ShowGroup(c, name))
-		if array.IsKind(err, array.NotFound) {
-			// A client that deletes a volume again asks for its group as well, which it expects among the destroyed ones.
-			made = append(made, object{"name": name, "volume_count": 0, "destroyed": true, "qos": object{}})
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		made = append(made, groupObject(it))
-	}
-	if c.query.Get("names") != "" {
-		return made, nil
-	}
-	all, err := c.api.AllGroups(c, "")
-	for _, each := range all {
-		if !isProtection(each) {
-			made = append(made, groupObject(each))
-		}
-	}
-	return made, err
-}
-
-type groupChange struct {
-	Qos       *qos  `json:"qos"`
-	Destroyed *bool `json:"destroyed"`
-}
-
-func (c *call) createGroup() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
-	var wanted groupChange
-	if err := c.read(&wanted); err != nil {
-		return nil, err
-	}
-	if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); err == nil {
-		return nil, &refused{name, "Volume group already exists."}
-	}
-	made, err := array.Decode[array.Group](c.api.CreateGroup(c, array.NewGroup{Name: name, Limits: wanted.Qos.change()}))
-	if err != nil {
-		return nil, about("Volume group", name, err)
-	}
-	return []object{groupObject(made)}, nil
-}
-
-// changeGroup sets limits, or deletes a group without volumes. The array keeps no deleted groups.
-func (c *call) changeGroup() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
-	var wanted groupChange
-	if err := c.read(&wanted); err != nil {
-		return nil, err
-	}
-	it, err := array.Decode[array.Group](c.api.ShowGroup(c, name))
-	if err != nil {
-		return nil, about("Volume group", name, err)
-	}
-	if wanted.Destroyed != nil && *wanted.Destroyed {
-		if len(it.Volumes) > 0 {
-			return nil, &refused{name, "Volume group has volumes."}
-		}
-		return []object{groupObject(it)}, array.Done(c.api.DeleteGroup(c, it.ID))
-	}
-	if it, err = array.Decode[array.Group](c.api.ChangeGroup(c, it.ID, array.GroupChange{Limits: wanted.Qos.change()})); err != nil {
-		return nil, err
-	}
-	return []object{groupObject(it)}, nil
-}
-
-// eradicateGroup has nothing to do for a group that is deleted already.
-func (c *call) eradicateGroup() ([]object, error) {
-	for _, name := range c.names("names") {
-		if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); !array.IsKind(err, array.NotFound) {
-			return nil, &refused{name, "Volume group is not destroyed."}
-		}
-	}
-	return nil, nil
 }

@@ -1,7 +1,6 @@
 package flash
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -69,7 +68,32 @@ func volumeObject(it array.Volume) object {
 		"connection_count": len(connected), "qos": object{"iops_limit": iops, "bandwidth_limit": bandwidth},
 		"source": object{"name": nothing(source), "id": nil}, "volume_group": object{"name": nothing(group), "id": nil},
 		"pod": object{"name": nil, "id": nil}, "requested_promotion_state": "promoted", "promotion_status": "promoted",
-		"space": object{"total_provisioned": it.Size, "used_provisioned": it.Mapped},
+		"space": volumeSpace(it), "priority": 0, "host_encryption_key_status": "none",
+		"priority_adjustment": priority(),
+	}
+}
+
+// priority of an object over others: all have the same.
+func priority() object {
+	return object{"priority_adjustment_operator": "+", "priority_adjustment_value": 0}
+}
+
+// volumeSpace computes the physical space from the reduction that the array has measured in the background: exact figures take a
+// walk through the maps of each volume. Snapshots are included.
+func volumeSpace(of ...array.Volume) object {
+	var size, mapped, physical int64
+	for _, each := range of {
+		size, mapped = size+each.Size, mapped+each.Mapped
+		physical += int64(float64(each.Mapped) / max(array.Value(each.Reduction), 1))
+	}
+	reduction, total := 1.0, 1.0
+	if physical > 0 {
+		reduction, total = float64(mapped)/float64(physical), float64(size)/float64(physical)
+	}
+	return object{
+		"total_provisioned": size, "used_provisioned": mapped, "virtual": mapped, "unique": physical, "total_physical": physical,
+		"total_used": physical, "snapshots": 0, "shared": nil, "system": nil, "data_reduction": reduction, "total_reduction": total,
+		"thin_provisioning": thin(size, mapped),
 	}
 }
 
@@ -86,11 +110,11 @@ func (c *call) volumes() ([]object, error) {
 	made := []object{}
 	if wanted := c.names("names"); wanted != nil {
 		for _, name := range wanted {
-			it, err := c.volume(name)
+			shown, err := c.namedVolume(name)
 			if err != nil {
 				return nil, err
 			}
-			made = append(made, volumeObject(it))
+			made = append(made, shown)
 		}
 		return made, nil
 	}
@@ -106,29 +130,47 @@ func (c *call) volumes() ([]object, error) {
 	return c.withDestroyed(made, array.DiskKindVolume)
 }
 
+// namedVolume shows a volume. One in the recycle bin is shown if a client asks for it, or says nothing and no other has the name.
+func (c *call) namedVolume(name string) (object, error) {
+	destroyed := c.query.Get("destroyed")
+	if destroyed != "true" {
+		it, err := c.volume(name)
+		var missing *refused
+		if err == nil {
+			return volumeObject(it), nil
+		}
+		if destroyed == "false" || !errors.As(err, &missing) {
+			return nil, err
+		}
+	}
+	its, err := c.binned(array.DiskKindVolume, "Volume", name)
+	if err != nil {
+		return nil, err
+	}
+	return destroyedObject(its, name), nil
+}
+
 // withDestroyed adds what is in the recycle bin, unless a client wants to see it not.
 func (c *call) withDestroyed(made []object, kind array.DiskKind) ([]object, error) {
 	if c.query.Get("destroyed") == "false" {
 		return made, nil
 	}
-	bin, err := c.bin()
+	bin, err := c.bin(kind)
 	for _, each := range bin {
-		if each.Kind == kind {
-			made = append(made, object{
-				"id": each.ID, "name": each.Name, "provisioned": each.Size, "destroyed": true, "created": nil, "serial": "",
-				"time_remaining": max(time.Until(each.EradicatedAfter).Milliseconds(), 0), "connection_count": 0,
-				"qos": object{}, "source": object{"name": nil}, "volume_group": object{"name": nil}, "pod": object{"name": nil},
-			})
-		}
+		made = append(made, destroyedObject(each, each.Name))
 	}
 	return made, err
 }
 
-func (c *call) bin() ([]array.BinnedDisk, error) {
-	return array.All(func(limit, offset int) ([]array.BinnedDisk, int, error) {
-		found, err := array.Decode[array.RecycleBin](c.api.ListRecycleBin(c, &array.ListRecycleBinParams{Limit: &limit, Offset: &offset}))
-		return found.Items, found.Total, err
-	})
+// destroyedObject shows what is in the recycle bin, a volume or a snapshot, by the name that a client knows it by.
+func destroyedObject(of array.BinnedDisk, name string) object {
+	return object{
+		"id": of.ID, "name": name, "provisioned": of.Size, "destroyed": true, "created": millis(of.Deleted), "serial": "",
+		"suffix": name[strings.LastIndexByte(name, '.')+1:], "time_remaining": max(time.Until(of.EradicatedAfter).Milliseconds(), 0),
+		"connection_count": 0, "qos": object{}, "source": object{"name": nil}, "volume_group": object{"name": nil},
+		"pod": object{"name": nil}, "space": snapshotSpace(of.Size, of.Mapped), "subtype": "regular",
+		"requested_promotion_state": "promoted", "promotion_status": "promoted", "priority": 0, "priority_adjustment": priority(),
+	}
 }
 
 type named struct {
@@ -182,16 +224,48 @@ type newVolume struct {
 	Subtype     string `json:"subtype"`
 }
 
-// createVolume makes a volume or a copy, or gives one the contents of another.
-func (c *call) createVolume() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
+// createVolumes makes volumes or a copy, or gives one the contents of another. If one fails, those before it are deleted.
+func (c *call) createVolumes() ([]object, error) {
 	var wanted newVolume
 	if err := c.read(&wanted); err != nil {
 		return nil, err
 	}
+	if c.query.Get("overwrite") == "true" {
+		name, err := c.one("names")
+		if err != nil {
+			return nil, err
+		}
+		if wanted.Source == nil {
+			return nil, &refused{name, "A source is needed."}
+		}
+		return c.overwrite(name, withoutGroup(wanted.Source.Name))
+	}
+	groups := c.names("add_to_protection_group_names")
+	for _, group := range groups {
+		if _, err := c.protection(group); err != nil {
+			return nil, err
+		}
+	}
+	var done []array.Volume
+	made, err := c.each("names", func(name string) (object, error) {
+		volume, err := c.createVolume(name, wanted, groups)
+		if volume.ID != "" {
+			done = append(done, volume)
+		}
+		return volumeObject(volume), err
+	})
+	if err != nil {
+		// The client is not to find a volume that it was refused.
+		for _, each := range done {
+			err = errors.Join(err, array.Done(c.api.DeleteVolume(c, each.ID, &array.DeleteVolumeParams{})))
+		}
+		return nil, err
+	}
+	return made, nil
+}
+
+// createVolume returns the volume also if only a limit could not be set.
+func (c *call) createVolume(name string, wanted newVolume, groups []string) (array.Volume, error) {
 	made := array.NewVolume{}
 	group, own := inGroup(name)
 	made.Name = own
@@ -200,35 +274,36 @@ func (c *call) createVolume() ([]object, error) {
 	}
 	switch {
 	case wanted.Source != nil:
-		source := withoutGroup(wanted.Source.Name)
-		if c.query.Get("overwrite") == "true" {
-			return c.overwrite(name, source)
-		}
-		made.Source = nullable.NewNullableWithValue(source)
+		made.Source = nullable.NewNullableWithValue(withoutGroup(wanted.Source.Name))
 	case wanted.Provisioned != nil:
 		made.Size = nullable.NewNullableWithValue(*wanted.Provisioned)
 	default:
-		return nil, &refused{name, "A size or a source is needed."}
+		return array.Volume{}, &refused{name, "A size or a source is needed."}
+	}
+	if len(groups) > 0 {
+		labels := map[string]string{}
+		for _, group := range groups {
+			labels[memberKey(group)] = group
+		}
+		made.Labels = &labels
 	}
 	volume, isNew, err := array.Made[array.Volume](c.api.CreateVolume(c, made))
 	switch {
 	case array.IsKind(err, array.NotFound):
-		return nil, &refused{name, "The source or the volume group does not exist."}
+		return array.Volume{}, &refused{name, "The source or the volume group does not exist."}
 	case err != nil:
-		return nil, about("Volume", name, err)
+		return array.Volume{}, about("Volume", name, err)
 	case !isNew:
-		return nil, &refused{name, "Volume already exists."}
+		return array.Volume{}, &refused{name, "Volume already exists."}
 	}
-	if wanted.Qos != nil {
-		change := array.VolumeChange{Limits: wanted.Qos.change()}
-		limited, err := array.Decode[array.Volume](c.api.ChangeVolume(c, volume.ID, change))
-		if err != nil {
-			// The client is not to find a volume that it was refused.
-			return nil, errors.Join(err, array.Done(c.api.DeleteVolume(c, volume.ID, &array.DeleteVolumeParams{})))
-		}
-		volume = limited
+	if wanted.Qos == nil {
+		return volume, nil
 	}
-	return []object{volumeObject(volume)}, nil
+	limited, err := array.Decode[array.Volume](c.api.ChangeVolume(c, volume.ID, array.VolumeChange{Limits: wanted.Qos.change()}))
+	if err != nil {
+		return volume, err
+	}
+	return limited, nil
 }
 
 // overwrite gives a volume the contents and the size of the source.
@@ -250,38 +325,75 @@ type volumeChange struct {
 	Destroyed   *bool   `json:"destroyed"`
 	Qos         *qos    `json:"qos"`
 	Group       *named  `json:"volume_group"`
+	// Priority and Promotion are taken with the values that all volumes have.
+	Priority  *adjustment `json:"priority_adjustment"`
+	Promotion *string     `json:"requested_promotion_state"`
 }
 
-func (c *call) changeVolume() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
+// adjustment is a priority as clients write it.
+type adjustment struct {
+	Operator string `json:"priority_adjustment_operator"`
+	Value    int    `json:"priority_adjustment_value"`
+}
+
+func (a *adjustment) isSet() bool { return a != nil && a.Value != 0 }
+
+func (c *call) changeVolumes() ([]object, error) {
 	var wanted volumeChange
 	if err := c.read(&wanted); err != nil {
 		return nil, err
+	}
+	if err := c.moveMembers(); err != nil {
+		return nil, err
+	}
+	return c.each("names", func(name string) (object, error) { return c.changeVolume(name, wanted) })
+}
+
+// moveMembers adds volumes to protection groups and removes them from others, as the query says.
+func (c *call) moveMembers() error {
+	for parameter, in := range map[string]bool{"add_to_protection_group_names": true, "remove_from_protection_group_names": false} {
+		for _, group := range c.names(parameter) {
+			if _, err := c.enlist(group, c.names("names"), in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *call) changeVolume(name string, wanted volumeChange) (object, error) {
+	if wanted.Destroyed != nil && !*wanted.Destroyed {
+		if _, err := c.volume(name); err == nil {
+			return nil, &refused{name, "The volume is not destroyed."}
+		}
+		if err := c.restore(array.DiskKindVolume, "Volume", name); err != nil {
+			return nil, err
+		}
 	}
 	volume, err := c.volume(name)
 	if err != nil {
 		return nil, err
 	}
-	if wanted.Destroyed != nil {
-		if !*wanted.Destroyed {
-			return nil, &refused{name, "The volume is not destroyed."}
-		}
+	if wanted.Destroyed != nil && *wanted.Destroyed {
 		if err := array.Done(c.api.DeleteVolume(c, volume.ID, &array.DeleteVolumeParams{})); err != nil {
 			return nil, err
 		}
 		made := volumeObject(volume)
 		made["destroyed"] = true
-		return []object{made}, nil
+		return made, nil
+	}
+	if wanted.Priority.isSet() {
+		return nil, &refused{name, "Priorities of volumes are not supported."}
+	}
+	if wanted.Promotion != nil && *wanted.Promotion != "promoted" {
+		return nil, &refused{name, "Demoting single volumes is not supported."}
 	}
 	for _, change := range wanted.steps() {
 		if volume, err = array.Decode[array.Volume](c.api.ChangeVolume(c, volume.ID, change)); err != nil {
 			return nil, about("Volume", name, err)
 		}
 	}
-	return []object{volumeObject(volume)}, nil
+	return volumeObject(volume), nil
 }
 
 // steps are the requests to the array: a size is changed by itself.
@@ -317,7 +429,7 @@ func (c *call) eradicateVolume() ([]object, error) {
 
 // eradicate destroys what is in the recycle bin: clients do so only if they are configured to.
 func (c *call) eradicate(kind array.DiskKind, noun string) ([]object, error) {
-	bin, err := c.bin()
+	bin, err := c.bin(kind)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +442,7 @@ func (c *call) eradicate(kind array.DiskKind, noun string) ([]object, error) {
 		found := ""
 		for _, each := range bin {
 			// The newest is last.
-			if each.Kind == kind && each.Name == own {
+			if each.Name == own {
 				found = each.ID
 			}
 		}
@@ -352,66 +464,4 @@ func (c *call) inUse(kind array.DiskKind, name string) (bool, error) {
 		_, err = array.Decode[array.Volume](c.api.ShowVolume(c, name))
 	}
 	return err == nil, array.Unless(array.NotFound, err)
-}
-
-type tag struct {
-	Key       string `json:"key"`
-	Value     string `json:"value"`
-	Namespace string `json:"namespace"`
-	Copyable  bool   `json:"copyable"`
-}
-
-// setTags keeps tags in labels, without regard to their namespaces. Tags without a value are removed.
-func (c *call) setTags() ([]object, error) {
-	var tags []tag
-	if err := c.read(&tags); err != nil {
-		return nil, err
-	}
-	labels := map[string]*string{}
-	made := []object{}
-	for _, each := range tags {
-		labels[tagLabel+each.Key] = nil
-		if each.Value != "" {
-			labels[tagLabel+each.Key] = &each.Value
-		}
-	}
-	for _, name := range c.names("resource_names") {
-		volume, err := c.volume(name)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.label(c, volume.ID, labels); err != nil {
-			return nil, err
-		}
-		for _, each := range tags {
-			made = append(made, object{
-				"key": each.Key, "value": nothing(each.Value), "namespace": each.Namespace, "copyable": each.Copyable,
-				"resource": object{"name": name, "id": volume.ID},
-			})
-		}
-	}
-	return made, nil
-}
-
-func (c *call) label(ctx context.Context, volume string, labels map[string]*string) error {
-	return array.Done(c.api.ChangeVolume(ctx, volume, array.VolumeChange{Labels: &labels}))
-}
-
-func (c *call) removeTags() ([]object, error) {
-	for _, name := range c.names("resource_names") {
-		volume, err := c.volume(name)
-		if err != nil {
-			return nil, err
-		}
-		labels := map[string]*string{}
-		for key := range volume.Labels {
-			if strings.HasPrefix(key, tagLabel) {
-				labels[key] = nil
-			}
-		}
-		if err := c.label(c, volume.ID, labels); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
 }
