@@ -105,6 +105,24 @@ test("a host of NVMe/TCP authenticates with a secret that the page does not show
   expect(await page.content()).not.toContain("nhr7JP2N");
 });
 
+test("a host of NVMe/TCP has a TLS PSK that the page does not show", async ({ open, page }) => {
+  const psk = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+  await open("/hosts");
+  await page.getByRole("button", { name: "Add host" }).first().click();
+  const host = page.getByRole("dialog", { name: "Add host" });
+  await host.getByRole("textbox", { name: "Name", exact: true }).fill("tls1");
+  await host.getByLabel("NQNs").fill("nqn.2014-08.org.nvmexpress:uuid:7a3f0c5f");
+  await host.getByRole("switch", { name: "Require TLS over NVMe/TCP" }).click();
+  await host.getByLabel("TLS PSK of the host").fill("a PSK");
+  await host.getByRole("button", { name: "Add" }).click();
+  await expect(host.getByText("nvme gen-tls-key makes it")).toBeVisible();
+  await host.getByLabel("TLS PSK of the host").fill(psk);
+  await host.getByRole("button", { name: "Add" }).click();
+  await expect(page.getByRole("heading", { level: 1, name: "tls1" })).toBeVisible();
+  await expect(page.locator("dt", { hasText: /^TLS$/ }).locator("+ dd")).toHaveText("required, by a PSK");
+  expect(await page.content()).not.toContain("VRLbtnN9");
+});
+
 test("a host and a volume are made and connected; the volume is deleted and restored", async ({ open, page }) => {
   await open("/");
   await page.getByRole("link", { name: "Add a host" }).click();

@@ -95,6 +95,7 @@ export function busy(volumes = 24, hosts = 9): State {
       mutual_user: null,
       dhchap: false,
       dhchap_controller: false,
+      tls: false,
       created: new Date(START + number * 3_600_000).toISOString(),
       connections: [],
       sessions: number % 5 === 4 ? 0 : 2,
@@ -129,7 +130,7 @@ const onDrives: SchemaStore = { kind: "drives", array: "5".repeat(32), owner: 1,
 
 /** A portal that listens. */
 export function portal(number: number, address: string, by_option: boolean): SchemaTargetPortal {
-  return { number, controller: 1, protocol: "iscsi", address, by_option, state: "listening", reason: null, hosts: [], created: "2026-10-01T08:00:00Z" };
+  return { number, controller: 1, protocol: "iscsi", address, by_option, tls: false, state: "listening", reason: null, hosts: [], created: "2026-10-01T08:00:00Z" };
 }
 
 /** A controller of this number. */

@@ -77,7 +77,7 @@ export const handlers: Handlers = {
         const other = state.hosts.find((it) => it.initiators.includes(initiator));
         if (other) throw model.conflict(`initiator ${initiator} belongs to host "${other.name}"`);
       }
-      const host = { name: body.name, id: model.hexDigits(Math.random, 16), labels: body.labels ?? {}, initiators, nqns: body.nqns ?? [], wwpns: body.wwpns ?? [], chap_user: body.chap?.user ?? null, mutual_user: body.mutual?.user ?? null, dhchap: Boolean(body.dhchap_secret), dhchap_controller: Boolean(body.dhchap_controller_secret), created: new Date().toISOString(), connections: [], sessions: 0, controllers: 0, fibre_channel_sessions: 0, refused_logins: [] };
+      const host = { name: body.name, id: model.hexDigits(Math.random, 16), labels: body.labels ?? {}, initiators, nqns: body.nqns ?? [], wwpns: body.wwpns ?? [], chap_user: body.chap?.user ?? null, mutual_user: body.mutual?.user ?? null, dhchap: Boolean(body.dhchap_secret), dhchap_controller: Boolean(body.dhchap_controller_secret), tls: Boolean(body.tls_psk), created: new Date().toISOString(), connections: [], sessions: 0, controllers: 0, fibre_channel_sessions: 0, refused_logins: [] };
       state.hosts.push(host);
       return host;
     },
@@ -140,7 +140,7 @@ export const handlers: Handlers = {
   "/api/v1/portals": {
     get: (state) => list(state.portals),
     post: (state, { body }) => {
-      const added = { ...model.portal(state.portals.length + 1, body.address.includes(":") ? body.address : `${body.address}:3260`, false), protocol: body.protocol ?? "iscsi" };
+      const added = { ...model.portal(state.portals.length + 1, body.address.includes(":") ? body.address : `${body.address}:3260`, false), protocol: body.protocol ?? "iscsi", tls: body.tls ?? false };
       state.portals.push(added);
       return added;
     },

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use block::Geometry;
-use nvmf::DhchapSecret;
+use nvmf::{DhchapSecret, TlsPsk};
 use records::{Chap, Secret};
 use std::net::SocketAddr;
 
@@ -248,6 +248,12 @@ pub fn dhchap(host: Option<&Secret>, controller: Option<&Secret>) -> Result<()> 
         }
         _ => Ok(()),
     }
+}
+
+/// The PSK of TLS of a host.
+pub fn tls_psk(psk: Option<&Secret>) -> Result<()> {
+    let parse = |psk: &Secret| TlsPsk::parse(psk.expose()).map_err(|why| Error::invalid(why.to_string()));
+    psk.map(parse).transpose().map(drop)
 }
 
 fn credentials(chap: &Chap) -> Result<()> {

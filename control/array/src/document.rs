@@ -209,6 +209,12 @@ pub struct HostItem {
     /// The secret of the array for that. An operator adds it; no export has it.
     #[serde(default, skip_serializing, deserialize_with = "secret")]
     pub dhchap_controller_secret: Option<Secret>,
+    /// It has a PSK of TLS over NVMe/TCP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// The PSK. An operator adds it; no export has it.
+    #[serde(default, skip_serializing, deserialize_with = "secret")]
+    pub tls_psk: Option<Secret>,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -440,6 +446,7 @@ fn left_out(config: &Config) -> Vec<String> {
             ("mutual_secret", host.mutual.is_some()),
             ("dhchap_secret", host.dhchap.is_some()),
             ("dhchap_controller_secret", host.dhchap_controller.is_some()),
+            ("tls_psk", host.tls_psk.is_some()),
         ];
         let secrets = secrets.iter().filter(|(_, is_set)| *is_set);
         left.extend(secrets.map(|(name, _)| format!("{name} of host/{}", host.name)));
@@ -459,8 +466,7 @@ fn group_item(entry: &GroupEntry) -> GroupItem {
 }
 
 fn host_item(entry: &HostEntry) -> HostItem {
-    let HostEntry { name, initiators, nqns, wwpns, chap, mutual, dhchap, dhchap_controller, labels, .. } =
-        entry.clone();
+    let HostEntry { name, initiators, nqns, wwpns, chap, mutual, labels, .. } = entry.clone();
     HostItem {
         name,
         initiators,
@@ -470,10 +476,12 @@ fn host_item(entry: &HostEntry) -> HostItem {
         chap_secret: None,
         mutual_user: mutual.map(|chap| chap.user),
         mutual_secret: None,
-        dhchap: dhchap.is_some(),
+        dhchap: entry.dhchap.is_some(),
         dhchap_secret: None,
-        dhchap_controller: dhchap_controller.is_some(),
+        dhchap_controller: entry.dhchap_controller.is_some(),
         dhchap_controller_secret: None,
+        tls: entry.tls_psk.is_some(),
+        tls_psk: None,
         labels,
     }
 }

@@ -45,6 +45,9 @@ pub struct CreateHost {
     /// The DH-HMAC-CHAP secret by which the array authenticates to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dhchap_controller: Option<Secret>,
+    /// Its PSK of TLS, if it must use TLS over NVMe/TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_psk: Option<Secret>,
     /// Its labels.
     pub labels: LabelsChange,
 }
@@ -140,6 +143,9 @@ pub struct HostChange {
     /// Another DH-HMAC-CHAP secret of the array, or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dhchap_controller: Option<Option<Secret>>,
+    /// Another PSK of TLS, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_psk: Option<Option<Secret>>,
     /// Its labels.
     pub labels: LabelsChange,
 }
@@ -185,14 +191,15 @@ verbs! {
 
 impl Transaction<'_> {
     pub async fn create_host(&mut self, new: CreateHost) -> Result<Ensured<Host>> {
-        let CreateHost { name, initiators, nqns, wwpns, chap, mutual, dhchap, dhchap_controller, labels } =
-            new;
+        let CreateHost { name, initiators, nqns, wwpns, chap, mutual, .. } = new;
+        let CreateHost { dhchap, dhchap_controller, tls_psk, labels, .. } = new;
         check::name("host", &name)?;
         let (initiators, nqns) = (check::initiators(&initiators)?, check::nqns(&nqns)?);
         let wwpns = check::wwpns(&wwpns)?;
         check::has_names([&initiators, &nqns, &wwpns])?;
         check::chap(chap.as_ref(), mutual.as_ref())?;
         check::dhchap(dhchap.as_ref(), dhchap_controller.as_ref())?;
+        check::tls_psk(tls_psk.as_ref())?;
         let existing = self.array.config().hosts.find(&name).cloned();
         if let Some(entry) = existing {
             let existing = Existing { noun: "host", name: &name };
@@ -211,6 +218,7 @@ impl Transaction<'_> {
                     dhchap_controller,
                     self.opened(&entry, &entry.dhchap_controller, "dhchap_controller")?,
                 ),
+                ("tls_psk", tls_psk, self.opened(&entry, &entry.tls_psk, "tls_psk")?),
             ] {
                 existing.same(field, given.is_none() || given == kept)?;
             }
@@ -225,6 +233,7 @@ impl Transaction<'_> {
         let (chap, mutual) = (self.seal(id, "chap", chap)?, self.seal(id, "mutual", mutual)?);
         let dhchap = self.seal_secret(id, "dhchap", dhchap)?;
         let dhchap_controller = self.seal_secret(id, "dhchap_controller", dhchap_controller)?;
+        let tls_psk = self.seal_secret(id, "tls_psk", tls_psk)?;
         let created = self.now();
         let entry = HostEntry {
             id,
@@ -236,6 +245,7 @@ impl Transaction<'_> {
             mutual,
             dhchap,
             dhchap_controller,
+            tls_psk,
             created,
             labels,
         };
@@ -290,6 +300,10 @@ impl Transaction<'_> {
             new.mutual = self.seal(entry.id, "mutual", mutual)?;
         }
         self.change_dhchap(&mut new, change.dhchap, change.dhchap_controller)?;
+        if let Some(psk) = change.tls_psk {
+            check::tls_psk(psk.as_ref())?;
+            new.tls_psk = self.seal_secret(entry.id, "tls_psk", psk)?;
+        }
         new.labels = new.labels.with(&change.labels)?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Host(new))]).await?;

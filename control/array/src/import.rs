@@ -377,8 +377,8 @@ impl HostItem {
         }
     }
 
-    /// What becomes of a secret of DH-HMAC-CHAP: kept if none is given.
-    fn dhchap(is_set: bool, secret: Option<Secret>) -> Option<Option<Secret>> {
+    /// What becomes of a secret of DH-HMAC-CHAP or TLS: kept if none is given.
+    fn secret(is_set: bool, secret: Option<Secret>) -> Option<Option<Secret>> {
         if is_set { secret.map(Some) } else { Some(None) }
     }
 }
@@ -404,7 +404,10 @@ impl Item for HostItem {
             return Some("dhchap_secret");
         }
         let given = self.dhchap_controller_secret.is_some() || kept(|it| it.dhchap_controller);
-        (self.dhchap_controller && !given).then_some("dhchap_controller_secret")
+        if self.dhchap_controller && !given {
+            return Some("dhchap_controller_secret");
+        }
+        (self.tls && self.tls_psk.is_none() && !kept(|it| it.tls)).then_some("tls_psk")
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
@@ -415,8 +418,9 @@ impl Item for HostItem {
             wwpns: self.wwpns,
             chap: Self::chap(self.chap_user, self.chap_secret).flatten(),
             mutual: Self::chap(self.mutual_user, self.mutual_secret).flatten(),
-            dhchap: Self::dhchap(self.dhchap, self.dhchap_secret).flatten(),
-            dhchap_controller: Self::dhchap(self.dhchap_controller, self.dhchap_controller_secret).flatten(),
+            dhchap: Self::secret(self.dhchap, self.dhchap_secret).flatten(),
+            dhchap_controller: Self::secret(self.dhchap_controller, self.dhchap_controller_secret).flatten(),
+            tls_psk: Self::secret(self.tls, self.tls_psk).flatten(),
             labels: LabelsChange::setting(self.labels.into()),
         };
         tx.create_host(new).await.map(drop)
@@ -430,8 +434,9 @@ impl Item for HostItem {
             wwpns: Some(self.wwpns),
             chap: Self::chap(self.chap_user, self.chap_secret),
             mutual: Self::chap(self.mutual_user, self.mutual_secret),
-            dhchap: Self::dhchap(self.dhchap, self.dhchap_secret),
-            dhchap_controller: Self::dhchap(self.dhchap_controller, self.dhchap_controller_secret),
+            dhchap: Self::secret(self.dhchap, self.dhchap_secret),
+            dhchap_controller: Self::secret(self.dhchap_controller, self.dhchap_controller_secret),
+            tls_psk: Self::secret(self.tls, self.tls_psk),
             labels: labels_change(&now.labels, self.labels),
         };
         tx.change_host(&self.name, change).await.map(drop)

@@ -43,6 +43,9 @@ pub struct CreatePortal {
     pub protocol: PortalProtocol,
     /// Whose it is; `None`: of the controller that is the home.
     pub controller: Option<u16>,
+    /// Whether hosts have to use TLS: of NVMe/TCP alone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
     /// Also if it can't listen now.
     pub force: bool,
 }
@@ -83,6 +86,8 @@ pub struct Portal {
     pub address: String,
     /// An option of the controller's start names it.
     pub by_option: bool,
+    /// Whether hosts have to use TLS there.
+    pub tls: bool,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// Whether it listens.
@@ -176,7 +181,7 @@ impl Array {
         let users = self.port_users(&config);
         let is_shown = |entry: &&PortalEntry| own.is_shared || entry.controller == own.controller;
         let portal = |entry: &PortalEntry| {
-            let PortalEntry { controller, number, endpoint, by_option, created, .. } = entry.clone();
+            let PortalEntry { controller, number, endpoint, by_option, tls, created, .. } = entry.clone();
             let address = open.get(&number).filter(|_| controller == own.controller);
             let state = match address {
                 _ if controller != own.controller => PortalState::Elsewhere,
@@ -188,7 +193,7 @@ impl Array {
             let hosts = users.get(&number).into_iter().flatten().cloned().collect();
             let protocol = endpoint.protocol;
             let address = address.map_or(endpoint.address, ToString::to_string);
-            Portal { number, controller, protocol, address, by_option, created, state, hosts }
+            Portal { number, controller, protocol, address, by_option, tls, created, state, hosts }
         };
         config.portals.iter().filter(is_shown).map(portal).collect()
     }
@@ -232,8 +237,12 @@ impl Array {
 
 impl Transaction<'_> {
     async fn create_portal(&mut self, request: CreatePortal) -> Result<Portal> {
-        let CreatePortal { address, protocol, controller, force } = request;
+        let CreatePortal { address, protocol, controller, tls, force } = request;
         let socket = check::own_address(&address, default_port(protocol)?)?;
+        if tls && protocol != PortalProtocol::NvmeTcp {
+            let message = format!("{protocol} has no TLS: only a portal of NVMe/TCP can require it");
+            return Err(Error::invalid(message).about("tls"));
+        }
         let own = self.array.own_ports.get().ok_or_else(not_settled)?.clone();
         let controller = controller.unwrap_or(own.controller);
         let is_own = controller == own.controller;
@@ -259,9 +268,9 @@ impl Transaction<'_> {
                 ))
             })?;
             let (by_option, created, removed) = (false, self.now(), None);
-            PortalEntry { controller, number, endpoint, by_option, created, removed }
+            PortalEntry { controller, number, endpoint, by_option, tls, created, removed }
         };
-        let listener = Listener { number: entry.number, address: socket };
+        let listener = Listener { number: entry.number, address: socket, tls };
         // Bound before it is recorded: an address that is wrong changes nothing.
         let bound = match (is_own, force) {
             (true, false) => {
@@ -489,8 +498,10 @@ fn edits_of(
             continue;
         };
         if !portals.of(controller).any(|entry| entry.number == number) {
-            let (endpoint, by_option, created, removed) = (endpoint.clone(), true, now, None);
-            let entry = PortalEntry { controller, number, endpoint, by_option, created, removed };
+            // One with TLS is kept by the array: options have no word for it.
+            let (endpoint, by_option, tls) = (endpoint.clone(), true, false);
+            let (created, removed) = (now, None);
+            let entry = PortalEntry { controller, number, endpoint, by_option, tls, created, removed };
             edits.push(Edit::Put(Record::Portal(entry)));
         }
     }

@@ -335,6 +335,7 @@ impl Array {
             mutual_user: entry.mutual.as_ref().map(|chap| chap.user.clone()),
             dhchap: entry.dhchap.is_some(),
             dhchap_controller: entry.dhchap_controller.is_some(),
+            tls: entry.tls_psk.is_some(),
             created: entry.created,
             host_group: group.map(|group| group.name.clone()),
             host_group_id: group.map(|group| group.id),

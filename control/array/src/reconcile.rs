@@ -15,7 +15,7 @@ use engine::Engine;
 use parking_lot::Mutex;
 use records::{
     Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, Sealed, SealedChap,
-    Stage, VolumeEntry,
+    Secret, Stage, VolumeEntry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -205,28 +205,30 @@ impl Reconciler {
         self.server.set_access(table.into_iter().collect());
         let mut hosts = BTreeMap::new();
         for host in config.hosts.iter().filter(|host| !host.nqns.is_empty()) {
-            match self.credentials(host) {
-                Ok(credentials) => {
-                    let credentials = credentials.map(Arc::new);
-                    hosts.extend(host.nqns.iter().map(|nqn| (nqn.clone(), credentials.clone())));
-                }
+            match self.nvme_security(host) {
+                Ok(security) => hosts.extend(host.nqns.iter().map(|nqn| (nqn.clone(), security.clone()))),
                 Err(error) => tracing::error!(host = host.name, %error, "a host can't connect over NVMe/TCP"),
             }
         }
         self.subsystem.set_hosts(hosts);
     }
 
-    /// How a host authenticates over NVMe/TCP; `None` if it need not.
-    fn credentials(&self, host: &HostEntry) -> Result<Option<nvmf::Credentials>> {
+    /// How a host authenticates over NVMe/TCP.
+    fn nvme_security(&self, host: &HostEntry) -> Result<nvmf::HostSecurity> {
         let open = |sealed: &Option<Sealed>, field: &str| {
-            let open = |sealed| {
-                let secret = self.sealing.open(sealed, &HostEntry::place(host.id, field))?;
-                nvmf::DhchapSecret::parse(secret.expose()).map_err(|why| Error::invalid(why.to_string()))
-            };
+            let open = |sealed| self.sealing.open(sealed, &HostEntry::place(host.id, field));
             sealed.as_ref().map(open).transpose()
         };
-        let controller = open(&host.dhchap_controller, "dhchap_controller")?;
-        Ok(open(&host.dhchap, "dhchap")?.map(|host| nvmf::Credentials { host, controller }))
+        let secret = |sealed, field| {
+            let parse = |secret: Secret| nvmf::DhchapSecret::parse(secret.expose());
+            open(sealed, field)?.map(parse).transpose().map_err(|why| Error::invalid(why.to_string()))
+        };
+        let controller = secret(&host.dhchap_controller, "dhchap_controller")?;
+        let dhchap = secret(&host.dhchap, "dhchap")?;
+        let dhchap = dhchap.map(|host| Arc::new(nvmf::Credentials { host, controller }));
+        let psk = open(&host.tls_psk, "tls_psk")?.map(|psk| nvmf::TlsPsk::parse(psk.expose()));
+        let tls = psk.transpose().map_err(|why| Error::invalid(why.to_string()))?;
+        Ok(nvmf::HostSecurity { dhchap, tls })
     }
 
     /// How a host may log in.

@@ -228,6 +228,8 @@ pub struct Host {
     pub dhchap: bool,
     /// The array can authenticate by DH-HMAC-CHAP.
     pub dhchap_controller: bool,
+    /// It must use TLS over NVMe/TCP.
+    pub tls: bool,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// The host group that it is in.

@@ -41,8 +41,10 @@ pub fn own_ports(args: &Args, link: Option<&Link>) -> OwnPorts {
 /// Those of a protocol that have an address.
 pub fn of_protocol(portals: &[PortalEntry], protocol: PortalProtocol) -> Vec<Portal> {
     let of = portals.iter().filter(|entry| entry.endpoint.protocol == protocol);
-    let portal =
-        |entry: &PortalEntry| Some(Portal { number: entry.number, address: entry.endpoint.socket()? });
+    let portal = |entry: &PortalEntry| {
+        let PortalEntry { number, ref endpoint, tls, .. } = *entry;
+        Some(Portal { number, address: endpoint.socket()?, tls })
+    };
     of.filter_map(portal).collect()
 }
 

@@ -160,7 +160,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
     ),
     (
         "TargetPortals",
-        &["number", "protocol", "address", "controller", "state", "reason", "by_option", "hosts"],
+        &["number", "protocol", "address", "controller", "state", "reason", "tls", "by_option", "hosts"],
     ),
     ("Volumes", &["name", "size", "block_size", "mapped", "reduction", "group", "naa", "connections"]),
 ];

@@ -41,6 +41,9 @@ pub struct HostEntry {
     /// DH-HMAC-CHAP secret by which the array authenticates if the host asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhchap_controller: Option<Sealed>,
+    /// PSK of TLS over NVMe/TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_psk: Option<Sealed>,
     /// When it was created, in seconds since 1970.
     pub created: u64,
     /// Its labels.
@@ -70,8 +73,8 @@ impl HostEntry {
         self.initiators.iter().chain(&self.nqns).chain(&self.wwpns)
     }
 
-    /// The context (additional data) with which a secret of a host is sealed. `field`: `chap`, `mutual`, `dhchap` or
-    /// `dhchap_controller`.
+    /// The context (additional data) with which a secret of a host is sealed. `field`: `chap`, `mutual`, `dhchap`,
+    /// `dhchap_controller` or `tls_psk`.
     pub fn place(id: HostId, field: &str) -> String {
         format!("host/{}/{field}", id.digits())
     }
@@ -96,6 +99,7 @@ impl Named for HostEntry {
             ("CHAP", "mutual", of_chap(&self.mutual)),
             ("DH-HMAC-CHAP", "dhchap", self.dhchap.clone()),
             ("DH-HMAC-CHAP", "dhchap_controller", self.dhchap_controller.clone()),
+            ("TLS", "tls_psk", self.tls_psk.clone()),
         ];
         let field = |(kind, field, sealed): (&str, &str, Option<Sealed>)| {
             let what = format!("{kind} of host {:?}", self.name);

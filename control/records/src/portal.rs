@@ -75,6 +75,9 @@ pub struct PortalEntry {
     /// An option of the controller's start names it.
     #[serde(default)]
     pub by_option: bool,
+    /// Whether hosts have to use TLS there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// When it was removed, in seconds since 1970.
@@ -173,8 +176,8 @@ mod tests {
         gone.into_iter().for_each(|entry| portals.put(PortalEntry { removed: Some(time), ..entry }));
         for (endpoint, number) in wanted.into_iter().zip(&numbers) {
             let Some(number) = *number else { continue };
-            let (by_option, created, removed) = (true, time, None);
-            portals.put(PortalEntry { controller: 1, number, endpoint, by_option, created, removed });
+            let (by_option, tls, created, removed) = (true, false, time, None);
+            portals.put(PortalEntry { controller: 1, number, endpoint, by_option, tls, created, removed });
         }
         numbers
     }

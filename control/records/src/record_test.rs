@@ -22,6 +22,7 @@ fn host() -> HostEntry {
         mutual: None,
         dhchap: None,
         dhchap_controller: None,
+        tls_psk: None,
         created: 1_795_000_000,
         labels: Labels::default(),
     }

@@ -1221,6 +1221,9 @@ type Host struct {
 	// Sessions Current number of iSCSI sessions.
 	Sessions int `json:"sessions"`
 
+	// TLS The host has a PSK and must use TLS over NVMe/TCP.
+	TLS bool `json:"tls"`
+
 	// Wwpns N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
 	Wwpns []string `json:"wwpns"`
 }
@@ -1247,6 +1250,9 @@ type HostChange struct {
 
 	// Nqns Complete list of NQNs, at most 64.
 	Nqns nullable.Nullable[[]string] `json:"nqns,omitempty"`
+
+	// TLSPsk PSK of TLS over NVMe/TCP; `null`: none.
+	TLSPsk nullable.Nullable[string] `json:"tls_psk,omitempty"`
 
 	// Wwpns Complete list of WWPNs, at most 64.
 	Wwpns nullable.Nullable[[]string] `json:"wwpns,omitempty"`
@@ -1442,6 +1448,10 @@ type NewHost struct {
 
 	// Nqns NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
 	Nqns *[]string `json:"nqns,omitempty"`
+
+	// TLSPsk PSK of TLS over NVMe/TCP in the interchange format, as `nvme gen-tls-key` makes it: `NVMeTLSkey-1:HH:BASE64:`. The host can
+	// connect at portals with TLS only. Never returned.
+	TLSPsk nullable.Nullable[string] `json:"tls_psk,omitempty"`
 
 	// Wwpns N_Port names (WWPNs) for Fibre Channel, at most 64.
 	Wwpns *[]string `json:"wwpns,omitempty"`
@@ -1839,8 +1849,8 @@ type RefusedLogin struct {
 
 	// Cause Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
 	// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
-	// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused` or
-	// `protocol-error`.
+	// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused`,
+	// `tls-required`, `tls-handshake`, `tls-identity` or `protocol-error`.
 	Cause string `json:"cause"`
 
 	// Count Number of occurrences.
@@ -2461,6 +2471,9 @@ type TargetPortal struct {
 
 	// State State of a portal.
 	State PortalState `json:"state"`
+
+	// TLS Whether hosts have to use TLS.
+	TLS bool `json:"tls"`
 }
 
 // TargetPortals Portals.

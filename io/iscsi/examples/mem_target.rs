@@ -148,7 +148,7 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let wanted = (1..).zip(options.portals).map(|(number, address)| Portal { number, address });
+        let wanted = (1..).zip(options.portals).map(|(number, address)| Portal::plain(number, address));
         let portals = server.serve(&wanted.collect::<Vec<_>>(), shards).await.expect("portals to listen on");
         let addresses: Vec<_> = portals.iter().map(|portal| portal.address).collect();
         println!("listening on {addresses:?}");

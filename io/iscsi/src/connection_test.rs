@@ -379,7 +379,7 @@ fn discovery_reports_every_portal_and_accepts_no_commands() {
 fn a_text_may_come_and_go_in_several_pdus() {
     let setup = setup(target_config());
     let address = "0.0.0.0:3260".parse().unwrap();
-    let portals = (1..=40).map(|number| crate::Portal { number, address }).collect();
+    let portals = (1..=40).map(|number| crate::Portal::plain(number, address)).collect();
     setup.target_config.set_portals(portals);
     let mut lab = Lab::session_with(setup, &[("MaxRecvDataSegmentLength", "512")]);
     let header = |flags, ttt, lab: &Lab| {

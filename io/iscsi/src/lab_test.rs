@@ -183,7 +183,7 @@ impl scsi::Clock for TestClock {
 }
 
 pub(crate) fn setup(target_config: Arc<TargetConfig>) -> ConnectionConfig {
-    target_config.set_portals(vec![crate::Portal { number: 3, address: "[::1]:3260".parse().unwrap() }]);
+    target_config.set_portals(vec![crate::Portal::plain(3, "[::1]:3260".parse().unwrap())]);
     ConnectionConfig {
         target_config,
         offers: Offers::default(),

@@ -42,7 +42,7 @@ impl Service for Server {
     type Link = ServerLink;
 
     fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<ServerLink> {
-        let Peer { portal, peer, local } = peer;
+        let Peer { portal, peer, local, .. } = peer;
         Ok(ServerLink {
             connection: Connection::new(self.setup(portal, local, peer, nonce()?)),
             opening: None,

@@ -58,7 +58,7 @@ impl World {
         let server = Server::new(target, config, Arc::default());
         server.set_access(access());
         let wanted: Vec<_> =
-            (1..).zip(addresses).map(|(number, address)| Portal { number, address }).collect();
+            (1..).zip(addresses).map(|(number, address)| Portal::plain(number, address)).collect();
         let portals = server.serve(&wanted, vec![shard]).await.unwrap();
         Self { server, portals: portals.into_iter().map(|portal| portal.address).collect() }
     }
@@ -497,7 +497,7 @@ impl Host {
 async fn a_portal_is_opened_and_closed_while_others_serve() {
     let world = World::new(|_| ()).await;
     let stays = world.host(0, HOST, 1).await;
-    let wanted = Portal { number: 7, address: "127.0.0.1:0".parse().unwrap() };
+    let wanted = Portal::plain(7, "127.0.0.1:0".parse().unwrap());
     let bound = world.server.bind_portal(wanted).await.unwrap();
     let opened = bound.portal();
     world.server.open_portal(bound).unwrap();

@@ -5,6 +5,7 @@ use crate::authentication::group::{EXPONENT_BYTES, Exponent, Group};
 use crate::authentication::secret::{DhchapSecret, NotASecret};
 use crate::lab_test::*;
 use crate::observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
+use crate::subsystem::HostSecurity;
 use aws_lc_rs::{digest, hmac};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -139,14 +140,16 @@ fn secret(text: &str) -> DhchapSecret {
     DhchapSecret::parse(text).unwrap()
 }
 
-fn with_secrets(host: &str, controller: Option<&str>) -> Option<Arc<Credentials>> {
-    Some(Arc::new(Credentials { host: secret(host), controller: controller.map(secret) }))
+fn with_secrets(host: &str, controller: Option<&str>) -> HostSecurity {
+    let credentials = Credentials { host: secret(host), controller: controller.map(secret) };
+    HostSecurity { dhchap: Some(Arc::new(credentials)), ..HostSecurity::default() }
 }
 
 /// A world in which the first host has to authenticate, and its observer.
 fn world(host: &str, controller: Option<&str>) -> (World, Arc<Seen>) {
     let world = World::new();
-    let hosts = [(HOST.to_owned(), with_secrets(host, controller)), (OTHER.to_owned(), None)];
+    let hosts =
+        [(HOST.to_owned(), with_secrets(host, controller)), (OTHER.to_owned(), HostSecurity::default())];
     world.subsystem.set_hosts(hosts.into());
     let seen = Arc::<Seen>::default();
     world.subsystem.observe(seen.clone());
@@ -533,11 +536,14 @@ fn another_secret_ends_the_connections_of_its_host() {
     let (world, _) = world(OF_HOST, None);
     let (mut host, _) = admin(&world);
     assert_eq!(Side::default().authenticate(&mut host), Answer::Success);
-    let same = [(HOST.to_owned(), with_secrets(OF_HOST, None)), (OTHER.to_owned(), None)];
+    let same = [(HOST.to_owned(), with_secrets(OF_HOST, None)), (OTHER.to_owned(), HostSecurity::default())];
     world.subsystem.set_hosts(BTreeMap::from(same));
     host.turn();
     assert_eq!(host.connection.ended(), None);
-    let changed = [(HOST.to_owned(), with_secrets(OF_HOST, Some(OF_ARRAY))), (OTHER.to_owned(), None)];
+    let changed = [
+        (HOST.to_owned(), with_secrets(OF_HOST, Some(OF_ARRAY))),
+        (OTHER.to_owned(), HostSecurity::default()),
+    ];
     world.subsystem.set_hosts(BTreeMap::from(changed));
     host.turn();
     assert_eq!(host.connection.ended(), Some("access changed"));

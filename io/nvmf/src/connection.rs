@@ -13,6 +13,7 @@ use crate::observer::{ConnectRefusal, RefusedConnect};
 use crate::pdu::incoming::Pdu;
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{Digests, FatalError, Header, Termination, kind};
+use crate::psk::PskIdentity;
 use crate::queue::{Admit, Queue, QueueEnd, WAITING_RECORD_BYTES, sqe_of};
 use crate::spec::{DISCOVERY_NQN, MAX_ADMIN_ENTRIES, MAX_QUEUE_ENTRIES};
 use crate::sqe::{FABRICS, Outcome, Sqe, completion};
@@ -27,7 +28,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Budget, BudgetShare, Control, Guarantee, LARGE_BUFFER_BYTES, SMALL_BUFFER_BYTES};
+use transport::{
+    Budget, BudgetShare, Control, Guarantee, HandshakeFailure, LARGE_BUFFER_BYTES, SMALL_BUFFER_BYTES,
+    TLS_BYTES,
+};
 
 /// Guarantee of a connection before Connect in bytes: its receive buffer, one capsule, and responses.
 pub(crate) const UNKNOWN_GUARANTEE_BYTES: u64 = 48 << 10;
@@ -43,8 +47,9 @@ const CLOSE_SECONDS: u32 = 15;
 /// Seconds beyond two periods of the keep alive timer.
 const KEEP_ALIVE_GRACE_SECONDS: u32 = 2;
 
-/// Where the data of Connect has the subsystem's NQN (Base figure 329).
+/// Where the data of Connect has the NQNs of the subsystem and of the host (Base figure 329).
 const SUBSYSTEM_OFFSET: u16 = 256;
+const HOST_OFFSET: u16 = 512;
 
 /// Any controller (CNTLID of Connect, Base 6.3).
 const ANY_CONTROLLER: u16 = 0xFFFF;
@@ -66,6 +71,14 @@ pub struct ConnectionConfig {
     pub control: UnboundedSender<Control>,
     /// Random bytes for its authentication, used for nothing else.
     pub seed: [u8; 32],
+    /// Whether it comes by TLS, and uses memory for that.
+    pub tls: bool,
+}
+
+impl ConnectionConfig {
+    fn tls_bytes(&self) -> u64 {
+        if self.tls { TLS_BYTES } else { 0 }
+    }
 }
 
 /// A connection.
@@ -77,6 +90,8 @@ pub struct Connection {
     blocked: bool,
     /// Ticks without a command.
     idle_ticks: u32,
+    /// The PSK identity by which its host was authenticated.
+    identity: Option<Box<[u8]>>,
 }
 
 enum Stage {
@@ -89,8 +104,28 @@ enum Stage {
 impl Connection {
     /// A connection that expects ICReq.
     pub fn new(setup: ConnectionConfig) -> Self {
-        let share = BudgetShare::unknown_host(setup.budget.clone(), UNKNOWN_GUARANTEE_BYTES);
-        Self { setup, wire: Wire::new(share), stage: Stage::Connecting, blocked: false, idle_ticks: 0 }
+        let share =
+            BudgetShare::unknown_host(setup.budget.clone(), UNKNOWN_GUARANTEE_BYTES + setup.tls_bytes());
+        let (wire, stage) = (Wire::new(share), Stage::Connecting);
+        Self { setup, wire, stage, blocked: false, idle_ticks: 0, identity: None }
+    }
+
+    /// The host has proved by TLS that it knows the key of this PSK identity.
+    pub fn secured(&mut self, identity: &[u8]) {
+        self.identity = Some(identity.into());
+    }
+
+    /// The TLS handshake failed; the connection ends.
+    pub fn handshake_failed(&self, failure: &HandshakeFailure) {
+        let cause = match &failure.offered {
+            Some(_) => ConnectRefusal::TlsHandshake,
+            None if failure.error.kind() == std::io::ErrorKind::UnexpectedEof => return,
+            None => ConnectRefusal::TlsRequired,
+        };
+        let identity = failure.offered.as_deref().and_then(PskIdentity::parse);
+        let host = identity.map(|identity| identity.host.to_owned());
+        let ConnectionConfig { peer, portal, .. } = self.setup;
+        self.setup.subsystem.refused(&RefusedConnect { host, peer, portal, cause });
     }
 
     /// Buffer space for the next bytes from the host.
@@ -216,9 +251,11 @@ impl Connection {
         tracing::debug!(peer = %self.setup.peer, ?refusal, "Connect refused");
         let connect = Connect::parse(sqe, data).ok();
         let names_subsystem = refusal == Refusal::data(SUBSYSTEM_OFFSET);
-        let cause = match refusal.status {
-            Status::CONNECT_INVALID_HOST => ConnectRefusal::UnknownHost,
-            Status::CONNECT_CONTROLLER_BUSY => ConnectRefusal::TooManyConnections,
+        let of_tls = connect.as_ref().and_then(|connect| self.check_tls(connect).err());
+        let cause = match (of_tls, refusal.status) {
+            (Some((_, cause)), _) => cause,
+            (None, Status::CONNECT_INVALID_HOST) => ConnectRefusal::UnknownHost,
+            (None, Status::CONNECT_CONTROLLER_BUSY) => ConnectRefusal::TooManyConnections,
             _ if names_subsystem && connect.is_some() => ConnectRefusal::UnknownSubsystem,
             _ => ConnectRefusal::Protocol,
         };
@@ -247,8 +284,29 @@ impl Connection {
         (queue, &mut self.wire)
     }
 
+    /// Checks that a Connect is of the host and for the subsystem of the PSK identity, whose key must still be the one of the host;
+    /// without TLS, that the host needs none (TCP Transport 1.0 clause 3.6.1.3).
+    fn check_tls(&self, connect: &Connect) -> Result<(), (Refusal, ConnectRefusal)> {
+        let subsystem = &self.setup.subsystem;
+        let Some(identity) = &self.identity else {
+            let is_required = self.setup.tls
+                || connect.subsystem != DISCOVERY_NQN && subsystem.requires_tls_of(&connect.host);
+            let refusal = (Status::CONNECT_INVALID_HOST.into(), ConnectRefusal::TlsRequired);
+            return if is_required { Err(refusal) } else { Ok(()) };
+        };
+        let proved = PskIdentity::parse(identity).filter(|identity| subsystem.key_of(identity).is_some());
+        let offset = match proved {
+            Some(it) if it.host != connect.host => HOST_OFFSET,
+            Some(it) if it.subsystem != connect.subsystem => SUBSYSTEM_OFFSET,
+            Some(_) => return Ok(()),
+            None => HOST_OFFSET,
+        };
+        Err((Refusal::data(offset), ConnectRefusal::TlsIdentity))
+    }
+
     fn try_connect(&mut self, sqe: &Sqe, data: &[u8]) -> Result<Queue, Refusal> {
         let connect = Connect::parse(sqe, data)?;
+        self.check_tls(&connect).map_err(|(refusal, _)| refusal)?;
         let subsystem = &self.setup.subsystem;
         let discovery = connect.subsystem == DISCOVERY_NQN;
         if !discovery && connect.subsystem != subsystem.identity.nqn {
@@ -265,7 +323,7 @@ impl Connection {
         let covered = waiting + if connect.qid == 0 { ADMIN_COVERED_BYTES } else { IO_COVERED_BYTES };
         let buffer = if connect.qid == 0 { SMALL_BUFFER_BYTES } else { LARGE_BUFFER_BYTES };
         let guarantee = Guarantee {
-            total_bytes: covered + buffer as u64 + UNKNOWN_GUARANTEE_BYTES,
+            total_bytes: covered + buffer as u64 + UNKNOWN_GUARANTEE_BYTES + self.setup.tls_bytes(),
             covered_bytes: covered,
         };
         if !self.wire.share.open(&connect.host, guarantee) {
@@ -300,7 +358,7 @@ impl Connection {
     fn join_controller(&self, connect: &Connect) -> Result<(Arc<Controller>, Arc<Aborts>), Refusal> {
         let controller = self.setup.subsystem.controller(connect.controller).ok_or(Refusal::data(16))?;
         if *controller.nqn != *connect.host {
-            return Err(Refusal::data(512));
+            return Err(Refusal::data(HOST_OFFSET));
         }
         let same = matches!(&controller.host.initiator,
             export::InitiatorPort::Nvme { host_id, .. } if *host_id == connect.host_id);

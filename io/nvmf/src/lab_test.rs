@@ -1,13 +1,13 @@
 //! A small initiator for tests: a connection without a socket, as bytes in both directions.
 
-use crate::authentication::Credentials;
 use crate::connection::{Connection, ConnectionConfig};
-use crate::subsystem::{Subsystem, SubsystemIdentity};
+use crate::subsystem::{HostSecurity, Subsystem, SubsystemIdentity};
 use block::mem::{MemArray, MemDisk};
 use block::{DiskId, Geometry};
 use bytes::BufMut;
 use export::{Clock, Exports, Sleep};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
@@ -69,8 +69,8 @@ impl World {
             revision: "1".into(),
         };
         let subsystem = Subsystem::new(identity, exports.clone());
-        subsystem.set_hosts([HOST, OTHER].map(|it| (it.to_owned(), None)).into());
-        let portal = |number, port| Portal { number, address: ([127, 0, 0, 1], port).into() };
+        subsystem.set_hosts(hosts(&[HOST, OTHER]));
+        let portal = |number, port| Portal::plain(number, ([127, 0, 0, 1], port).into());
         subsystem.set_portals(vec![portal(1, 4420), portal(2, 8009)]);
         Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
     }
@@ -91,8 +91,15 @@ impl World {
             peer: ([127, 0, 0, 1], 50_000).into(),
             control,
             seed: [7; 32],
+            tls: false,
         });
-        Host { connection, receiver, digests: (false, false), came: Vec::new(), next_cid: 1 }
+        let (stream, came) = (None, Vec::new());
+        Host { connection, receiver, stream, digests: (false, false), came, next_cid: 1 }
+    }
+
+    /// A host whose bytes go to a server by a stream, and not to a connection of its own.
+    pub(crate) fn open_over(&self, stream: Box<dyn Stream>) -> Host {
+        Host { stream: Some(stream), ..self.open() }
     }
 
     /// A host with an enabled controller: the admin queue, and one I/O queue.
@@ -205,10 +212,15 @@ pub(crate) struct Came {
     pub(crate) data: Vec<u8>,
 }
 
+/// A way to a server.
+pub(crate) trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
 /// The host's side of one connection.
 pub(crate) struct Host {
     pub(crate) connection: Connection,
     pub(crate) receiver: UnboundedReceiver<Control>,
+    stream: Option<Box<dyn Stream>>,
     digests: (bool, bool),
     /// Bytes that came and are not parsed.
     came: Vec<u8>,
@@ -218,6 +230,9 @@ pub(crate) struct Host {
 impl Host {
     /// Puts bytes into the connection, and polls it until nothing happens.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) {
+        if let Some(stream) = &mut self.stream {
+            return stream.write_all(bytes).and_then(|()| stream.flush()).unwrap();
+        }
         while !bytes.is_empty() && self.connection.wants_input() {
             let mut space = self.connection.space();
             let count = bytes.len().min(space.remaining_mut());
@@ -229,8 +244,14 @@ impl Host {
         }
     }
 
-    /// Polls tasks and takes what is sent.
+    /// Polls tasks and takes what is sent; of a stream, waits for some bytes.
     pub(crate) fn turn(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            let mut space = vec![0; 1 << 16];
+            let bytes = stream.read(&mut space).unwrap();
+            assert_ne!(bytes, 0, "the server has ended the connection");
+            return self.came.extend(&space[..bytes]);
+        }
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..1000 {
             while let Ok(Control::Close(reason)) = self.receiver.try_recv() {
@@ -252,9 +273,16 @@ impl Host {
         panic!("the connection never rests");
     }
 
+    /// Waits until the server has ended the stream.
+    pub(crate) fn wait_for_end(&mut self) {
+        let stream = self.stream.as_mut().expect("a host with a stream");
+        while stream.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {}
+    }
+
     /// The next whole PDU that came.
     pub(crate) fn next(&mut self) -> Option<Came> {
         let length = u32::from_le_bytes(self.came.get(4..8)?.try_into().unwrap()) as usize;
+        self.came.get(..length)?;
         let bytes: Vec<u8> = self.came.drain(..length).collect();
         let (kind, flags, header, offset) =
             (bytes[0], bytes[1], usize::from(bytes[2]), usize::from(bytes[3]));
@@ -304,6 +332,9 @@ impl Host {
         fields[3] = u8::from(digests.0) | u8::from(digests.1) << 1;
         let pdu = self.pdu(0, &fields, &[], 0);
         self.send(&pdu);
+        while self.stream.is_some() && self.came.len() < 128 {
+            self.turn();
+        }
         let response = self.next().expect("ICResp");
         assert_eq!((response.kind, response.header[11]), (1, fields[3]));
         self.digests = digests;
@@ -425,6 +456,6 @@ fn completion(came: &Came) -> End {
 }
 
 /// Hosts by name, for the access list.
-pub(crate) fn hosts(names: &[&str]) -> BTreeMap<String, Option<Arc<Credentials>>> {
-    names.iter().map(|name| ((*name).to_owned(), None)).collect()
+pub(crate) fn hosts(names: &[&str]) -> BTreeMap<String, HostSecurity> {
+    names.iter().map(|name| ((*name).to_owned(), HostSecurity::default())).collect()
 }

@@ -24,6 +24,7 @@ mod log_pages;
 mod observer;
 mod path;
 mod pdu;
+mod psk;
 mod queue;
 mod read_write;
 mod reservation;
@@ -38,9 +39,10 @@ pub use authentication::Credentials;
 pub use authentication::secret::{DhchapSecret, NotASecret};
 pub use connection::{Connection, ConnectionConfig};
 pub use observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
+pub use psk::{NotATlsPsk, TlsPsk};
 pub use server::{Random, Server};
 pub use spec::nqn;
-pub use subsystem::{ControllerInfo, Subsystem, SubsystemIdentity};
+pub use subsystem::{ControllerInfo, HostSecurity, Subsystem, SubsystemIdentity};
 
 #[cfg(test)]
 mod authentication_test;
@@ -56,3 +58,5 @@ mod mixed_test;
 mod reservation_test;
 #[cfg(test)]
 mod spec_test;
+#[cfg(test)]
+mod tls_test;

@@ -9,14 +9,14 @@ pub trait ConnectObserver: Send + Sync {
     fn connected(&self, host: &str, peer: SocketAddr, portal: u16);
     /// A controller ended.
     fn disconnected(&self, host: &str, peer: SocketAddr, portal: u16, reason: &str);
-    /// A Connect was refused, or an authentication failed.
+    /// A Connect was refused, or an authentication or a TLS handshake failed.
     fn refused(&self, refused: &RefusedConnect);
 }
 
-/// A Connect that was refused, or an authentication that failed.
+/// A Connect that was refused, or an authentication or TLS handshake that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedConnect {
-    /// The NQN that the host gave, if it is one.
+    /// The NQN that the host gave, if it is one; nothing proves it.
     pub host: Option<String>,
     /// The host's address.
     pub peer: SocketAddr,
@@ -41,6 +41,12 @@ pub enum ConnectRefusal {
     WrongDhchapSecret,
     /// It refused the response of the array, or asked for one without there being a secret for it.
     DhchapControllerRefused,
+    /// It has to use TLS, because of its PSK or of the portal, and did not.
+    TlsRequired,
+    /// The TLS handshake failed: its key, or what it supports.
+    TlsHandshake,
+    /// It proved by TLS to be another host, or to want another subsystem, than Connect says.
+    TlsIdentity,
     /// It violates the protocol.
     Protocol,
 }
@@ -55,6 +61,9 @@ impl ConnectRefusal {
             ConnectRefusal::DhchapRequired => "dhchap-required",
             ConnectRefusal::WrongDhchapSecret => "wrong-dhchap-secret",
             ConnectRefusal::DhchapControllerRefused => "dhchap-controller-refused",
+            ConnectRefusal::TlsRequired => "tls-required",
+            ConnectRefusal::TlsHandshake => "tls-handshake",
+            ConnectRefusal::TlsIdentity => "tls-identity",
             ConnectRefusal::Protocol => "protocol-error",
         }
     }
@@ -70,6 +79,13 @@ impl fmt::Display for ConnectRefusal {
             ConnectRefusal::WrongDhchapSecret => "the DH-HMAC-CHAP secret of the host is wrong",
             ConnectRefusal::DhchapControllerRefused => {
                 "the host wants DH-HMAC-CHAP of the array as well, whose secret differs or is not configured"
+            }
+            ConnectRefusal::TlsRequired => "TLS is required, and the host did not use it",
+            ConnectRefusal::TlsHandshake => {
+                "the TLS handshake failed: the host has another PSK, or none for this array"
+            }
+            ConnectRefusal::TlsIdentity => {
+                "the PSK of TLS is that of another host or subsystem than Connect names"
             }
             ConnectRefusal::Protocol => "protocol error",
         })

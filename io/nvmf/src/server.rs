@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::Context;
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{
-    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, Link, Peer, Permit, Portal, Service,
-    Serving, Shard,
+    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, HandshakeFailure, Link, Peer, Permit,
+    Portal, PreSharedKeys, Service, Serving, Shard,
 };
 
 /// Where random bytes come from.
@@ -112,10 +112,10 @@ impl Service for Server {
     type Link = ServerLink;
 
     fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<ServerLink> {
-        let Peer { portal, peer, local } = peer;
+        let Peer { portal, peer, local, tls } = peer;
         let (subsystem, budget) = (self.subsystem.clone(), self.budget.clone());
         let seed = (self.random)()?;
-        let setup = ConnectionConfig { subsystem, budget, portal, local, peer, control, seed };
+        let setup = ConnectionConfig { subsystem, budget, portal, local, peer, control, seed, tls };
         Ok(ServerLink { connection: Connection::new(setup), peer, host: None })
     }
 
@@ -125,6 +125,10 @@ impl Service for Server {
 
     fn permit(&self) -> Permit {
         self.permit.clone()
+    }
+
+    fn keys(self: &Arc<Self>) -> Option<Arc<dyn PreSharedKeys>> {
+        Some(self.subsystem.clone())
     }
 }
 
@@ -137,6 +141,14 @@ pub struct ServerLink {
 }
 
 impl Link for ServerLink {
+    fn secured(&mut self, identity: &[u8]) {
+        self.connection.secured(identity);
+    }
+
+    fn handshake_failed(&mut self, failure: &HandshakeFailure) {
+        self.connection.handshake_failed(failure);
+    }
+
     fn space(&mut self) -> Limit<&mut BytesMut> {
         self.connection.space()
     }

@@ -8,7 +8,8 @@ use crate::controller::{Controller, Port, Start};
 use crate::event::{EventKind, ReservationNotice};
 use crate::observer::{ConnectObserver, RefusedConnect};
 use crate::path::{Path, View};
-use crate::spec::{DISCOVERY_PORT, MAX_NAMESPACES};
+use crate::psk::{PskIdentity, TlsPsk};
+use crate::spec::{DISCOVERY_NQN, DISCOVERY_PORT, MAX_NAMESPACES};
 use crate::status::Status;
 use block::DiskId;
 use export::reservation::{Change, Notice};
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Control, DownPortals, Portal};
+use transport::{Control, DownPortals, Portal, PreSharedKey, PreSharedKeys};
 
 /// Controllers of one host that is not known, and of discovery in all.
 const MAX_DISCOVERY_CONTROLLERS: usize = 256;
@@ -38,6 +39,15 @@ pub struct SubsystemIdentity {
     pub model: String,
     /// Firmware revision, at most 8 ASCII characters.
     pub revision: String,
+}
+
+/// How a host authenticates. By default it is known by its NQN alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostSecurity {
+    /// By DH-HMAC-CHAP on each queue.
+    pub dhchap: Option<Arc<Credentials>>,
+    /// By TLS on each connection: it can't connect without.
+    pub tls: Option<TlsPsk>,
 }
 
 /// A controller, for display.
@@ -69,7 +79,7 @@ struct State {
     controllers: BTreeMap<u16, Arc<Controller>>,
     last_id: u16,
     /// The hosts that may connect, and how each authenticates.
-    hosts: BTreeMap<String, Option<Arc<Credentials>>>,
+    hosts: BTreeMap<String, HostSecurity>,
     portals: Vec<Portal>,
     /// Of these, those that do not listen yet.
     down: DownPortals,
@@ -100,9 +110,9 @@ impl Subsystem {
         self.observer.get().inspect(|observer| observer.refused(refused));
     }
 
-    /// Sets the hosts that may connect, by NQN, with their credentials if they have to authenticate. Controllers of hosts that
-    /// were removed, or authenticate otherwise, end. Discovery controllers are notified of what their host sees now.
-    pub fn set_hosts(&self, hosts: BTreeMap<String, Option<Arc<Credentials>>>) {
+    /// Sets the hosts that may connect, by NQN, and how they authenticate. Controllers of hosts that were removed, or authenticate
+    /// otherwise, end. Discovery controllers are notified of what their host sees now.
+    pub fn set_hosts(&self, hosts: BTreeMap<String, HostSecurity>) {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut state.hosts, hosts);
         let names = before.keys().chain(state.hosts.keys());
@@ -161,6 +171,25 @@ impl Subsystem {
         (state.generation, visible)
     }
 
+    /// Whether a portal requires TLS.
+    pub(crate) fn requires_tls_at(&self, portal: u16) -> bool {
+        self.state.lock().portals.iter().any(|it| it.number == portal && it.tls)
+    }
+
+    /// Whether a host has a PSK, and so may connect by TLS only.
+    pub(crate) fn requires_tls_of(&self, host: &str) -> bool {
+        self.state.lock().hosts.get(host).is_some_and(|host| host.tls.is_some())
+    }
+
+    /// The key of a PSK identity.
+    pub(crate) fn key_of(&self, identity: &PskIdentity<'_>) -> Option<PreSharedKey> {
+        if identity.subsystem != self.identity.nqn && identity.subsystem != DISCOVERY_NQN {
+            return None;
+        }
+        let psk = self.state.lock().hosts.get(identity.host)?.tls.clone()?;
+        psk.of_identity(identity)
+    }
+
     /// Whether a portal serves discovery only.
     pub(crate) fn is_for_discovery(&self, portal: u16) -> bool {
         let state = self.state.lock();
@@ -183,7 +212,7 @@ impl Subsystem {
                 return Err(Status::CONNECT_INVALID_HOST);
             }
             // The portals that a discovery controller lists are no secret.
-            let credentials = known.flatten().filter(|_| !discovery);
+            let credentials = known.and_then(|it| it.dhchap).filter(|_| !discovery);
             let discoveries = state.controllers.values().filter(|it| it.discovery).count();
             if discovery && discoveries >= MAX_DISCOVERY_CONTROLLERS {
                 return Err(Status::CONNECT_CONTROLLER_BUSY);
@@ -334,6 +363,12 @@ fn notification(notice: Notice) -> ReservationNotice {
         Notice::ReservationPreempted => ReservationNotice::ReservationPreempted,
         Notice::ReservationReleased => ReservationNotice::ReservationReleased,
         Notice::RegistrationPreempted => ReservationNotice::RegistrationPreempted,
+    }
+}
+
+impl PreSharedKeys for Subsystem {
+    fn find(&self, identity: &[u8]) -> Option<PreSharedKey> {
+        self.key_of(&PskIdentity::parse(identity)?)
     }
 }
 

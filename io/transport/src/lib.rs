@@ -14,6 +14,7 @@ mod portal;
 mod receive_buffer;
 mod send_queue;
 mod tasks;
+mod tls;
 
 pub use address::{counted_address, listen_address};
 pub use budget::{Budget, BudgetShare, ExceedsPool, Guarantee};
@@ -25,3 +26,4 @@ pub use portal::{BoundPortal, DownPortals, Link, Peer, Portal, Portals, Service,
 pub use receive_buffer::{LARGE_BUFFER_BYTES, ReceiveBuffer, SMALL_BUFFER_BYTES};
 pub use send_queue::SendQueue;
 pub use tasks::{Running, Tasks};
+pub use tls::{HandshakeFailure, PreSharedKey, PreSharedKeys, PskHash, TLS_BYTES};

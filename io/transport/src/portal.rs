@@ -1,10 +1,11 @@
-//! Sockets and time: the only module of the TCP transports that makes system calls. Listens, assigns connections to
-//! shards, and drives each [`Link`] with bytes and ticks.
+//! Sockets and time: with `tls` the only module of the TCP transports that makes system calls. Listens, assigns connections
+//! to shards, and drives each [`Link`] with bytes and ticks.
 
 pub(crate) mod shard;
 
 use crate::connection_limits::{ConnectionLimits, ConnectionSlot, Connections, Control};
 use crate::permit::Permit;
+use crate::tls::{HandshakeFailure, PreSharedKeys, TlsConfig, TlsStream, closed};
 use bytes::BytesMut;
 use bytes::buf::Limit;
 use parking_lot::Mutex;
@@ -70,6 +71,8 @@ pub struct Peer {
     pub peer: SocketAddr,
     /// The local address.
     pub local: SocketAddr,
+    /// Whether the portal requires TLS: nothing is received before [`Link::secured`].
+    pub tls: bool,
 }
 
 /// A protocol that is served on portals.
@@ -88,10 +91,19 @@ pub trait Service: Send + Sync + 'static {
 
     /// Permission to answer hosts.
     fn permit(&self) -> Permit;
+
+    /// The keys by which hosts are authenticated at portals that require TLS; `None` for a protocol that has no such portals.
+    fn keys(self: &Arc<Self>) -> Option<Arc<dyn PreSharedKeys>> {
+        None
+    }
 }
 
 /// The state machine of one connection, without sockets and clocks.
 pub trait Link: Send + 'static {
+    /// The host has proved by TLS that it knows the key of this PSK identity.
+    fn secured(&mut self, _identity: &[u8]) {}
+    /// There is no TLS session with the host; the connection ends.
+    fn handshake_failed(&mut self, _failure: &HandshakeFailure) {}
     /// Buffer space for the next bytes from the host.
     fn space(&mut self) -> Limit<&mut BytesMut>;
     /// True if it can receive more bytes now.
@@ -130,6 +142,15 @@ pub struct Portal {
     pub number: u16,
     /// Address that it listens on; an unspecified address stands for every address of the machine.
     pub address: SocketAddr,
+    /// Whether it requires TLS.
+    pub tls: bool,
+}
+
+impl Portal {
+    /// A portal without TLS.
+    pub fn plain(number: u16, address: SocketAddr) -> Self {
+        Self { number, address, tls: false }
+    }
 }
 
 /// Portals that do not listen yet, each with the reason. A clone is of the same ones.
@@ -143,7 +164,7 @@ impl DownPortals {
     }
 
     /// Binds a portal, or notes why it can't be bound.
-    async fn bind(&self, Portal { number, address }: Portal) -> Option<TcpListener> {
+    async fn bind(&self, Portal { number, address, .. }: Portal) -> Option<TcpListener> {
         match TcpListener::bind(address).await {
             Ok(socket) => {
                 if self.0.lock().remove(&number).is_some() {
@@ -204,9 +225,9 @@ impl BoundPortal {
     ///
     /// # Errors
     /// The system's error.
-    pub async fn bind(Portal { number, address }: Portal) -> io::Result<Self> {
-        let socket = TcpListener::bind(address).await?;
-        let portal = Portal { number, address: socket.local_addr()? };
+    pub async fn bind(portal: Portal) -> io::Result<Self> {
+        let socket = TcpListener::bind(portal.address).await?;
+        let portal = Portal { address: socket.local_addr()?, ..portal };
         Ok(Self { portal, socket: Some(socket) })
     }
 
@@ -276,12 +297,13 @@ impl Portals {
     /// Accepts connections of a service at a portal; if it is not bound, as soon as it can be.
     ///
     /// # Errors
-    /// The system's error for a socket that can't be moved to its shard.
+    /// The system's error for a socket that can't be moved to its shard, or if the service has no keys for a portal with TLS.
     ///
     /// # Panics
     /// If the number is that of an open portal.
     pub fn open<S: Service>(&self, service: &Arc<S>, bound: BoundPortal) -> io::Result<()> {
         let BoundPortal { portal, socket } = bound;
+        let tls = portal.tls.then(|| tls_config(service)).transpose()?;
         let mut open = self.open.lock();
         assert!(!open.contains_key(&portal.number), "two portals have one number");
         // On a shard, which runs only connections, so that hosts can connect even if other threads of the process are
@@ -300,7 +322,7 @@ impl Portals {
                 Some(socket) => socket,
                 None => bind_later(&down, portal).await,
             };
-            listen(service, connections, portal.number, socket).await;
+            listen(service, connections, (portal.number, tls), socket).await;
         });
         open.insert(portal.number, OpenPortal { portal, listener });
         Ok(())
@@ -346,6 +368,12 @@ impl Portals {
     }
 }
 
+/// The configuration of TLS of a service's portals.
+fn tls_config<S: Service>(service: &Arc<S>) -> io::Result<TlsConfig> {
+    let none = || io::Error::other("this protocol has no portals with TLS");
+    TlsConfig::new(service.keys().ok_or_else(none)?)
+}
+
 /// Ends a listener. A connection that it accepts meanwhile is among those of its portal afterwards, or never will be.
 async fn end(listener: JoinHandle<()>) {
     listener.abort();
@@ -366,7 +394,7 @@ async fn bind_later(down: &DownPortals, portal: Portal) -> TcpListener {
 async fn listen<S: Service>(
     service: Arc<S>,
     connections: Arc<Connections>,
-    portal: u16,
+    (portal, tls): (u16, Option<TlsConfig>),
     socket: TcpListener,
 ) {
     let mut failures = 0_u64;
@@ -378,7 +406,7 @@ async fn listen<S: Service>(
         match socket.accept().await {
             Ok((stream, peer)) => {
                 failures = 0;
-                if let Err(error) = start(&service, &connections, portal, stream, peer) {
+                if let Err(error) = start(&service, &connections, (portal, tls.as_ref()), (stream, peer)) {
                     tracing::warn!(%peer, %error, "connection not served");
                 }
             }
@@ -399,12 +427,11 @@ async fn listen<S: Service>(
 fn start<S: Service>(
     service: &Arc<S>,
     connections: &Arc<Connections>,
-    portal: u16,
-    stream: TcpStream,
-    peer: SocketAddr,
+    (portal, tls): (u16, Option<&TlsConfig>),
+    (stream, peer): (TcpStream, SocketAddr),
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let about = Peer { portal, peer, local: stream.local_addr()? };
+    let about = Peer { portal, peer, local: stream.local_addr()?, tls: tls.is_some() };
     let (sender, receiver) = unbounded_channel();
     let Some(slot) = ConnectionSlot::take(connections, sender.clone(), (portal, peer.ip())) else {
         service.refused(about);
@@ -414,8 +441,9 @@ fn start<S: Service>(
     // A socket belongs to the runtime that it is used on.
     let stream = stream.into_std()?;
     let shard = slot.shard();
+    let tls = tls.cloned();
     shard.spawn(async move {
-        let stream = match TcpStream::from_std(stream) {
+        let stream = match TcpStream::from_std(stream).and_then(|socket| Stream::new(socket, tls.as_ref())) {
             Ok(stream) => stream,
             Err(error) => return tracing::warn!(%peer, %error, "connection not served"),
         };
@@ -427,6 +455,54 @@ fn start<S: Service>(
     Ok(())
 }
 
+/// The bytes of a connection.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    fn new(socket: TcpStream, tls: Option<&TlsConfig>) -> io::Result<Self> {
+        Ok(match tls {
+            None => Self::Plain(socket),
+            Some(config) => Self::Tls(Box::new(TlsStream::new(socket, config)?)),
+        })
+    }
+
+    /// Its socket, after the end of TLS was announced.
+    fn into_socket(self) -> Option<TcpStream> {
+        match self {
+            Self::Plain(socket) => Some(socket),
+            Self::Tls(stream) => stream.into_socket(),
+        }
+    }
+
+    /// Whether bytes that it took wait for the socket.
+    fn has_unsent(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.has_unsent())
+    }
+
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        space: &mut Limit<&mut BytesMut>,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(socket) => pin!(socket.read_buf(space)).poll(cx),
+            Self::Tls(stream) => stream.poll_read(cx, space),
+        }
+    }
+
+    /// Takes the first bytes of slices; of none, it sends what it took before.
+    fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
+            Self::Tls(stream) if slices.is_empty() => stream.poll_flush(cx).map_ok(|()| 0),
+            Self::Tls(stream) => stream.poll_write(cx, slices),
+        }
+    }
+}
+
 /// Drives a link with the bytes of a socket and with ticks. Its fields are dropped in this order, so that a waiter for
 /// the receiver's close finds everything gone that the link holds.
 struct Driver<L> {
@@ -434,7 +510,7 @@ struct Driver<L> {
     slot: ConnectionSlot,
     receiver: UnboundedReceiver<Control>,
     ticks: Interval,
-    stream: TcpStream,
+    stream: Stream,
     /// True if it is evicted: the socket is closed immediately.
     evicted: bool,
     permit: Permit,
@@ -446,11 +522,12 @@ impl<L: Link> Driver<L> {
     async fn run(mut self) {
         let lost = poll_fn(|cx| self.poll(cx)).await.err();
         let reason = lost.map(|error| error.to_string()).or_else(|| self.link.ended()).unwrap_or_default();
-        let Self { link, slot, mut receiver, mut stream, evicted, .. } = self;
+        let Self { link, slot, mut receiver, stream, evicted, .. } = self;
         let is_host = link.finish(&reason);
         if evicted {
             return;
         }
+        let Some(mut stream) = stream.into_socket() else { return };
         // Closing a socket with unread input would reset it and discard what the peer has not read yet.
         let graceful_close = async {
             stream.shutdown().await?;
@@ -472,6 +549,14 @@ impl<L: Link> Driver<L> {
 
     /// Runs until the connection has ended and its last bytes are sent, or the socket fails.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Stream::Tls(stream) = &self.stream
+            && !stream.is_established()
+        {
+            ready!(self.poll_handshake(cx))?;
+            if self.link.ended().is_some() {
+                return Poll::Ready(Ok(()));
+            }
+        }
         for _ in 0..MAX_ROUNDS {
             let mut progress = self.poll_control(cx);
             // Input first: an abort that has arrived wins over a response that was not sent.
@@ -480,13 +565,13 @@ impl<L: Link> Driver<L> {
             }
             progress |= self.link.poll_tasks(&self.slot, cx);
             let permitted = self.poll_permit(cx);
-            while permitted && self.link.wants_output() {
+            while permitted && self.wants_output() {
                 match self.poll_write(cx)? {
                     Poll::Ready(()) => progress = true,
                     Poll::Pending => break,
                 }
             }
-            let is_over = self.evicted || !permitted || !self.link.wants_output();
+            let is_over = self.evicted || !permitted || !self.wants_output();
             if is_over && self.link.ended().is_some() {
                 return Poll::Ready(Ok(()));
             }
@@ -500,9 +585,32 @@ impl<L: Link> Driver<L> {
         Poll::Pending
     }
 
+    /// Ready when the host is authenticated by TLS, or the connection has ended meanwhile. Time is limited by the ticks of the link.
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_control(cx);
+        let Stream::Tls(stream) = &mut self.stream else { return Poll::Ready(Ok(())) };
+        if self.link.ended().is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        match ready!(stream.poll_handshake(cx)) {
+            Ok(identity) => {
+                self.link.secured(&identity);
+                Poll::Ready(Ok(()))
+            }
+            Err(failure) => {
+                self.link.handshake_failed(&failure);
+                Poll::Ready(Err(failure.error))
+            }
+        }
+    }
+
+    fn wants_output(&self) -> bool {
+        self.link.wants_output() || self.stream.has_unsent()
+    }
+
     /// Whether responses may be sent now. If there are any and they may not, the context is woken to ask again.
     fn poll_permit(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.link.wants_output() || self.permit.holds() {
+        if !self.wants_output() || self.permit.holds() {
             self.held = None;
             return true;
         }
@@ -515,9 +623,9 @@ impl<L: Link> Driver<L> {
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut space = self.link.space();
-        let bytes = ready!(pin!(self.stream.read_buf(&mut space)).poll(cx))?;
+        let bytes = ready!(self.stream.poll_read(cx, &mut space))?;
         if bytes == 0 {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the initiator")));
+            return Poll::Ready(Err(closed()));
         }
         self.link.received();
         Poll::Ready(Ok(()))
@@ -525,7 +633,7 @@ impl<L: Link> Driver<L> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let slices = self.link.slices();
-        let bytes = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
+        let bytes = ready!(self.stream.poll_write(cx, &slices))?;
         drop(slices);
         self.link.sent(bytes);
         Poll::Ready(Ok(()))

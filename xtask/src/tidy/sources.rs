@@ -98,6 +98,7 @@ const OUTSIDE_WORLD: &[&str] = &[
 const OUTSIDE_WORLD_FILES: &[&str] = &[
     "io/iscsi/src/portal",
     "io/transport/src/portal",
+    "io/transport/src/tls",
     "io/tcmu/src/adapter",
     "io/tcmu/src/configfs",
     "io/tcmu/src/uio",

@@ -49,6 +49,8 @@ pub struct Host {
     dhchap: bool,
     /// The array has a DH-HMAC-CHAP secret of its own, with which it authenticates if the host asks.
     dhchap_controller: bool,
+    /// The host has a PSK and must use TLS over NVMe/TCP.
+    tls: bool,
     /// Creation time.
     #[schema(format = DateTime)]
     created: String,
@@ -83,8 +85,8 @@ pub struct RefusedLogin {
     portal: u16,
     /// Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
     /// `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
-    /// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused` or
-    /// `protocol-error`.
+    /// `access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused`,
+    /// `tls-required`, `tls-handshake`, `tls-identity` or `protocol-error`.
     cause: String,
     /// Human-readable cause.
     reason: String,
@@ -138,6 +140,10 @@ pub struct NewHost {
     /// DH-HMAC-CHAP secret of the array, likewise. Requires `dhchap_secret`.
     #[schema(format = Password)]
     dhchap_controller_secret: Option<String>,
+    /// PSK of TLS over NVMe/TCP in the interchange format, as `nvme gen-tls-key` makes it: `NVMeTLSkey-1:HH:BASE64:`. The host can
+    /// connect at portals with TLS only. Never returned.
+    #[schema(format = Password)]
+    tls_psk: Option<String>,
     /// Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -171,6 +177,10 @@ pub struct HostChange {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, format = Password)]
     dhchap_controller_secret: Option<Option<String>>,
+    /// PSK of TLS over NVMe/TCP; `null`: none.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, format = Password)]
+    tls_psk: Option<Option<String>>,
     /// Labels to set, and to remove with `null`; others are kept.
     #[serde(default)]
     labels: BTreeMap<String, Option<String>>,
@@ -284,13 +294,24 @@ async fn create_host(
         mutual,
         dhchap_secret,
         dhchap_controller_secret,
+        tls_psk,
         labels,
     } = new;
     let (chap, mutual, labels) = (chap.map(Into::into), mutual.map(Into::into), setting(labels));
-    let (dhchap, dhchap_controller) =
-        (dhchap_secret.map(Secret::new), dhchap_controller_secret.map(Secret::new));
-    let action =
-        array::CreateHost { name, initiators, nqns, wwpns, chap, mutual, dhchap, dhchap_controller, labels };
+    let secrets = [dhchap_secret, dhchap_controller_secret, tls_psk];
+    let [dhchap, dhchap_controller, tls_psk] = secrets.map(|it| it.map(Secret::new));
+    let action = array::CreateHost {
+        name,
+        initiators,
+        nqns,
+        wwpns,
+        chap,
+        mutual,
+        dhchap,
+        dhchap_controller,
+        tls_psk,
+        labels,
+    };
     created(perform(operator, &context, action).await?)
 }
 
@@ -329,6 +350,7 @@ async fn change_host(
         mutual,
         dhchap_secret,
         dhchap_controller_secret,
+        tls_psk,
         labels,
     } = change;
     let labels = array::LabelsChange(labels);
@@ -342,6 +364,7 @@ async fn change_host(
         mutual: of(mutual),
         dhchap: dhchap_secret.map(|it| it.map(Secret::new)),
         dhchap_controller: dhchap_controller_secret.map(|it| it.map(Secret::new)),
+        tls_psk: tls_psk.map(|it| it.map(Secret::new)),
         labels,
     };
     let done = perform(operator, &context, array::ChangeHost { name: host, change }).await?;
@@ -465,6 +488,7 @@ impl From<array::Host> for Host {
             mutual_user: host.mutual_user,
             dhchap: host.dhchap,
             dhchap_controller: host.dhchap_controller,
+            tls: host.tls,
             created: utc(host.created),
             host_group: host.host_group,
             host_group_id: host.host_group_id.map(digits),

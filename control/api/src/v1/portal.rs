@@ -34,6 +34,8 @@ pub struct TargetPortal {
     address: String,
     /// Whether it is given by an option of the controller's start; such a portal can't be removed here.
     by_option: bool,
+    /// Whether hosts have to use TLS.
+    tls: bool,
     /// State.
     state: PortalState,
     /// Reason for which it does not listen; `null` if it does, or it is not known.
@@ -91,6 +93,9 @@ struct NewPortal {
     /// Number of the controller; the home by default.
     #[serde(default)]
     controller: Option<u16>,
+    /// Require TLS 1.3 of hosts, by their PSKs; of `nvme-tcp` alone.
+    #[serde(default)]
+    tls: bool,
     /// Add it also if the address can't be listened on now, such as for a network that comes later.
     #[serde(default)]
     force: bool,
@@ -154,9 +159,9 @@ async fn show_portal(
 async fn create_portal(
     operator: Operator,
     State(context): State<Context>,
-    Body(NewPortal { address, protocol, controller, force }): Body<NewPortal>,
+    Body(NewPortal { address, protocol, controller, tls, force }): Body<NewPortal>,
 ) -> Created<TargetPortal> {
-    let request = array::CreatePortal { address, protocol: protocol.into(), controller, force };
+    let request = array::CreatePortal { address, protocol: protocol.into(), controller, tls, force };
     let it = perform(operator, &context, request).await?;
     Ok((StatusCode::CREATED, Json(it.into())))
 }
@@ -214,6 +219,7 @@ impl From<array::Portal> for TargetPortal {
             protocol: it.protocol.into(),
             address: it.address,
             by_option: it.by_option,
+            tls: it.tls,
             state,
             reason,
             hosts: it.hosts,

@@ -15,7 +15,7 @@ const ESX: &str = "iqn.1998-01.com.vmware:esx1";
 const KVM: &str = "iqn.1993-08.org.debian:kvm1";
 
 async fn serve(up: &Up) -> SocketAddr {
-    let portal = iscsi::Portal { number: 1, address: "127.0.0.1:0".parse().unwrap() };
+    let portal = iscsi::Portal::plain(1, "127.0.0.1:0".parse().unwrap());
     up.server.serve(&[portal], vec![tokio::runtime::Handle::current()]).await.unwrap()[0].address
 }
 

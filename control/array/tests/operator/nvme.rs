@@ -109,3 +109,39 @@ async fn secrets_of_dhchap_are_checked_kept_and_never_shown() {
     let host = &ok(&up, ListHosts { initiator: Some(NQN.into()) }).await[0];
     assert_eq!((host.dhchap, host.dhchap_controller), (true, false), "after a restart");
 }
+
+#[tokio::test]
+async fn the_psk_of_tls_is_checked_kept_and_never_shown() {
+    const PSK: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let plain = host("web1", None, Some(NQN));
+    let with = |psk: &str| CreateHost { tls_psk: secret(psk), ..plain.clone() };
+    for (psk, why) in [
+        (OF_HOST, "gen-tls-key"),
+        (&PSK.replace("VRLb", "VRLc"), "CRC"),
+        (&PSK.replace(":01:", ":02:"), "32 or 48"),
+    ] {
+        let error = refused(&up, with(psk)).await;
+        assert!(error.kind == Kind::Invalid && error.message.contains(why), "{error:?}");
+        assert!(!error.message.contains("VRL"), "no secret is repeated");
+    }
+    let made = ok(&up, with(PSK)).await;
+    assert!(made.created && made.object.tls);
+    assert!(!ok(&up, with(PSK)).await.created && !ok(&up, plain.clone()).await.created);
+    assert_eq!(refused(&up, with(&PSK.replace(":01:", ":00:"))).await.kind, Kind::Differs);
+    let trail = ok(&up, ListAudit { page: Page { before: None, limit: 10 } }).await;
+    assert!(!format!("{trail:?}").contains("VRL"), "{trail:?}");
+
+    let change = |change: HostChange| ChangeHost { name: "web1".into(), change };
+    let renamed = HostChange { name: Some("web2".into()), ..HostChange::default() };
+    assert!(ok(&up, change(renamed)).await.tls, "what is not named stays");
+    let text = serde_json::to_string(&ok(&up, ShowConfiguration).await).unwrap();
+    assert!(text.contains("\"tls\":true") && !text.contains("NVMeTLSkey"), "{text}");
+    assert!(text.contains("tls_psk of host/web2"), "{text}");
+    up.down().await;
+    let up = rig.up().await;
+    assert!(ok(&up, ListHosts { initiator: Some(NQN.into()) }).await[0].tls, "after a restart");
+    let none = HostChange { tls_psk: Some(None), ..HostChange::default() };
+    assert!(!ok(&up, ChangeHost { name: "web2".into(), change: none }).await.tls);
+}

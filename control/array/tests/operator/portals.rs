@@ -4,12 +4,14 @@ use crate::logins::{closed, login};
 use crate::rig::{Rig, Up, controller, ok, refused};
 use array::{
     AlertState, ControllerState, CreateConnection, CreateHost, CreatePortal, CreateVolume, DeletePortal,
-    Endpoint, Kind, ListAlerts, ListPortals, OwnPorts, PeerName, PortalProtocol, PortalState, ShowPortal,
+    Endpoint, Kind, ListAlerts, ListPortals, OwnPorts, PeerName, PortalEntry, PortalProtocol, PortalState,
+    ShowPortal,
 };
 use iscsi::Portal;
 use scsi::{Command, Direction, Execution, InitiatorPort, Lun, Response, Status, TaskAttribute};
 
 use std::net::{SocketAddr, TcpListener};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
@@ -128,7 +130,12 @@ async fn serve_as(up: &Up, own: OwnPorts) -> SocketAddr {
     let portals = up.array.settle_portals(own, &[iscsi(OPTION)]).await.unwrap();
     let of = |protocol| -> Vec<Portal> {
         let of = portals.iter().filter(|it| it.endpoint.protocol == protocol);
-        of.map(|it| Portal { number: it.number, address: it.endpoint.socket().unwrap() }).collect()
+        let portal = |it: &PortalEntry| Portal {
+            number: it.number,
+            address: it.endpoint.socket().unwrap(),
+            tls: it.tls,
+        };
+        of.map(portal).collect()
     };
     let shards = || vec![Handle::current()];
     let served = up.server.serve(&of(PortalProtocol::Iscsi), shards()).await.unwrap();
@@ -144,8 +151,8 @@ fn free(last: u8) -> SocketAddr {
 }
 
 fn add(address: impl ToString) -> CreatePortal {
-    let (protocol, controller, force) = (PortalProtocol::Iscsi, None, false);
-    CreatePortal { address: address.to_string(), protocol, controller, force }
+    let (protocol, controller, tls, force) = (PortalProtocol::Iscsi, None, false, false);
+    CreatePortal { address: address.to_string(), protocol, controller, tls, force }
 }
 
 fn remove(which: impl ToString, force: bool, cut_off: &[&str]) -> DeletePortal {
@@ -316,6 +323,45 @@ async fn nvme_portals_are_added_to_an_array_without_them() {
     assert_eq!(ok(&up, ListPortals).await[0].number, 1);
     ok(&up, remove(2, false, &[])).await;
     assert!(TcpStream::connect(address).await.is_err());
+    up.server.close(0).await;
+    up.nvme.shutdown().await;
+    up.down().await;
+}
+
+/// The first bytes with which a server answers the beginning of NVMe/TCP without TLS.
+async fn answer(address: SocketAddr) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let mut request = [0; 128];
+    (request[2], request[4]) = (128, 128);
+    stream.write_all(&request).await.unwrap();
+    let mut answer = vec![0; 8];
+    let _ended = stream.read_exact(&mut answer).await;
+    answer
+}
+
+#[tokio::test]
+async fn a_portal_requires_tls_from_its_beginning_and_after_a_restart() {
+    const IC_RESPONSE: u8 = 1;
+    let rig = Rig::new();
+    let up = rig.up().await;
+    serve(&up).await;
+    let with_tls = |address, protocol| CreatePortal { protocol, tls: true, ..add(address) };
+    let error = refused(&up, with_tls(free(6), PortalProtocol::Iscsi)).await;
+    assert!(error.kind == Kind::Invalid && error.message.contains("NVMe/TCP"), "{error:?}");
+    let (plain, secure) = (free(6), free(7));
+    ok(&up, CreatePortal { protocol: PortalProtocol::NvmeTcp, ..add(plain) }).await;
+    assert!(ok(&up, with_tls(secure, PortalProtocol::NvmeTcp)).await.tls);
+    assert_eq!(answer(plain).await[0], IC_RESPONSE);
+    assert_ne!(answer(secure).await[0], IC_RESPONSE);
+    up.server.close(0).await;
+    up.nvme.shutdown().await;
+    up.down().await;
+    let up = rig.up().await;
+    serve(&up).await;
+    let tls: Vec<_> = ok(&up, ListPortals).await.iter().map(|it| it.tls).collect();
+    assert_eq!(tls, [false, false, true]);
+    assert_eq!(answer(plain).await[0], IC_RESPONSE);
+    assert_ne!(answer(secure).await[0], IC_RESPONSE);
     up.server.close(0).await;
     up.nvme.shutdown().await;
     up.down().await;

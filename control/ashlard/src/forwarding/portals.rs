@@ -241,7 +241,7 @@ async fn serve(
 /// The portals of this controller.
 fn own(controller: u16, options: &[Endpoint], recorded: &Portals) -> Vec<Portal> {
     let all = ports::portals_of(controller, options, recorded).into_iter();
-    all.filter_map(|(number, endpoint)| Some(Portal { number, address: endpoint.socket()? })).collect()
+    all.filter_map(|(number, endpoint)| Some(Portal::plain(number, endpoint.socket()?))).collect()
 }
 
 #[cfg(test)]
@@ -261,8 +261,8 @@ mod tests {
         ]
         .into();
         let endpoint = Endpoint { protocol: PortalProtocol::Iscsi, address: "192.0.2.2:3260".into() };
-        let (by_option, created, removed) = (true, 1, None);
-        let entry = PortalEntry { controller: 2, number: 34, endpoint, by_option, created, removed };
+        let (by_option, tls, created, removed) = (true, false, 1, None);
+        let entry = PortalEntry { controller: 2, number: 34, endpoint, by_option, tls, created, removed };
         let mut portals = Portals::default();
         portals.put(entry.clone());
         let text = configuration("iqn.2026-01.test:target", table.clone(), &portals);

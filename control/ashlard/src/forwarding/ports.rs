@@ -44,7 +44,7 @@ pub fn others(map: &Map, own: u16, recorded: &Portals) -> Vec<Portal> {
     let serves =
         |member: &&MapMember| member.id != own && member.standing == Standing::Active && has_link(member);
     let portals = map.members.iter().filter(serves).flat_map(|member| of_member(member, recorded));
-    let known = portals.filter_map(|(number, it)| Some(Portal { number, address: it.socket()? }));
+    let known = portals.filter_map(|(number, it)| Some(Portal::plain(number, it.socket()?)));
     known.filter(|portal| !portal.address.ip().is_unspecified() && portal.address.port() != 0).collect()
 }
 
@@ -92,7 +92,7 @@ mod tests {
     /// A record of controller 2.
     fn record(number: u16, address: &str, by_option: bool) -> PortalEntry {
         let endpoint = Endpoint { protocol: PortalProtocol::Iscsi, address: address.into() };
-        PortalEntry { controller: 2, number, endpoint, by_option, created: 0, removed: None }
+        PortalEntry { controller: 2, number, endpoint, by_option, tls: false, created: 0, removed: None }
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn discovery_names_the_portals_of_others_that_take_part() {
-        let portal = |number, address: &str| Portal { number, address: address.parse().unwrap() };
+        let portal = |number, address: &str| Portal::plain(number, address.parse().unwrap());
         let none = Portals::default();
         assert_eq!(others(&map(), 1, &none), [portal(34, "192.0.2.2:3260")]);
         assert_eq!(others(&map(), 2, &none), [portal(1, "192.0.2.1:3260")]);

@@ -83,6 +83,9 @@ pub enum HostVerb {
         /// No DH-HMAC-CHAP secret of the array
         #[arg(long, conflicts_with = "dhchap_controller_secret")]
         no_dhchap_controller: bool,
+        /// No TLS PSK: the host connects without TLS
+        #[arg(long, conflicts_with = "tls_psk")]
+        no_tls: bool,
     },
     /// Add iSCSI initiator names to a host
     AddIqn {
@@ -140,7 +143,7 @@ pub enum HostVerb {
     },
 }
 
-/// Secrets of log-ins in both directions: CHAP over iSCSI, DH-HMAC-CHAP over NVMe/TCP.
+/// Secrets of log-ins in both directions: CHAP over iSCSI, DH-HMAC-CHAP and the PSK of TLS over NVMe/TCP.
 #[derive(Clone, Args)]
 pub struct Secrets {
     /// CHAP user of the host; without --chap-secret the secret is read from the terminal or from standard input
@@ -174,6 +177,9 @@ pub struct Secrets {
     /// DH-HMAC-CHAP secret of the array, by which it authenticates if the host asks; `-`: it is read likewise
     #[arg(long, value_name = "SECRET", env = "ASHLAR_DHCHAP_CONTROLLER_SECRET", hide_env_values = true)]
     dhchap_controller_secret: Option<String>,
+    /// TLS PSK of the host for NVMe/TCP, as `nvme gen-tls-key` makes it; `-`: it is read likewise. The host needs TLS then
+    #[arg(long, value_name = "PSK", env = "ASHLAR_TLS_PSK", hide_env_values = true)]
+    tls_psk: Option<String>,
 }
 
 /// What [`Secrets`] read.
@@ -183,6 +189,7 @@ struct Given {
     mutual: Option<Chap>,
     dhchap: Option<String>,
     dhchap_controller: Option<String>,
+    tls_psk: Option<String>,
 }
 
 impl Secrets {
@@ -196,15 +203,16 @@ impl Secrets {
             };
             Ok(Some(Chap { user, secret }))
         };
-        let dhchap = |given: Option<String>, whose: &str| match given.as_deref() {
-            Some("-") => secret(&format!("DH-HMAC-CHAP secret of {whose}")).map(Some),
+        let read = |given: Option<String>, what: &str| match given.as_deref() {
+            Some("-") => secret(what).map(Some),
             _ => Ok(given),
         };
         Ok(Given {
             chap: chap(self.chap_user, self.chap_secret)?,
             mutual: chap(self.mutual_user, self.mutual_secret)?,
-            dhchap: dhchap(self.dhchap_secret, "the host")?,
-            dhchap_controller: dhchap(self.dhchap_controller_secret, "the array")?,
+            dhchap: read(self.dhchap_secret, "DH-HMAC-CHAP secret of the host")?,
+            dhchap_controller: read(self.dhchap_controller_secret, "DH-HMAC-CHAP secret of the array")?,
+            tls_psk: read(self.tls_psk, "TLS PSK of the host")?,
         })
     }
 }
@@ -214,7 +222,7 @@ impl HostVerb {
         use HostVerb::*;
         Ok(match self {
             Create { name, iqns, nqns, wwpns, labels, secrets } => {
-                let Given { chap, mutual, dhchap, dhchap_controller } = secrets.read()?;
+                let Given { chap, mutual, dhchap, dhchap_controller, tls_psk } = secrets.read()?;
                 let new = NewHost {
                     name,
                     initiators: iqns,
@@ -224,6 +232,7 @@ impl HostVerb {
                     mutual,
                     dhchap_secret: dhchap,
                     dhchap_controller_secret: dhchap_controller,
+                    tls_psk,
                     labels: labels.read(),
                 };
                 created(client.call(api::create_host(&new))?)
@@ -250,8 +259,9 @@ impl HostVerb {
                 no_mutual,
                 no_dhchap,
                 no_dhchap_controller,
+                no_tls,
             } => {
-                let Given { chap, mutual, dhchap, dhchap_controller } = secrets.read()?;
+                let Given { chap, mutual, dhchap, dhchap_controller, tls_psk } = secrets.read()?;
                 let no_dhchap_controller = (no_dhchap || no_dhchap_controller).then_some(None);
                 let change = HostChange {
                     name: new_name.map(Some),
@@ -262,6 +272,7 @@ impl HostVerb {
                     mutual: mutual.map(Some).or((no_chap || no_mutual).then_some(None)),
                     dhchap_secret: dhchap.map(Some).or(no_dhchap.then_some(None)),
                     dhchap_controller_secret: dhchap_controller.map(Some).or(no_dhchap_controller),
+                    tls_psk: tls_psk.map(Some).or(no_tls.then_some(None)),
                     labels: labels.read(),
                 };
                 client.call(api::change_host(&name, &change))?.into()

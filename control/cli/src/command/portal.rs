@@ -42,6 +42,9 @@ pub enum PortalVerb {
         /// Number of the controller [default: the home]
         #[arg(long)]
         controller: Option<u16>,
+        /// Require TLS 1.3 of hosts, by their PSKs; of NVMe/TCP alone
+        #[arg(long)]
+        tls: bool,
         /// Add it also if the address can't be listened on now
         #[arg(long)]
         force: bool,
@@ -64,11 +67,12 @@ impl PortalVerb {
         Ok(match self {
             PortalVerb::List => client.call(api::list_portals(&api::ListPortals::default()))?.into(),
             PortalVerb::Show { portal } => client.call(api::show_portal(&portal))?.into(),
-            PortalVerb::Add { address, protocol, controller, force } => {
+            PortalVerb::Add { address, protocol, controller, tls, force } => {
                 let new = NewPortal {
                     address,
                     protocol: Some(protocol.into()),
                     controller: controller.map(u32::from),
+                    tls: Some(tls),
                     force: Some(force),
                 };
                 client.call(api::create_portal(&new))?.into()

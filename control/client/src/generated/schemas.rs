@@ -1694,6 +1694,8 @@ pub struct Host {
     pub refused_logins: ::std::vec::Vec<RefusedLogin>,
     ///Current number of iSCSI sessions.
     pub sessions: u64,
+    ///The host has a PSK and must use TLS over NVMe/TCP.
+    pub tls: bool,
     ///N_Port names (WWPNs) for Fibre Channel, as pairs of hexadecimal digits with colons.
     pub wwpns: ::std::vec::Vec<::std::string::String>,
 }
@@ -1748,6 +1750,9 @@ pub struct HostChange {
     pub nqns: ::std::option::Option<
         ::std::option::Option<::std::vec::Vec<::std::string::String>>,
     >,
+    ///PSK of TLS over NVMe/TCP; `null`: none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub tls_psk: ::std::option::Option<::std::option::Option<::std::string::String>>,
     ///Complete list of WWPNs, at most 64.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub wwpns: ::std::option::Option<
@@ -1765,6 +1770,7 @@ impl ::std::default::Default for HostChange {
             mutual: Default::default(),
             name: Default::default(),
             nqns: Default::default(),
+            tls_psk: Default::default(),
             wwpns: Default::default(),
         }
     }
@@ -2550,6 +2556,10 @@ pub struct NewHost {
     ///NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
     #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
     pub nqns: ::std::vec::Vec<::std::string::String>,
+    /**PSK of TLS over NVMe/TCP in the interchange format, as `nvme gen-tls-key` makes it: `NVMeTLSkey-1:HH:BASE64:`. The host can
+connect at portals with TLS only. Never returned.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub tls_psk: ::std::option::Option<::std::string::String>,
     ///N_Port names (WWPNs) for Fibre Channel, at most 64.
     #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
     pub wwpns: ::std::vec::Vec<::std::string::String>,
@@ -2609,6 +2619,9 @@ pub struct NewPortal {
     ///Protocol; `iscsi` by default. `fibre-channel` is refused: ports of adapters are options of the start.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub protocol: ::std::option::Option<PortalProtocol>,
+    ///Require TLS 1.3 of hosts, by their PSKs; of `nvme-tcp` alone.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub tls: ::std::option::Option<bool>,
 }
 ///A pairing with another array.
 ///
@@ -3419,8 +3432,8 @@ pub struct RefusedLogin {
     pub address: ::std::string::String,
     /**Machine-readable cause: `unknown-initiator`, `unknown-target`, `chap-required`, `chap-not-configured`,
 `wrong-chap-user`, `wrong-chap-secret`, `mutual-chap-not-configured`, `too-many-attempts`, `too-many-connections`,
-`access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused` or
-`protocol-error`.*/
+`access-changed`, `broken-off`, `dhchap-required`, `wrong-dhchap-secret`, `dhchap-controller-refused`,
+`tls-required`, `tls-handshake`, `tls-identity` or `protocol-error`.*/
     pub cause: ::std::string::String,
     ///Number of occurrences.
     pub count: u64,
@@ -4871,6 +4884,8 @@ pub struct TargetPortal {
     pub reason: ::std::option::Option<::std::string::String>,
     ///State.
     pub state: PortalState,
+    ///Whether hosts have to use TLS.
+    pub tls: bool,
 }
 ///Portals.
 ///

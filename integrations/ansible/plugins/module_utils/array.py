@@ -169,7 +169,7 @@ class Array(object):
 
 
 # Fields of requests that nobody is shown. A response has a secret only once, when the array makes it: that is the result.
-SECRETS = ("chap", "mutual", "dhchap_secret", "dhchap_controller_secret", "password")
+SECRETS = ("chap", "mutual", "dhchap_secret", "dhchap_controller_secret", "tls_psk", "password")
 
 
 def given(value):

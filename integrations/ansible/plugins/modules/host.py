@@ -40,6 +40,10 @@ options:
   dhchap_controller_secret:
     description: DH-HMAC-CHAP secret of the array. Requires O(dhchap_secret) or a host that has one.
     type: str
+  tls_psk:
+    description:
+      - PSK of TLS over NVMe/TCP, as C(nvme gen-tls-key) makes it. The host can connect at portals with TLS only.
+    type: str
   chap:
     description: CHAP credentials that the host must present.
     type: dict
@@ -137,7 +141,8 @@ def run(module, array):
             continue
         if current is None or params["update_secret"] == "always" or current.get(user) != credentials["user"]:
             wanted[key] = credentials
-    for key, has in (("dhchap_secret", "dhchap"), ("dhchap_controller_secret", "dhchap_controller")):
+    secrets = (("dhchap_secret", "dhchap"), ("dhchap_controller_secret", "dhchap_controller"), ("tls_psk", "tls"))
+    for key, has in secrets:
         if params[key] is not None and (current is None or params["update_secret"] == "always" or not current[has]):
             wanted[key] = params[key]
     change.ensure(params["name"], current, wanted)
@@ -154,6 +159,7 @@ if __name__ == "__main__":
             wwpns=dict(type="list", elements="str"),
             dhchap_secret=dict(type="str", no_log=True),
             dhchap_controller_secret=dict(type="str", no_log=True),
+            tls_psk=dict(type="str", no_log=True),
             chap=dict(type="dict", options=chap),
             mutual=dict(type="dict", options=chap),
             update_secret=dict(type="str", choices=["always", "on_create"], default="on_create", no_log=False),

@@ -9,7 +9,7 @@ use block::mem::MemArray;
 use block::{DiskId, Geometry};
 use bytes::BufMut;
 use export::Exports;
-use nvmf::{Connection, ConnectionConfig, Subsystem, SubsystemIdentity};
+use nvmf::{Connection, ConnectionConfig, HostSecurity, Subsystem, SubsystemIdentity};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -45,7 +45,7 @@ impl World {
             revision: "1".into(),
         };
         let subsystem = Subsystem::new(identity, exports);
-        subsystem.set_hosts([(HOST.to_owned(), None)].into());
+        subsystem.set_hosts([(HOST.to_owned(), HostSecurity::default())].into());
         Self { subsystem, budget: Arc::default(), digests }
     }
 
@@ -58,6 +58,7 @@ impl World {
             peer: ([127, 0, 0, 1], 50_000).into(),
             control: unbounded_channel().0,
             seed: [3; 32],
+            tls: false,
         });
         let mut request = vec![0; 128];
         (request[2], request[4], request[11]) = (128, 128, self.digests);

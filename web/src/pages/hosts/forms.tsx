@@ -42,13 +42,16 @@ export function wwpnsError(text: string): string | null {
 /** The form of a DH-HMAC-CHAP secret; the array checks the rest. */
 const dhchapError = (secret: string) => (/^DHHC-1:0[0-3]:[A-Za-z0-9+/=]+:$/.test(secret) ? null : "A secret looks like DHHC-1:01:…:, as nvme gen-dhchap-key makes it.");
 
+/** The form of a PSK of TLS; the array checks the rest. */
+const pskError = (psk: string) => (/^NVMeTLSkey-1:0[0-2]:[A-Za-z0-9+/=]+:$/.test(psk) ? null : "A PSK looks like NVMeTLSkey-1:01:…:, as nvme gen-tls-key makes it.");
+
 const secretError = (secret: string) => (secret.length < 12 || secret.length > 255 ? "12 to 255 characters." : null);
 
 /** Makes a host known, with the secrets it logs in with when that is wanted. `initiator`: a name that is known already. */
 export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: "", initiators: initiator, nqns: "", wwpns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "", dhchap: false, dhchapSecret: "", dhchapMutual: false, dhchapController: "" },
+    initialValues: { name: "", initiators: initiator, nqns: "", wwpns: "", chap: false, user: "", secret: "", mutual: false, mutualUser: "", mutualSecret: "", dhchap: false, dhchapSecret: "", dhchapMutual: false, dhchapController: "", tls: false, psk: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
@@ -66,6 +69,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
         if (!values.dhchap || !values.dhchapMutual) return null;
         return secret === values.dhchapSecret ? "The two secrets must differ." : dhchapError(secret);
       },
+      psk: (psk, { tls }) => (tls ? pskError(psk) : null),
     },
   });
   const create = useChange({
@@ -81,6 +85,7 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
             ...(values.chap && values.mutual && { mutual: { user: values.mutualUser, secret: values.mutualSecret } }),
             ...(values.dhchap && { dhchap_secret: values.dhchapSecret }),
             ...(values.dhchap && values.dhchapMutual && { dhchap_controller_secret: values.dhchapController }),
+            ...(values.tls && { tls_psk: values.psk }),
           },
         }),
       ),
@@ -143,6 +148,8 @@ export function CreateHost({ opened, onClose, initiator = "" }: Window & { initi
           {form.values.dhchapMutual && <PasswordInput label="DH-HMAC-CHAP secret of the array" mt="xs" autoComplete="new-password" required {...form.getInputProps("dhchapController")} />}
         </Fieldset>
       )}
+      {initiatorsOf(form.values.nqns).length > 0 && <Switch label="Require TLS over NVMe/TCP" {...form.getInputProps("tls", { type: "checkbox" })} />}
+      {initiatorsOf(form.values.nqns).length > 0 && form.values.tls && <PasswordInput label="TLS PSK of the host" description={<>On Linux: <Code>nvme gen-tls-key</Code></>} autoComplete="new-password" required {...form.getInputProps("psk")} />}
     </FormModal>
   );
 }
@@ -151,12 +158,13 @@ const CHAP_KEPT = "as it is";
 const CHAP_NONE = "not required";
 const CHAP_NEW = "another user and secret";
 const DHCHAP_NEW = "another secret";
+const PSK_NEW = "another PSK";
 
 /** Another name, other initiators, other secrets. Sessions of an initiator whose access changes end. */
 export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
   const [, go] = useLocation();
   const form = useForm({
-    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), wwpns: host.wwpns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "", dhchap: CHAP_KEPT, dhchapSecret: "" },
+    initialValues: { name: host.name, initiators: host.initiators.join("\n"), nqns: host.nqns.join("\n"), wwpns: host.wwpns.join("\n"), chap: CHAP_KEPT, user: host.chap_user ?? "", secret: "", dhchap: CHAP_KEPT, dhchapSecret: "", tls: CHAP_KEPT, psk: "" },
     validate: {
       name: nameError,
       initiators: initiatorsError,
@@ -165,6 +173,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
       user: (user, { chap }) => (chap === CHAP_NEW && !user ? "Give a user name." : null),
       secret: (secret, { chap }) => (chap === CHAP_NEW ? secretError(secret) : null),
       dhchapSecret: (secret, { dhchap }) => (dhchap === DHCHAP_NEW ? dhchapError(secret) : null),
+      psk: (psk, { tls }) => (tls === PSK_NEW ? pskError(psk) : null),
     },
   });
   const close = () => {
@@ -173,7 +182,7 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
     save.reset();
   };
   const save = useChange({
-    run: ({ name, initiators, nqns, wwpns, chap, user, secret, dhchap, dhchapSecret }: typeof form.values) =>
+    run: ({ name, initiators, nqns, wwpns, chap, user, secret, dhchap, dhchapSecret, tls, psk }: typeof form.values) =>
       answer(
         api.PATCH("/api/v1/hosts/{name}", {
           params: { path: { name: host.name } },
@@ -187,6 +196,8 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
             ...(chap === CHAP_NONE && { chap: null, mutual: null }),
             ...(dhchap === DHCHAP_NEW && { dhchap_secret: dhchapSecret }),
             ...(dhchap === CHAP_NONE && { dhchap_secret: null, dhchap_controller_secret: null }),
+            ...(tls === PSK_NEW && { tls_psk: psk }),
+            ...(tls === CHAP_NONE && { tls_psk: null }),
           },
         }),
       ),
@@ -212,6 +223,8 @@ export function ChangeHost({ host, opened, onClose }: Window & { host: Host }) {
       )}
       {(host.dhchap || initiatorsOf(form.values.nqns).length > 0) && <Select label="DH-HMAC-CHAP over NVMe/TCP" data={[CHAP_KEPT, DHCHAP_NEW, ...(host.dhchap ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("dhchap")} />}
       {form.values.dhchap === DHCHAP_NEW && <PasswordInput label="DH-HMAC-CHAP secret of the host" autoComplete="new-password" required {...form.getInputProps("dhchapSecret")} />}
+      {(host.tls || initiatorsOf(form.values.nqns).length > 0) && <Select label="TLS over NVMe/TCP" data={[CHAP_KEPT, PSK_NEW, ...(host.tls ? [CHAP_NONE] : [])]} allowDeselect={false} {...form.getInputProps("tls")} />}
+      {form.values.tls === PSK_NEW && <PasswordInput label="TLS PSK of the host" autoComplete="new-password" required {...form.getInputProps("psk")} />}
     </FormModal>
   );
 }

@@ -90,10 +90,12 @@ function Facts({ host }: { host: Host }) {
             <dd>user {host.mutual_user}</dd>
           </>
         )}
-        {(host.nqns.length > 0 || host.dhchap) && (
+        {(host.nqns.length > 0 || host.dhchap || host.tls) && (
           <>
             <dt>DH-HMAC-CHAP</dt>
             <dd>{host.dhchap ? (host.dhchap_controller ? "required; the array authenticates if the host asks" : "required") : "not required"}</dd>
+            <dt>TLS</dt>
+            <dd>{host.tls ? "required, by a PSK" : "not required"}</dd>
           </>
         )}
         <dt>Added</dt>

@@ -37,7 +37,7 @@ export function PortalsPanel() {
   const columns: Column<Portal>[] = [
     { name: "Number", key: (it) => it.number, cell: (it) => <span className="number">{it.number}</span>, right: true },
     { name: "Address", key: (it) => it.address, cell: (it) => <span className="number">{it.address}</span> },
-    { name: "Protocol", key: (it) => it.protocol, cell: (it) => PROTOCOLS[it.protocol] },
+    { name: "Protocol", key: (it) => it.protocol, cell: (it) => `${PROTOCOLS[it.protocol]}${it.tls ? ", TLS" : ""}` },
     { name: "Controller", key: (it) => it.controller, cell: (it) => <span className="number">{it.controller}</span>, right: true, wide: "xl" },
     { name: "State", key: (it) => it.state, cell: (it) => <StateOf portal={it} /> },
     { name: "Hosts", key: (it) => it.hosts.length, cell: (it) => (it.hosts.length > 0 ? it.hosts.join(", ") : <span className="quiet">none</span>), wide: true },
@@ -79,16 +79,16 @@ function StateOf({ portal: { state, reason } }: { portal: Portal }) {
   );
 }
 
-type Values = { address: string; protocol: "iscsi" | "nvme-tcp"; controller: number | string; force: boolean };
+type Values = { address: string; protocol: "iscsi" | "nvme-tcp"; controller: number | string; tls: boolean; force: boolean };
 
 function AddPortal({ onClose }: { onClose: () => void }) {
   const several = (useQuery(controllers()).data?.length ?? 1) > 1;
   const form = useForm<Values>({
-    initialValues: { address: "", protocol: "iscsi", controller: "", force: false },
+    initialValues: { address: "", protocol: "iscsi", controller: "", tls: false, force: false },
     validate: { address: (it) => (it.trim() === "" ? "Which address?" : null) },
   });
   const add = useChange({
-    run: ({ address, protocol, controller, force }: Values) => answer(api.POST("/api/v1/portals", { body: { address: address.trim(), protocol, force, ...(controller !== "" && { controller: Number(controller) }) } })),
+    run: ({ address, protocol, controller, tls, force }: Values) => answer(api.POST("/api/v1/portals", { body: { address: address.trim(), protocol, force, tls: tls && protocol === "nvme-tcp", ...(controller !== "" && { controller: Number(controller) }) } })),
     done: (made) => `Portal ${made.address} was added.`,
     then: onClose,
   });
@@ -96,6 +96,7 @@ function AddPortal({ onClose }: { onClose: () => void }) {
     <FormModal opened onClose={onClose} title="Add portal" verb="Add" busy={add.isPending} error={add.error} onSubmit={form.onSubmit((values) => add.mutate(values))}>
       <TextInput label="Address" description="Of this server, such as 10.0.0.1, 10.0.0.1:3260 or [fd00::1]:3260." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("address")} />
       <Select label="Protocol" data={[{ value: "iscsi", label: PROTOCOLS.iscsi }, { value: "nvme-tcp", label: PROTOCOLS["nvme-tcp"] }]} allowDeselect={false} {...form.getInputProps("protocol")} />
+      {form.values.protocol === "nvme-tcp" && <Checkbox label="Require TLS" description="Only hosts with a TLS PSK can use the portal." {...form.getInputProps("tls", { type: "checkbox" })} />}
       {several && <NumberInput label="Controller" description="Empty: the one that is the home." min={1} max={16} allowDecimal={false} {...form.getInputProps("controller")} />}
       <Checkbox label="Add it also if it can’t listen now" description="Such as for a network that comes later: it is tried again every second." {...form.getInputProps("force", { type: "checkbox" })} />
     </FormModal>
