@@ -6,6 +6,7 @@
 #                                    and DIR/nvme an NVMe drive, where they exist; with DIR/channel, DIR/agent is the socket of
 #                                    a guest agent
 # GUEST=peers: another guest, with other arrays and a kernel that has dm-vdo (6.9 and later), for `build` and `run`.
+# GUEST=tls: a host with nvme-cli and tlshd, of Debian 13 (SUITE=trixie).
 # GUEST=server: a Debian with systemd, on a disk that lasts for the run, and DIR/drive0 and so on as /dev/disk/by-id/virtio-lab-0;
 # it boots again until DIR/rc exists (SUITE=trixie: of that suite), and is cut off, as by a power failure, when DIR/cut appears.
 # The guest: root, bash, udevd, iscsid, multipathd to be started by hand; no system manager but there. The host's 127.0.0.1 is
@@ -18,6 +19,7 @@ PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,
 case ${GUEST:=hosts} in
   hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools,ddpt,qemu-guest-agent,python3 ;;
   server) PACKAGES+=,linux-image-amd64,systemd,systemd-sysv,dbus,multipath-tools,smartmontools,init-system-helpers,debconf ;;
+  tls) PACKAGES+=,linux-image-amd64,nvme-cli,ktls-utils,keyutils ;;
   peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,libiscsi-bin,btrfs-progs,duperemove,qemu-utils,nvme-cli,python3 ;;
   *) echo "guest: there is no guest $GUEST" >&2; exit 125 ;;
 esac

@@ -16,6 +16,7 @@ use lab::report;
 use lab::scratch::Scratch;
 use lab::target::{Shape, Target};
 use lab::tgt::{BackingStore, Tgt};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -53,6 +54,8 @@ enum Home {
     Here,
     /// The same, with two portals for NVMe/TCP and a host `nvme` that has an NQN.
     HereNvme,
+    /// The same with a portal that requires TLS, and a guest that has a daemon for its handshakes.
+    HereNvmeTls,
     /// The same with one volume, and with nvme-cli's own tests as /run/lab/tree.
     HereNvmeCli,
     /// The same with something that is /run/lab/tree in the guest; `$API` and `$TOKEN` are for its clients.
@@ -88,6 +91,8 @@ enum Kind {
     Hosts,
     /// One with other arrays.
     Peers,
+    /// A host that can do TLS.
+    Tls,
     /// A server of a Debian suite, which boots as often as it wants.
     Server(&'static str),
 }
@@ -122,6 +127,9 @@ const MUTUAL: Host = (
     ],
 );
 
+/// The volumes of a host with an NQN: name, block length and LUN, which is one less than the namespace identifier.
+const NVME_VOLUMES: &[(&str, u32, u16)] = &[("small", 512, 1), ("native", 4096, 6)];
+
 /// The volumes of a database with its log on one of its own.
 const DATABASE: &[Volume] = &[("data", 1024, 512, &[("guest", 0)]), ("log", 512, 512, &[("guest", 1)])];
 
@@ -151,6 +159,7 @@ const CASES: &[Case] = &[
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
     Case { name: "nvme", home: Home::HereNvme, hosts: &[], volumes: &[] },
+    Case { name: "nvme-tls", home: Home::HereNvmeTls, hosts: &[], volumes: &[] },
     Case { name: "nvme-cli", home: Home::HereNvmeCli, hosts: &[], volumes: &[] },
     Case { name: "nvmet", home: Home::Guest { kind: Kind::Peers, disk: 4 * 512 }, hosts: &[], volumes: &[] },
     Case {
@@ -335,6 +344,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
     let result = match case.home {
         Home::Here
         | Home::HereNvme
+        | Home::HereNvmeTls
         | Home::HereNvmeCli
         | Home::HereWith(_)
         | Home::HereWithAgent
@@ -362,7 +372,14 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     let mut array = Array::start(programs, data, DRIVES, None)?;
     create_hosts_and_volumes(&array, case)?;
     let nvme = match case.home {
-        Home::HereNvme => nvme_variables(&mut array, &[("small", 512, 1), ("native", 4096, 6)])?,
+        Home::HereNvme => nvme_variables(&mut array, NVME_VOLUMES)?,
+        Home::HereNvmeTls => {
+            let variables = nvme_variables(&mut array, NVME_VOLUMES)?;
+            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let address = format!("127.0.0.1:{port}");
+            array.cli(&["portal", "add", &address, "--protocol", "nvme-tcp", "--tls"])?;
+            format!("{variables}NVME_TLS={port}\n")
+        }
         Home::HereNvmeCli => nvme_variables(&mut array, &[("small", 512, 0)])?,
         _ => String::new(),
     };
@@ -397,6 +414,7 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
     // Only the newer kernel of the two can authenticate over NVMe/TCP.
     let kind = match case.home {
         Home::HereNvme | Home::HereNvmeCli => Kind::Peers,
+        Home::HereNvmeTls => Kind::Tls,
         _ => Kind::Hosts,
     };
     let limit = if let Home::Shelf = case.home { LIMIT_INSIDE } else { LIMIT };
@@ -619,6 +637,8 @@ fn boot(kind: Kind, words: &[&str]) -> Command {
     let (guest, suite) = match kind {
         Kind::Hosts => ("hosts", "bookworm"),
         Kind::Peers => ("peers", "bookworm"),
+        // Debian has tlshd from this one on.
+        Kind::Tls => ("tls", "trixie"),
         Kind::Server(suite) => ("server", suite),
     };
     command.env("GUEST", guest).env("SUITE", suite).arg(root().join("xtask/guest/boot.sh")).args(words);
