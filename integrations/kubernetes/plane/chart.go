@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,9 @@ const (
 	metadata       = "github.com/kubernetes-csi/external-snapshot-metadata"
 	metadataClient = "github.com/kubernetes-csi/external-snapshot-metadata/client"
 	metadataFolder = "sidecar"
+	// loopback is the address of all pods, and mountPoint where programs in pods look for their service account.
+	loopback   = "127.0.0.1"
+	mountPoint = "/run/secrets/kubernetes.io/serviceaccount"
 	// yamlBuffer is what the reader of YAML looks at to tell it from JSON, in bytes.
 	yamlBuffer = 4096
 )
@@ -159,14 +163,20 @@ type installed struct {
 
 // replica is a pod of the chart's Deployment.
 type replica struct {
-	name      string
-	processes []*process
+	name       string
+	containers map[string]*container
+}
+
+// container is a program of a pod, and how it is started.
+type container struct {
+	*process
+	start func() *process
 }
 
 // kill ends all containers of a pod at once, as the loss of its node does.
 func (r *replica) kill() {
-	for _, container := range r.processes {
-		container.kill()
+	for _, each := range r.containers {
+		each.kill()
 	}
 }
 
@@ -251,6 +261,11 @@ func (c *cluster) runPods(t testing.TB, in *installed, deployment string) {
 		return nil
 	})
 	for _, pod := range pods.Items {
+		// All pods have the address of the machine.
+		pod.Status.PodIP, pod.Status.PodIPs = loopback, []core.PodIP{{IP: loopback}}
+		if _, err := c.api.CoreV1().Pods(chartNamespace).UpdateStatus(t.Context(), &pod, options.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		in.replicas = append(in.replicas, c.runPod(t, in, pod))
 	}
 }
@@ -264,16 +279,47 @@ func (c *cluster) runPod(t testing.TB, in *installed, pod core.Pod) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := &replica{name: pod.Name}
+	made := &replica{name: pod.Name, containers: map[string]*container{}}
 	account := c.account(t, chartNamespace, pod.Spec.ServiceAccountName)
-	for _, container := range pod.Spec.Containers {
-		path, words := needed(t, DriverVariable), in.words(container, folder)
-		if sidecar := sidecarOf(t, container); sidecar != "" {
+	for _, of := range pod.Spec.Containers {
+		path, words := needed(t, DriverVariable), in.words(of, folder)
+		variables := environment(t, pod, of)
+		if sidecar := sidecarOf(t, of); sidecar == program(t, addonsSidecar) {
+			path, words = sidecar, expanded(words, variables)
+		} else if sidecar != "" {
 			path, words = sidecar, append(words, "--kubeconfig="+account)
 		}
-		named := []string{"--user", "--map-root-user", "--uts", "sh", "-c", `hostname "$0" && exec "$@"`, pod.Name, path}
-		made.processes = append(made.processes,
-			launch(t, folder, container.Name, "unshare", environment(t, pod, container), append(named, words...)...))
+		named, more := c.inPod(t, chartNamespace, pod.Spec.ServiceAccountName, pod.Name)
+		named = append(append(named, path), words...)
+		name := of.Name
+		start := func() *process { return launch(t, folder, name, "unshare", append(variables, more...), named...) }
+		made.containers[name] = &container{process: start(), start: start}
+	}
+	return made
+}
+
+// inPod returns the arguments of `unshare` for a program with a host name, and with a service account where programs in pods look for
+// it, and the environment that says where kube-apiserver is.
+func (c *cluster) inPod(t testing.TB, namespace, account, host string) (words, environment []string) {
+	t.Helper()
+	address, err := url.Parse(c.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `hostname "$0" && mount -t tmpfs none /run && mkdir -p "$2" && cp "$1"/* "$2" && shift 2 && exec "$@"`
+	return []string{"--user", "--map-root-user", "--uts", "--mount", "sh", "-c", script, host, c.mounted(t, namespace, account), mountPoint},
+		[]string{"KUBERNETES_SERVICE_HOST=" + address.Hostname(), "KUBERNETES_SERVICE_PORT=" + address.Port()}
+}
+
+// expanded replaces references to variables in arguments, as the kubelet does.
+func expanded(words, variables []string) []string {
+	var made []string
+	for _, word := range words {
+		for _, variable := range variables {
+			name, value, _ := strings.Cut(variable, "=")
+			word = strings.ReplaceAll(word, "$("+name+")", value)
+		}
+		made = append(made, word)
 	}
 	return made
 }
@@ -299,7 +345,11 @@ var modules = map[string]string{
 	"csi-snapshotter": snapshotter,
 
 	"csi-snapshot-metadata": metadata,
+	addonsSidecar:           addons,
 }
+
+// folders of those that are built in a module of their own.
+var folders = map[string]string{metadata: metadataFolder, addons: addonsFolder}
 
 // sidecarOf returns the program of a sidecar's container, and nothing for the driver's own. What is tested must be what the
 // chart installs.
@@ -313,9 +363,9 @@ func sidecarOf(t testing.TB, container core.Container) string {
 	if !known {
 		t.Fatalf("the chart has a sidecar %s, which is not built here", image[1])
 	}
-	of := "."
-	if path == metadata {
-		of = metadataFolder
+	of := folders[path]
+	if of == "" {
+		of = "."
 	}
 	if _, version := moduleOf(t, of, path); version != image[2] {
 		t.Fatalf("the chart has %s %s, and %s is built here: change go.mod or values.yaml", image[1], image[2], version)
@@ -326,7 +376,9 @@ func sidecarOf(t testing.TB, container core.Container) string {
 // environment is the container's environment, as far as it comes from fields of its pod.
 func environment(t testing.TB, pod core.Pod, container core.Container) []string {
 	t.Helper()
-	fields := map[string]string{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}
+	fields := map[string]string{
+		"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID), "spec.nodeName": nodeOne.name,
+	}
 	var set []string
 	for _, variable := range container.Env {
 		value := variable.Value

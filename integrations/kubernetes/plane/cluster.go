@@ -181,11 +181,35 @@ func (c *cluster) kubeconfig(t testing.TB, name string, user *clientcmdapi.AuthI
 // account writes a kubeconfig with a token of a service account: what it may do is what its roles say.
 func (c *cluster) account(t testing.TB, namespace, name string) string {
 	t.Helper()
+	return c.kubeconfig(t, namespace+"-"+name, &clientcmdapi.AuthInfo{Token: c.token(t, namespace, name)})
+}
+
+func (c *cluster) token(t testing.TB, namespace, name string) string {
+	t.Helper()
 	token, err := c.api.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &auth.TokenRequest{}, meta.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.kubeconfig(t, namespace+"-"+name, &clientcmdapi.AuthInfo{Token: token.Status.Token})
+	return token.Status.Token
+}
+
+// mounted writes a folder with a service account as the kubelet mounts it into pods.
+func (c *cluster) mounted(t testing.TB, namespace, name string) string {
+	t.Helper()
+	authority, err := os.ReadFile(c.authority.path("ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp(c.folder, "account-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"ca.crt": string(authority), "namespace": namespace, "token": c.token(t, namespace, name)} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
 }
 
 // namespace creates a namespace.

@@ -38,7 +38,13 @@ type site struct {
 // newSite starts an array and installs the chart for it, with values and files. What the driver sends passes a relay.
 func newSite(t testing.TB, c *cluster, name, text string, files map[string]string) *site {
 	t.Helper()
-	made := &site{name: name, driver: driverName(name), array: rig.Start(t)}
+	return siteOf(t, c, rig.Start(t), name, text, files)
+}
+
+// siteOf installs the chart for an array that is there.
+func siteOf(t testing.TB, c *cluster, of *rig.Array, name, text string, files map[string]string) *site {
+	t.Helper()
+	made := &site{name: name, driver: driverName(name), array: of}
 	made.relay = newRelay(t, c.authority, made.array)
 	trusted, err := os.ReadFile(c.authority.path("ca.pem"))
 	if err != nil {

@@ -1,5 +1,5 @@
 //! The CSI driver in a Kubernetes control plane without nodes: etcd, kube-apiserver, kube-controller-manager, the snapshot
-//! controller and the five sidecars are built from their modules, and `integrations/kubernetes/plane` runs them.
+//! controller, the five sidecars, and CSI-Addons are built from their modules, and `integrations/kubernetes/plane` runs them.
 
 use super::{folder, go};
 use crate::shell::{capture, exec, target_dir};
@@ -10,8 +10,9 @@ use std::process::Command;
 
 /// The Go module of the tests, whose `go.mod` has the programs as tools.
 const FOLDER: &str = "kubernetes/plane";
-/// The module of the sidecar that is made for earlier versions of what the others use.
+/// The modules of programs that are made for earlier versions of what the others use.
 const SIDECAR: &str = "kubernetes/plane/sidecar";
+const ADDONS: &str = "kubernetes/plane/addons";
 /// What Kubernetes reports as its version: it is set when its programs are linked.
 const VERSION: &str = "k8s.io/component-base/version.gitVersion";
 /// The tests share their compiled packages with the programs if both are compiled in the same way.
@@ -48,7 +49,7 @@ fn build() -> Result<PathBuf> {
     let programs = target_dir().join("integrations/plane");
     std::fs::create_dir_all(&programs)?;
     let version = capture(&mut go(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"]))?;
-    for module in [FOLDER, SIDECAR] {
+    for module in [FOLDER, SIDECAR, ADDONS] {
         let mut build = Command::new("nice");
         build
             .args(["go", "build", "-p", "1"])
