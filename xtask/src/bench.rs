@@ -4,13 +4,16 @@
 mod aims;
 mod record;
 
+use crate::ceph::with_cluster;
 use crate::conformance::release_programs;
 use crate::setup;
 use crate::shell::{capture, cargo, command, exec, release_binary, target_dir};
 use anyhow::{Context, Result, bail, ensure};
 use lab::array::Programs;
 use lab::bench::{self, Measured, Options, Row};
+use lab::ceph::Pools;
 use lab::compare;
+use lab::crossing;
 use lab::figures::{Case, Figure};
 use lab::floor;
 use lab::load::{Content, Measure, Order};
@@ -67,6 +70,8 @@ enum What {
     Nvme,
     /// Replication between two arrays: bytes over the network, speed, and what hosts notice
     Replication,
+    /// Two controllers of an array in a Ceph cluster: what a crossing costs, and what the second one gains
+    Cluster,
     /// Record a run of the lab (--from)
     Lab,
     /// Write the table of docs/benchmarks.md from the recorded runs
@@ -97,6 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
             return record::record("lab", record::of_lab(folder)?);
         }
         Some(What::Replication) => return replicated(args),
+        Some(What::Cluster) => return crossed(args),
         Some(What::Management | What::Nvme) | None => {}
     }
     let pairs = args.compare.is_some() || matches!(args.what, Some(What::Management));
@@ -278,18 +284,38 @@ fn replicated(args: &Args) -> Result<()> {
         span: args.span << 20,
     };
     let rows = transfer::run(&release_programs()?, &target_dir(), options)?;
-    println!("| figure | result | aim |\n|---|---|---|");
-    rows.iter().for_each(|row| println!("| {} | {} | {} |", row.name, row.value, row.aim));
-    let figure = |row: transfer::Row| record::Figure {
-        name: row.name,
-        array: row.value,
-        peer: String::new(),
-        aim: row.aim.to_owned(),
+    finish(args, "replication", rows.into_iter().map(|row| (row.name, row.value, row.aim)))
+}
+
+/// Measures two controllers of an array in a Ceph cluster that is made for the run, and prints a table.
+fn crossed(args: &Args) -> Result<()> {
+    let options = crossing::Options {
+        time: Duration::from_secs(args.seconds),
+        rounds: args.rounds.unwrap_or(6),
+        span: args.span << 20,
     };
-    match args.record {
-        true => record::record("replication", rows.into_iter().map(figure).collect()),
-        false => Ok(()),
+    let programs = release_programs()?;
+    with_cluster("bench-cluster", |ceph| {
+        let namespace = format!("crossing-{:x}", lab::crash::new_seed());
+        let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
+        let rows = crossing::run(&programs, &target_dir(), &place, options)?;
+        finish(args, "cluster", rows.into_iter().map(|row| (row.name, row.value, row.aim)))
+    })
+}
+
+/// Prints a table of figures with their aims, and records them if that is asked for.
+fn finish(
+    args: &Args,
+    suite: &str,
+    rows: impl Iterator<Item = (String, String, &'static str)>,
+) -> Result<()> {
+    println!("| figure | result | aim |\n|---|---|---|");
+    let mut figures = Vec::new();
+    for (name, array, aim) in rows {
+        println!("| {name} | {array} | {aim} |");
+        figures.push(record::Figure { name, array, peer: String::new(), aim: aim.to_owned() });
     }
+    if args.record { record::record(suite, figures) } else { Ok(()) }
 }
 
 /// The figures of a load of a suite beside those of the first peer.

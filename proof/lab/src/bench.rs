@@ -225,6 +225,7 @@ fn median(measures: &[Measure]) -> Measure {
         stats::middle(measures.iter().map(value)).map_or(f64::NAN, |middle| middle.median)
     };
     Measure {
+        count: middle(|it| it.count),
         iops: middle(|it| it.iops),
         cpu_us: middle(|it| it.cpu_us),
         p50_us: middle(|it| it.p50_us),

@@ -9,6 +9,7 @@ pub mod command;
 pub mod compare;
 pub mod content;
 pub mod crash;
+pub mod crossing;
 pub mod figures;
 pub mod floor;
 pub mod foreign;

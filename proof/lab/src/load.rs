@@ -126,6 +126,8 @@ pub struct Load {
 /// What came of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
+    /// Operations that ended.
+    pub count: f64,
     /// Operations a second.
     pub iops: f64,
     /// Processor time of the target's process for an operation, in µs.
@@ -239,6 +241,7 @@ fn measure(pid: u32, sessions: &mut [Session], load: Load, until: Until) -> Resu
 fn summary(latencies: &Latencies, time: Duration, used: Duration) -> Measure {
     let count = latencies.count().max(1) as f64;
     Measure {
+        count,
         iops: count / time.as_secs_f64(),
         cpu_us: used.as_secs_f64() * 1e6 / count,
         p50_us: latencies.at(0.5),

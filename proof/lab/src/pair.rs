@@ -62,6 +62,11 @@ impl Pair {
         Ok(Self { controllers, portals })
     }
 
+    /// The home, and the one that forwards.
+    pub(crate) fn controllers(&self) -> &[Array; 2] {
+        &self.controllers
+    }
+
     /// Waits until the second controller serves a LUN to a host, and hosts have learned that both paths are active: that is a unit
     /// attention.
     fn reach(&self, initiator: &str, lun: u16) -> Result<()> {
