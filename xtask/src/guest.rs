@@ -483,7 +483,9 @@ fn nvme_variables(array: &mut Array, volumes: &[(&str, u32, u16)]) -> Result<Str
         array.connect(name, "nvme", *lun)?;
     }
     array.add_volume("late", Shape { bytes: 64 << 20, block_bytes: 512 })?;
-    Ok(format!("HOSTNQN={NQN}\nNVME_A={}\nNVME_B={}\n", a.port(), b.port()))
+    // For a portal that is added while hosts are connected.
+    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    Ok(format!("HOSTNQN={NQN}\nNVME_A={}\nNVME_B={}\nNVME_C={}\n", a.port(), b.port(), free.port()))
 }
 
 /// Puts the tests of nvme-cli into a folder, of the version that the guest has, with what runs them.
