@@ -98,7 +98,7 @@ impl<S: Stream> Connection<S> {
             if bytes.is_empty() {
                 return Err(Error::Stream("the other array closed it".into()));
             }
-            self.decoder.push(&bytes);
+            self.decoder.push(bytes);
         }
     }
 

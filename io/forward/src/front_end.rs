@@ -111,7 +111,7 @@ impl FrontEnd {
     ///
     /// # Errors
     /// Why the connection is to be closed, with [`FrontEnd::disconnect`].
-    pub fn receive(&self, bytes: &[u8]) -> Result<()> {
+    pub fn receive(&self, bytes: Bytes) -> Result<()> {
         let (mut state, now) = self.lock();
         let received = state.front.receive(bytes, now);
         self.act(&mut state);

@@ -145,7 +145,7 @@ impl Service {
     ///
     /// # Errors
     /// Why the connection is to be closed, with [`Service::disconnect`].
-    pub fn receive(&mut self, bytes: &[u8], now: u64) -> Result<()> {
+    pub fn receive(&mut self, bytes: Bytes, now: u64) -> Result<()> {
         let Some(link) = &mut self.link else { return Ok(()) };
         link.pulse.note(now);
         link.channel.receive(bytes);

@@ -70,7 +70,7 @@ impl Channel {
     }
 
     /// Adds bytes from the socket.
-    pub fn receive(&mut self, bytes: &[u8]) {
+    pub fn receive(&mut self, bytes: Bytes) {
         if self.failed.is_none() {
             self.decoder.push(bytes);
         }

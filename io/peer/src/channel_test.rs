@@ -17,7 +17,7 @@ fn pair() -> (Channel, Channel) {
 }
 
 fn carry(from: &mut Channel, to: &mut Channel) {
-    from.take_output().iter().for_each(|piece| to.receive(piece));
+    from.take_output().into_iter().for_each(|piece| to.receive(piece));
 }
 
 fn messages() -> Vec<Message> {
@@ -74,17 +74,20 @@ fn messages_cross_a_link() {
 
 #[test]
 fn bytes_arrive_in_any_portions() {
-    let (mut one, mut other) = pair();
-    messages().iter().for_each(|message| one.send(0, 1, message));
-    let stream = one.take_output().concat();
-    let mut found = Vec::new();
-    for portion in stream.chunks(7) {
-        other.receive(portion);
-        while let Some(Received::Message { message, .. }) = other.next_message().unwrap() {
-            found.push(message);
+    for (portion, taken_after) in (1..300).flat_map(|portion| [1, 3].map(|portions| (portion, portions))) {
+        let (mut one, mut other) = pair();
+        messages().iter().for_each(|message| one.send(0, 1, message));
+        let stream = one.take_output().concat();
+        let mut found = Vec::new();
+        let portions: Vec<&[u8]> = stream.chunks(portion).collect();
+        for some in portions.chunks(taken_after) {
+            some.iter().for_each(|portion| other.receive(Bytes::copy_from_slice(portion)));
+            while let Some(Received::Message { message, .. }) = other.next_message().unwrap() {
+                found.push(message);
+            }
         }
+        assert_eq!(found, messages(), "portions of {portion} bytes");
     }
-    assert_eq!(found, messages());
 }
 
 #[test]
@@ -105,8 +108,8 @@ fn both_ends_have_a_version_and_the_array_in_common() {
     let hello = |oldest, newest, array| Message::Hello(Hello { oldest, newest, member: 2, array, joined: 1 });
     let receive = |message: &Message| {
         let (mut channel, payload) = (Channel::new(1, ARRAY, 5), message.encode());
-        channel.receive(&frame::header(message.kind(), 0, 0, &payload));
-        payload.iter().for_each(|piece| channel.receive(piece));
+        channel.receive(Bytes::copy_from_slice(&frame::header(message.kind(), 0, 0, &payload)));
+        payload.into_iter().for_each(|piece| channel.receive(piece));
         let first = channel.next_message();
         assert!(first.is_ok() || channel.next_message() == first, "the end is final");
         first.map(|_| channel.version())
@@ -122,10 +125,11 @@ fn both_ends_have_a_version_and_the_array_in_common() {
 #[test]
 fn nothing_long_is_taken_before_hello() {
     let mut channel = Channel::new(1, ARRAY, 5);
-    channel.receive(&frame::header(1, 0, 0, &[vec![0; MAX_HELLO_BYTES + 1].into()]));
+    let header = frame::header(1, 0, 0, &[vec![0; MAX_HELLO_BYTES + 1].into()]);
+    channel.receive(Bytes::copy_from_slice(&header));
     assert_eq!(channel.next_message(), Err(Error::Malformed("a frame that is longer than allowed")));
     let mut channel = Channel::new(1, ARRAY, 5);
-    channel.receive(b"GET");
+    channel.receive(Bytes::from_static(b"GET"));
     assert_eq!(channel.next_message(), Err(Error::Malformed("bytes that begin no frame")));
 }
 
@@ -138,7 +142,7 @@ proptest! {
         let mut stream = one.take_output().concat();
         let at = at.index(stream.len());
         stream[at] ^= 1 << bit;
-        other.receive(&stream);
+        other.receive(stream.into());
         let mut found = 0;
         // Whatever came before the change is as it was sent.
         while let Ok(Some(Received::Message { message, .. })) = other.next_message() {

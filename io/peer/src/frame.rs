@@ -15,6 +15,7 @@
 
 use crate::{Error, Result};
 use bytes::{Buf, Bytes, BytesMut};
+use std::mem;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 32;
@@ -89,18 +90,32 @@ impl Header {
         }
         Ok(Self { kind, domain, number, len, sum })
     }
+
+    fn frame(self, payload: Bytes) -> Result<Frame> {
+        if crc32c([&payload[..]]) != self.sum {
+            return Err(Error::Malformed("a payload with a wrong checksum"));
+        }
+        let Self { kind, domain, number, .. } = self;
+        Ok(Frame { kind, domain, number, payload })
+    }
 }
 
-/// Takes frames out of a stream.
+/// Takes frames out of a stream. Payloads of frames that came in one piece are not copied.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    input: BytesMut,
+    /// The beginning of a frame that did not come in one piece.
+    begun: BytesMut,
+    /// What follows it.
+    input: Bytes,
 }
 
 impl Decoder {
     /// Adds bytes of the stream.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.input.extend_from_slice(bytes);
+    pub fn push(&mut self, bytes: Bytes) {
+        self.input = match self.input.is_empty() {
+            true => bytes,
+            false => [&self.input[..], &bytes].concat().into(),
+        };
     }
 
     /// The next frame; `None` until all of it is there. Payloads over `max_payload` are refused by their header, before
@@ -109,22 +124,41 @@ impl Decoder {
     /// # Errors
     /// [`Error::Malformed`]: nothing can be read after it.
     pub fn next(&mut self, max_payload: usize) -> Result<Option<Frame>> {
-        let Some(header) = self.input.get(..HEADER_BYTES) else {
-            // The beginning of what can't be a frame is refused at once.
-            let begun = self.input.len().min(MAGIC.len());
-            let fits = self.input.get(..begun) == MAGIC.get(..begun);
-            return if fits { Ok(None) } else { Err(Error::Malformed("bytes that begin no frame")) };
-        };
-        let header = Header::decode(header, max_payload)?;
-        if self.input.len() < HEADER_BYTES + header.len {
-            return Ok(None);
+        if self.begun.is_empty() {
+            let Some(header) = whole(&self.input, max_payload)? else {
+                self.begun.extend_from_slice(&mem::take(&mut self.input));
+                return Ok(None);
+            };
+            self.input.advance(HEADER_BYTES);
+            let payload = self.input.split_to(header.len);
+            return header.frame(payload).map(Some);
         }
-        self.input.advance(HEADER_BYTES);
-        let payload = self.input.split_to(header.len).freeze();
-        if crc32c([&payload[..]]) != header.sum {
-            return Err(Error::Malformed("a payload with a wrong checksum"));
+        loop {
+            if let Some(header) = whole(&self.begun, max_payload)? {
+                self.begun.advance(HEADER_BYTES);
+                return header.frame(mem::take(&mut self.begun).freeze()).map(Some);
+            }
+            if self.input.is_empty() {
+                return Ok(None);
+            }
+            let wanted = match self.begun.get(..HEADER_BYTES) {
+                Some(header) => HEADER_BYTES + Header::decode(header, max_payload)?.len,
+                None => HEADER_BYTES,
+            };
+            let count = (wanted - self.begun.len()).min(self.input.len());
+            self.begun.extend_from_slice(&self.input.split_to(count));
         }
-        let Header { kind, domain, number, .. } = header;
-        Ok(Some(Frame { kind, domain, number, payload }))
     }
+}
+
+/// The header of the first frame, if all of that is there.
+fn whole(bytes: &[u8], max_payload: usize) -> Result<Option<Header>> {
+    let Some(header) = bytes.get(..HEADER_BYTES) else {
+        // The beginning of what can't be a frame is refused at once.
+        let begun = bytes.len().min(MAGIC.len());
+        let fits = bytes.get(..begun) == MAGIC.get(..begun);
+        return if fits { Ok(None) } else { Err(Error::Malformed("bytes that begin no frame")) };
+    };
+    let header = Header::decode(header, max_payload)?;
+    Ok(Some(header).filter(|header| bytes.len() >= HEADER_BYTES + header.len))
 }

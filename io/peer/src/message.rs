@@ -12,6 +12,9 @@ pub const VERSIONS: std::ops::RangeInclusive<u16> = 1..=1;
 /// Longest payload before both ends have said hello.
 pub const MAX_HELLO_BYTES: usize = 256;
 
+/// The fields of most messages fit into this.
+const FIELDS_BYTES: usize = 128;
+
 /// Longest CDB (SAM-5 5.2).
 pub const MAX_CDB_BYTES: usize = 260;
 
@@ -184,7 +187,7 @@ impl Message {
 
     /// The payload, in pieces: data of commands and responses are not copied.
     pub fn encode(&self) -> Vec<Bytes> {
-        let mut out = BytesMut::new();
+        let mut out = BytesMut::with_capacity(FIELDS_BYTES);
         let mut data = None;
         match self {
             Self::Hello(hello) => {

@@ -121,8 +121,8 @@ impl Driver {
             wire.push(self.front_end.take_output());
             tokio::select! {
                 received = wire.receive() => {
-                    let taken = received.map_err(anyhow::Error::from).and_then(|count| {
-                        Ok(self.front_end.receive(wire.received(count))?)
+                    let taken = received.map_err(anyhow::Error::from).and_then(|bytes| {
+                        Ok(self.front_end.receive(bytes)?)
                     });
                     if let Err(error) = taken {
                         return error;

@@ -241,8 +241,8 @@ impl Home {
     ) -> forward::Result<Infallible> {
         let new = || Channel::new(self.link.own.id, self.link.own.array, joined);
         let (mut of_front, mut of_home) = (new(), new());
-        of_front.take_output().iter().for_each(|bytes| of_home.receive(bytes));
-        of_home.take_output().iter().for_each(|bytes| of_front.receive(bytes));
+        of_front.take_output().iter().for_each(|bytes| of_home.receive(bytes.clone()));
+        of_home.take_output().iter().for_each(|bytes| of_front.receive(bytes.clone()));
         let (home, front) = (hello(&mut of_front)?, hello(&mut of_home)?);
         front_end.connect(of_front, &home);
         service.connect(of_home, &front, now());
@@ -251,8 +251,8 @@ impl Home {
         loop {
             let (to_home, to_front) = (front_end.take_output(), service.take_output());
             let is_idle = to_home.is_empty() && to_front.is_empty();
-            to_home.iter().try_for_each(|bytes| service.receive(bytes, now()))?;
-            to_front.iter().try_for_each(|bytes| front_end.receive(bytes))?;
+            to_home.into_iter().try_for_each(|bytes| service.receive(bytes, now()))?;
+            to_front.into_iter().try_for_each(|bytes| front_end.receive(bytes))?;
             tokio::select! {
                 () = front_end.asked(), if is_idle => {}
                 () = poll_fn(|context| service.poll(context)) => {}
@@ -426,8 +426,7 @@ impl Home {
                     self.note(joined, true);
                 }
                 received = receive(&mut wire) => {
-                    let taken = received.map_err(anyhow::Error::from).and_then(|count| {
-                        let bytes = wire.as_ref().map(|wire| wire.received(count)).unwrap_or_default();
+                    let taken = received.map_err(anyhow::Error::from).and_then(|bytes| {
                         Ok(service.receive(bytes, now())?)
                     });
                     broken = taken.err();
@@ -474,7 +473,7 @@ fn hello(channel: &mut Channel) -> forward::Result<Hello> {
 }
 
 /// Takes the next bytes of a connection, and writes meanwhile. Never ends without one.
-async fn receive(wire: &mut Option<Wire>) -> io::Result<usize> {
+async fn receive(wire: &mut Option<Wire>) -> io::Result<Bytes> {
     match wire {
         Some(wire) => wire.receive().await,
         None => pending().await,

@@ -8,18 +8,20 @@ use peer::message::Hello;
 use peer::{Channel, Received};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
 use std::task::{Context as Task, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsStream;
 
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Pieces shorter than this are put together before they are encrypted.
-const SHORT_BYTES: usize = 16 << 10;
+/// A buffer with less room is not read into any more.
+const MIN_READ_BYTES: usize = 16 << 10;
+/// Pieces that are encrypted together.
+const PIECES: usize = 64;
 
 /// One end.
 pub struct Wire {
@@ -27,14 +29,13 @@ pub struct Wire {
     output: VecDeque<Bytes>,
     /// Something was written and may still be in the buffers of TLS.
     written: bool,
-    input: Box<[u8]>,
+    input: BytesMut,
 }
 
 impl Wire {
     /// Of a session with another controller.
     pub fn new(Session { stream, .. }: Session) -> Self {
-        let input = vec![0; READ_BYTES].into();
-        Self { stream, output: VecDeque::new(), written: false, input }
+        Self { stream, output: VecDeque::new(), written: false, input: BytesMut::new() }
     }
 
     /// Exchanges hellos: who the other end is.
@@ -42,8 +43,7 @@ impl Wire {
         let greeting = async {
             loop {
                 self.push(channel.take_output());
-                let count = self.receive().await?;
-                channel.receive(self.received(count));
+                channel.receive(self.receive().await?);
                 match channel.next_message()? {
                     Some(Received::Hello(hello)) => return Ok(hello),
                     Some(Received::Message { .. }) => bail!("it does not say who it is"),
@@ -56,59 +56,59 @@ impl Wire {
 
     /// Bytes to be written, in order.
     pub fn push(&mut self, pieces: Vec<Bytes>) {
-        let mut short = BytesMut::new();
-        for piece in pieces {
-            if piece.len() >= SHORT_BYTES {
-                self.output.extend((!short.is_empty()).then(|| short.split().freeze()));
-                self.output.push_back(piece);
-            } else {
-                short.extend_from_slice(&piece);
-            }
-        }
-        self.output.extend((!short.is_empty()).then(|| short.freeze()));
+        self.output.extend(pieces);
     }
 
-    /// Writes what is to be written, until bytes come; returns how many. Nothing is lost if this is dropped.
+    /// Writes what is to be written, until bytes come, which are returned. Nothing is lost if this is dropped.
     ///
     /// # Errors
     /// The connection has ended.
-    pub async fn receive(&mut self) -> io::Result<usize> {
+    pub async fn receive(&mut self) -> io::Result<Bytes> {
         match poll_fn(|context| self.poll(context)).await? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => Ok(count),
+            count => Ok(self.input.split_to(count).freeze()),
         }
-    }
-
-    /// The bytes that came last.
-    pub fn received(&self, count: usize) -> &[u8] {
-        self.input.get(..count).unwrap_or_default()
     }
 
     fn poll(&mut self, context: &mut Task<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Err(error)) = self.poll_write(context) {
             return Poll::Ready(Err(error));
         }
-        let mut buffer = ReadBuf::new(&mut self.input);
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
-        Poll::Ready(Ok(buffer.filled().len()))
+        if self.input.capacity() < MIN_READ_BYTES {
+            self.input.reserve(READ_BYTES);
+        }
+        pin!(self.stream.read_buf(&mut self.input)).poll(context)
     }
 
     fn poll_write(&mut self, context: &mut Task<'_>) -> Poll<io::Result<()>> {
-        while let Some(piece) = self.output.front_mut() {
-            let count = ready!(Pin::new(&mut self.stream).poll_write(context, piece))?;
+        while !self.output.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let some = pieces.iter_mut().zip(&self.output).map(|(slice, piece)| *slice = IoSlice::new(piece));
+            let some = some.count();
+            let count = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, &pieces[..some]))?;
             if count == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.written = true;
-            piece.advance(count);
-            if piece.is_empty() {
-                self.output.pop_front();
-            }
+            self.remove(count);
         }
         if self.written {
             ready!(Pin::new(&mut self.stream).poll_flush(context))?;
             self.written = false;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Removes bytes that were written.
+    fn remove(&mut self, mut count: usize) {
+        while let Some(piece) = self.output.front_mut() {
+            let written = count.min(piece.len());
+            piece.advance(written);
+            count -= written;
+            if !piece.is_empty() {
+                return;
+            }
+            self.output.pop_front();
+        }
     }
 }

@@ -283,7 +283,7 @@ impl End {
     /// The same greeting with another version.
     fn greet(&mut self, pieces: &[Bytes], most: u16) {
         let mut decoder = frame::Decoder::default();
-        pieces.iter().for_each(|piece| decoder.push(piece));
+        pieces.iter().for_each(|piece| decoder.push(piece.clone()));
         let first = decoder.next(MAX_PAYLOAD_BYTES).unwrap().unwrap();
         let Message::Hello { least, array, .. } = Message::decode(first.kind, first.payload).unwrap() else {
             panic!("hello is the first message")

@@ -277,8 +277,8 @@ impl Side {
     pub fn connect(&mut self, home: &Home, now: u64) {
         let mut one = Channel::new(1, ARRAY, self.instance);
         let mut other = Channel::new(2, ARRAY, home.id);
-        one.take_output().iter().for_each(|bytes| other.receive(bytes));
-        other.take_output().iter().for_each(|bytes| one.receive(bytes));
+        one.take_output().iter().for_each(|bytes| other.receive(bytes.clone()));
+        other.take_output().iter().for_each(|bytes| one.receive(bytes.clone()));
         let (of_home, of_front) = (hello(&mut one), hello(&mut other));
         self.front.connect(one, &of_home, START + now);
         self.service.connect(other, &of_front, START + now);
@@ -324,12 +324,12 @@ impl Side {
     /// Delivers some bytes towards the home.
     pub fn deliver_to_home(&mut self, count: usize, now: u64) {
         let bytes: Vec<u8> = self.to_home.drain(..count.min(self.to_home.len())).collect();
-        self.service.receive(&bytes, START + now).expect("well-formed requests");
+        self.service.receive(bytes.into(), START + now).expect("well-formed requests");
     }
 
     pub fn deliver_to_front(&mut self, count: usize, now: u64) {
         let bytes: Vec<u8> = self.to_front.drain(..count.min(self.to_front.len())).collect();
-        self.front.receive(&bytes, START + now).expect("well-formed answers");
+        self.front.receive(bytes.into(), START + now).expect("well-formed answers");
     }
 
     /// Lets tasks go on, and takes events.

@@ -44,8 +44,8 @@ impl World {
 
     fn connect(&mut self) {
         let (mut one, mut other) = (Channel::new(1, ARRAY, 11), Channel::new(2, ARRAY, self.home.id));
-        one.take_output().iter().for_each(|bytes| other.receive(bytes));
-        other.take_output().iter().for_each(|bytes| one.receive(bytes));
+        one.take_output().iter().for_each(|bytes| other.receive(bytes.clone()));
+        other.take_output().iter().for_each(|bytes| one.receive(bytes.clone()));
         let (of_home, of_front) = (hello(&mut one), hello(&mut other));
         self.front_end.connect(one, &of_home);
         self.service.connect(other, &of_front, self.now());
@@ -60,8 +60,10 @@ impl World {
             if to_home.is_empty() && to_front.is_empty() {
                 return;
             }
-            to_home.iter().for_each(|bytes| self.service.receive(bytes, self.now()).expect("requests"));
-            to_front.iter().for_each(|bytes| self.front_end.receive(bytes).expect("answers"));
+            to_home
+                .iter()
+                .for_each(|bytes| self.service.receive(bytes.clone(), self.now()).expect("requests"));
+            to_front.iter().for_each(|bytes| self.front_end.receive(bytes.clone()).expect("answers"));
         }
     }
 

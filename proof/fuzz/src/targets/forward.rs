@@ -30,8 +30,8 @@ pub fn run(input: &[u8]) {
 /// Both ends of a connection that have said hello; the second is the home's.
 fn connection() -> [(Channel, Hello); 2] {
     let (mut one, mut other) = (Channel::new(1, ARRAY, FRONT), Channel::new(2, ARRAY, 6));
-    one.take_output().iter().for_each(|bytes| other.receive(bytes));
-    other.take_output().iter().for_each(|bytes| one.receive(bytes));
+    one.take_output().iter().for_each(|bytes| other.receive(bytes.clone()));
+    other.take_output().iter().for_each(|bytes| one.receive(bytes.clone()));
     [one, other].map(|mut channel| match channel.next_message() {
         Ok(Some(Received::Hello(hello))) => (channel, hello),
         other => panic!("no hello: {other:?}"),
@@ -66,7 +66,7 @@ fn home(mut rest: &[u8]) {
                 bytes(message.kind(), number, &message.encode())
             }
         };
-        if service.receive(&sent, now).is_err() {
+        if service.receive(sent.into(), now).is_err() {
             service.disconnect(now);
             let [_, (channel, hello)] = connection();
             service.connect(channel, &hello, now);
@@ -122,7 +122,7 @@ fn front(mut rest: &[u8]) {
     while let Some((kind, number, payload)) = next(&mut rest) {
         now += 100 * MS;
         let payload = Bytes::copy_from_slice(payload);
-        if front.receive(&bytes(u16::from(kind & 15), number, &[payload]), now).is_err() {
+        if front.receive(bytes(u16::from(kind & 15), number, &[payload]).into(), now).is_err() {
             front.disconnect(now);
             let [(channel, hello), _] = connection();
             front.connect(channel, &hello, now);

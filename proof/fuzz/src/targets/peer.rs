@@ -15,15 +15,16 @@ pub fn run(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let (mut channel, mut other) = (Channel::new(1, ARRAY, 1), Channel::new(2, ARRAY, 2));
     if choice & 1 == 0 {
-        other.take_output().iter().for_each(|piece| channel.receive(piece));
+        other.take_output().into_iter().for_each(|piece| channel.receive(piece));
         assert!(matches!(channel.next_message(), Ok(Some(Received::Hello(_)))), "a well-formed hello");
     }
     let payload = Bytes::copy_from_slice(rest);
     if choice & 2 != 0 {
-        channel.receive(&frame::header(u16::from(choice >> 2), 0, 1, std::slice::from_ref(&payload)));
+        let header = frame::header(u16::from(choice >> 2), 0, 1, std::slice::from_ref(&payload));
+        channel.receive(Bytes::copy_from_slice(&header));
     }
     for portion in rest.chunks(1 + usize::from(choice >> 2)) {
-        channel.receive(portion);
+        channel.receive(Bytes::copy_from_slice(portion));
         while let Ok(Some(received)) = channel.next_message() {
             if let Received::Message { message, .. } = received {
                 // What was understood is sent in the same way.

@@ -60,7 +60,7 @@ pub struct End {
 /// What an older program sends instead, if this is its greeting.
 fn greeting(pieces: &VecDeque<Bytes>, newest: u16) -> Option<VecDeque<Bytes>> {
     let mut decoder = Decoder::default();
-    pieces.iter().for_each(|piece| decoder.push(piece));
+    pieces.iter().for_each(|piece| decoder.push(piece.clone()));
     let first = decoder.next(MAX_PAYLOAD_BYTES).ok()??;
     match Message::decode(first.kind, first.payload) {
         Ok(Message::Hello { least, most, array }) if most > newest => {
@@ -148,7 +148,7 @@ impl Stream for End {
                 }
                 while !way.is_full() {
                     let Some(piece) = pieces.pop_front() else { break };
-                    way.tap.push(&piece);
+                    way.tap.push(piece.clone());
                     while let Ok(Some(frame)) = way.tap.next(MAX_PAYLOAD_BYTES) {
                         let message = Message::decode(frame.kind, frame.payload);
                         state.sent.push((self.way, message.expect("an end sends what can be read")));

@@ -79,8 +79,8 @@ impl Side {
         let Some(service) = &mut self.service else { return Ok(()) };
         let mut one = Channel::new(1, ARRAY, self.instance);
         let mut other = Channel::new(2, ARRAY, home);
-        one.take_output().iter().for_each(|bytes| other.receive(bytes));
-        other.take_output().iter().for_each(|bytes| one.receive(bytes));
+        one.take_output().iter().for_each(|bytes| other.receive(bytes.clone()));
+        other.take_output().iter().for_each(|bytes| one.receive(bytes.clone()));
         let (of_home, of_front) = (hello(&mut one)?, hello(&mut other)?);
         self.front.connect(one, &of_home, now);
         service.connect(other, &of_front, now);
@@ -132,13 +132,13 @@ impl Side {
 
     fn bring_to_home(&mut self, count: usize, now: u64) -> Result<(), String> {
         let bytes: Vec<u8> = self.to_home.drain(..count.min(self.to_home.len())).collect();
-        let taken = self.service.as_mut().map_or(Ok(()), |service| service.receive(&bytes, now));
+        let taken = self.service.as_mut().map_or(Ok(()), |service| service.receive(bytes.into(), now));
         taken.map_err(|error| format!("a request: {error}"))
     }
 
     fn bring_to_front(&mut self, count: usize, now: u64) -> Result<(), String> {
         let bytes: Vec<u8> = self.to_front.drain(..count.min(self.to_front.len())).collect();
-        self.front.receive(&bytes, now).map_err(|error| format!("an answer: {error}"))
+        self.front.receive(bytes.into(), now).map_err(|error| format!("an answer: {error}"))
     }
 
     fn take_ended(&mut self) -> Result<(), String> {
