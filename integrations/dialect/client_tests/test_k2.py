@@ -28,6 +28,7 @@ from cinder.tests.unit import fake_volume
 from cinder.tests.unit import test
 from cinder.volume import configuration
 from cinder.volume.drivers.kaminario import kaminario_common
+from cinder.volume.drivers.kaminario import kaminario_fc
 from cinder.volume.drivers.kaminario import kaminario_iscsi
 import krest
 from oslo_utils import units
@@ -226,6 +227,8 @@ class KrestTest(test.TestCase):
 
 class DriverCase(test.TestCase):
 
+    DRIVER = kaminario_iscsi.KaminarioISCSIDriver
+
     def setUp(self):
         super().setUp()
         self.context = context.get_admin_context()
@@ -238,8 +241,7 @@ class DriverCase(test.TestCase):
         config = configuration.Configuration(
             kaminario_common.kaminario_opts,
             config_group='old-' + uuid.uuid4().hex)
-        made = kaminario_iscsi.KaminarioISCSIDriver(
-            configuration=config, host='node@old#old')
+        made = self.DRIVER(configuration=config, host='node@old#old')
         values = dict(san_ip=ARRAY.address, san_login='admin',
                       san_password=ARRAY.operator)
         values.update(more)
@@ -315,6 +317,50 @@ class DriverCase(test.TestCase):
                              for it in array.ask('GET', kind)['items'])
                 for kind in ('volumes', 'snapshots', 'groups', 'hosts',
                              'replications')}
+
+
+class FibreChannelTest(DriverCase):
+    """The driver for Fibre Channel, with an array that has no adapter."""
+
+    DRIVER = kaminario_fc.KaminarioFCDriver
+    NODES = [{'host': f'fc-{it}', 'wwpns': [
+        f'2100000e1e0000{it}1', f'2100000e1e0000{it}2']} for it in (1, 2)]
+
+    def test_hosts_and_connections(self):
+        before = self.left()
+        volume, other = self.new_volume(), self.new_volume()
+        first, second = self.NODES
+        self.assertRaises(
+            kaminario_common.KaminarioCinderDriverException,
+            self.driver.initialize_connection, volume, first)
+        # In place of an adapter; nothing else of the driver is changed.
+        self.driver.get_target_info = lambda _volume: ['5000000000000001']
+        luns = [self.driver.initialize_connection(volume, it)['data']
+                for it in (first, first, second)]
+        self.assertEqual(luns[0], luns[1])
+        self.assertGreaterEqual(luns[0]['target_lun'], 1)
+        self.assertEqual(
+            {it: ['5000000000000001'] for it in first['wwpns']},
+            luns[0]['initiator_target_map'])
+        another = self.driver.initialize_connection(other, first)['data']
+        self.assertNotEqual(luns[0]['target_lun'], another['target_lun'])
+        for it in ARRAY.ask('GET', f'volumes/cv-{volume.id}')['connections']:
+            host = ARRAY.ask('GET', 'hosts/' + it['host'])
+            node = next(node for node in self.NODES
+                        if node['host'] in it['host'])
+            self.assertEqual(
+                node['wwpns'],
+                sorted(wwpn.replace(':', '') for wwpn in host['wwpns']))
+            self.assertEqual([], host['initiators'])
+        for it in self.NODES:
+            self.driver.terminate_connection(volume, it)
+        self.assertEqual(1, len(self.left()['hosts']))
+        ended = self.driver.terminate_connection(other, first)['data']
+        self.assertEqual(luns[0]['initiator_target_map'],
+                         ended['initiator_target_map'])
+        for it in (volume, other):
+            self.driver.delete_volume(it)
+        self.assertEqual(before, self.left())
 
 
 class DriverTest(DriverCase):

@@ -18,8 +18,12 @@ const MORE: &[&str] = &["krest==1.3.8", "cinder==29.0.0"];
 const ANSIBLE: (&str, &str) = ("ansible", "11.12.0");
 const ANSIBLE_MORE: &[&str] = &["distro", "netaddr", "pycountry", "pytz", "urllib3"];
 
-const SHORT: &[&str] =
-    &["client_tests.test_k2.KrestTest", "client_tests.test_k2.DriverTest", "client_tests.test_flash"];
+const SHORT: &[&str] = &[
+    "client_tests.test_k2.KrestTest",
+    "client_tests.test_k2.DriverTest",
+    "client_tests.test_k2.FibreChannelTest",
+    "client_tests.test_flash",
+];
 const LONG: &[&str] = &["client_tests.test_k2", "client_tests.test_flash"];
 const PLAYBOOKS: &[&str] = &["client_tests.test_ansible"];
 

@@ -82,6 +82,56 @@ func (c *client) initiators() {
 	c.ask("DELETE", prefix+"hosts?names=bare", "", 200)
 }
 
+// TestEveryListIsAnswered asks for all lists, as exporters of metrics do, of an array with one of each object, and for those of an
+// object that is not there.
+func TestEveryListIsAnswered(t *testing.T) {
+	on := rig.Start(t)
+	access := on.Access
+	access.Token = ""
+	c := &client{t, New(access, slog.New(slog.DiscardHandler)), on.Access.Token}
+	for _, made := range []struct{ path, sent string }{
+		{"volume-groups?names=g", `{"qos":{"iops_limit":7000}}`}, {"volumes?names=g/a", `{"provisioned":1048576}`},
+		{"hosts?names=h", `{"iqns":["iqn.2026-01.test:h"]}`}, {"host-groups?names=k", ""},
+		{"host-groups/hosts?group_names=k&member_names=h", ""}, {"connections?volume_names=g/a&host_group_names=k", `{"lun":7}`},
+		{"protection-groups?names=p", ""}, {"protection-groups/volumes?group_names=p&member_names=g/a", ""},
+		{"protection-group-snapshots?source_names=p", `{"suffix":"s"}`},
+	} {
+		c.ask("POST", prefix+made.path, made.sent, 200)
+	}
+	items := func(name string) []any {
+		page, _ := c.ask("GET", prefix+name, "", 200)
+		return page["items"].([]any)
+	}
+	for operation := range operations {
+		if name, is := strings.CutPrefix(operation, "GET "); is {
+			items(name)
+		}
+	}
+	for name, wanted := range map[string]string{
+		"volumes/performance": "g/a", "hosts/performance": "h", "host-groups/performance": "k", "volume-groups/performance": "g",
+		"protection-group-snapshots": "p.s", "volume-snapshots": "p.s.g/a",
+	} {
+		found := items(name)
+		if len(found) != 1 || found[0].(map[string]any)["name"] != wanted {
+			t.Errorf("%s: %v", name, found)
+		}
+		if name != "volume-snapshots" {
+			if content, _ := c.ask("GET", prefix+name+"?names=none", "", 400); content["errors"] == nil {
+				t.Errorf("%s: something that is not there", name)
+			}
+		}
+	}
+	its := items("connections?host_names=h")[0].(map[string]any)
+	for field, wanted := range map[string]string{"volume": "g/a", "host": "h", "host_group": "k"} {
+		if found := its[field].(map[string]any)["name"]; found != wanted {
+			t.Errorf("the %s of the connection is %v", field, found)
+		}
+	}
+	if its["lun"] != 7.0 {
+		t.Errorf("the LUN is %v", its["lun"])
+	}
+}
+
 func TestRequestsThatAreWrong(t *testing.T) {
 	on := rig.Start(t)
 	access := on.Access
