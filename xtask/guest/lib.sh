@@ -55,6 +55,43 @@ logout() { iscsiadm -m node -T "$IQN" -p "127.0.0.1:$1" --logout >/dev/null; ude
 # disk PORT LUN: the device of a LUN by the session of a portal.
 disk() { readlink -f "/dev/disk/by-path/ip-127.0.0.1:$1-iscsi-$IQN-lun-$2"; }
 
+# round_robin SECONDS RETRIES: logs in at both portals and makes one device of both paths, $map, used in turns; paths fail after these
+# seconds, and without one I/O waits for this number of retries, one each second.
+round_robin() {
+  cat >/etc/multipath.conf <<CONF
+defaults {
+  find_multipaths no
+  user_friendly_names no
+  polling_interval 1
+  path_grouping_policy multibus
+  path_selector "round-robin 0"
+  rr_min_io_rq 1
+  failback immediate
+  no_path_retry $2
+}
+blacklist {
+  devnode "^vd"
+}
+CONF
+  discover >/dev/null
+  set_node node.session.timeo.replacement_timeout "$1"
+  login "$PORT_A"; login "$PORT_B"
+  multipathd; until_true 30 sh -c 'multipathd show maps raw format "%w" 2>/dev/null | grep -q .'
+  map=/dev/mapper/$(multipathd show maps raw format '%w' | head -n 1)
+  until_true 30 test -b "$map"
+  until_true 30 active 2
+}
+active() { [ "$(multipathd show paths raw format '%t' | grep -c active)" = "$1" ]; }
+
+# carried: both paths of $map carry about the same.
+carried() {
+  local a b
+  writes() { awk '{ print $5 }' "/sys/block/$(basename "$(disk "$1" 0)")/stat"; }
+  verify "$map" 16m
+  a=$(writes "$PORT_A"); b=$(writes "$PORT_B"); say "writes: $a and $b"
+  [ "$a" -gt 0 ] && [ "$b" -gt 0 ] && [ $((a * 2)) -gt "$b" ] && [ $((b * 2)) -gt "$a" ] || fail "not round-robin"
+}
+
 # rounds NAME FIELD: of the lines of /tmp/rounds that begin with a name, one for each round.
 rounds() { awk -v name="$1" -v field="$2" '$1 == name { printf "%s ", $field }' /tmp/rounds; }
 

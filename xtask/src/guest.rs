@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+mod controllers;
+
 /// Which cases.
 #[derive(clap::Args)]
 pub struct Args {
@@ -65,7 +67,9 @@ enum Home {
     /// The same, whose volumes are the group `bench`, replicated to another array: `ask there` is its command line. `ask kill`
     /// kills the first one for good. The script makes the replication synchronous if `sync` says so.
     HerePair { sync: bool },
-    /// The same with the programs, for arrays in the guest whose drives are volumes of this one.
+    /// Two controllers of an array in a Ceph cluster, on this machine: `ask kill|freeze|thaw|stop|start NUMBER`.
+    HereControllers,
+    /// As `Here`, with the programs, for arrays in the guest whose drives are volumes of this one.
     Shelf,
     /// In the guest of a kind, by the case's script, with a disk of `disk` MiB and an NVMe drive.
     Guest { kind: Kind, disk: u64 },
@@ -155,6 +159,12 @@ const CASES: &[Case] = &[
     Case {
         name: "multipath",
         home: Home::Here,
+        hosts: &[GUEST],
+        volumes: &[("shared", 256, 512, &[("guest", 0)])],
+    },
+    Case {
+        name: "controllers",
+        home: Home::HereControllers,
         hosts: &[GUEST],
         volumes: &[("shared", 256, 512, &[("guest", 0)])],
     },
@@ -350,6 +360,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
         | Home::HereWithAgent
         | Home::HerePair { .. }
         | Home::Shelf => run_here(case, programs, &scratch.path().join("array"), &lab),
+        Home::HereControllers => controllers::run(case, programs, &scratch.path().join("array"), &lab),
         Home::Guest { kind, disk } => run_in_guest(case, programs, (kind, disk), &lab),
         Home::Server(suite) => run_server(case, suite, &lab),
     };
@@ -580,11 +591,7 @@ fn script(case: &Case, variables: &str) -> Result<String> {
 
 /// Performs a request of the guest, if there is one.
 fn answer(array: &mut Array, (other, peer): (Option<&Array>, &mut Option<Tgt>), lab: &Path) -> Result<()> {
-    let question = lab.join("question");
-    let Ok(words) = std::fs::read_to_string(&question) else { return Ok(()) };
-    std::fs::remove_file(&question)?;
-    let words: Vec<_> = words.split_whitespace().collect();
-    let answer = match words.as_slice() {
+    reply(lab, |words| match words {
         ["crash"] => array.kill().and_then(|()| array.restart()).map(|()| String::new()),
         ["restart"] => array.stop().and_then(|()| array.restart()).map(|()| String::new()),
         ["kill"] => array.kill().map(|()| String::new()),
@@ -604,8 +611,17 @@ fn answer(array: &mut Array, (other, peer): (Option<&Array>, &mut Option<Tgt>), 
         ["freeze", suffix, volumes @ ..] => freeze(lab, suffix, volumes),
         ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
         other => bail!("unknown request of the guest: {other:?}"),
-    };
-    let text = answer.map_or_else(|error| format!("failed\n{error:#}\n"), |text| format!("ok\n{text}"));
+    })
+}
+
+/// Takes a request of the guest, if there is one, and gives it the answer or why there is none.
+fn reply(lab: &Path, answer: impl FnOnce(&[&str]) -> Result<String>) -> Result<()> {
+    let question = lab.join("question");
+    let Ok(words) = std::fs::read_to_string(&question) else { return Ok(()) };
+    std::fs::remove_file(&question)?;
+    let words: Vec<_> = words.split_whitespace().collect();
+    let text =
+        answer(&words).map_or_else(|error| format!("failed\n{error:#}\n"), |text| format!("ok\n{text}"));
     std::fs::write(lab.join("answer.new"), text)?;
     Ok(std::fs::rename(lab.join("answer.new"), lab.join("answer"))?)
 }
