@@ -73,7 +73,7 @@ remove() { # PORT: its controllers
   done
 }
 notices() { grep -c NVME_AEN=0x70f002 /tmp/uevents || true; }
-udevadm monitor --kernel --property --subsystem-match=nvme >/tmp/uevents & monitor=$!
+stdbuf -oL udevadm monitor --kernel --property --subsystem-match=nvme >/tmp/uevents & monitor=$!
 connect "$NVME_A" nqn.2014-08.org.nvmexpress.discovery ",keep_alive_tmo=30"
 until_true 30 grep -q "change@\|add" /tmp/uevents
 before=$(notices)
