@@ -117,6 +117,11 @@ impl Arbitration {
         }
     }
 
+    /// The witness is up, and both arrays reach it.
+    pub fn heal(&mut self) {
+        (self.is_up, self.reaches) = (true, [true; 2]);
+    }
+
     fn ask(&mut self, request: Request) {
         let (number, side) = (self.asks, side(request));
         self.asks += 1;
@@ -384,7 +389,7 @@ impl World {
         for _ in 0..TURNS_AFTER_PROMOTION {
             self.turn()?;
         }
-        self.make_whole()?;
+        self.heal();
         if self.lost == Some(End::Source) || self.witness()?.forgot_grant {
             return Ok(());
         }
@@ -399,14 +404,6 @@ impl World {
         Ok(())
     }
 
-    /// Nothing fails any more.
-    fn make_whole(&mut self) -> Check {
-        self.heal();
-        let it = self.witness()?;
-        (it.is_up, it.reaches) = (true, [true; 2]);
-        Ok(())
-    }
-
     /// One of the three is lost for good while the other two are well, after everything was well: hosts are served again.
     pub(super) fn lose_one(&mut self) -> Check {
         let lost = match self.witness()?.random.below(3) {
@@ -414,7 +411,7 @@ impl World {
             1 => Some(End::Target),
             _ => None,
         };
-        self.make_whole()?;
+        self.heal();
         let mut turns = 0;
         // Until the witness knows of the session that goes on.
         while !self.is_known_in_sync()? && !self.is_promoted() {
