@@ -20,6 +20,7 @@ mod fabrics;
 mod features;
 mod fused;
 mod identify;
+mod key_text;
 mod log_pages;
 mod observer;
 mod path;

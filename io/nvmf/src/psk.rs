@@ -6,16 +6,14 @@
 //! configured PSK serves the subsystem and the discovery subsystem with different keys.
 
 use crate::authentication::hash::Hash;
+use crate::key_text::{self, Malformed};
 use aws_lc_rs::hkdf;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use crc_fast::CrcAlgorithm;
 use std::fmt;
 use transport::{PreSharedKey, PskHash};
 use zeroize::Zeroizing;
 
-/// Bytes of the CRC-32 that follows a PSK.
-const CRC_BYTES: usize = 4;
 /// What follows the NQNs in a PSK digest (clause 3.6.1.3).
 const SEED: &[u8] = b"NVMe-over-Fabrics";
 
@@ -44,35 +42,24 @@ pub enum NotATlsPsk {
     Crc,
 }
 
+impl From<Malformed> for NotATlsPsk {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Form => Self::Form,
+            Malformed::Hash => Self::Hash,
+            Malformed::Length => Self::Length,
+            Malformed::Crc => Self::Crc,
+        }
+    }
+}
+
 impl TlsPsk {
     /// Decodes a PSK in the interchange format (clause 3.6.1.2).
     ///
     /// # Errors
     /// What is wrong with the text; it is not repeated.
     pub fn parse(text: &str) -> Result<Self, NotATlsPsk> {
-        let rest = text.strip_prefix("NVMeTLSkey-1:").ok_or(NotATlsPsk::Form)?;
-        let (code, rest) = rest.split_once(':').ok_or(NotATlsPsk::Form)?;
-        let encoded = rest.strip_suffix(':').ok_or(NotATlsPsk::Form)?;
-        let transform = match code {
-            "00" => None,
-            "01" => Some(Hash::Sha256),
-            "02" => Some(Hash::Sha384),
-            _ => return Err(NotATlsPsk::Hash),
-        };
-        let mut key = Zeroizing::new(STANDARD.decode(encoded).map_err(|_| NotATlsPsk::Form)?);
-        let bytes = key.len().checked_sub(CRC_BYTES).ok_or(NotATlsPsk::Length)?;
-        let fits = match transform {
-            None => [32, 48].contains(&bytes),
-            Some(hash) => bytes == hash.bytes(),
-        };
-        if !fits {
-            return Err(NotATlsPsk::Length);
-        }
-        let crc = crc_fast::checksum(CrcAlgorithm::Crc32IsoHdlc, &key[..bytes]) as u32;
-        if key[bytes..] != crc.to_le_bytes() {
-            return Err(NotATlsPsk::Crc);
-        }
-        key.truncate(bytes);
+        let (transform, key) = key_text::decode(text, "NVMeTLSkey-1:", &[Hash::Sha256, Hash::Sha384])?;
         Ok(Self { transform, key })
     }
 

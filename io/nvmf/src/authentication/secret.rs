@@ -1,16 +1,12 @@
 //! Secrets in the text form of NVMe: `DHHC-1:HH:BASE64:` (NVM Express Base 2.0 clause 8.13.5.8).
 
 use super::hash::Hash;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use crc_fast::CrcAlgorithm;
+use crate::key_text::{self, Malformed};
 use std::fmt;
 use zeroize::Zeroizing;
 
 /// What follows the NQN when a secret is transformed (clause 8.13.5.7).
 const SEED: &[u8] = b"NVMe-over-Fabrics";
-/// Bytes of the CRC-32 that follows a secret.
-const CRC_BYTES: usize = 4;
 
 /// A secret of DH-HMAC-CHAP. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,36 +35,25 @@ pub enum NotASecret {
     Crc,
 }
 
+impl From<Malformed> for NotASecret {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Form => Self::Form,
+            Malformed::Hash => Self::Hash,
+            Malformed::Length => Self::Length,
+            Malformed::Crc => Self::Crc,
+        }
+    }
+}
+
 impl DhchapSecret {
     /// Decodes a secret.
     ///
     /// # Errors
     /// What is wrong with the text; it is not repeated.
     pub fn parse(text: &str) -> Result<Self, NotASecret> {
-        let rest = text.strip_prefix("DHHC-1:").ok_or(NotASecret::Form)?;
-        let (code, rest) = rest.split_once(':').ok_or(NotASecret::Form)?;
-        let encoded = rest.strip_suffix(':').ok_or(NotASecret::Form)?;
-        let transform = match code {
-            "00" => None,
-            "01" => Some(Hash::Sha256),
-            "02" => Some(Hash::Sha384),
-            "03" => Some(Hash::Sha512),
-            _ => return Err(NotASecret::Hash),
-        };
-        let mut key = Zeroizing::new(STANDARD.decode(encoded).map_err(|_| NotASecret::Form)?);
-        let bytes = key.len().checked_sub(CRC_BYTES).ok_or(NotASecret::Length)?;
-        let fits = match transform {
-            None => [32, 48, 64].contains(&bytes),
-            Some(hash) => bytes == hash.bytes(),
-        };
-        if !fits {
-            return Err(NotASecret::Length);
-        }
-        let crc = crc_fast::checksum(CrcAlgorithm::Crc32IsoHdlc, &key[..bytes]) as u32;
-        if key[bytes..] != crc.to_le_bytes() {
-            return Err(NotASecret::Crc);
-        }
-        key.truncate(bytes);
+        let (transform, key) =
+            key_text::decode(text, "DHHC-1:", &[Hash::Sha256, Hash::Sha384, Hash::Sha512])?;
         Ok(Self { transform, key })
     }
 
