@@ -255,6 +255,17 @@ fn resumable(points: &[Point], position: Position) -> Option<(&Point, Position)>
     base.then_some((point, position))
 }
 
+/// Waits until there is nothing to wait for at a time, from `now` on. What there is may change meanwhile, and is asked for again.
+async fn wait_while<E: Env>(env: &E, mut now: u64, wait_ns: impl Fn(u64) -> u64) {
+    loop {
+        match wait_ns(now) {
+            0 => return,
+            wait => env.sleep(wait.min(MAX_WAIT_NS)).await,
+        }
+        now = env.now_ns();
+    }
+}
+
 /// The newest point that both arrays have.
 fn common<'a>(ours: &'a [Point], theirs: &[(u64, Digest)]) -> Option<&'a Point> {
     let same = |point: &&Point| point.digest().is_some_and(|digest| theirs.contains(&(point.number, digest)));
@@ -349,13 +360,8 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
         let is_alone = self.under_way.is_empty() && self.begun_ns > 0;
         let busy = if is_alone { env.now_ns().saturating_sub(self.begun_ns) } else { 0 };
         let begun = env.now_ns();
-        loop {
-            let now = env.now_ns();
-            match throttle.wait_ns(now, now.saturating_sub(begun), busy, || env.host_io()) {
-                0 => break,
-                wait => env.sleep(wait.min(MAX_WAIT_NS)).await,
-            }
-        }
+        let wait_ns = |now: u64| throttle.wait_ns(now, now.saturating_sub(begun), busy, || env.host_io());
+        wait_while(&**env, begun, wait_ns).await;
         let most = throttle.blocks(limits.offers * limits.offer_blocks);
         let under_way: usize = self.under_way.iter().map(|offer| offer.count).sum();
         if under_way == 0 {
@@ -437,16 +443,9 @@ impl<S: Stream, E: Env> Transfer<'_, S, E> {
             return self.connection.send_encoded(message).await;
         }
         let throttle = &self.source.throttle;
-        let mut now = env.now_ns();
+        let now = env.now_ns();
         let place = throttle.count(now, message.len());
-        loop {
-            match throttle.wait_ns(now, place) {
-                0 => break,
-                // The limit may be changed meanwhile.
-                wait => env.sleep(wait.min(MAX_WAIT_NS)).await,
-            }
-            now = env.now_ns();
-        }
+        wait_while(&**env, now, |now| throttle.wait_ns(now, place)).await;
         self.connection.send_encoded(message).await
     }
 }
