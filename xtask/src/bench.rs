@@ -278,44 +278,41 @@ fn printed(args: &Args, suite: &str, words: &[&str]) -> Result<()> {
 /// Measures replication between two arrays on loopback, and prints a table.
 fn replicated(args: &Args) -> Result<()> {
     setup::need(&["libiscsi-bin"])?;
-    let options = transfer::Options {
-        time: Duration::from_secs(args.seconds),
-        rounds: args.rounds.unwrap_or(3),
-        span: args.span << 20,
-    };
-    let rows = transfer::run(&release_programs()?, &target_dir(), options)?;
-    finish(args, "replication", rows.into_iter().map(|row| (row.name, row.value, row.aim)))
+    let rows = transfer::run(&release_programs()?, &target_dir(), in_rounds(args, 3))?;
+    finish(args, "replication", rows)
 }
 
 /// Measures two controllers of an array in a Ceph cluster that is made for the run, and prints a table.
 fn crossed(args: &Args) -> Result<()> {
-    let options = crossing::Options {
-        time: Duration::from_secs(args.seconds),
-        rounds: args.rounds.unwrap_or(6),
-        span: args.span << 20,
-    };
     let programs = release_programs()?;
     with_cluster("bench-cluster", |ceph| {
         let namespace = format!("crossing-{:x}", lab::crash::new_seed());
         let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
-        let rows = crossing::run(&programs, &target_dir(), &place, options)?;
-        finish(args, "cluster", rows.into_iter().map(|row| (row.name, row.value, row.aim)))
+        let rows = crossing::run(&programs, &target_dir(), &place, in_rounds(args, 6))?;
+        finish(args, "cluster", rows)
     })
 }
 
+/// How to measure; `rounds` if the arguments do not say how many.
+fn in_rounds(args: &Args, rounds: usize) -> transfer::Options {
+    let time = Duration::from_secs(args.seconds);
+    transfer::Options { time, rounds: args.rounds.unwrap_or(rounds), span: args.span << 20 }
+}
+
 /// Prints a table of figures with their aims, and records them if that is asked for.
-fn finish(
-    args: &Args,
-    suite: &str,
-    rows: impl Iterator<Item = (String, String, &'static str)>,
-) -> Result<()> {
+fn finish(args: &Args, suite: &str, rows: Vec<transfer::Row>) -> Result<()> {
     println!("| figure | result | aim |\n|---|---|---|");
-    let mut figures = Vec::new();
-    for (name, array, aim) in rows {
-        println!("| {name} | {array} | {aim} |");
-        figures.push(record::Figure { name, array, peer: String::new(), aim: aim.to_owned() });
+    rows.iter().for_each(|row| println!("| {} | {} | {} |", row.name, row.value, row.aim));
+    let figure = |row: transfer::Row| record::Figure {
+        name: row.name,
+        array: row.value,
+        peer: String::new(),
+        aim: row.aim.to_owned(),
+    };
+    match args.record {
+        true => record::record(suite, rows.into_iter().map(figure).collect()),
+        false => Ok(()),
     }
-    if args.record { record::record(suite, figures) } else { Ok(()) }
 }
 
 /// The figures of a load of a suite beside those of the first peer.

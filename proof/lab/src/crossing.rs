@@ -15,31 +15,10 @@ use crate::pair::Pair;
 use crate::scratch::Scratch;
 use crate::stats::{Middle, middle};
 use crate::target::{Shape, Target};
+use crate::transfer::{Options, Row};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
-
-/// How to measure.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Time of each run.
-    pub time: Duration,
-    /// Rounds; the median counts.
-    pub rounds: usize,
-    /// Bytes of the volume that are used.
-    pub span: u64,
-}
-
-/// A figure.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// What it is.
-    pub name: String,
-    /// With its unit.
-    pub value: String,
-    /// What is aimed at; empty if nothing is.
-    pub aim: &'static str,
-}
 
 /// By which portals the load comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
