@@ -84,12 +84,9 @@ type groupChange struct {
 }
 
 func (c *call) createGroup() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
 	var wanted groupChange
-	if err := c.read(&wanted); err != nil {
+	name, err := c.named(&wanted)
+	if err != nil {
 		return nil, err
 	}
 	if _, err := array.Decode[array.Group](c.api.ShowGroup(c, name)); err == nil {
@@ -104,12 +101,9 @@ func (c *call) createGroup() ([]object, error) {
 
 // changeGroup sets limits, or deletes a group without volumes. The array keeps no deleted groups.
 func (c *call) changeGroup() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
 	var wanted groupChange
-	if err := c.read(&wanted); err != nil {
+	name, err := c.named(&wanted)
+	if err != nil {
 		return nil, err
 	}
 	it, err := array.Decode[array.Group](c.api.ShowGroup(c, name))

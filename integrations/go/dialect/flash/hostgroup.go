@@ -67,14 +67,11 @@ func (c *call) createHostGroups() ([]object, error) {
 }
 
 func (c *call) changeHostGroup() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
 	var wanted struct {
 		Name *string `json:"name"`
 	}
-	if err := c.read(&wanted); err != nil {
+	name, err := c.named(&wanted)
+	if err != nil {
 		return nil, err
 	}
 	it, err := c.hostGroup(name)

@@ -104,16 +104,13 @@ type schedule struct {
 
 // changeProtection deletes a group. Its volumes and snapshots stay. Schedules can be disabled only, as they are.
 func (c *call) changeProtection() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
 	var wanted struct {
 		Destroyed   *bool     `json:"destroyed"`
 		Snapshots   *schedule `json:"snapshot_schedule"`
 		Replication *schedule `json:"replication_schedule"`
 	}
-	if err := c.read(&wanted); err != nil {
+	name, err := c.named(&wanted)
+	if err != nil {
 		return nil, err
 	}
 	it, err := c.protection(name)

@@ -211,6 +211,15 @@ func (c *call) read(into any) error {
 	return nil
 }
 
+// named returns the only object that a request names, and takes what it sends of it.
+func (c *call) named(into any) (string, error) {
+	name, err := c.one("names")
+	if err != nil {
+		return "", err
+	}
+	return name, c.read(into)
+}
+
 // failure returns status and text of an error.
 func failure(err error) (int, string) {
 	var its *array.Error

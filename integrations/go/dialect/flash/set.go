@@ -128,14 +128,11 @@ func (c *call) binnedParts(name string) ([]array.BinnedDisk, error) {
 
 // changeProtected moves all snapshots of a group's snapshot to the recycle bin, or out of it.
 func (c *call) changeProtected() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
 	var wanted struct {
 		Destroyed *bool `json:"destroyed"`
 	}
-	if err := c.read(&wanted); err != nil {
+	name, err := c.named(&wanted)
+	if err != nil {
 		return nil, err
 	}
 	if wanted.Destroyed == nil {

@@ -123,15 +123,12 @@ func (c *call) createSnapshot() ([]object, error) {
 }
 
 func (c *call) changeSnapshot() ([]object, error) {
-	name, err := c.one("names")
-	if err != nil {
-		return nil, err
-	}
 	var wanted struct {
 		Name      *string `json:"name"`
 		Destroyed *bool   `json:"destroyed"`
 	}
-	if err := c.read(&wanted); err != nil {
+	name, err := c.named(&wanted)
+	if err != nil {
 		return nil, err
 	}
 	if wanted.Destroyed != nil && !*wanted.Destroyed {
