@@ -55,10 +55,9 @@ logout() { iscsiadm -m node -T "$IQN" -p "127.0.0.1:$1" --logout >/dev/null; ude
 # disk PORT LUN: the device of a LUN by the session of a portal.
 disk() { readlink -f "/dev/disk/by-path/ip-127.0.0.1:$1-iscsi-$IQN-lun-$2"; }
 
-# round_robin SECONDS RETRIES: logs in at both portals and makes one device of both paths, $map, used in turns; paths fail after these
-# seconds, and without one I/O waits for this number of retries, one each second.
-round_robin() {
-  cat >/etc/multipath.conf <<CONF
+# paths_in_turns RETRIES: the defaults of multipath.conf by which all paths of a device are used in turns.
+paths_in_turns() {
+  cat <<CONF
 defaults {
   find_multipaths no
   user_friendly_names no
@@ -67,12 +66,15 @@ defaults {
   path_selector "round-robin 0"
   rr_min_io_rq 1
   failback immediate
-  no_path_retry $2
-}
-blacklist {
-  devnode "^vd"
+  no_path_retry $1
 }
 CONF
+}
+
+# round_robin SECONDS RETRIES: logs in at both portals and makes one device of both paths, $map, used in turns; paths fail after these
+# seconds, and without one I/O waits for this number of retries, one each second.
+round_robin() {
+  { paths_in_turns "$2"; printf 'blacklist {\n  devnode "^vd"\n}\n'; } >/etc/multipath.conf
   discover >/dev/null
   set_node node.session.timeo.replacement_timeout "$1"
   login "$PORT_A"; login "$PORT_B"
@@ -91,6 +93,17 @@ carried() {
   a=$(writes "$PORT_A"); b=$(writes "$PORT_B"); say "writes: $a and $b"
   [ "$a" -gt 0 ] && [ "$b" -gt 0 ] && [ $((a * 2)) -gt "$b" ] && [ $((b * 2)) -gt "$a" ] || fail "not round-robin"
 }
+
+# namespace NSID: the device of a namespace over NVMe/TCP. has NSID, and lacks NSID.
+namespace() {
+  local found
+  for found in /sys/class/nvme-subsystem/nvme-subsys*/nvme*n*; do
+    [ -e "$found/nsid" ] && [ "$(cat "$found/nsid")" = "$1" ] && echo "/dev/${found##*/}" && return
+  done
+  return 1
+}
+has() { namespace "$1" >/dev/null; }
+lacks() { ! has "$1"; }
 
 # rounds NAME FIELD: of the lines of /tmp/rounds that begin with a name, one for each round.
 rounds() { awk -v name="$1" -v field="$2" '$1 == name { printf "%s ", $field }' /tmp/rounds; }

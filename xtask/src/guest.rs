@@ -386,7 +386,7 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
         Home::HereNvme => nvme_variables(&mut array, NVME_VOLUMES)?,
         Home::HereNvmeTls => {
             let variables = nvme_variables(&mut array, NVME_VOLUMES)?;
-            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let port = free_port()?;
             let address = format!("127.0.0.1:{port}");
             array.cli(&["portal", "add", &address, "--protocol", "nvme-tcp", "--tls"])?;
             format!("{variables}NVME_TLS={port}\n")
@@ -429,14 +429,9 @@ fn run_here(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> Result
         _ => Kind::Hosts,
     };
     let limit = if let Home::Shelf = case.home { LIMIT_INSIDE } else { LIMIT };
-    let mut guest = start(kind, lab, limit)?;
-    while guest.try_wait()?.is_none() {
-        if let Err(error) = answer(&mut array, (other.as_ref(), &mut peer), lab) {
-            guest.kill()?;
-            return Err(error);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    serve(start(kind, lab, limit)?, lab, |words| {
+        answer(&mut array, (other.as_ref(), &mut peer), lab, words)
+    })?;
     if other.is_none() {
         array.check_alive()?;
     }
@@ -495,8 +490,7 @@ fn nvme_variables(array: &mut Array, volumes: &[(&str, u32, u16)]) -> Result<Str
     }
     array.add_volume("late", Shape { bytes: 64 << 20, block_bytes: 512 })?;
     // For a portal that is added while hosts are connected.
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    Ok(format!("HOSTNQN={NQN}\nNVME_A={}\nNVME_B={}\nNVME_C={}\n", a.port(), b.port(), free.port()))
+    Ok(format!("HOSTNQN={NQN}\nNVME_A={}\nNVME_B={}\nNVME_C={}\n", a.port(), b.port(), free_port()?))
 }
 
 /// Puts the tests of nvme-cli into a folder, of the version that the guest has, with what runs them.
@@ -589,9 +583,14 @@ fn script(case: &Case, variables: &str) -> Result<String> {
     Ok(format!("{variables}{lib}\n{body}"))
 }
 
-/// Performs a request of the guest, if there is one.
-fn answer(array: &mut Array, (other, peer): (Option<&Array>, &mut Option<Tgt>), lab: &Path) -> Result<()> {
-    reply(lab, |words| match words {
+/// Performs a request of the guest, and returns the answer.
+fn answer(
+    array: &mut Array,
+    (other, peer): (Option<&Array>, &mut Option<Tgt>),
+    lab: &Path,
+    words: &[&str],
+) -> Result<String> {
+    match words {
         ["crash"] => array.kill().and_then(|()| array.restart()).map(|()| String::new()),
         ["restart"] => array.stop().and_then(|()| array.restart()).map(|()| String::new()),
         ["kill"] => array.kill().map(|()| String::new()),
@@ -611,7 +610,24 @@ fn answer(array: &mut Array, (other, peer): (Option<&Array>, &mut Option<Tgt>), 
         ["freeze", suffix, volumes @ ..] => freeze(lab, suffix, volumes),
         ["cli", words @ ..] => array.cli(words).map(|answer| format!("{answer}\n")),
         other => bail!("unknown request of the guest: {other:?}"),
-    })
+    }
+}
+
+/// Lets a guest run, and answers what it asks for, until it has ended.
+fn serve(mut guest: Child, lab: &Path, mut answer: impl FnMut(&[&str]) -> Result<String>) -> Result<()> {
+    while guest.try_wait()?.is_none() {
+        if let Err(error) = reply(lab, &mut answer) {
+            guest.kill()?;
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// A port of this machine's loopback that was free a moment ago.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Takes a request of the guest, if there is one, and gives it the answer or why there is none.

@@ -23,15 +23,6 @@ controllers() {
 }
 state() { cat "$(controllers)/state"; }
 live() { [ "$(state)" = live ]; }
-namespace() { # NSID: its device
-  local found
-  for found in /sys/class/nvme-subsystem/nvme-subsys*/nvme*n*; do
-    [ -e "$found/nsid" ] && [ "$(cat "$found/nsid")" = "$1" ] && echo "/dev/${found##*/}" && return
-  done
-  return 1
-}
-has() { namespace "$1" >/dev/null; }
-lacks() { ! has "$1"; }
 disconnect() {
   local controller
   for controller in $(controllers); do echo 1 >"$controller/delete_controller"; done

@@ -9,15 +9,6 @@ connect() { # PORT NQN OPTIONS
 }
 states() { cat /sys/class/nvme-fabrics/ctl/nvme*/state | sort | tr '\n' ' '; }
 live() { [ "$(states)" = "live live " ]; }
-namespace() { # NSID: its device
-  local found
-  for found in /sys/class/nvme-subsystem/nvme-subsys*/nvme*n*; do
-    [ -e "$found/nsid" ] && [ "$(cat "$found/nsid")" = "$1" ] && echo "/dev/${found##*/}" && return
-  done
-  return 1
-}
-has() { namespace "$1" >/dev/null; }
-lacks() { ! has "$1"; }
 
 say "connect over both portals, with and without digests"
 connect "$NVME_A" "$SUBSYSTEM"

@@ -72,17 +72,7 @@ ashlar 1 controller list
 
 # What the daemons share is not for the host.
 wwids=$(for n in $(seq 0 $((DRIVES - 1))); do echo "  wwid \"$(/lib/udev/scsi_id -g -u -d "$(drive 1 "$n")")\""; done)
-cat >/etc/multipath.conf <<CONF
-defaults {
-  find_multipaths no
-  user_friendly_names no
-  polling_interval 1
-  path_grouping_policy multibus
-  path_selector "round-robin 0"
-  rr_min_io_rq 1
-  failback immediate
-  no_path_retry 120
-}
+{ paths_in_turns 120; cat <<CONF; } >/etc/multipath.conf
 blacklist {
 $wwids
   devnode "^vd"
@@ -107,7 +97,6 @@ login 3261; login 3262
 multipathd; until_true 300 sh -c 'multipathd show maps raw format "%w" 2>/dev/null | grep -q .'
 map=/dev/mapper/$(multipathd show maps raw format '%w' | head -n 1)
 until_true 300 test -b "$map"
-active() { [ "$(multipathd show paths raw format '%t' | grep -c active)" = "$1" ]; }
 until_true 300 active 2
 multipath -ll
 write_and_verify 2

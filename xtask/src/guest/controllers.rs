@@ -1,6 +1,6 @@
 //! The guest as a host of two controllers of an array in a Ceph cluster, which runs here and is made for the case.
 
-use super::{Case, Kind, LIMIT, create_hosts_and_volumes, reply, script, start, verdict};
+use super::{Case, Kind, LIMIT, create_hosts_and_volumes, script, serve, start, verdict};
 use crate::ceph::with_cluster;
 use anyhow::{Context, Result, bail};
 use lab::array::{Array, Programs};
@@ -28,14 +28,7 @@ pub(super) fn run(case: &Case, programs: &Programs, data: &Path, lab: &Path) -> 
         let [a, b] = both.each_ref().map(|it| it.portals()[0].port());
         let variables = format!("IQN={}\nPORT_A={a}\nPORT_B={b}\n", both[0].iqn());
         std::fs::write(lab.join("script"), script(case, &variables)?)?;
-        let mut guest = start(Kind::Hosts, lab, LIMIT)?;
-        while guest.try_wait()?.is_none() {
-            if let Err(error) = reply(lab, |words| answer(&mut both, words)) {
-                guest.kill()?;
-                return Err(error);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        serve(start(Kind::Hosts, lab, LIMIT)?, lab, |words| answer(&mut both, words))?;
         both.iter_mut().try_for_each(Array::check_alive)?;
         verdict(lab)
     })
