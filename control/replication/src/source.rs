@@ -203,6 +203,7 @@ impl<E: Env> Source<E> {
             Some((point, position)) => (point, Some(position)),
             None => (newest, None),
         };
+        self.delete_abandoned(&records, &[point.number, newest.number]).await?;
         let base = match position {
             Some(position) => points.iter().find(|known| known.number == position.base),
             None => common(&points, &theirs),
@@ -236,8 +237,17 @@ impl<E: Env> Source<E> {
     }
 
     async fn delete_older(&self, records: &Records, number: u64) -> Result<()> {
-        let older = records.points(&self.engine)?.into_iter().filter(|point| point.number < number);
-        for point in older {
+        self.delete_points(records, |point| point.number < number).await
+    }
+
+    /// Deletes points whose transfer was given up: they would gather while a connection breaks again and again. The newest one is to be
+    /// kept, so that no other point gets its number.
+    async fn delete_abandoned(&self, records: &Records, kept: &[u64]) -> Result<()> {
+        self.delete_points(records, |point| point.digest.is_none() && !kept.contains(&point.number)).await
+    }
+
+    async fn delete_points(&self, records: &Records, choose: impl Fn(&Point) -> bool) -> Result<()> {
+        for point in records.points(&self.engine)?.into_iter().filter(choose) {
             match records.delete(&self.engine, point, self.env.retention_now()).await {
                 // Somebody put a retention lock on a snapshot: it goes with a later transfer.
                 Err(Error::Disk(block::Error::RetentionLocked { .. })) => {}

@@ -91,6 +91,8 @@ impl<E: Env> Source<E> {
             return Err(Error::Malformed("another message than its state"));
         };
         self.note_published(&records, &theirs).await?;
+        let newest = records.points(&self.engine)?.last().map(|point| point.number);
+        self.delete_abandoned(&records, newest.as_slice()).await?;
         // Writes that are not acknowledged anyhow may wait as long as it takes.
         let limit = match mirror.is_armed() {
             true => None,

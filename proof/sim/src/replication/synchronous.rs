@@ -19,7 +19,7 @@ use crate::machine::Outcome;
 use ::replication::witness::End;
 use ::replication::{
     Error, HEARTBEAT_NS, Key, Limits, MAX_JOIN_NS, MAX_SILENCE_NS, MIRROR_VERSION, Mirror, MirrorState,
-    OnLinkLoss, Point, Source, Synced, Target, disarm, is_armed, is_mirrored,
+    OnLinkLoss, Point, Source, Synced, Target, disarm, is_armed, is_mirrored, source_points,
 };
 use block::workload::Random;
 use block::{DiskId, Geometry};
@@ -37,6 +37,9 @@ const MAX_TURNS: u64 = 4_000_000;
 
 /// Turns in which faults are over, and both arrays have to become the same.
 const MAX_HEALED_TURNS: u64 = 2_000_000;
+
+/// Points of sessions that were given up: the newest, and the one before while it goes.
+const MAX_ABANDONED: usize = 2;
 
 /// A volume outside the group.
 const OUTSIDE: DiskId = DiskId(99);
@@ -396,8 +399,19 @@ impl World {
         Ok(())
     }
 
+    /// Points of sessions that were given up do not gather.
+    fn check_points(&self) -> Check {
+        let Some(engine) = &self.source.engine else { return Ok(()) };
+        let points = source_points(engine, REPLICATION).map_err(|cause| cause.to_string())?;
+        match points.iter().filter(|point| point.mirrored && point.digest.is_none()).count() {
+            0..=MAX_ABANDONED => Ok(()),
+            count => Err(format!("{count} points of sessions that were given up")),
+        }
+    }
+
     /// A connection: for a first point, or for every change.
     fn begin_session(&mut self, sender: Arc<Source<SideEnv>>) -> Check {
+        self.check_points()?;
         let receiver = self.receiver.clone().ok_or("the target is up")?;
         let capacity = [2048, 64 << 10, 8 << 20][self.random.below(3) as usize];
         let (link, one, other) = Link::new(capacity, MIRROR_VERSION);
