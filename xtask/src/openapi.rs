@@ -2,6 +2,7 @@
 //! command line, and the catalogue of log messages.
 
 use crate::integrations::go;
+use crate::python;
 use crate::shell::{capture, cargo, command, exec, root, some_test_binaries, target_dir};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -72,6 +73,23 @@ fn settle(write: bool, path: &str, now: &str) -> Result<()> {
         bail!("{path} is out of date: `cargo xtask openapi --write` and review the difference");
     }
     Ok(())
+}
+
+/// The release of a generator of clients that is not ours, with which the description is tried.
+const GENERATOR: (&str, &str) = ("openapi-python-client", "0.29.1");
+
+/// Generates a client from the description with a program that others use for theirs, which must not warn of anything.
+pub fn generate_python_client() -> Result<()> {
+    let (name, version) = GENERATOR;
+    let Some(environment) = python::environment(name, version)? else { return Ok(()) };
+    let out = target_dir().join(name).join("array");
+    let bin = environment.join("bin");
+    let mut generate = command(&bin.join(name).to_string_lossy(), &["generate"]);
+    generate.args(["--fail-on-warning", "--overwrite", "--meta", "none", "--path", DESCRIPTION]);
+    // It formats what it has generated with a program beside it.
+    let others = std::env::var("PATH").unwrap_or_default();
+    generate.env("PATH", format!("{}:{others}", bin.display()));
+    exec(generate.arg("--output-path").arg(out).current_dir(root()))
 }
 
 /// What `cargo xtask test` runs.

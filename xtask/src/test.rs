@@ -75,6 +75,7 @@ const PHASES: &[Phase] = &[
         main: &[
             Step { name: "openapi", run: || one(openapi::check()) },
             Step { name: "parity", run: || one(parity::check()) },
+            Step { name: "python client", run: || one(openapi::generate_python_client()) },
             Step { name: "schemathesis", run: || one(schemathesis::short()) },
             Step { name: "dashboard", run: || one(dashboard::check()) },
             Step { name: "integrations", run: integrations::short },

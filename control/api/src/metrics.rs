@@ -1,4 +1,4 @@
-//! `/metrics` in the text format of OpenMetrics. Names and labels follow the exporter of a well-known all-flash array, so that
+//! `/metrics` in the text format of OpenMetrics, and as that of Prometheus 0.0.4 for clients that do not ask for OpenMetrics. Names and labels follow the exporter of a well-known all-flash array, so that
 //! its dashboards need only another prefix.
 
 use crate::Context;
@@ -10,7 +10,8 @@ use array::{
     PoolStatus, Replication, ReplicationRole, Severity, State as Serving, Volume,
 };
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
@@ -21,7 +22,9 @@ use std::sync::atomic::AtomicU64;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text";
+const OPEN_METRICS_1_0: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PROMETHEUS_0_0_4: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Window of performance metrics, in seconds.
 const WINDOW_SECONDS: u64 = 20;
@@ -112,12 +115,20 @@ pub fn routes() -> OpenApiRouter<Context> {
 }
 
 /// Get metrics in OpenMetrics format
+///
+/// Without `application/openmetrics-text` in `Accept` they are in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "performance", responses(
-    (status = 200, description = "OpenMetrics 1.0", body = String,
-        content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    (status = 200, description = "Metrics", content(
+        (String = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (String = "text/plain; version=0.0.4; charset=utf-8"),
+    )),
     Problems,
 ))]
-async fn metrics(operator: Operator, State(context): State<Context>) -> Result<Response, Problem> {
+async fn metrics(
+    operator: Operator,
+    State(context): State<Context>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let again = || Operator { caller: operator.caller.clone(), until: operator.until };
     let mut metrics = Exposition(Registry::with_prefix("ashlar"));
     let status = ask(again(), &context, array::ShowArray).await?;
@@ -144,7 +155,16 @@ async fn metrics(operator: Operator, State(context): State<Context>) -> Result<R
     let mut text = String::new();
     encode(&mut text, &metrics.0)
         .map_err(|error| Problem::internal(format!("metrics can't be written: {error}")))?;
-    Ok(([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response())
+    Ok(([(CONTENT_TYPE, media_type(&headers))], text).into_response())
+}
+
+/// Gauges read the same in both formats, where the end of OpenMetrics is a comment.
+fn media_type(headers: &HeaderMap) -> &'static str {
+    let mut accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    match accepted.any(|value| value.contains(OPEN_METRICS)) {
+        true => OPEN_METRICS_1_0,
+        false => PROMETHEUS_0_0_4,
+    }
 }
 
 /// One line for each severity, always present, and one for each object with an alert.

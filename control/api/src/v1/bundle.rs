@@ -9,10 +9,16 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use std::io;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
-/// A tar archive compressed with zstd (RFC 8878).
-const MEDIA_TYPE: &str = "application/zstd";
+/// Of a tar archive compressed with zstd: generators of clients know no type of its own.
+const MEDIA_TYPE: &str = "application/octet-stream";
+
+/// Bytes that are not JSON.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+struct Archive(Vec<u8>);
 
 pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(operations!(download_support_bundle: DownloadSupportBundle))
@@ -24,7 +30,7 @@ pub fn routes() -> OpenApiRouter<Context> {
 ///
 /// A tar archive compressed with zstd: `tar --zstd -xf`.
 #[utoipa::path(get, path = "/api/v1/support-bundle", tag = "array", responses(
-    (status = 200, description = "The bundle", body = Vec<u8>, content_type = "application/zstd"),
+    (status = 200, description = "The bundle", body = inline(Archive), content_type = "application/octet-stream"),
     Problems,
 ))]
 async fn download_support_bundle(
@@ -37,10 +43,10 @@ async fn download_support_bundle(
     let packed = packed.map_err(io::Error::other).and_then(|packed| packed);
     let packed = packed.map_err(|error| Problem::internal(format!("the bundle can't be packed: {error}")))?;
     let name = "attachment; filename=\"ashlar-support.tar.zst\"";
-    Ok(([(CONTENT_TYPE, MEDIA_TYPE), (CONTENT_DISPOSITION, name)], packed).into_response())
+    Ok(([(CONTENT_TYPE, MEDIA_TYPE), (CONTENT_DISPOSITION, name)], packed.0).into_response())
 }
 
-fn pack(files: &[(String, Vec<u8>)], now: u64) -> io::Result<Vec<u8>> {
+fn pack(files: &[(String, Vec<u8>)], now: u64) -> io::Result<Archive> {
     let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), 0)?);
     for (name, bytes) in files {
         let mut header = tar::Header::new_gnu();
@@ -49,5 +55,5 @@ fn pack(files: &[(String, Vec<u8>)], now: u64) -> io::Result<Vec<u8>> {
         header.set_mtime(now);
         archive.append_data(&mut header, format!("ashlar-support/{name}"), bytes.as_slice())?;
     }
-    archive.into_inner()?.finish()
+    archive.into_inner()?.finish().map(Archive)
 }

@@ -11,11 +11,17 @@ use std::process::{Command, Stdio};
 use ureq::http::Request;
 
 fn metrics(api: &Api) -> String {
-    let request = Request::get(format!("{}/metrics", api.url));
+    metrics_as(api, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5").1
+}
+
+/// Media type and text of what a client gets that accepts such types.
+fn metrics_as(api: &Api, accept: &str) -> (String, String) {
+    let request = Request::get(format!("{}/metrics", api.url)).header("accept", accept);
     let request = request.header("authorization", format!("Bearer {}", api.token));
     let mut answer = api.agent.run(request.body(()).unwrap()).unwrap();
     assert_eq!(answer.status(), 200);
-    answer.body_mut().read_to_string().unwrap()
+    let media_type = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    (media_type, answer.body_mut().read_to_string().unwrap())
 }
 
 fn folder() -> PathBuf {
@@ -83,6 +89,21 @@ fn an_alert_is_acknowledged_and_closed() {
     api.ask("PATCH", "/api/v1/alerts/999", json!({ "state": "open" })).assert_problem(404, "not_found");
     let all = api.ask("GET", "/api/v1/alerts", Value::Null).body;
     assert_eq!((&all["total"], &all["items"][0]["state"]), (&json!(1), &json!("closed")));
+}
+
+#[test]
+fn metrics_are_in_the_format_that_a_client_accepts() {
+    let api = array_with_an_alert();
+    for (accept, media_type) in [
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text", "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    ] {
+        let (found, text) = metrics_as(&api, accept);
+        assert_eq!(found, media_type);
+        // In both formats only gauges have the same names.
+        let kinds: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+        assert!(kinds.len() > 20 && kinds.iter().all(|line| line.ends_with(" gauge")), "{kinds:?}");
+    }
 }
 
 #[test]
