@@ -20,6 +20,7 @@ use crate::takeover::Report;
 use crate::target::{Shape, Target};
 use anyhow::{Context, Result, bail, ensure};
 use counters::Counters;
+use std::net::TcpListener;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -65,8 +66,9 @@ struct World {
     home: usize,
     /// The path of the next command.
     turn: usize,
-    /// Log-ins at each controller.
+    /// Log-ins at each controller, in turns by the portal that its start gave it and by one that was added.
     logins: [u64; 2],
+    added: [String; 2],
     /// A controller that hosts have given up.
     given_up: Option<usize>,
     /// Stamps of acknowledged writes by block; zero where there is none.
@@ -107,6 +109,7 @@ pub fn run(
 impl World {
     fn new(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
         let controllers = pair::start(programs, folder, place, (&[VOLUME], &[INITIATOR]))?;
+        let added = [add_portal(&controllers[0], 1)?, add_portal(&controllers[0], 2)?];
         let mut world = Self {
             library: Libiscsi::load()?,
             controllers,
@@ -114,6 +117,7 @@ impl World {
             home: 0,
             turn: 0,
             logins: [0; 2],
+            added,
             given_up: None,
             written: vec![0; BLOCKS as usize],
             stamp: 0,
@@ -122,6 +126,8 @@ impl World {
             report: Report::default(),
         };
         world.load(BLOCKS)?;
+        // The next log-ins are by the added portals.
+        world.sessions = [None, None];
         world.register()?;
         Ok(world)
     }
@@ -300,7 +306,10 @@ impl World {
 
     fn login(&self, at: usize) -> Result<Session> {
         let array = &self.controllers[at];
-        let portal = array.portals()[0].to_string();
+        let portal = match self.logins[at] % 2 {
+            0 => array.portals()[0].to_string(),
+            _ => self.added[at].clone(),
+        };
         let login = Login {
             initiator: INITIATOR,
             portal: &portal,
@@ -359,6 +368,19 @@ impl World {
             );
         }
         Ok(())
+    }
+}
+
+/// Adds a portal to a controller once it is there, at a port that was free a moment ago.
+fn add_portal(home: &Array, controller: u16) -> Result<String> {
+    let (controller, start) = (controller.to_string(), Instant::now());
+    loop {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        match home.cli(&["portal", "add", &address, "--controller", &controller]) {
+            Ok(_) => return Ok(address),
+            Err(error) if start.elapsed() > TIMEOUT => return Err(error),
+            Err(_) => std::thread::sleep(RETRY_INTERVAL),
+        }
     }
 }
 
