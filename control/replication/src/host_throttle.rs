@@ -3,7 +3,7 @@
 //! While hosts are active, transfers pause for a moment every few seconds: what hosts wait then is the latency to compare
 //! with. So a load that changes needs no setting, and no memory of better days. A transfer beside which hosts wait clearly longer has less
 //! under way, then also rests between its parts, at most until it works a sixteenth of the time. It always goes on, also where hosts wait for
-//! other reasons. Beside hosts that do nothing it goes at full speed.
+//! other reasons. Beside hosts that do nothing it goes at full speed. It begins with little under way, as nothing is known of them yet.
 
 use crate::throttle::MAX_WAIT_NS;
 use parking_lot::Mutex;
@@ -161,8 +161,9 @@ impl Inner {
         let lapsed = now.saturating_sub(self.looked_ns) > LAPSE_NS;
         self.looked_ns = now;
         let Some((begun, before)) = self.begun.filter(|_| !lapsed) else {
-            // Hosts are alone as soon as something is known of this load.
+            // Hosts are alone as soon as something is known of this load. Until then they may be active.
             (self.phase, self.begun, self.windows) = (Phase::Shared, Some((now, io())), SHARED_WINDOWS);
+            self.level = self.level.max(LEVELS_WITHOUT_REST);
             return;
         };
         let length = if self.phase == Phase::Settling { SETTLING_NS } else { WINDOW_NS };
@@ -215,12 +216,14 @@ impl Inner {
     fn adjust(&mut self, done: HostIo) {
         let percent = match done.percent_of(self.alone) {
             Some(percent) => percent,
+            None if done.count() == 0 && self.is_idle() => 0,
             // Nothing to compare with, or too few commands while hosts are active: they may be waiting.
             None if done.count() >= MIN_COMMANDS || self.is_idle() => return,
             None => u64::MAX,
         };
         self.level = match percent {
-            ..FASTER_PERCENT => self.level.saturating_sub(1),
+            0 => 0,
+            1..FASTER_PERCENT => self.level.saturating_sub(1),
             FASTER_PERCENT..=SLOWER_PERCENT => self.level,
             // As far as halving what it does would halve the difference, in steps that another window can correct.
             _ => (self.level + (percent / SLOWER_PERCENT).max(2).ilog2().min(3)).min(MAX_LEVEL),

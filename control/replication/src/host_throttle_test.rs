@@ -116,6 +116,26 @@ fn hosts_that_a_transfer_disturbs_keep_about_the_latency_that_they_have_without_
 }
 
 #[test]
+fn a_transfer_begins_with_little_under_way_until_something_is_known_of_hosts() {
+    let array = Array::new(None);
+    let begin = || {
+        let waits = array.throttle.wait_ns(array.now_ns(), 0, 0, || array.host_io());
+        assert_eq!((waits, array.throttle.blocks(MOST)), (0, MIN_BLOCKS));
+    };
+    begin();
+    array.transfer(1, 1);
+    assert_eq!(array.throttle.blocks(MOST), MOST, "hosts do nothing");
+    // A while without transfers.
+    array.pass(60 * SECOND, 0);
+    begin();
+    array.set_hosts(Some(hosts(4, 500, 0.05)));
+    array.transfer(10, 1);
+    assert_eq!(array.throttle.blocks(MOST), MOST, "it disturbs nobody");
+    array.pass(60 * SECOND, 0);
+    begin();
+}
+
+#[test]
 fn a_transfer_that_disturbs_nobody_goes_on_nearly_as_fast_as_alone() {
     for slowdown in [0.0, 0.05] {
         let (blocks, _) = Array::new(Some(hosts(16, 1000, slowdown))).transfer(60, 40);
