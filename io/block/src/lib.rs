@@ -9,6 +9,7 @@ mod disk;
 mod done;
 mod ledger;
 mod op;
+mod recipe;
 
 pub mod mem;
 pub mod suite;
@@ -19,3 +20,4 @@ pub use disk::{Disk, DiskId, Geometry, Pending, Space};
 pub use done::{Known, MAX_WINDOW, Note, NotedCommands, Sequence};
 pub use ledger::Ledger;
 pub use op::{CopySegment, Error, Extent, Image, Op, Provisioning, Region, Reply, Result};
+pub use recipe::{FRAME_BLOCK_BYTES, FrameBlocks, MAX_FRAME_BLOCKS, Piece, Place, Recipe, Resolver};

@@ -184,7 +184,7 @@ impl MemDisk {
         match op {
             Op::Copy(segments) => self.array.copy(&segments),
             Op::Image => Ok(Reply::Image(Image(Arc::new(MemImage(self.image()))))),
-            Op::Read(extent) => self.with(|volume| volume.read(extent)).map(Reply::Data),
+            Op::Read(extent) | Op::Locate(extent) => self.with(|volume| volume.read(extent)).map(Reply::Data),
             Op::Status(extent) => self.with(|volume| volume.status(extent)).map(Reply::Status),
             op => self.change(|volume| volume.perform(op)),
         }
@@ -256,7 +256,7 @@ impl MemVolume {
                 Ok(Reply::Done)
             }
             Op::Flush => Ok(Reply::Done),
-            Op::Read(_) | Op::Status(_) | Op::Copy(_) | Op::Image => {
+            Op::Read(_) | Op::Locate(_) | Op::Status(_) | Op::Copy(_) | Op::Image => {
                 unreachable!("performed without changing a volume alone")
             }
         }

@@ -1,6 +1,6 @@
 //! Operations on a disk, their results and errors.
 
-use crate::{Data, Disk, DiskId};
+use crate::{Data, Disk, DiskId, Recipe};
 use std::sync::Arc;
 
 /// A run of logical blocks of one disk.
@@ -51,6 +51,8 @@ pub struct CopySegment {
 pub enum Op {
     /// Read the run; returns [`Reply::Data`]. Blocks never written read as zeros.
     Read(Extent),
+    /// As [`Op::Read`], for a reader that shares the store with the disk: returns [`Reply::Located`] or [`Reply::Data`].
+    Locate(Extent),
     /// Write `data`, a whole number of logical blocks, from `lba` on. Completes when it is durable.
     Write {
         /// First block written.
@@ -109,7 +111,13 @@ impl Op {
             | Op::Unmap(_)
             | Op::CompareAndWrite { .. }
             | Op::Or { .. } => true,
-            Op::Read(_) | Op::Copy(_) | Op::Status(_) | Op::Image | Op::Flush | Op::SaveState(_) => false,
+            Op::Read(_)
+            | Op::Locate(_)
+            | Op::Copy(_)
+            | Op::Status(_)
+            | Op::Image
+            | Op::Flush
+            | Op::SaveState(_) => false,
         }
     }
 }
@@ -139,6 +147,8 @@ pub enum Reply {
     Done,
     /// The data read: exactly the requested blocks.
     Data(Data),
+    /// Where the requested blocks are, exactly these: only for [`Op::Locate`].
+    Located(Recipe),
     /// Regions in order that cover the requested run without gaps; neighbours differ in state.
     Status(Vec<Region>),
     /// The image that [`Op::Image`] made.

@@ -54,7 +54,7 @@ pub fn run(
 
 /// True if the operation may fail with [`Error::NoSpace`].
 pub fn may_need_space(op: &Op) -> bool {
-    !matches!(op, Op::Read(_) | Op::Unmap(_) | Op::Status(_) | Op::Flush)
+    !matches!(op, Op::Read(_) | Op::Locate(_) | Op::Unmap(_) | Op::Status(_) | Op::Flush)
 }
 
 /// Compares the result of a disk with the model's.

@@ -68,7 +68,8 @@ impl From<Need> for Blocked {
 
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-fn push_zeros(data: &mut Data, mut bytes: u64) {
+/// Adds zeros to a payload.
+pub fn push_zeros(data: &mut Data, mut bytes: u64) {
     while bytes > 0 {
         let len = bytes.min(ZEROS.len() as u64);
         data.push(Bytes::from_static(&ZEROS[..len as usize]));

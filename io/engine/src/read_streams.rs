@@ -48,6 +48,14 @@ pub struct ReadStreams {
     pub in_flight: Arc<InFlight>,
 }
 
+impl Stream {
+    /// Whether a read of its volume goes on where it is. Reads that are under way together may be seen in another order.
+    fn takes(&self, read: &Range<u64>) -> bool {
+        let slack = read.end - read.start;
+        read.start.saturating_add(slack) >= self.next && read.start <= self.ahead.saturating_add(slack)
+    }
+}
+
 impl Streams {
     /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead.
     fn note(
@@ -58,13 +66,7 @@ impl Streams {
         window_max: u64,
         tunables: &Tunables,
     ) -> Option<Range<u64>> {
-        // Reads that are under way together may be seen in another order.
-        let slack = read.end - read.start;
-        let goes_on = |stream: &Stream| {
-            stream.volume == volume
-                && read.start.saturating_add(slack) >= stream.next
-                && read.start <= stream.ahead.saturating_add(slack)
-        };
+        let goes_on = |stream: &Stream| stream.volume == volume && stream.takes(&read);
         let found = self.0.iter().position(goes_on).and_then(|index| self.0.remove(index));
         let mut stream = found.unwrap_or_else(|| {
             self.make_room(tunables);
@@ -82,6 +84,24 @@ impl Streams {
         });
         self.0.push_back(stream);
         wanted
+    }
+
+    /// Notes a read that is to be located. True if it goes on with a stream: then it is to be read, and that notes it again.
+    fn note_located(&mut self, volume: u32, read: Range<u64>, tunables: &Tunables) -> bool {
+        let found = self.0.iter_mut().find(|stream| stream.volume == volume && stream.takes(&read));
+        match found {
+            // The same blocks again: what the cache serves is not noted elsewhere, and would not be here.
+            Some(stream) if read.end <= stream.next => false,
+            Some(stream) if stream.reads.saturating_add(1) >= tunables.read_ahead_min_reads => {
+                // If the cache has them, nobody else sees how far the host is.
+                (stream.next, stream.ahead) = (read.end, stream.ahead.max(read.start));
+                true
+            }
+            _ => {
+                self.note(volume, read, false, 0, tunables);
+                false
+            }
+        }
     }
 
     /// Of what was to be read ahead up to `end`, only what is before `reached` is.
@@ -165,6 +185,12 @@ impl ReadStreams {
                 streams.note(volume, read, at_mark, window_max, tunables)
             }
         }
+    }
+
+    /// Notes a read that is to be located. True if it is of a host that reads in order, for which is read ahead: it is to be
+    /// read here.
+    pub fn note_located(&self, tunables: &Tunables, volume: u32, read: Range<u64>) -> bool {
+        tunables.read_ahead_window_bytes > 0 && self.streams.lock().note_located(volume, read, tunables)
     }
 
     /// Of what was to be read ahead up to `end`, only what is before `reached` is.

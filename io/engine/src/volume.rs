@@ -136,6 +136,7 @@ impl Handle {
         }
         match op {
             Op::Read(extent) => self.read(extent),
+            Op::Locate(extent) => self.locate(extent),
             Op::Status(extent) => self.status(extent),
             Op::Flush => match self.core.journal.stopped() {
                 Some(why) => Err(Error::Stopped(why)),
@@ -278,7 +279,8 @@ impl Handle {
         Ok(self.submit(builder.finish()))
     }
 
-    fn read(&self, extent: Extent) -> Result<Pending> {
+    /// See [`Op::Read`].
+    pub(crate) fn read(&self, extent: Extent) -> Result<Pending> {
         self.core.activity.note_read();
         let seen = self.look(extent, &Fetched::default());
         self.read_ahead(extent, &seen);

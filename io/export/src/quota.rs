@@ -178,6 +178,7 @@ fn mapped_by(op: &Op, block_bytes: u32) -> Option<Extent> {
         Op::CompareAndWrite { lba, write, .. } => Some(run(*lba, write.len())),
         Op::Fill { extent, .. } => Some(*extent),
         Op::Read(_)
+        | Op::Locate(_)
         | Op::Unmap(_)
         | Op::Copy(_)
         | Op::Status(_)

@@ -1,9 +1,11 @@
 //! The front end's half: sends the requests of its hosts to the home, again if the link broke, and says how each ended.
 
+mod fetch;
+
 use crate::pulse::Pulse;
 use crate::wire;
 use crate::{ABORTED_NS, HOLD_NS, MAX_DATA_BYTES, MAX_SENT_BYTES, OPEN_HOLD_NS, Result, malformed};
-use block::{MAX_WINDOW, Sequence};
+use block::{MAX_WINDOW, Recipe, Sequence};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message, POWER_ON_UNKNOWN};
 use peer::{Channel, Received};
@@ -15,6 +17,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub enum Event {
     /// A command has ended; without a response if it was aborted.
     Completed(u64, Option<Response>),
+    /// The home has located the data of a command. They are to be read, and [`Front::fetched`] is to be called, unless the command
+    /// ends before.
+    Located(u64, Recipe),
+    /// The first of these commands goes on as the second one: the home was asked for its data.
+    AskedAgain(u64, u64),
     /// A task management function has ended.
     Managed(u64, ManagementResponse),
     /// What the home sent of the configuration.
@@ -38,6 +45,9 @@ pub struct Front {
     /// Those that may have to be sent.
     unsent: BTreeSet<u64>,
     sent_bytes: u64,
+    /// This end reads what homes locate.
+    locates: bool,
+    fetches: BTreeMap<u64, Fetch>,
     events: VecDeque<Event>,
 }
 
@@ -60,6 +70,8 @@ struct Attachment {
     notes: bool,
     /// The home's process and the incarnation that it gave the nexus; requests that were begun were begun there.
     identity: Option<(u64, u64)>,
+    /// Its newest command that all before it must precede.
+    ordered: Option<u64>,
 }
 
 enum Operation {
@@ -82,6 +94,15 @@ struct Request {
     noted: bool,
     /// It is under way on this link.
     sent: bool,
+    /// A home may locate its data, or has: it gives the same answer again.
+    locates: bool,
+}
+
+/// A command whose data are being read.
+struct Fetch {
+    request: Request,
+    /// When the home had located them.
+    since_ns: u64,
 }
 
 impl Request {
@@ -121,8 +142,15 @@ impl Front {
             requests: BTreeMap::new(),
             unsent: BTreeSet::new(),
             sent_bytes: 0,
+            locates: false,
+            fetches: BTreeMap::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Whether homes may locate data from now on, instead of sending them.
+    pub fn locate(&mut self, locates: bool) {
+        self.locates = locates;
     }
 
     /// Takes a connection whose other end, the home, said `hello`, instead of an earlier one.
@@ -166,8 +194,8 @@ impl Front {
             initiator: Bytes::copy_from_slice(initiator.as_bytes()),
             power_on: 0,
         };
-        let (attached, used, notes, identity) = (false, false, false, None);
-        self.nexuses.insert(nexus, Attachment { attach, attached, used, notes, identity });
+        let (attached, used, notes, identity, ordered) = (false, false, false, None, None);
+        self.nexuses.insert(nexus, Attachment { attach, attached, used, notes, identity, ordered });
         self.send_attach(nexus);
         nexus
     }
@@ -192,6 +220,7 @@ impl Front {
             .map(|(number, _)| *number)
             .collect();
         gone.into_iter().for_each(|number| _ = self.remove(number));
+        self.detach_fetches(nexus);
     }
 
     /// Takes a command that came from its host now. Its end is an event with the number that this returns.
@@ -218,8 +247,10 @@ impl Front {
         let number = self.number();
         let is_repeatable = matches!(&operation, Operation::Command(command) if command.is_repeatable());
         let is_noted = matches!(&operation, Operation::Command(command) if command.is_noted());
-        let (begun, noted, sent) = (false, true, false);
-        let request = Request { nexus, operation, since_ns, is_repeatable, is_noted, begun, noted, sent };
+        let (begun, noted, sent, locates) = (false, true, false, self.locates);
+        self.note_order(nexus, number, &operation);
+        let request =
+            Request { nexus, operation, since_ns, is_repeatable, is_noted, begun, noted, sent, locates };
         self.requests.insert(number, request);
         self.unsent.insert(number);
         self.send_requests();
@@ -263,6 +294,7 @@ impl Front {
     /// [`crate::Error::Silent`]: the connection is to be closed.
     pub fn tick(&mut self, now: u64) -> Result<()> {
         self.give_up(now);
+        self.end_slow_fetches(now);
         let Some(link) = &mut self.link else { return Ok(()) };
         link.pulse.beat(&mut link.channel, (self.domain, self.power_on), now)
     }
@@ -322,12 +354,16 @@ impl Front {
                 let response = wire::response(response)?;
                 return self.ended(number, Some(response));
             }
+            Message::Located(recipe) => return self.located(number, recipe, now),
             Message::Ended => return self.ended(number, None),
             Message::Managed { response } => {
                 let response = wire::management(response)?;
                 match self.sent(number) {
                     None => {}
                     Some(Operation::Manage(..)) => {
+                        if response == ManagementResponse::Complete {
+                            self.end_aborted_fetches(number);
+                        }
                         self.remove(number);
                         self.events.push_back(Event::Managed(number, response));
                     }
@@ -416,7 +452,7 @@ impl Front {
             let age = if request.is_repeatable { 0 } else { at.saturating_sub(request.since_ns) };
             let read_ns = clock.saturating_sub(age.saturating_mul(5) / 4);
             let sequence = Sequence { front: self.instance, number, lowest };
-            let message = message(request, sequence, read_ns);
+            let message = message(request, sequence, (read_ns, self.locates));
             self.sent_bytes += bytes;
             self.unsent.remove(&number);
             self.send(number, &message);
@@ -430,7 +466,7 @@ impl Front {
     }
 }
 
-fn message(request: &Request, sequence: Sequence, read_ns: u64) -> Message {
+fn message(request: &Request, sequence: Sequence, (read_ns, locates): (u64, bool)) -> Message {
     let nexus = request.nexus;
     match &request.operation {
         Operation::Command(command) => Message::Command(Command {
@@ -444,6 +480,7 @@ fn message(request: &Request, sequence: Sequence, read_ns: u64) -> Message {
             data_in_limit: command.data_in_limit,
             cdb: command.cdb.clone(),
             data: command.data_out.to_bytes(),
+            locates: request.locates && locates,
         }),
         Operation::Manage(lun, function) => {
             let (function, tag) = wire::function_code(*function);

@@ -1,7 +1,9 @@
 //! The front end as the sessions of hosts see it: a device server for each nexus, whose commands the home performs.
 
+use crate::fetching::{Fetch, Progress, follow};
 use crate::front::{Event, Front};
 use crate::{MAX_PAUSE_NS, Result, wire};
+use block::{Data, Resolver};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use peer::Channel;
@@ -10,7 +12,7 @@ use scsi::{
     Command, DeviceServer, Execution, Lun, Management, ManagementFunction, ManagementResponse, Response,
     TransferBound,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -28,7 +30,9 @@ pub struct FrontEnd {
 
 struct State {
     front: Front,
-    commands: BTreeMap<u64, oneshot::Sender<Option<Response>>>,
+    commands: BTreeMap<u64, oneshot::Sender<Progress>>,
+    /// What reads data that the home has located.
+    resolver: Option<Arc<dyn Resolver>>,
     functions: BTreeMap<u64, oneshot::Sender<ManagementResponse>>,
     /// Ends the session of each nexus.
     nexuses: BTreeMap<u32, Arc<dyn Fn() + Send + Sync>>,
@@ -43,6 +47,7 @@ impl FrontEnd {
         let state = State {
             front: Front::new(domain, instance),
             commands: BTreeMap::new(),
+            resolver: None,
             functions: BTreeMap::new(),
             nexuses: BTreeMap::new(),
             awake: now(),
@@ -54,6 +59,13 @@ impl FrontEnd {
     /// What homes have sent of the configuration, the newest; `None` before the first.
     pub fn configuration(&self) -> watch::Receiver<Option<Bytes>> {
         self.configuration.subscribe()
+    }
+
+    /// From now on homes may locate data, which this reads; `None` if they may not.
+    pub fn resolve_with(&self, resolver: Option<Arc<dyn Resolver>>) {
+        let (mut state, _) = self.lock();
+        state.front.locate(resolver.is_some());
+        state.resolver = resolver;
     }
 
     /// The power-on of the target that its last home had; `None` if that did not say so.
@@ -126,7 +138,10 @@ impl FrontEnd {
         let (mut state, now) = self.lock();
         let ticked = state.front.tick(now);
         // Those of sessions that have ended.
-        state.commands.retain(|_, waiting| !waiting.is_closed());
+        let State { commands, front, .. } = &mut *state;
+        for (number, _) in commands.extract_if(.., |_, waiting| waiting.is_closed()) {
+            front.drop_fetch(number);
+        }
         state.functions.retain(|_, waiting| !waiting.is_closed());
         self.act(&mut state);
         ticked
@@ -142,15 +157,41 @@ impl FrontEnd {
         self.asked.notified().await;
     }
 
+    /// The data of a command were read, or can't be. Returns its response; `None` if there is other progress, or was.
+    fn fetched(&self, number: u64, data: Option<Data>) -> Option<Response> {
+        let (mut state, _) = self.lock();
+        if let Some(response) = state.front.fetched(number, data) {
+            state.commands.remove(&number);
+            return Some(response);
+        }
+        self.act(&mut state);
+        drop(state);
+        self.asked.notify_one();
+        None
+    }
+
     /// Passes on what has happened.
     fn act(&self, state: &mut State) {
-        for event in state.front.events() {
+        let mut events: VecDeque<Event> = state.front.events().into();
+        while let Some(event) = events.pop_front() {
             match event {
                 // Who waited may have gone with its session.
-                Event::Completed(number, response) => {
-                    if let Some(waiting) = state.commands.remove(&number) {
-                        _ = waiting.send(response);
-                    }
+                Event::Completed(number, response) => state.notify(number, Progress::Ended(response)),
+                Event::AskedAgain(number, again) => {
+                    let (sender, progress) = oneshot::channel();
+                    state.notify(number, Progress::AskedAgain(progress));
+                    state.commands.insert(again, sender);
+                }
+                Event::Located(number, recipe) => {
+                    let Some(resolver) = state.resolver.clone() else {
+                        // It was asked for before.
+                        state.front.fetched(number, None);
+                        events.extend(state.front.events());
+                        continue;
+                    };
+                    let (sender, progress) = oneshot::channel();
+                    state.notify(number, Progress::Located(Fetch { number, recipe, resolver, progress }));
+                    state.commands.insert(number, sender);
                 }
                 Event::Managed(number, response) => {
                     if let Some(waiting) = state.functions.remove(&number) {
@@ -164,6 +205,12 @@ impl FrontEnd {
 }
 
 impl State {
+    fn notify(&mut self, number: u64, progress: Progress) {
+        if let Some(waiting) = self.commands.remove(&number) {
+            _ = waiting.send(progress);
+        }
+    }
+
     fn lose(&mut self, nexus: u32) {
         if let Some(lost) = self.nexuses.remove(&nexus) {
             lost();
@@ -194,7 +241,8 @@ impl DeviceServer for Device {
         state.commands.insert(number, sender);
         drop(state);
         self.front_end.asked.notify_one();
-        Execution::Task(Box::pin(async { ended.await.unwrap_or(None) }))
+        let front_end = self.front_end.clone();
+        Execution::Task(Box::pin(follow(move |number, data| front_end.fetched(number, data), ended)))
     }
 
     fn manage(&mut self, lun: Lun, function: ManagementFunction) -> Management {

@@ -20,6 +20,13 @@
 //! memory of this very process alone), it ends with ABORTED COMMAND: whether it took effect is not known, nothing of it takes
 //! effect later, and the host repeats it, as after a failed path.
 //!
+//! # Located reads
+//!
+//! A front end that shares the store reads the data of a READ itself: the home checks and performs the command and answers where
+//! the data are ([`block::Recipe`]). What a recipe names is never other bytes later, so neither a new home nor a broken link
+//! matters to data that were read. If they can't be read, the home is asked for them. A response that the task management of its
+//! host has overtaken is not given.
+//!
 //! # No late command
 //!
 //! A host that gave up a path repeats its write by another one. If the first copy took effect after that, it would undo what
@@ -27,6 +34,7 @@
 //! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY. A command
 //! that changes nothing has no age.
 
+mod fetching;
 mod front;
 mod front_end;
 mod pulse;
@@ -54,6 +62,10 @@ pub const HOLD_NS: u64 = 8_000_000_000;
 /// How long a front end holds a command that a home has begun and whose fate the next home can look up in the store. Linux aborts a
 /// command after 30 s, and resets the unit if it can't; any end before that is better.
 pub const OPEN_HOLD_NS: u64 = 25_000_000_000;
+
+/// How long a front end reads data that the home has located, before it asks the home for them. A store that stalls does that
+/// at the home as well; one that only this controller can't reach does not.
+pub const MAX_FETCH_NS: u64 = 2_000_000_000;
 
 /// Time between two pulses of one end of a link.
 pub const PULSE_NS: u64 = 250_000_000;

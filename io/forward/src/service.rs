@@ -3,7 +3,7 @@
 use crate::pulse::Pulse;
 use crate::wire;
 use crate::{LINGER_NS, MAX_AGE_NS, MAX_HELD_BYTES, MAX_NEXUSES, Result, malformed};
-use block::{Known, Ledger, MAX_WINDOW, Sequence};
+use block::{Known, Ledger, MAX_WINDOW, Piece, Sequence};
 use bytes::Bytes;
 use peer::message::{Attach, Command, Hello, Manage, Message, POWER_ON_UNKNOWN};
 use peer::{Channel, Received};
@@ -78,7 +78,17 @@ enum Request {
 fn bytes_of(message: &Message) -> u64 {
     match message {
         Message::Response(response) => (response.data_in.len() + response.sense.len()) as u64,
+        Message::Located(recipe) => recipe.pieces.iter().map(bytes_of_piece).sum(),
         _ => 0,
+    }
+}
+
+/// Memory that a piece of a recipe takes.
+fn bytes_of_piece(piece: &Piece) -> u64 {
+    let own = size_of::<Piece>() as u64;
+    match piece {
+        Piece::Bytes(bytes) => own + bytes.len() as u64,
+        Piece::Zeros(_) | Piece::Blocks(_) => own,
     }
 }
 
@@ -221,8 +231,7 @@ impl Service {
         }
         if let Poll::Ready(ended) = ended {
             for (running, response) in ended {
-                let response = response.map(|response| Message::Response(wire::response_message(response)));
-                self.answer(running.number, response.unwrap_or(Message::Ended));
+                self.answer(running.number, response.map_or(Message::Ended, wire::answer));
             }
         }
         if let Poll::Ready(saved) = saved {
@@ -375,8 +384,7 @@ impl Service {
             }
             // Its end may never have come, or may have been an error.
             Known::Part => {
-                let cleared = wire::response_message(Response::cleared_by_server());
-                self.answer(number, Message::Response(cleared));
+                self.answer(number, wire::answer(Response::cleared_by_server()));
             }
             Known::Answered | Known::Invalid => self.send(number, &Message::Refused),
         }
@@ -393,7 +401,7 @@ impl Service {
         // Zero: older than the home's clock can say.
         let is_stale = command.read_ns == 0 || command.read_ns.saturating_add(MAX_AGE_NS) < now;
         let charge = (command.data.len() as u64).saturating_add(command.data_in_limit.min(1 << 20));
-        let lun = Lun(command.lun.to_be_bytes());
+        let (lun, locates) = (Lun(command.lun.to_be_bytes()), command.locates);
         let running = Running { number, nexus, lun, tag: command.tag };
         let command = scsi::Command {
             tag: command.tag,
@@ -414,16 +422,17 @@ impl Service {
         }
         self.requests.insert(number, Request::Running);
         let Some(attached) = self.nexuses.get(&nexus) else {
-            self.answer(number, Message::Response(wire::response_message(wire::busy())));
+            self.answer(number, wire::answer(wire::busy()));
             return Ok(());
         };
         if self.answer_bytes + self.tasks.charge() + charge > MAX_HELD_BYTES {
-            self.answer(number, Message::Response(wire::response_message(wire::busy())));
+            self.answer(number, wire::answer(wire::busy()));
             return Ok(());
         }
-        match attached.nexus.execute_noted(command, self.ledger.as_ref().map(|_| sequence)) {
+        let noted = self.ledger.as_ref().map(|_| sequence);
+        match attached.nexus.execute_forwarded(command, noted, locates) {
             Execution::Done(response) => {
-                self.answer(number, Message::Response(wire::response_message(response)));
+                self.answer(number, wire::answer(response));
             }
             // Numbers of a window differ in their lower halves.
             Execution::Task(task) => self.tasks.insert(number as u32, running, charge, task),

@@ -1,9 +1,8 @@
 //! Conversion between SCSI types and messages of the link: codes of attributes, directions, functions and statuses.
 
 use crate::{MAX_DATA_BYTES, Result, malformed};
-use bytes::Bytes;
-use peer::message;
-use scsi::{Data, Direction, ManagementFunction, ManagementResponse, Response, Status, TaskAttribute};
+use peer::message::{self, Message};
+use scsi::{Direction, ManagementFunction, ManagementResponse, Response, Status, TaskAttribute};
 
 const ATTRIBUTES: [(u8, TaskAttribute); 4] = [
     (1, TaskAttribute::Simple),
@@ -87,7 +86,15 @@ pub fn management(code: u8) -> Result<ManagementResponse> {
     value(&RESPONSES, code, "an unknown response to task management")
 }
 
-pub fn response_message(mut response: Response) -> message::Response {
+/// The answer to a command.
+pub fn answer(response: Response) -> Message {
+    match response {
+        Response { status: Status::Good, located: Some(recipe), .. } => Message::Located(recipe),
+        response => Message::Response(response_message(response)),
+    }
+}
+
+fn response_message(mut response: Response) -> message::Response {
     // Commands with more are refused by their transfer length.
     response.data_in.truncate(MAX_DATA_BYTES);
     message::Response {
@@ -103,10 +110,10 @@ pub fn response(message: message::Response) -> Result<Response> {
     let Some(status) = STATUSES.into_iter().find(|known| *known as u8 == status) else {
         return malformed("an unknown SCSI status");
     };
-    Ok(Response { status, sense, data_in: data_in.into(), data_out_wanted })
+    Ok(Response { sense, data_in: data_in.into(), data_out_wanted, ..Response::with_status(status) })
 }
 
 /// BUSY: the command did not take effect, and the host repeats it.
 pub fn busy() -> Response {
-    Response { status: Status::Busy, sense: Bytes::new(), data_in: Data::new(), data_out_wanted: 0 }
+    Response::with_status(Status::Busy)
 }

@@ -83,7 +83,7 @@ impl Drop for DropNote {
 }
 
 pub(crate) fn good() -> Response {
-    Response { status: Status::Good, sense: Bytes::new(), data_in: Data::new(), data_out_wanted: 0 }
+    Response::with_status(Status::Good)
 }
 
 impl DeviceServer for Scripted {

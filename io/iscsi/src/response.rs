@@ -133,7 +133,7 @@ pub(crate) enum Condition {
 
 /// The response to a command for which there is no room (SAM-5 5.3.1): the initiator retries it.
 pub(crate) fn task_set_full() -> Response {
-    Response { status: Status::TaskSetFull, sense: Bytes::new(), data_in: Data::new(), data_out_wanted: 0 }
+    Response::with_status(Status::TaskSetFull)
 }
 
 impl Condition {
@@ -148,7 +148,7 @@ impl Condition {
         // Fixed format, current error (SPC-5 4.4.3).
         let sense = [0x70, 0, key, 0, 0, 0, 0, 10, 0, 0, 0, 0, asc, ascq, 0, 0, 0, 0];
         let sense = Bytes::copy_from_slice(&sense);
-        Response { status: Status::CheckCondition, sense, data_in: Data::new(), data_out_wanted: 0 }
+        Response { sense, ..Response::with_status(Status::CheckCondition) }
     }
 }
 

@@ -55,7 +55,7 @@ impl DeviceServer for Ready {
     fn execute(&mut self, command: scsi::Command) -> Execution {
         let bytes = usize::from(u16::from_be_bytes([command.cdb[12], command.cdb[13]])) * 512;
         let data_in = if command.cdb[0] == 0x88 { Data::from(vec![1; bytes]) } else { Data::new() };
-        Execution::Done(Response { status: Status::Good, sense: Bytes::new(), data_in, data_out_wanted: 0 })
+        Execution::Done(Response { data_in, ..Response::with_status(Status::Good) })
     }
 
     fn manage(&mut self, _: Lun, _: ManagementFunction) -> Management {

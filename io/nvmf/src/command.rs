@@ -37,7 +37,7 @@ impl Work {
 pub(crate) fn of_disk(result: block::Result) -> Outcome {
     match result {
         Ok(Reply::Data(data)) => Outcome::data(data),
-        Ok(Reply::Done | Reply::Status(_) | Reply::Image(_)) => Outcome::success(),
+        Ok(Reply::Done | Reply::Located(_) | Reply::Status(_) | Reply::Image(_)) => Outcome::success(),
         Err(error) => Status::from(error).into(),
     }
 }

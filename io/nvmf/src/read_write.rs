@@ -48,7 +48,7 @@ pub(crate) fn compare(request: Request) -> Result<Work, Status> {
 async fn read_blocks(request: &Request, extent: Extent) -> Result<Data, Status> {
     match request.path.volume.perform(Op::Read(extent)).await? {
         Reply::Data(data) => Ok(data),
-        Reply::Done | Reply::Status(_) | Reply::Image(_) => Err(Status::INTERNAL_ERROR),
+        Reply::Done | Reply::Located(_) | Reply::Status(_) | Reply::Image(_) => Err(Status::INTERNAL_ERROR),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::message::{Attach, Command, Manage, Response};
-use block::Sequence;
+use block::{FrameBlocks, Piece, Place, Recipe, Sequence};
 use proptest::prelude::*;
 
 const ARRAY: u128 = 7;
@@ -47,7 +47,37 @@ fn messages() -> Vec<Message> {
             data_in_limit: 0,
             cdb,
             data: data.clone(),
+            locates: false,
         }),
+        Message::Command(Command {
+            sequence,
+            read_ns: 1,
+            nexus: 3,
+            attribute: 1,
+            direction: 1,
+            lun: 0,
+            tag: 98,
+            data_in_limit: 512,
+            cdb: Bytes::from_static(&[0x28; 10]),
+            data: Bytes::new(),
+            locates: true,
+        }),
+        Message::Located(Recipe {
+            opening: 77,
+            pieces: vec![
+                Piece::Zeros(8192),
+                Piece::Bytes(data.slice(..4096)),
+                Piece::Blocks(FrameBlocks {
+                    frame: 5,
+                    stored: 0b1110,
+                    first: 1,
+                    count: 3,
+                    place: Place { segment: 9, offset: 10, len: 11, writing: (12, u64::MAX) },
+                }),
+                Piece::Bytes(data.slice(..512)),
+            ],
+        }),
+        Message::Located(Recipe::default()),
         Message::Response(Response {
             status: 2,
             data_out_wanted: 512,

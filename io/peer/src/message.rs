@@ -1,9 +1,9 @@
 //! Messages: what frames mean. Fixed fields come first, then byte strings with their lengths, and what follows them is
 //! of a newer version and ignored.
 
-use crate::Result;
 use crate::fields::{Fields, put_bytes};
-use block::Sequence;
+use crate::{Error, Result};
+use block::{FrameBlocks, Piece, Place, Recipe, Sequence};
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// Versions of the link that this release speaks. The newest that both ends speak is used.
@@ -83,6 +83,9 @@ pub struct Command {
     pub cdb: Bytes,
     /// Data-Out.
     pub data: Bytes,
+    /// The reply may be [`Message::Located`]: the front end reads the data itself. An older release does not know this, and
+    /// sends the data.
+    pub locates: bool,
 }
 
 /// The response to a command.
@@ -158,6 +161,8 @@ pub enum Message {
     Ended,
     /// Kind 12: what a front end needs of the configuration, in full; what it replaces is out of force. Its form is the daemon's.
     Configuration(Bytes),
+    /// Kind 13: GOOD to a command that [`Command::locates`], and where its Data-In is.
+    Located(Recipe),
     /// Any other kind, of a newer version.
     Unknown {
         /// The kind.
@@ -181,6 +186,7 @@ impl Message {
             Self::Managed { .. } => 10,
             Self::Ended => 11,
             Self::Configuration(_) => 12,
+            Self::Located(_) => 13,
             Self::Unknown { kind } => *kind,
         }
     }
@@ -188,7 +194,7 @@ impl Message {
     /// The payload, in pieces: data of commands and responses are not copied.
     pub fn encode(&self) -> Vec<Bytes> {
         let mut out = BytesMut::with_capacity(FIELDS_BYTES);
-        let mut data = None;
+        let (mut data, mut last) = (None, None);
         match self {
             Self::Hello(hello) => {
                 out.put_u16_le(hello.oldest);
@@ -229,6 +235,7 @@ impl Message {
                 put_bytes(&mut out, &command.cdb);
                 out.put_u32_le(command.data.len() as u32);
                 data = Some(command.data.clone());
+                last = command.locates.then(|| Bytes::from_static(&[1]));
             }
             Self::Response(response) => {
                 out.put_u8(response.status);
@@ -246,12 +253,13 @@ impl Message {
                 out.put_u64_le(manage.tag);
             }
             Self::Managed { response } => out.put_u8(*response),
+            Self::Located(recipe) => return encode_recipe(recipe, out),
             Self::Configuration(text) => {
                 out.put_u32_le(text.len() as u32);
                 data = Some(text.clone());
             }
         }
-        std::iter::once(out.freeze()).chain(data).collect()
+        std::iter::once(out.freeze()).chain(data).chain(last).collect()
     }
 
     /// Reads the payload of a frame.
@@ -292,6 +300,7 @@ impl Message {
                 data_in_limit: from.u64()?,
                 cdb: from.bytes(MAX_CDB_BYTES)?,
                 data: from.bytes(max)?,
+                locates: from.added_u8()? & 1 != 0,
             }),
             8 => Self::Response(Response {
                 status: from.u8()?,
@@ -309,7 +318,62 @@ impl Message {
             10 => Self::Managed { response: from.u8()? },
             11 => Self::Ended,
             12 => Self::Configuration(from.bytes(max)?),
+            13 => Self::Located(decode_recipe(&mut from, max)?),
             kind => Self::Unknown { kind },
         })
     }
+}
+
+/// Kinds of pieces of a recipe.
+const ZEROS: u8 = 0;
+const BYTES: u8 = 1;
+const BLOCKS: u8 = 2;
+
+/// A recipe after what is in `out`, in pieces: its bytes are not copied.
+fn encode_recipe(recipe: &Recipe, mut out: BytesMut) -> Vec<Bytes> {
+    let mut parts = Vec::new();
+    out.put_u64_le(recipe.opening);
+    out.put_u32_le(recipe.pieces.len() as u32);
+    for piece in &recipe.pieces {
+        match piece {
+            Piece::Zeros(bytes) => {
+                out.put_u8(ZEROS);
+                out.put_u64_le(*bytes);
+            }
+            Piece::Bytes(bytes) => {
+                out.put_u8(BYTES);
+                out.put_u32_le(bytes.len() as u32);
+                parts.extend([out.split().freeze(), bytes.clone()]);
+            }
+            Piece::Blocks(FrameBlocks { frame, stored, first, count, place }) => {
+                let Place { segment, offset, len, writing } = *place;
+                out.put_u8(BLOCKS);
+                out.put_u64_le(*frame);
+                out.put_slice(&[*stored, *first, *count]);
+                [segment, offset, len].into_iter().for_each(|number| out.put_u32_le(number));
+                [writing.0, writing.1].into_iter().for_each(|number| out.put_u64_le(number));
+            }
+        }
+    }
+    parts.push(out.freeze());
+    parts
+}
+
+fn decode_recipe(from: &mut Fields, max: usize) -> Result<Recipe> {
+    let (opening, count) = (from.u64()?, from.u32()?);
+    let mut pieces = Vec::new();
+    for _ in 0..count {
+        pieces.push(match from.u8()? {
+            ZEROS => Piece::Zeros(from.u64()?),
+            BYTES => Piece::Bytes(from.bytes(max)?),
+            BLOCKS => {
+                let (frame, stored, first, count) = (from.u64()?, from.u8()?, from.u8()?, from.u8()?);
+                let (segment, offset, len) = (from.u32()?, from.u32()?, from.u32()?);
+                let place = Place { segment, offset, len, writing: (from.u64()?, from.u64()?) };
+                Piece::Blocks(FrameBlocks { frame, stored, first, count, place })
+            }
+            _ => return Err(Error::Malformed("a recipe with an unknown piece")),
+        });
+    }
+    Ok(Recipe { opening, pieces })
 }

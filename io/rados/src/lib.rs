@@ -3,7 +3,7 @@
 //! This is the implementation of the `shelf` contract for RADOS. Redundancy, rebuild and scrub are Ceph's; checksums,
 //! encryption, the order of batches and fencing are kept here. Its parts: [`objects`] is what is needed of RADOS;
 //! [`Client`] is a real cluster, by librados in `library`; [`memory`] is a model of it for tests; `record` encodes superblocks and batches; `journal` appends batches in lanes,
-//! `segments` writes and reads stripes; `takeover` makes a new owner of a store that another may still believe to own;
+//! `segments` writes and reads stripes, whose place `stripes` knows; [`Reader`] reads those of another owner; `takeover` makes a new owner of a store that another may still believe to own;
 //! the spine [`Store`] joins them. [`Arbiter`] is where controllers that share the store find out who is alive.
 //!
 //! # Why an older owner can't acknowledge a write
@@ -28,9 +28,11 @@ mod overlay;
 mod owned;
 mod pool;
 mod queue;
+mod reader;
 mod record;
 mod segments;
 mod store;
+mod stripes;
 mod takeover;
 
 pub use arbiter::{Arbiter, is_shared};
@@ -38,4 +40,5 @@ pub use client::{Client, Location};
 pub use contents::{Contents, contents};
 pub use envelope::{read as read_envelope, replace as replace_envelope};
 pub use overlay::Overlay;
+pub use reader::Reader;
 pub use store::{FormatOptions, OpenOptions, Store, owner_epoch};

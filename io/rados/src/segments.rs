@@ -5,30 +5,25 @@
 //! way, so creation, writes and removal keep their order. Removal compares owner and generation: a late removal by an
 //! older owner leaves what was written since.
 
-use crate::objects::{Attributes, Name, ObjectError, Objects, Operation, Pool, Step};
+use crate::objects::{Attributes, Name, ObjectError, Objects, Operation, Step};
 use crate::owned::{GENERATION, OWNER, failure, hex, remove, write_failure};
 use crate::queue::Queue;
+use crate::stripes::{Geometry, PARTS, Pages, gather};
 use bytes::Bytes;
 use media::encryption::Keyring;
 use media::sector::{PAYLOAD_BYTES, Position, Sectors};
 use parking_lot::Mutex;
-use shelf::{ALIGN, AlignedBuf, Done, Error, Layout, Result, SegmentId, join};
+use shelf::{ALIGN, AlignedBuf, Done, Error, Layout, Result, SegmentId, Source, Writing, join};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Objects of a segment.
-pub const PARTS: usize = 4;
-
 const SALT: &str = "salt";
-
-/// Generation and salt of the pages of a part.
-type Written = (u64, u64);
 
 /// The segments of one owner.
 pub struct Segments {
     objects: Arc<dyn Objects>,
-    domain: u16,
+    geometry: Geometry,
     epoch: u64,
     salt: u64,
     keyring: Arc<Keyring>,
@@ -56,7 +51,7 @@ struct PartState {
     /// Of this owner, once it has begun the segment.
     own: Option<u64>,
     /// What the pages were written with, by this owner or an older one.
-    written: Option<Written>,
+    written: Option<Writing>,
     /// The object was created by this owner.
     created: bool,
     /// Nothing has existed since the last removal.
@@ -84,7 +79,7 @@ impl Segments {
         let stored = AtomicU64::new(found.len() as u64);
         Self {
             objects,
-            domain,
+            geometry: Geometry { domain, stripe_bytes: layout.stripe_bytes },
             epoch,
             salt,
             keyring,
@@ -119,7 +114,7 @@ impl Segments {
     }
 
     fn name(&self, segment: u32, part: usize) -> Name {
-        Name { pool: Pool::Data, name: format!("seg.{:04x}.{segment:08x}.{part}", self.domain) }
+        self.geometry.name(segment, part)
     }
 
     fn part(&self, segment: u32, part: usize) -> Arc<Part> {
@@ -133,10 +128,6 @@ impl Segments {
         self.parts.lock().entry((segment, part)).or_insert_with(new).clone()
     }
 
-    fn stripe_pages(&self) -> u32 {
-        self.layout.stripe_bytes / PAYLOAD_BYTES as u32
-    }
-
     /// Writes whole stripes: see [`shelf::Shelf::write`].
     pub fn write(self: &Arc<Self>, segment: SegmentId, offset: u32, stripes: &[u8], done: Done<()>) {
         let each = self.layout.stripe_bytes;
@@ -145,7 +136,7 @@ impl Segments {
         for (index, payload) in (offset / each..).zip(stripes.chunks_exact(each as usize)) {
             let (part, row) = (index as usize % PARTS, u64::from(index) / PARTS as u64);
             let pages = self.encode(generation, index, payload);
-            let at = row * u64::from(self.stripe_pages()) * ALIGN as u64;
+            let at = row * u64::from(self.geometry.stripe_pages()) * ALIGN as u64;
             let (written, wait) = shelf::wait();
             let (segments, object) = (self.clone(), self.part(segment.0, part));
             let of = object.clone();
@@ -172,14 +163,15 @@ impl Segments {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed);
         for part in parts {
             let mut state = part.state.lock();
-            (state.own, state.written) = (Some(generation), Some((generation, self.salt)));
+            let writing = Writing { generation, salt: self.salt };
+            (state.own, state.written) = (Some(generation), Some(writing));
         }
         generation
     }
 
     fn encode(&self, generation: u64, stripe: u32, payload: &[u8]) -> Bytes {
         let mut pages = AlignedBuf::zeroed(payload.len() / PAYLOAD_BYTES * ALIGN);
-        let first = stripe * self.stripe_pages();
+        let first = stripe * self.geometry.stripe_pages();
         for ((number, page), payload) in
             (first..).zip(pages.chunks_exact_mut(ALIGN)).zip(payload.chunks_exact(PAYLOAD_BYTES))
         {
@@ -264,54 +256,47 @@ impl Segments {
     /// # Errors
     /// [`Error::Corrupt`] when pages are missing or not what was written, [`Error::Drive`] when RADOS fails.
     pub async fn read(&self, segment: SegmentId, offset: u32, len: u32) -> Result<Bytes> {
-        let each = self.layout.stripe_bytes;
         let end = offset.checked_add(len).filter(|end| *end <= self.layout.segment_bytes);
         assert!(end.is_some(), "bytes inside of a segment");
-        let (first, last) = (offset / each, (offset + len).div_ceil(each));
-        let stripes = (first..last).map(|stripe| {
-            let from = offset.max(stripe * each) - stripe * each;
-            let to = (offset + len).min((stripe + 1) * each) - stripe * each;
-            self.read_stripe(segment.0, stripe, from..to)
+        let parts = self.geometry.stripes(offset, len).map(|(stripe, range)| {
+            let pages = Pages::of(&self.geometry, segment.0, stripe, range);
+            self.read_pages(segment.0, pages)
         });
-        let mut found = join(stripes).await.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(if found.len() == 1 { found.remove(0) } else { found.concat().into() })
+        gather(join(parts).await)
     }
 
-    async fn read_stripe(&self, segment: u32, stripe: u32, range: std::ops::Range<u32>) -> Result<Bytes> {
-        let (number, row) = (stripe as usize % PARTS, u64::from(stripe) / PARTS as u64);
-        let (part, name) = (self.part(segment, number), self.name(segment, number));
-        let pages = range.start / PAYLOAD_BYTES as u32..range.end.div_ceil(PAYLOAD_BYTES as u32);
-        let at = (row * u64::from(self.stripe_pages()) + u64::from(pages.start)) * ALIGN as u64;
-        let stored = self.objects.read(&name, at, pages.len() as u64 * ALIGN as u64).await;
-        let stored = stored.map_err(|error| failure(&name, &error, self.epoch))?;
+    async fn read_pages(&self, segment: u32, pages: Pages) -> Result<Bytes> {
+        let (part, name) = (self.part(segment, pages.part), &pages.name);
+        let stored = pages.fetch(&*self.objects).await;
+        let stored = stored.map_err(|error| failure(name, &error, self.epoch))?;
         let known = part.state.lock().written;
-        let (generation, salt) = match known {
+        let written = match known {
             Some(written) => written,
             None => {
-                let attributes = self.objects.attributes(&name).await;
-                let written = written_of(&attributes.map_err(|error| failure(&name, &error, self.epoch))?);
+                let attributes = self.objects.attributes(name).await;
+                let written = written_of(&attributes.map_err(|error| failure(name, &error, self.epoch))?);
                 let what = || format!("{} does not say who wrote it", name.name);
                 let written = written.ok_or_else(|| Error::Corrupt { what: what() })?;
                 part.state.lock().written.get_or_insert(written);
                 written
             }
         };
-        let sectors = self.keyring.sectors(salt);
-        let mut payload = vec![0; pages.len() * PAYLOAD_BYTES];
-        let mut read = stored.chunks_exact(ALIGN);
-        for (page, out) in pages.clone().zip(payload.chunks_exact_mut(PAYLOAD_BYTES)) {
-            let position = Position { generation, page: stripe * self.stripe_pages() + page };
-            if !read.next().is_some_and(|stored| sectors.read(position, stored, out)) {
-                let what = format!("page {} of {} is not what was written", position.page, name.name);
-                return Err(Error::Corrupt { what });
-            }
-        }
-        let skip = (range.start - pages.start * PAYLOAD_BYTES as u32) as usize;
-        Ok(Bytes::from(payload).slice(skip..skip + range.len()))
+        pages.decode(&stored, written, &self.keyring)
+    }
+
+    /// How another process reads bytes of a segment: see [`shelf::Shelf::source`].
+    pub fn source(&self, segment: SegmentId, offset: u32, len: u32) -> Option<Source> {
+        let parts = self.geometry.stripes(offset, len).map(|(stripe, _)| stripe as usize % PARTS);
+        // Parts of older writings, which a crash kept from being removed, have nothing that is needed.
+        let mut writings = parts.map(|part| self.part(segment.0, part).state.lock().written);
+        let first = writings.next()??;
+        writings
+            .all(|writing| writing == Some(first))
+            .then_some(Source { opening: self.salt, writing: first })
     }
 }
 
-fn written_of(attributes: &Attributes) -> Option<Written> {
+fn written_of(attributes: &Attributes) -> Option<Writing> {
     let number = |name: &str| u64::from_str_radix(attributes.get(name)?, 16).ok();
-    Some((number(GENERATION)?, number(SALT)?))
+    Some(Writing { generation: number(GENERATION)?, salt: number(SALT)? })
 }

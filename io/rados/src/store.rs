@@ -7,7 +7,8 @@ use crate::objects::{Name, ObjectError, Objects, Operation, Pool, Step, Usage};
 use crate::owned::{self, OWNER, hex};
 use crate::queue::Queue;
 use crate::record::{LANES, StoredSuperblock, Term, batch_bytes, encode_batch};
-use crate::segments::{PARTS, Segments};
+use crate::segments::Segments;
+use crate::stripes::PARTS;
 use crate::takeover::{LaneObject, Takeover, superblock_name, taken};
 use bytes::Bytes;
 use media::encryption::{DataKey, Envelope, Keyring};
@@ -15,8 +16,8 @@ use media::sector::PAYLOAD_BYTES;
 use parking_lot::Mutex;
 use shelf::pool::{ObjectPool, ObjectStore};
 use shelf::{
-    ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock,
-    spawn, wait,
+    ALIGN, AlignedBuf, Batch, Done, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Source,
+    Superblock, spawn, wait,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -683,6 +684,10 @@ impl Shelf for Store {
         let store = self.0.clone();
         assert!(segment.0 < store.layout().segments, "a segment of this store");
         spawn(async move { done(store.segments.read(segment, offset, len).await) });
+    }
+
+    fn source(&self, segment: SegmentId, offset: u32, len: u32) -> Option<Source> {
+        self.0.segments.source(segment, offset, len)
     }
 
     fn sync(&self, done: Done<()>) {

@@ -5,7 +5,7 @@ use crate::nexus::View;
 use crate::opcode::Row;
 use crate::path::Path;
 use crate::sense::Fault;
-use block::{Data, Extent, Note, Pending, Reply, Sequence};
+use block::{Data, Extent, Note, Pending, Recipe, Reply, Sequence};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,6 +25,8 @@ pub(crate) struct Request<'a> {
     /// Data-Out, as long as the CDB asks for; shorter only where the command accepts that.
     pub(crate) data: Data,
     pub(crate) notes: Notes,
+    /// Bytes of Data-In that may be located instead of read: none, unless its front end reads them itself.
+    pub(crate) located_bytes: u64,
 }
 
 /// What is noted with the operations of a command: its place among those of its front end, if it came by one.
@@ -47,6 +49,8 @@ impl Notes {
 #[derive(Debug, Default)]
 pub(crate) struct Completion {
     pub(crate) data_in: Data,
+    /// Where the Data-In is, instead of it.
+    pub(crate) located: Option<Recipe>,
     /// CONDITION MET instead of GOOD.
     pub(crate) condition_met: bool,
 }
@@ -87,13 +91,14 @@ impl Flow {
 pub(crate) fn finish(result: block::Result) -> CommandResult {
     match result? {
         Reply::Data(data) => Ok(data.into()),
+        Reply::Located(recipe) => Ok(Completion { located: Some(recipe), ..Completion::default() }),
         Reply::Done | Reply::Status(_) | Reply::Image(_) => Ok(Completion::default()),
     }
 }
 
 impl From<Data> for Completion {
     fn from(data_in: Data) -> Self {
-        Completion { data_in, condition_met: false }
+        Completion { data_in, ..Completion::default() }
     }
 }
 

@@ -22,9 +22,10 @@ pub(crate) fn start(
     view: &Arc<View>,
     command: Command,
     began: u64,
-    notes: Notes,
+    (notes, locates): (Notes, bool),
 ) -> Execution {
     let Command { tag, attribute, direction, data_out: data, .. } = command;
+    let located_bytes = if locates { command.data_in_limit } else { 0 };
     let cdb = Cdb::new(command.cdb);
     let Some(row) = opcode::find(&cdb) else {
         return Execution::Done(refuse(path, &cdb, began));
@@ -41,12 +42,13 @@ pub(crate) fn start(
         return Execution::Done(path.respond(Err(Code::UNIT_NOT_SUPPORTED.into()), &info));
     }
     let admission = if flags.limited() { path.request_admission(row, &cdb, &data, attribute) } else { None };
+    let given = Given { direction, data, notes, located_bytes };
     if admission.is_some() || !entry.may_dispatch() {
         drop(tasks);
-        let queued = Queued { row, cdb, direction, data, notes, entry, admission };
+        let queued = Queued { row, cdb, given, entry, admission };
         return queue(path, view, tag, info, queued);
     }
-    let flow = match begin(path, view, (row, &cdb), (direction, data, notes), flags) {
+    let flow = match begin(path, view, (row, &cdb), given, flags) {
         Ok(flow) => flow,
         Err(fault) => return Execution::Done(path.respond(Err(fault), &info)),
     };
@@ -75,13 +77,19 @@ fn command_info(path: &Path, row: &Row, cdb: &Cdb, data: &Data, began: u64) -> C
     }
 }
 
+/// What comes with a CDB.
+struct Given {
+    direction: Direction,
+    data: Data,
+    notes: Notes,
+    located_bytes: u64,
+}
+
 /// A command that has to wait before it may begin.
 struct Queued {
     row: &'static Row,
     cdb: Cdb,
-    direction: Direction,
-    data: Data,
-    notes: Notes,
+    given: Given,
     entry: TaskSetEntry,
     admission: Option<Admission>,
 }
@@ -91,12 +99,11 @@ struct Queued {
 fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, info: CommandInfo, queued: Queued) -> Execution {
     let (own_path, own_view) = (path.clone(), view.clone());
     let work = Flow::later(async move {
-        let Queued { row, cdb, direction, data, notes, entry, admission } = queued;
+        let Queued { row, cdb, given, entry, admission } = queued;
         std::future::poll_fn(|context| entry.poll_dispatch(context)).await;
         if let Some(mut admission) = admission {
             std::future::poll_fn(|context| admission.poll(context)).await;
         }
-        let given = (direction, data, notes);
         let mut flow = begin(&own_path, &own_view, (row, &cdb), given, entry.flags())?;
         std::future::poll_fn(|context| flow.poll(context)).await
     });
@@ -119,12 +126,13 @@ fn begin(
     path: &Arc<Path>,
     view: &Arc<View>,
     (row, cdb): (&'static Row, &Cdb),
-    (direction, mut data, notes): (Direction, Data, Notes),
+    given: Given,
     flags: Flags,
 ) -> Result<Flow, Fault> {
     if !flags.plain() {
         check_flags(path, row, cdb, flags)?;
     }
+    let Given { direction, mut data, notes, located_bytes } = given;
     if cdb.bytes().len() < row.usage.len() {
         return Err(Code::INVALID_FIELD_IN_CDB.into());
     }
@@ -143,7 +151,7 @@ fn begin(
         return Err(Code::SHORT_DATA.into());
     }
     data.truncate(wanted as usize);
-    let flow = (row.handler)(Request { path, peers: view, row, cdb, data, notes });
+    let flow = (row.handler)(Request { path, peers: view, row, cdb, data, notes, located_bytes });
     if let Err(fault) = &flow {
         tracing::debug!(command = row.name, lun = path.lun, ?fault, "refused");
     }

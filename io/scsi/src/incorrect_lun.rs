@@ -6,7 +6,6 @@ use crate::sense::{Code, Sense};
 use crate::target::TargetIdentity;
 use crate::{Command, Response, Status, inquiry, report};
 use block::Data;
-use bytes::Bytes;
 
 /// The response to a command to an address without a logical unit; `luns` are the numbers that the nexus sees.
 pub(crate) fn respond(command: &Command, identity: &TargetIdentity, luns: &[u16]) -> Response {
@@ -26,10 +25,10 @@ pub(crate) fn respond(command: &Command, identity: &TargetIdentity, luns: &[u16]
 
 fn good(mut data_in: Data, allocation: u32) -> Response {
     data_in.truncate(allocation as usize);
-    Response { status: Status::Good, sense: Bytes::new(), data_in, data_out_wanted: 0 }
+    Response { data_in, ..Response::with_status(Status::Good) }
 }
 
 fn check(sense: Sense) -> Response {
     let sense = sense.encode(false);
-    Response { status: Status::CheckCondition, sense, data_in: Data::new(), data_out_wanted: 0 }
+    Response { sense, ..Response::with_status(Status::CheckCondition) }
 }

@@ -9,8 +9,7 @@ use crate::{
     Command, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, execute,
     incorrect_lun, task_management,
 };
-use block::{Data, Sequence};
-use bytes::Bytes;
+use block::Sequence;
 use export::NexusName;
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,19 +61,26 @@ impl Nexus {
 
     /// Starts a command. A command that memory can answer is complete on return.
     pub fn execute(&self, command: Command) -> Execution {
-        self.execute_noted(command, None)
+        self.execute_forwarded(command, None, false)
     }
 
     /// Starts a command that has this place among those of its front end. Its disks note it with its effect on their content, and
-    /// on the state that they save: see [`Command::is_noted`].
-    pub fn execute_noted(&self, command: Command, sequence: Option<Sequence>) -> Execution {
+    /// on the state that they save: see [`Command::is_noted`]. If the front end reads what is located, the response to a READ may
+    /// say where the data are.
+    pub fn execute_forwarded(
+        &self,
+        command: Command,
+        sequence: Option<Sequence>,
+        locates: bool,
+    ) -> Execution {
         let view = self.view();
         let path = command.lun.number().and_then(|number| view.get(&number));
         let Some(path) = path else {
             let luns: Vec<u16> = view.keys().copied().collect();
             return Execution::Done(incorrect_lun::respond(&command, &self.target.identity, &luns));
         };
-        execute::start(path, &view, command, self.target.clock().now(), Notes(sequence))
+        let now = self.target.clock().now();
+        execute::start(path, &view, command, now, (Notes(sequence), locates))
     }
 
     /// The response to a command that has taken effect already.
@@ -82,7 +88,7 @@ impl Nexus {
         let view = self.view();
         let unit = command.lun.number().and_then(|number| view.get(&number)).map(|path| &path.unit);
         let data_out_wanted = unit.map_or(0, |unit| command.data_out_wanted(unit.block_bytes));
-        Response { status: Status::Good, sense: Bytes::new(), data_in: Data::new(), data_out_wanted }
+        Response { data_out_wanted, ..Response::with_status(Status::Good) }
     }
 
     /// Performs a task management function. When it returns, aborted tasks have taken effect whole or never will.

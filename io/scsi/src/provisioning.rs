@@ -31,7 +31,9 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     Ok(Flow::later(async move {
         match pending.await? {
             Reply::Status(regions) => Ok(status_list(&from_physical(regions, &unit), room).into()),
-            Reply::Done | Reply::Data(_) | Reply::Image(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
+            Reply::Done | Reply::Data(_) | Reply::Located(_) | Reply::Image(_) => {
+                Err(Code::INTERNAL_TARGET_FAILURE.into())
+            }
         }
     }))
 }

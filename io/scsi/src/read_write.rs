@@ -48,7 +48,9 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
     let unit = &request.path.unit;
     let most = BlockLimits::of(unit.block_bytes).operation;
     if extent.blocks <= most {
-        return Ok(Flow::Disk(unit.volume.disk().execute(Op::Read(extent))));
+        let bytes = extent.blocks * u64::from(unit.block_bytes);
+        let op = if bytes <= request.located_bytes { Op::Locate(extent) } else { Op::Read(extent) };
+        return Ok(Flow::Disk(unit.volume.disk().execute(op)));
     }
     let unit = unit.clone();
     Ok(Flow::later(async move {
@@ -64,7 +66,9 @@ pub(crate) fn read(request: Request<'_>) -> Result<Flow, Fault> {
 pub(crate) async fn read_blocks(unit: &Unit, extent: Extent) -> Result<Data, Fault> {
     match unit.volume.disk().execute(Op::Read(extent)).await? {
         Reply::Data(data) => Ok(data),
-        Reply::Done | Reply::Status(_) | Reply::Image(_) => Err(Code::INTERNAL_TARGET_FAILURE.into()),
+        Reply::Done | Reply::Located(_) | Reply::Status(_) | Reply::Image(_) => {
+            Err(Code::INTERNAL_TARGET_FAILURE.into())
+        }
     }
 }
 

@@ -24,11 +24,16 @@ pub(crate) struct CommandInfo {
 }
 
 impl Response {
+    /// A response without sense data and Data-In, to a command that asks for no Data-Out.
+    pub fn with_status(status: Status) -> Self {
+        Self { status, sense: Bytes::new(), data_in: Data::new(), located: None, data_out_wanted: 0 }
+    }
+
     /// ABORTED COMMAND, COMMANDS CLEARED BY DEVICE SERVER: the command has ended, and whether it took effect is not known. The
     /// initiator may send it again (SPC-5 4.4.8).
     pub fn cleared_by_server() -> Self {
         let sense = Sense::from(Code::CLEARED_BY_SERVER).encode(false);
-        Self { status: Status::CheckCondition, sense, data_in: Data::new(), data_out_wanted: 0 }
+        Self { sense, ..Self::with_status(Status::CheckCondition) }
     }
 }
 
@@ -38,20 +43,21 @@ impl Path {
         let latency = result.is_ok().then(|| self.unit.clock.now().saturating_sub(info.began));
         self.recorder.record(info.operation, info.bytes, latency);
         let data_out_wanted = info.data_out_wanted;
-        let (status, sense, data_in) = match result {
-            Ok(Completion { mut data_in, condition_met }) => {
+        let response = match result {
+            Ok(Completion { mut data_in, located, condition_met }) => {
                 if let Some(allocation) = info.allocation {
                     data_in.truncate(usize::try_from(allocation).unwrap_or(usize::MAX));
                 }
-                (if condition_met { Status::ConditionMet } else { Status::Good }, Bytes::new(), data_in)
+                let status = if condition_met { Status::ConditionMet } else { Status::Good };
+                Response { data_in, located, ..Response::with_status(status) }
             }
             Err(Fault::Check(sense)) => {
-                let descriptor_format = self.unit.descriptor_sense.load(Ordering::Relaxed);
-                (Status::CheckCondition, sense.encode(descriptor_format), Data::new())
+                let sense = sense.encode(self.unit.descriptor_sense.load(Ordering::Relaxed));
+                Response { sense, ..Response::with_status(Status::CheckCondition) }
             }
-            Err(Fault::Status(status)) => (status, Bytes::new(), Data::new()),
+            Err(Fault::Status(status)) => Response::with_status(status),
         };
-        Response { status, sense, data_in, data_out_wanted }
+        Response { data_out_wanted, ..response }
     }
 
     /// The response to a command that is not in the command table, or that can't be a task.

@@ -77,12 +77,9 @@ impl Task {
                 Poll::Ready(end) => end,
             },
             State::Aborted(status) => {
-                return Poll::Ready(status.map(|status| Response {
-                    status,
-                    sense: Default::default(),
-                    data_in: Default::default(),
-                    data_out_wanted: self.info.data_out_wanted,
-                }));
+                let data_out_wanted = self.info.data_out_wanted;
+                let respond = |status| Response { data_out_wanted, ..Response::with_status(status) };
+                return Poll::Ready(status.map(respond));
             }
             State::Over => return Poll::Ready(None),
         };

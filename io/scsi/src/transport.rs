@@ -1,6 +1,6 @@
 //! The interface between transports and the device server (SAM-5 clause 5, SCSI transport protocol services).
 
-use block::Data;
+use block::{Data, Recipe};
 use bytes::Bytes;
 use std::fmt;
 
@@ -83,6 +83,9 @@ pub struct Response {
     pub sense: Bytes,
     /// Data-In, already cut to the CDB's allocation length.
     pub data_in: Data,
+    /// Where the Data-In is, instead of it: only of a command that was begun with
+    /// [`Nexus::execute_forwarded`](crate::Nexus::execute_forwarded), by a front end that reads it itself.
+    pub located: Option<Recipe>,
     /// Data-Out bytes that the command asked for by its CDB, for the residual count. Zero for commands without.
     pub data_out_wanted: u64,
 }
@@ -158,7 +161,7 @@ pub enum ManagementResponse {
 
 impl Lun {
     /// The single-level logical unit number of a peripheral or flat address; `None` for any other address.
-    pub(crate) fn number(self) -> Option<u16> {
+    pub fn number(self) -> Option<u16> {
         let [first, second, rest @ ..] = self.0;
         let number = match first >> 6 {
             // Peripheral device addressing of bus 0.

@@ -20,5 +20,8 @@ pub mod pool;
 pub use buffer::AlignedBuf;
 pub use completion::{Done, Wait, wait};
 pub use drive::{Backing, Drive, ReservationStep};
-pub use shelf::{ALIGN, Batch, Error, JournalPos, Layout, Result, Room, SegmentId, Shelf, Superblock};
+pub use shelf::{
+    ALIGN, Batch, Error, JournalPos, Layout, Result, Room, SegmentId, SegmentReader, Shelf, Source,
+    Superblock, Writing,
+};
 pub use task::{join, spawn};

@@ -62,6 +62,32 @@ pub struct Room {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JournalPos(pub u64);
 
+/// One writing of a segment, from its begin to the next discard. No other writing of any segment has the same numbers, so that
+/// pages verify that they are of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Writing {
+    /// A number that its owner gave to no other writing.
+    pub generation: u64,
+    /// The random number of that owner.
+    pub salt: u64,
+}
+
+/// Where bytes of a segment come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The opening of the shelf that says so: a number that no other opening has.
+    pub opening: u64,
+    /// The writing that they are of.
+    pub writing: Writing,
+}
+
+/// Reads segments of a store that another process owns. It changes nothing.
+pub trait SegmentReader: Send + Sync {
+    /// Reads the bytes of `range`, offset and length, which may be any numbers: exactly the bytes of this writing, or an error, whatever the
+    /// owner does meanwhile.
+    fn read(&self, segment: SegmentId, writing: Writing, range: (u32, u32), done: Done<Bytes>);
+}
+
 /// One durable group commit as recovery finds it.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -182,6 +208,13 @@ pub trait Shelf: Send + Sync {
     /// Reads `len` bytes of a segment at `offset`, any alignment; returns exactly these bytes. They are
     /// verified as far as the shelf can; reads of bytes never written are [`Error::Corrupt`] or arbitrary.
     fn read(&self, segment: SegmentId, offset: u32, len: u32, done: Done<Bytes>);
+
+    /// How another process reads these bytes, which are written and durable, by a [`SegmentReader`]. `None` if it can't, or the
+    /// shelf does not know.
+    fn source(&self, segment: SegmentId, offset: u32, len: u32) -> Option<Source> {
+        let _ = (segment, offset, len);
+        None
+    }
 
     /// Completes when every segment write that was completed before the call is durable.
     fn sync(&self, done: Done<()>);

@@ -3,6 +3,7 @@
 mod drive_changes;
 mod drive_faults;
 mod keys;
+mod located;
 mod management;
 mod pool;
 mod pressure;
@@ -21,6 +22,7 @@ use drive_changes::Roster;
 use drive_faults::SlowDrive;
 use engine::{Engine, Rest};
 use keys::{ARRAY, KeyChange, Keys};
+use located::FrontEnd;
 use management::{Chore, Held, Managed};
 use pool::Owners;
 use rados::Store;
@@ -89,6 +91,7 @@ struct Run {
     scenario: Scenario,
     machine: Machine,
     owners: Owners,
+    front: FrontEnd,
     history: History,
     workload: Workload,
     random: Random,
@@ -132,6 +135,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     let mut run = Run {
         machine: Machine::new(seed, drives.clone()),
         owners: Owners::default(),
+        front: FrontEnd::new(seed),
         history: History::new(std::env::var_os("SIM_TRACE").is_some()),
         workload: Workload::new(seed, scenario.mix),
         random,
@@ -149,7 +153,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
         scenario,
     };
     run.machine.reach = run.scenario.reach;
-    if world == World::Rados {
+    if matches!(world, World::Rados | World::Located) {
         pool::install(&mut run);
     }
     while run.report.crashes < run.scenario.crashes {
@@ -178,6 +182,7 @@ pub fn run(world: World, seed: u64, bounds: Bounds) -> Result<Report, String> {
     run.last_incarnation()?;
     (run.report.requests, run.report.trace, run.report.write_faults) =
         (run.machine.completed(), drives.trace(), drives.faulty_writes());
+    (run.report.resolved, run.report.unresolved) = run.front.counts();
     Ok(run.report)
 }
 
@@ -383,7 +388,8 @@ impl Run {
             {
                 self.fail();
             }
-            if self.scenario.world == World::Rados && self.random.below(2000) == 0 {
+            self.look_back()?;
+            if self.machine.cluster.is_some() && self.random.below(2000) == 0 {
                 self.change_pool(incarnation);
             }
             if incarnation.under_way.len() < self.scenario.at_once && self.random.chance(30) {
@@ -413,6 +419,17 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// A front end resolves recipes again that it had long ago.
+    fn look_back(&mut self) -> Result<(), String> {
+        if self.front.is_open()
+            && self.random.chance(3)
+            && let Some(look) = self.front.look_back()
+        {
+            self.machine.start(look);
+        }
+        self.front.check()
     }
 
     /// What befalls the array besides what hosts do.
@@ -485,7 +502,14 @@ impl Run {
         }
         self.machine.drives.note(format!("{action:?}"));
         let id = self.history.ask(action.clone());
-        let (task, outcome) = self.machine.start(ask(&incarnation.engine, action));
+        let located = match &action {
+            Action::Op(disk, Op::Read(extent)) => self.front.read(&incarnation.engine, (*disk, *extent)),
+            _ => None,
+        };
+        let (task, outcome) = match located {
+            Some(read) => self.machine.start(read),
+            None => self.machine.start(ask(&incarnation.engine, action)),
+        };
         incarnation.under_way.push(UnderWay { id, task, outcome });
         true
     }
@@ -544,7 +568,7 @@ impl Run {
     fn judge(&mut self, answer: &block::Result) -> Result<(), String> {
         match (answer, self.scenario.world) {
             (Err(Error::NoSpace), World::OutOfSpace | World::DriveChanges) => {}
-            (Err(Error::NoSpace), World::Rados) if self.owners.was_full => {}
+            (Err(Error::NoSpace), World::Rados | World::Located) if self.owners.was_full => {}
             (Err(Error::Stopped(_) | Error::Medium { .. }), World::DriveFailures) => {}
             (
                 Err(cause @ (Error::NoSpace | Error::Stopped(_) | Error::Medium { .. } | Error::NotReady)),

@@ -81,7 +81,7 @@ impl Action {
         let one = |id: DiskId, extent, writes| vec![Touch { id, extent, writes }];
         match self {
             Action::Op(id, op) => match op {
-                Op::Read(extent) | Op::Status(extent) => one(*id, *extent, false),
+                Op::Read(extent) | Op::Locate(extent) | Op::Status(extent) => one(*id, *extent, false),
                 Op::Write { lba, data } | Op::Or { lba, data } => {
                     one(*id, Extent::new(*lba, data.len().div_ceil(512) as u64), true)
                 }

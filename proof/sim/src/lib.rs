@@ -38,6 +38,8 @@
 //! never. Instead of a crash another owner may take over while the older one goes on with everything that it does in the
 //! background, with or without being put on the blocklist. The pool gets full, and is emptied.
 //!
+//! In the world `located` a front end reads what owners of the store locate, much later at times, and goes on when they do not.
+//!
 //! In the world `repair` an object of the newest checkpoint or a record of the journal is changed after a crash, and gets a
 //! valid checksum. Opening must end, and a repair, in which crashes may come, must leave an array whose check finds nothing.
 //!
@@ -115,6 +117,8 @@ pub enum World {
     DriveChanges,
     /// The array on objects in RADOS, with crashes, and owners that go on after another has taken over.
     Rados,
+    /// The same, with a front end that reads what the home locates.
+    Located,
     /// Membership of several controllers over one store.
     Cluster,
     /// Two controllers over drives that both see.
@@ -150,7 +154,7 @@ const fn names(world: World, name: &'static str, old: &'static str, gloss: &'sta
     Names { world, name, old, gloss }
 }
 
-const NAMES: [Names; 19] = [
+const NAMES: [Names; 20] = [
     names(World::Shelf, "shelf", "shelf", "the store alone, under crashes and drive failures"),
     names(World::Array, "array", "array", "volumes under crashes"),
     names(
@@ -184,6 +188,12 @@ const NAMES: [Names; 19] = [
         "rados",
         "rados",
         "volumes on objects in RADOS, under crashes, full pools, and owners that go on after a takeover",
+    ),
+    names(
+        World::Located,
+        "located",
+        "located",
+        "volumes on objects in RADOS, read by a front end whose homes crash or are followed by others",
     ),
     names(
         World::Cluster,
@@ -317,6 +327,10 @@ pub struct Report {
     pub promotions: u64,
     /// Sources that a witness let go on alone.
     pub consents: u64,
+    /// Recipes that a front end resolved, in the world `located`.
+    pub resolved: u64,
+    /// Recipes whose bytes were not there any more.
+    pub unresolved: u64,
     /// A hash over every event: equal for equal seeds of one build.
     pub trace: u64,
 }
@@ -356,6 +370,8 @@ impl Report {
         self.settled += other.settled;
         self.promotions += other.promotions;
         self.consents += other.consents;
+        self.resolved += other.resolved;
+        self.unresolved += other.unresolved;
         self.add_refusals(other.refusals);
     }
 }

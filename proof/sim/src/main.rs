@@ -70,6 +70,9 @@ fn main() -> ExitCode {
                 sum.promotions, sum.consents
             );
         }
+        if sum.resolved + sum.unresolved > 0 {
+            println!("    {} recipes resolved, {} not any more", sum.resolved, sum.unresolved);
+        }
         wrong.sort_unstable();
         failed.extend(wrong.into_iter().map(|seed| format!("{} {seed}", world.name())));
     }

@@ -465,3 +465,10 @@ fn drives_that_ignore_reservations_are_found() {
 fn a_write_that_finds_what_it_was_to_write_waits_for_the_other_array() {
     run_with(World::Synchronous, 20_006, Bounds::Drawn).unwrap();
 }
+
+#[test]
+fn a_front_end_reads_what_homes_locate() {
+    let mut sum = sim::Report::default();
+    (0..6).for_each(|seed| sum.add(&run(World::Located, seed).unwrap()));
+    assert!(sum.resolved > 1000 && sum.unresolved > 100, "{sum:?}");
+}

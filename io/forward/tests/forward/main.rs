@@ -1,5 +1,6 @@
 //! Front ends and a home over links that break, with the real target over a model of a disk.
 
+mod located;
 mod rig;
 mod seeds;
 mod sessions;

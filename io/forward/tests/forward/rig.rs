@@ -1,7 +1,9 @@
 //! Test support: a target over a disk that can hold writes back and counts them, a home, front ends, and the link between them.
 
 use block::mem::{MemArray, MemDisk};
-use block::{Disk, DiskId, Geometry, Known, Ledger, Note, Op, Pending, Sequence, Space};
+use block::{
+    Disk, DiskId, Geometry, Known, Ledger, Note, Op, Pending, Piece, Recipe, Reply, Sequence, Space,
+};
 use bytes::Bytes;
 use export::{Clock, Exports, Power, Sleep};
 use forward::{Event, Front, Service};
@@ -52,6 +54,10 @@ struct State {
     left: Option<u32>,
     wakers: Vec<Waker>,
     effects: BTreeMap<u64, u32>,
+    /// It locates reads.
+    locates: bool,
+    /// What was located, by the opening of its recipe.
+    located: Vec<Data>,
 }
 
 impl Slow {
@@ -75,6 +81,16 @@ impl Slow {
             std::mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Locates reads from now on: the store keeps what they would have returned.
+    pub fn locate(&self) {
+        self.state().locates = true;
+    }
+
+    /// What a recipe of this disk names.
+    pub fn located(&self, recipe: &Recipe) -> Data {
+        self.state().located[recipe.opening as usize].clone()
     }
 
     /// How often a write to this block took effect.
@@ -110,7 +126,23 @@ impl Disk for Slow {
 }
 
 impl Slow {
+    fn locate_read(&self, read: Pending) -> Pending {
+        let disk = self.clone();
+        Pending::later(async move {
+            let Reply::Data(data) = read.await? else { panic!("a read returns data") };
+            let mut state = disk.state();
+            state.located.push(data.clone());
+            let (opening, pieces) = (state.located.len() as u64 - 1, vec![Piece::Zeros(data.len() as u64)]);
+            Ok(Reply::Located(Recipe { opening, pieces }))
+        })
+    }
+
     fn perform(&self, op: Op, note: Option<Note>) -> Pending {
+        if let Op::Locate(extent) = op
+            && self.state().locates
+        {
+            return self.locate_read(self.inner.execute(Op::Read(extent)));
+        }
         let (Op::Write { lba, .. } | Op::CompareAndWrite { lba, .. }) = op else {
             return self.inner.execute_with(op, note);
         };
@@ -249,6 +281,10 @@ pub struct Side {
     pub to_front: Vec<u8>,
     pub completed: BTreeMap<u64, Option<Response>>,
     pub managed: BTreeMap<u64, ManagementResponse>,
+    /// Reads whose data are to be read here.
+    pub located: Vec<(u64, Recipe)>,
+    /// Reads that were asked again: their first number by the later one.
+    again: BTreeMap<u64, u64>,
     tag: u64,
 }
 
@@ -270,6 +306,8 @@ impl Side {
             to_front: Vec::new(),
             completed: BTreeMap::new(),
             managed: BTreeMap::new(),
+            located: Vec::new(),
+            again: BTreeMap::new(),
             tag: 0,
         }
     }
@@ -338,13 +376,25 @@ impl Side {
         for event in self.front.events() {
             match event {
                 Event::Completed(number, response) => {
+                    let number = self.again.get(&number).copied().unwrap_or(number);
                     assert!(self.completed.insert(number, response).is_none(), "{number} ended twice");
                 }
                 Event::Managed(number, response) => {
                     assert!(self.managed.insert(number, response).is_none(), "{number} ended twice");
                 }
                 Event::Configured(_) => {}
+                Event::Located(number, recipe) => self.located.push((number, recipe)),
+                Event::AskedAgain(number, again) => _ = self.again.insert(again, number),
             }
+        }
+    }
+
+    /// The data of the first located read are here, or can't be had.
+    pub fn fetch(&mut self, disk: &Slow, is_there: bool) {
+        let (number, recipe) = self.located.remove(0);
+        let data = is_there.then(|| disk.located(&recipe));
+        if let Some(response) = self.front.fetched(number, data) {
+            assert!(self.completed.insert(number, Some(response)).is_none(), "{number} ended twice");
         }
     }
 
@@ -364,6 +414,16 @@ impl Side {
     }
 
     pub fn start(&mut self, nexus: u32, cdb: &[u8], data: &[u8], now: u64) -> u64 {
+        self.start_with(TaskAttribute::Simple, nexus, (cdb, data), now)
+    }
+
+    pub fn start_with(
+        &mut self,
+        attribute: TaskAttribute,
+        nexus: u32,
+        (cdb, data): (&[u8], &[u8]),
+        now: u64,
+    ) -> u64 {
         let mut padded = cdb.to_vec();
         padded.resize(cdb.len().max(16), 0);
         self.tag += 1;
@@ -371,7 +431,7 @@ impl Side {
             tag: self.tag,
             lun: Lun([0; 8]),
             cdb: padded.into(),
-            attribute: TaskAttribute::Simple,
+            attribute,
             direction: if data.is_empty() { Direction::In } else { Direction::Out },
             data_out: Data::from(data.to_vec()),
             data_in_limit: if data.is_empty() { 1 << 20 } else { 0 },

@@ -60,6 +60,8 @@ struct World {
     /// The last block whose write was answered.
     written: Option<u64>,
     found: u64,
+    /// Reads whose data the front end had, and those that it had not.
+    fetched: [u64; 2],
     cleared: u64,
 }
 
@@ -81,11 +83,17 @@ impl World {
             mixed,
             written: None,
             found: 0,
+            fetched: [0; 2],
             cleared: 0,
         };
         for (at, name) in HOSTS.into_iter().enumerate() {
             let side = at % 2;
             let nexus = world.sides[side].front.attach(at as u16 + 1, [at as u8; 6], name);
+            // Every other world has front ends that read for themselves.
+            if seed.is_multiple_of(2) && !mixed {
+                world.home.disk.locate();
+                world.sides[side].front.locate(true);
+            }
             world.hosts.push(Host { side, nexus, open: BTreeMap::new(), reads: BTreeSet::new() });
         }
         world
@@ -173,6 +181,12 @@ impl World {
             side.deliver_to_front(most, now);
         }
         side.run();
+        while !side.located.is_empty() && self.random.chance(70) {
+            let is_there = self.random.chance(70);
+            self.fetched[usize::from(!is_there)] += 1;
+            side.fetch(&self.home.disk, is_there);
+            side.run();
+        }
     }
 
     fn take_ends(&mut self) {
@@ -223,7 +237,7 @@ impl World {
         }
     }
 
-    fn finish(mut self) -> [u64; 4] {
+    fn finish(mut self) -> [u64; 6] {
         self.home.disk.release();
         for _ in 0..40 {
             self.now += 100 * MS;
@@ -233,6 +247,10 @@ impl World {
                 }
                 if !side.is_up() {
                     side.connect(&self.home, self.now);
+                }
+                side.settle(self.now);
+                while !side.located.is_empty() {
+                    side.fetch(&self.home.disk, true);
                 }
                 side.settle(self.now);
             }
@@ -249,13 +267,15 @@ impl World {
         }
         let (counted, [good, open]) = (u64::from(self.home.disk.effects(SHARED)), self.shared);
         assert!((good..=good + open).contains(&counted), "{counted} steps, {good} answered, {open} open");
-        [self.good, self.found, self.cleared, self.crossed]
+        let [there, gone] = self.fetched;
+        [self.good, self.found, self.cleared, self.crossed, there, gone]
     }
 }
 
-/// Runs seeds; returns how often hosts wrote, read, learned that a fate is open, and got the answer for a former home.
-fn run(seeds: std::ops::Range<u64>, notes: Notes, mixed: bool) -> [u64; 4] {
-    let mut sums = [0; 4];
+/// Runs seeds; returns how often hosts wrote, read, learned that a fate is open, and got the answer for a former home, and how often
+/// front ends read data that were located, and could not.
+fn run(seeds: std::ops::Range<u64>, notes: Notes, mixed: bool) -> [u64; 6] {
+    let mut sums = [0; 6];
     for seed in seeds {
         let mut world = World::new(seed, notes, mixed);
         (0..300).for_each(|_| world.step());
@@ -267,7 +287,8 @@ fn run(seeds: std::ops::Range<u64>, notes: Notes, mixed: bool) -> [u64; 4] {
 
 #[test]
 fn no_seed_does_anything_twice_or_late() {
-    let [good, found, cleared, crossed] = run(0..300, Notes::Kept, false);
+    let [good, found, cleared, crossed, there, gone] = run(0..300, Notes::Kept, false);
+    assert!(there > 1_000 && gone > 400, "front ends read: {there} there, {gone} gone");
     assert!(good > 10_000 && found > 3_000, "hosts get on: {good} written, {found} read");
     assert!(crossed > 100, "homes answer for former ones: {crossed}");
     assert!(cleared * 20 < good, "fates are open where no home was there for long: {cleared}");
@@ -275,7 +296,7 @@ fn no_seed_does_anything_twice_or_late() {
 
 #[test]
 fn homes_of_an_older_release_are_not_answered_for() {
-    let [good, found, cleared, crossed] = run(0..100, Notes::None, true);
+    let [good, found, cleared, crossed, ..] = run(0..100, Notes::None, true);
     assert!(good > 3_000 && found > 1_000, "hosts get on: {good} written, {found} read");
     assert!(cleared > 100 && crossed > 10, "{cleared} open, {crossed} answered for a former home");
 }

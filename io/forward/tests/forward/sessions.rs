@@ -1,7 +1,8 @@
 //! Device servers of sessions over a link: their commands end, and a nexus that is lost ends its session.
 
 use crate::HOSTS;
-use crate::rig::{ARRAY, BLOCK, Home, MS, Notes, hello, is_cleared, read, write};
+use crate::rig::{ARRAY, BLOCK, Home, MS, Notes, Slow, hello, is_cleared, read, write};
+use block::{Recipe, Resolver};
 use bytes::Bytes;
 use forward::{Device, FrontEnd, LINGER_NS, MAX_PAUSE_NS, Service};
 use peer::Channel;
@@ -11,7 +12,7 @@ use scsi::{
 };
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
 type Task = Pin<Box<dyn Future<Output = Option<Response>> + Send>>;
@@ -219,4 +220,109 @@ fn the_configuration_is_known_as_soon_as_it_is_sent() {
     world.front_end.disconnect();
     world.service.disconnect(world.now() + LINGER_NS);
     assert_eq!(configuration.borrow().as_deref(), Some(&b"two"[..]));
+}
+
+/// Reads what is located from the disk's store: not yet, or it can't.
+struct Store {
+    disk: Slow,
+    /// Negative while it does not answer, zero if it has nothing.
+    answers: AtomicI8,
+}
+
+impl Resolver for Store {
+    fn resolve(&self, recipe: Recipe) -> Pin<Box<dyn Future<Output = Option<Data>> + Send>> {
+        match self.answers.load(SeqCst) {
+            ..0 => Box::pin(std::future::pending()),
+            0 => Box::pin(std::future::ready(None)),
+            _ => Box::pin(std::future::ready(Some(self.disk.located(&recipe)))),
+        }
+    }
+}
+
+/// A front end that reads itself, with a host that has written block 9.
+fn reading() -> (World, Device, Arc<Store>) {
+    let mut world = World::new();
+    let store = Arc::new(Store { disk: world.home.disk.clone(), answers: AtomicI8::new(1) });
+    world.home.disk.locate();
+    world.front_end.resolve_with(Some(store.clone()));
+    world.connect();
+    let mut device = world.host();
+    let mut written = begin(&mut device, &write(9), &[0x5A; BLOCK]);
+    world.settle();
+    assert_eq!(ended(&mut written).expect("a response").status, Status::Good);
+    (world, device, store)
+}
+
+#[test]
+fn the_task_of_a_command_reads_what_the_home_locates_or_asks_again() {
+    let (mut world, mut device, store) = reading();
+    for answers in [1, 0, -1] {
+        store.answers.store(answers, SeqCst);
+        let mut task = begin(&mut device, &read(9), &[]);
+        world.settle();
+        if answers < 1 {
+            assert!(polled(&mut task).is_pending());
+            world.clock.fetch_add(forward::MAX_FETCH_NS - MS, SeqCst);
+            _ = world.front_end.tick();
+            world.clock.fetch_add(MS, SeqCst);
+            world.front_end.disconnect();
+            _ = world.front_end.tick();
+            world.connect();
+        }
+        let found = ended(&mut task).expect("a response");
+        assert_eq!((found.status, &found.data_in.to_bytes()[..]), (Status::Good, &[0x5A; BLOCK][..]));
+    }
+    assert_eq!(world.lost(), 0);
+}
+
+#[test]
+fn an_abort_and_the_end_of_a_session_end_what_is_being_read() {
+    let (mut world, mut device, store) = reading();
+    store.answers.store(-1, SeqCst);
+    let mut task = begin(&mut device, &read(9), &[]);
+    world.settle();
+    assert!(polled(&mut task).is_pending());
+    let aborted = device.manage(Lun([0; 8]), ManagementFunction::AbortTask { tag: 7 });
+    let Management::Later(mut aborted) = aborted else { panic!("it goes on at the home") };
+    world.settle();
+    let mut context = Context::from_waker(Waker::noop());
+    assert_eq!(aborted.as_mut().poll(&mut context), Poll::Ready(Some(ManagementResponse::Complete)));
+    assert!(ended(&mut task).is_none(), "no response");
+    let mut task = begin(&mut device, &read(9), &[]);
+    world.settle();
+    assert!(polled(&mut task).is_pending());
+    drop((task, device));
+    world.settle();
+    assert_eq!(Arc::strong_count(&store), 2, "nobody reads");
+}
+
+#[test]
+fn a_front_end_that_becomes_the_home_reads_nothing_itself() {
+    let (mut world, mut device, store) = reading();
+    store.answers.store(-1, SeqCst);
+    let mut reading = begin(&mut device, &read(9), &[]);
+    world.settle();
+    assert!(polled(&mut reading).is_pending());
+    // On its way to the home, and sent afterwards.
+    let mut early = begin(&mut device, &read(9), &[]);
+    let sent = world.front_end.take_output();
+    world.front_end.resolve_with(None);
+    sent.iter().for_each(|bytes| world.service.receive(bytes.clone(), world.now()).expect("requests"));
+    let mut late = begin(&mut device, &read(9), &[]);
+    world.settle();
+    for task in [&mut early, &mut late] {
+        assert_eq!(ended(task).expect("a response").data_in.to_bytes()[..], [0x5A; BLOCK]);
+    }
+    assert!(polled(&mut reading).is_pending(), "what was being read goes on");
+}
+
+/// What a host sent before a pause may have been given up by it: it gets no answer after that.
+#[test]
+fn a_process_that_was_paused_while_it_read_answers_nothing() {
+    let (mut world, mut device, _store) = reading();
+    let mut task = begin(&mut device, &read(9), &[]);
+    world.settle();
+    world.clock.fetch_add(MAX_PAUSE_NS, SeqCst);
+    assert!(polled(&mut task).is_pending());
+    assert_eq!(world.lost(), 1, "its session ends");
 }

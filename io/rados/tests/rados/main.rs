@@ -6,6 +6,7 @@
 mod conformance;
 mod damage;
 mod manage;
+mod reader;
 mod real;
 mod takeover;
 

@@ -4,14 +4,16 @@
 //! payload; the home also gets commands and functions whose other fields are well-formed (kinds from 128 on).
 
 use crate::initiator::array_with_store;
-use block::{Ledger, Sequence};
+use block::{Ledger, Resolver, Sequence};
 use bytes::Bytes;
-use forward::{Front, Service};
+use engine::Reader;
+use forward::{Event, Front, Service};
 use peer::message::{Command, Hello, Manage, Message};
 use peer::{Channel, Received, frame};
 use scsi::{Data, Direction, Lun, ManagementFunction, TaskAttribute};
+use shelf::{Done, SegmentId, SegmentReader, Writing};
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 const ARRAY: u128 = 1;
 const FRONT: u64 = 5;
@@ -95,13 +97,25 @@ fn well_formed(kind: u8, number: u64, payload: &[u8], now: u64) -> Message {
             data_in_limit: 4096,
             cdb: Bytes::copy_from_slice(cdb),
             data: Bytes::copy_from_slice(data),
+            locates: kind >> 5 & 1 == 1,
         }),
         _ => Message::Manage(Manage { sequence, nexus, function: kind & 7, lun, tag: number }),
     }
 }
 
+/// A store in which every place has the same bytes.
+struct Uniform;
+
+impl SegmentReader for Uniform {
+    fn read(&self, _: SegmentId, _: Writing, (offset, len): (u32, u32), done: Done<Bytes>) {
+        done(Ok(vec![offset as u8; len.min(1 << 16) as usize].into()));
+    }
+}
+
 fn front(mut rest: &[u8]) {
     let mut front = Front::new(0, FRONT);
+    let reader = Reader::new(Arc::new(Uniform), 1 << 20);
+    front.locate(true);
     let [(channel, hello), _] = connection();
     front.connect(channel, &hello, NOW);
     let nexus = front.attach(1, [0; 6], "iqn.2026-01.test:a");
@@ -113,7 +127,7 @@ fn front(mut rest: &[u8]) {
             attribute: TaskAttribute::Simple,
             direction: Direction::None,
             data_out: Data::new(),
-            data_in_limit: 0,
+            data_in_limit: 1 << 16,
         };
         front.execute(nexus, command, NOW);
     }
@@ -128,6 +142,15 @@ fn front(mut rest: &[u8]) {
             front.connect(channel, &hello, now);
         }
         _ = front.tick(now);
-        _ = (front.events(), front.take_output());
+        for event in front.events() {
+            if let Event::Located(command, recipe) = event {
+                let mut data = reader.resolve(recipe);
+                let data = data.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(data.is_ready(), "the store answers at once");
+                let Poll::Ready(data) = data else { continue };
+                _ = front.fetched(command, data);
+            }
+        }
+        _ = front.take_output();
     }
 }

@@ -34,10 +34,9 @@ impl DeviceServer for Scripted {
     fn execute(&mut self, command: Command) -> Execution {
         let wanted = u64::from(command.cdb[8]) * 512;
         let response = |data_in, data_out_wanted| Response {
-            status: Status::Good,
-            sense: Default::default(),
             data_in,
             data_out_wanted,
+            ..Response::with_status(Status::Good)
         };
         match command.cdb[0] % 4 {
             0 => Execution::Done(response(Data::from(vec![0; wanted as usize]), 0)),

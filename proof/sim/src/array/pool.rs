@@ -1,6 +1,7 @@
 //! The world over RADOS: crashes with operations under way, owners that go on after a takeover, and a pool that gets full.
 
 use super::{Incarnation, Run};
+use crate::World;
 use crate::machine::Machine;
 use engine::Engine;
 use rados::memory::Cluster;
@@ -92,6 +93,11 @@ impl Run {
         };
         let Some(store) = self.machine.finish(open)? else { return Ok(None) };
         let store = store.map_err(|cause| format!("opening the store: {cause}"))?;
+        if self.scenario.world == World::Located && !self.front.is_open() {
+            let reader = self.machine.finish(rados::Reader::open(cluster.client(), (9, 0), None))?;
+            let Some(reader) = reader else { return Ok(None) };
+            self.front.open(reader.map_err(|cause| format!("a front end: {cause}"))?);
+        }
         self.formatted = true;
         Ok(Some(store))
     }

@@ -83,7 +83,7 @@ impl Scenario {
             World::LostWrites => {
                 (scenario.drives, scenario.crashes) = (scenario.drives + 1, scenario.crashes + 2)
             }
-            World::Rados => scenario.crashes += 2,
+            World::Rados | World::Located => scenario.crashes += 2,
             World::Shelf
             | World::Array
             | World::Retention

@@ -49,7 +49,7 @@ impl Disk for Held {
     }
 
     fn execute(&self, op: Op) -> Pending {
-        if matches!(op, Op::Read(_) | Op::Status(_) | Op::Image | Op::SaveState(_)) {
+        if matches!(op, Op::Read(_) | Op::Locate(_) | Op::Status(_) | Op::Image | Op::SaveState(_)) {
             return self.inner.execute(op);
         }
         let disk = self.clone();
