@@ -2,7 +2,7 @@
 //! the commands of its hosts to the home.
 //!
 //! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
-//! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
+//! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`reading`] is what it reads itself, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
 //! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
 //! `forward`.
 
@@ -15,6 +15,7 @@ pub mod kept;
 mod message;
 pub mod portals;
 pub mod ports;
+pub mod reading;
 pub mod relay;
 pub mod token;
 mod wire;

@@ -51,6 +51,7 @@ use controller::Controller;
 use engine::Engine;
 use fatal::Supervised;
 use forwarding::kept::Kept;
+use forwarding::reading::Reading;
 use history::Store;
 use log::Log;
 use machine::Machine;
@@ -185,7 +186,8 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let watchdog = service::standing_by(controller.watched())?;
     let linked = link.clone().map(|link| (link, controller.map()));
     let answers = standby::Answers::start(args, listener.try_clone()?, (board.clone(), linked))?;
-    let front_end = link.as_ref().map(|link| FrontEnd::start(args, link, &controller)).transpose()?;
+    let front_end =
+        link.as_ref().map(|link| FrontEnd::start(args, link, (&controller, &store))).transpose()?;
     let outcome = tokio::select! {
         home = controller.home() => match home {
             Ok(home) => {
@@ -256,13 +258,18 @@ struct FrontEnd {
 }
 
 impl FrontEnd {
-    fn start(args: &Args, link: &forwarding::Link, controller: &Controller) -> Result<Self> {
+    fn start(
+        args: &Args,
+        link: &forwarding::Link,
+        (controller, store): (&Controller, &SharedStore),
+    ) -> Result<Self> {
         let shards = threads::Shards::start(args.threads())?;
         let settings = forwarding::portals::Settings {
             endpoints: portals::endpoints(args),
             connections: host_connections(args, args.threads())?.0,
             shards: shards.handles(),
             permit: controller.permit(),
+            reading: Reading::of(args, store),
         };
         let standby = forwarding::portals::Standby::start(link.clone(), controller.map(), settings);
         let copying = forwarding::history::Copying::start(link.clone(), controller.map(), args.data())?;

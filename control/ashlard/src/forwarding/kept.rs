@@ -78,6 +78,8 @@ impl Kept {
     pub fn attach_to(self, target: Arc<Target>) -> Arc<FrontEnd> {
         assert!(self.served.target.here.set(target).is_ok(), "a controller becomes the home once");
         let front_end = self.running.front_end.clone();
+        // The home has all of it, and its own cache.
+        front_end.resolve_with(None);
         self.running.stop();
         front_end
     }

@@ -4,6 +4,7 @@ use super::history::{Copying, HISTORY};
 use super::home::Home;
 use super::identity::Own;
 use super::kept::{Forwarded, Kept, Served};
+use super::reading::Reading;
 use super::relay::TakeApi;
 use super::token::Token;
 use super::wire::Wire;
@@ -11,17 +12,20 @@ use super::{Link, front, join, portals};
 use crate::args::Args;
 use crate::board::Board;
 use crate::controller::Controller;
+use crate::shared_store::SharedStore;
 use crate::{mutual_tls, standby};
 use ::history::{Attempt, ExpiringKind, NewEvent, Page, Severity, Store};
 use array::Portals;
 use block::mem::MemArray;
-use block::{DiskId, Extent, Geometry, Ledger};
+use block::{Disk, DiskId, Extent, Geometry, Ledger, Op};
 use clap::Parser;
+use engine::{Engine, Options};
 use export::Exports;
 use forward::Device;
 use iscsi::{Access, AccessTable, Server, ServerConfig, TargetDevice};
 use peer::Channel;
 use rados::memory::Cluster;
+use rados::objects::Objects;
 use rados::{FormatOptions, OpenOptions};
 use scsi::{
     Command, Data, DeviceServer, Direction, Execution, InitiatorPort, Lun, Management, ManagementFunction,
@@ -98,6 +102,10 @@ fn volumes() -> MemArray {
 
 /// A target with that disk, which the host sees as LUN 0.
 fn target(volumes: &MemArray, power: Power) -> Arc<Target> {
+    target_of(Arc::new(volumes.disk(DiskId(1)).unwrap()), power)
+}
+
+fn target_of(disk: Arc<dyn Disk>, power: Power) -> Arc<Target> {
     let exports = Exports::new(Arc::new(SystemClock::default()));
     exports.set_power(power);
     let identity = TargetIdentity {
@@ -108,7 +116,7 @@ fn target(volumes: &MemArray, power: Power) -> Arc<Target> {
         ports: 1.into(),
     };
     let target = Target::new(identity, exports.clone(), [7; 32]);
-    exports.add_volume(Arc::new(volumes.disk(DiskId(1)).unwrap()));
+    exports.add_volume(disk);
     exports.set_mappings(HOST, BTreeMap::from([(0, DiskId(1))]));
     target
 }
@@ -650,4 +658,88 @@ async fn connections_of_the_api_are_passed_on_to_the_home() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("\"kind\":\"standby\""), "{answer}");
     answers.stop();
     two.controller.leave().await;
+}
+
+/// The engine over the store, as its next owner opens it.
+async fn engine_on(cluster: &Cluster, salt: u64, epoch: Option<u64>) -> Arc<Engine> {
+    let open = OpenOptions { array: ARRAY, salt, epoch, ..OpenOptions::default() };
+    let store = rados::Store::open(cluster.client(), open).await.unwrap();
+    let engine = Engine::open(store, Options::new([7; 32])).await.unwrap();
+    tokio::spawn(engine.background());
+    engine
+}
+
+#[tokio::test]
+async fn a_front_end_that_shares_the_store_reads_it_itself() {
+    const BLOCKS: u64 = 64;
+    let cluster = store().await;
+    let before = engine_on(&cluster, 2, None).await;
+    let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 8 * BLOCKS };
+    let volume = before.create_volume(DiskId(1), geometry, 0).await.unwrap();
+    let mut random = block::workload::Random::new(1);
+    let data: Vec<u8> = (0..BLOCKS * 512).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+    volume.execute(Op::Write { lba: 0, data: data.clone().into() }).await.unwrap();
+    before.shutdown().await.unwrap();
+    drop((volume, before));
+
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let epoch = one.controller.home().await.unwrap().epoch;
+    let engine = engine_on(&cluster, 3, Some(epoch)).await;
+    let target = target_of(engine.volume(DiskId(1)).unwrap(), Power::Unknown { fresh: epoch });
+    let home = Home::new(
+        (one.link.clone(), Path::new("/nonexistent")),
+        one.controller.map(),
+        (target, Some(engine.clone()), Permit::new(|| true)),
+        (TARGET, access(), Arc::new(Portals::default)),
+        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), vec![Handle::current()]),
+    );
+    let map = one.controller.map().borrow().clone().unwrap();
+    home.keep_state(&map).await;
+    tokio::spawn(home.serve());
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    let running = front::start(two.link.clone(), two.controller.map(), two.joined().await).unwrap();
+    let mut device = host(&running, &Arc::default()).await;
+
+    // Nothing is cached, so that each read needs the store.
+    let args =
+        Args::parse_from(["ashlard", "--data", "/nonexistent", "--iscsi", "127.0.0.1", "--read-memory", "0"]);
+    let client = cluster.client();
+    let reading = Reading::of(&args, &SharedStore::Rados(client.clone(), ARRAY)).unwrap();
+    let reading = reading.start(running.front_end.clone());
+    until(|| reading.is_decided()).await;
+    for turn in 0..4 {
+        if turn == 3 {
+            // It is expelled from the store, and does not know that it is.
+            cluster.client().fence(&client.instance()).await.unwrap();
+        }
+        // Not in order, so that nothing is read ahead of it. The first turn reads what a former owner has written: that is known
+        // to the home after it was read.
+        for at in (0..BLOCKS).map(|at| at * 29 % BLOCKS) {
+            let cdb = [&[0x28, 0][..], &(at as u32 * 8).to_be_bytes(), &[0, 0, 8, 0]].concat();
+            let response = perform(&mut device, &cdb, &[]).await;
+            assert_eq!(response.status, Status::Good);
+            let wanted = &data[at as usize * 4096..][..4096];
+            assert!(response.data_in.to_bytes()[..] == *wanted, "block {at}, turn {turn}");
+        }
+    }
+    running.stop();
+    let counters = reading.end().await;
+    assert!(counters.resolved > BLOCKS && counters.failed > 0, "{counters:?}");
+    two.controller.leave().await;
+    one.controller.leave().await;
+}
+
+#[tokio::test]
+async fn a_front_end_that_has_no_key_gets_data_from_the_home() {
+    let cluster = Cluster::default();
+    let key = raid::encryption::DataKey::new([7; 32]);
+    let envelope =
+        raid::encryption::Envelope::wrap(ARRAY, &key, shelf::pool::KeySource::File, &[8; 32], [9; 12]);
+    let open = OpenOptions { array: ARRAY, salt: 1, key: Some((key, envelope)), ..OpenOptions::default() };
+    drop(rados::Store::format(cluster.client(), FormatOptions::new(64), open).await.unwrap());
+    let args = Args::parse_from(["ashlard", "--data", "/nonexistent", "--iscsi", "127.0.0.1"]);
+    let reading = Reading::of(&args, &SharedStore::Rados(cluster.client(), ARRAY)).unwrap();
+    let reading = reading.start(forward::FrontEnd::new(0, 1, super::now));
+    until(|| reading.is_decided()).await;
+    assert_eq!(reading.end().await, engine::ReaderCounters::default());
 }

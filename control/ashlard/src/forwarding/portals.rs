@@ -1,12 +1,14 @@
 //! The iSCSI portals of a front end: log-ins are answered by the home's configuration, commands are forwarded.
 
 use super::kept::{Forwarded, Kept, Served};
+use super::reading::Reading;
 use super::{Link, front, ports};
 use crate::controller::MapWatch;
 use crate::memory;
 use anyhow::{Context, Result};
 use array::{Endpoint, PortalEntry, Portals};
 use bytes::Bytes;
+use engine::ReaderCounters;
 use forward::FrontEnd;
 use iscsi::{Access, AccessTable, Credentials, Portal, Server, ServerConfig};
 use serde::{Deserialize, Serialize};
@@ -98,6 +100,8 @@ pub struct Settings {
     pub shards: Vec<Handle>,
     /// Permission to answer hosts: without its lease this controller may have been expelled.
     pub permit: Permit,
+    /// How it reads the store itself, if it can.
+    pub reading: Option<Reading>,
 }
 
 /// The front end of a controller that is not the home, with its portals.
@@ -142,7 +146,7 @@ impl Standby {
 async fn run(
     link: Link,
     mut map: MapWatch,
-    settings: Settings,
+    mut settings: Settings,
     mut stopped: oneshot::Receiver<End>,
 ) -> Option<Kept> {
     let own = MemberId(link.own.id);
@@ -164,6 +168,7 @@ async fn run(
         }
     };
     let served = watch::Sender::new(None);
+    let reading = settings.reading.take().map(|reading| reading.start(running.front_end.clone()));
     let end = tokio::select! {
         Err(error) = serve(link.own.id, settings, map, running.front_end.clone(), &served) => {
             tracing::error!(error = format_args!("{error:#}"), "hosts can't log in at this controller");
@@ -171,6 +176,10 @@ async fn run(
         }
         end = &mut stopped => end,
     };
+    if let Some(reading) = reading {
+        let ReaderCounters { resolved, failed, hits, fetches } = reading.end().await;
+        tracing::info!(resolved, failed, hits, fetches, "reads whose data the home has located");
+    }
     let served: Option<Served> = served.borrow().clone();
     match (served, end.unwrap_or(End::Close(0))) {
         (Some(served), End::Keep) => return Some(Kept::new(served, running)),
@@ -189,7 +198,7 @@ async fn serve(
     front_end: Arc<FrontEnd>,
     served: &watch::Sender<Option<Served>>,
 ) -> Result<()> {
-    let Settings { endpoints, connections, shards, permit } = settings;
+    let Settings { endpoints, connections, shards, permit, .. } = settings;
     let mut configured = front_end.configuration();
     let (target, access, mut recorded) = loop {
         let text = configured.wait_for(Option::is_some).await.context("the link has ended")?.clone();
