@@ -191,7 +191,7 @@ fn image(deb: &Path, out: &Path) -> Result<()> {
             std::fs::remove_dir_all(old)?;
         }
     }
-    let tag = format!("{}:{}", layout.display(), env!("CARGO_PKG_VERSION"));
+    let tag = format!("{}:ashlar:{}", layout.display(), env!("CARGO_PKG_VERSION"));
     let umoci = |words: &[&str]| exec(Command::new("umoci").args(words));
     umoci(&["init", "--layout", &layout.display().to_string()])?;
     umoci(&["new", "--image", &tag])?;

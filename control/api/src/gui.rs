@@ -4,7 +4,8 @@
 //! addresses (`/volumes`, `/hosts/web1`) are taken apart in the browser, so they are all answered with it.
 //! Style sheets that the page's own scripts make carry a number that is in this one answer only.
 
-use crate::{Context, problem};
+use crate::Context;
+use crate::problem::{self, Problem};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -13,9 +14,14 @@ use axum::http::header::{
 };
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
+use std::io::{self, Read};
 
-/// Paths with their bytes, in the order of paths; `.gz` beside a file is the same, compressed.
+/// Paths with their bytes, in the order of paths. What ends with [`PACKED`] is a file compressed with gzip (RFC 1952), which is not
+/// there otherwise.
 static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/gui.rs"));
+
+const PACKED: &str = ".gz";
 
 const INDEX: &str = "/index.html";
 
@@ -79,7 +85,8 @@ pub async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {
 /// The file for a path: itself, or the document when the path is one of its pages.
 fn choose<'a>(files: &[(&'a str, &[u8])], path: &str) -> Option<&'a str> {
     let wanted = if is_page(path) { INDEX } else { path };
-    files.iter().map(|(name, _)| *name).find(|name| *name == wanted)
+    let names = files.iter().map(|(name, _)| name.strip_suffix(PACKED).unwrap_or(name));
+    names.into_iter().find(|name| *name == wanted)
 }
 
 /// Files of the build have an extension; names of volumes and hosts may contain dots, too.
@@ -96,16 +103,29 @@ fn document(files: &[(&str, &[u8])], nonce: &str) -> Response {
 
 fn file(files: &'static [(&str, &[u8])], name: &str, gzip: bool) -> Response {
     let find = |name: &str| files.iter().find(|(other, _)| *other == name).map(|(_, bytes)| *bytes);
-    let packed = if gzip { find(&format!("{name}.gz")) } else { None };
-    let bytes = packed.or_else(|| find(name)).unwrap_or_default();
+    let packed = find(&format!("{name}{PACKED}"));
+    let bytes = match packed {
+        Some(packed) if !gzip => match unpack(packed) {
+            Ok(bytes) => bytes.into(),
+            Err(error) => {
+                return Problem::internal(format!("{name} can't be unpacked: {error}")).into_response();
+            }
+        },
+        packed => Bytes::from_static(packed.or_else(|| find(name)).unwrap_or_default()),
+    };
     let policy = if name == WORKER { WORKER_POLICY } else { FILE_POLICY };
-    let mut response = response(name, Bytes::from_static(bytes), policy);
+    let mut response = response(name, bytes, policy);
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    if packed.is_some() {
+    if packed.is_some() && gzip {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     response
+}
+
+fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut bytes).map(|_| bytes)
 }
 
 fn response(name: &str, bytes: Bytes, policy: &str) -> Response {

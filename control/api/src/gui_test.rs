@@ -1,9 +1,12 @@
 use super::*;
 use axum::http::StatusCode;
 
+/// `let a`, by `gzip -n`.
+const PACKED_SCRIPT: &[u8] =
+    &[31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 203, 73, 45, 81, 72, 4, 0, 128, 223, 209, 106, 5, 0, 0, 0];
+
 const SOME: &[(&str, &[u8])] = &[
-    ("/assets/index-1a2b.js", b"let a"),
-    ("/assets/index-1a2b.js.gz", b"packed"),
+    ("/assets/index-1a2b.js.gz", PACKED_SCRIPT),
     ("/favicon.svg", b"<svg/>"),
     ("/index.html", b"<meta nonce=\"{{nonce}}\">"),
     ("/sw.js", b"self"),
@@ -25,6 +28,13 @@ fn pages_are_the_document_and_files_are_themselves() {
     for none in ["/assets/index-old.js", "/assets/", "/assets/../index.html", "/other.svg"] {
         assert_eq!(choose(SOME, none), None, "{none}");
     }
+}
+
+#[tokio::test]
+async fn who_cannot_read_compressed_files_gets_them_unpacked() {
+    let bytes = |gzip| axum::body::to_bytes(file(SOME, "/assets/index-1a2b.js", gzip).into_body(), 100);
+    assert_eq!(bytes(false).await.unwrap(), "let a");
+    assert_eq!(bytes(true).await.unwrap(), PACKED_SCRIPT);
 }
 
 #[test]
@@ -105,6 +115,8 @@ fn the_files_are_those_of_the_checkout_that_is_built() {
     std::fs::create_dir_all(dist.join("assets")).unwrap();
     std::fs::write(dist.join("index.html"), "page").unwrap();
     std::fs::write(dist.join("assets/a.js"), "code").unwrap();
+    std::fs::write(dist.join("assets/b.js"), "more").unwrap();
+    std::fs::write(dist.join("assets/b.js.gz"), "packed").unwrap();
     let said = String::from_utf8(run.output().unwrap().stdout).unwrap();
     assert!(!said.contains("warning"), "{said}");
     let table = std::fs::read_to_string(out.join("gui.rs")).unwrap();
@@ -112,6 +124,7 @@ fn the_files_are_those_of_the_checkout_that_is_built() {
         table.contains("(\"/index.html\", include_bytes!(") && table.contains("(\"/assets/a.js\","),
         "{table}"
     );
+    assert!(table.contains("(\"/assets/b.js.gz\",") && !table.contains("(\"/assets/b.js\","), "{table}");
     assert!(table.contains("moved/web/dist"), "{table}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

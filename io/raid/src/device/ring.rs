@@ -45,7 +45,8 @@ impl Ring {
     pub fn start() -> Result<Arc<Self>, Error> {
         let refused = |cause: io::Error| {
             Error::Unusable(format!(
-                "io_uring is not available: {cause}; see /proc/sys/kernel/io_uring_disabled and ulimit -l"
+                "io_uring is not available: {cause}; see /proc/sys/kernel/io_uring_disabled, ulimit -l and, in a container, \
+                 the seccomp profile of its engine"
             ))
         };
         let uring = IoUring::builder().setup_cqsize(MAX_IN_FLIGHT).build(SUBMISSIONS).map_err(refused)?;
