@@ -1,7 +1,7 @@
 //! The same over a real cluster, which `cargo xtask rados` starts: its configuration is `ASHLAR_CEPH_CONF`, with the pools
 //! `meta` (replicated), `erasure` and `small`.
 
-use super::{Ground, call, conformance, damage, manage, now, opening, small};
+use super::{Ground, call, conformance, damage, manage, now, opening, reader, small};
 use bytes::Bytes;
 use rados::objects::{Name, ObjectError, Objects, Operation, Pool, Step};
 use rados::{Client, FormatOptions, Location, Store};
@@ -57,6 +57,13 @@ fn append(store: &Store, number: u64) -> Wait<JournalPos> {
 fn real_store_keeps_the_contract() {
     conformance::run(replicated);
     conformance::run(erasure_coded);
+}
+
+#[test]
+#[ignore = "needs a Ceph cluster: cargo xtask rados"]
+fn real_segments_are_read_by_another_process() {
+    reader::writings(replicated);
+    reader::writings(erasure_coded);
 }
 
 #[test]
