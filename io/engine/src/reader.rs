@@ -82,11 +82,36 @@ impl Inner {
         if !recipe.pieces.iter().filter_map(blocks).all(|blocks| blocks.is_valid()) {
             return None;
         }
-        let cache = self.cache_of(recipe.opening);
+        let frames = match recipe.pieces.iter().any(|piece| blocks(piece).is_some()) {
+            true => self.frames(recipe.opening, recipe.pieces.iter().filter_map(blocks)).await?,
+            // It names no opening either, and must not end the cache of the present one.
+            false => BTreeMap::new(),
+        };
+        let mut data = Data::new();
+        for piece in &recipe.pieces {
+            match piece {
+                Piece::Zeros(bytes) => push_zeros(&mut data, *bytes),
+                Piece::Bytes(bytes) => data.push(bytes.clone()),
+                Piece::Blocks(blocks) => {
+                    let frame = frames.get(&blocks.frame)?;
+                    data.push(frame.blocks(blocks.first, blocks.count.into())?);
+                }
+            }
+        }
+        Some(data)
+    }
+
+    /// The frames of these blocks, from the cache or the store; `None` if one is not there any more.
+    async fn frames(
+        &self,
+        opening: u64,
+        wanted: impl Iterator<Item = FrameBlocks>,
+    ) -> Option<BTreeMap<u64, Decoded>> {
+        let cache = self.cache_of(opening);
         // Pieces of one frame are read together, up to the last block that one of them wants.
         let mut missing = BTreeMap::<u64, (FrameBlocks, u8)>::new();
         let mut found = BTreeMap::new();
-        for blocks in recipe.pieces.iter().filter_map(blocks) {
+        for blocks in wanted {
             let last = blocks.first + blocks.count - 1;
             match cache.get(blocks.frame, last) {
                 Some(hit) => {
@@ -103,18 +128,7 @@ impl Inner {
         for (number, frame) in missing.keys().zip(fetched) {
             found.insert(*number, frame?);
         }
-        let mut data = Data::new();
-        for piece in &recipe.pieces {
-            match piece {
-                Piece::Zeros(bytes) => push_zeros(&mut data, *bytes),
-                Piece::Bytes(bytes) => data.push(bytes.clone()),
-                Piece::Blocks(blocks) => {
-                    let frame = found.get(&blocks.frame)?;
-                    data.push(frame.blocks(blocks.first, blocks.count.into())?);
-                }
-            }
-        }
-        Some(data)
+        Some(found)
     }
 
     /// The cache of frames with the numbers of this opening, which is the newest one, but for recipes that are late.

@@ -202,6 +202,12 @@ fn what_only_the_home_has_is_bytes_and_the_rest_is_located() {
         count(|it| matches!(it, Piece::Blocks(_))) >= 2 && count(|it| matches!(it, Piece::Zeros(_))) == 2
     );
     assert_eq!(resolve(&reader, &recipe), Some(home.read(30, 30)));
+    // A recipe without frames between leaves what is cached.
+    let fetches = reader.counters().fetches;
+    let Reply::Located(hole) = home.locate(0, 8) else { panic!("it is aligned") };
+    assert_eq!(resolve(&reader, &hole), Some(vec![0; 8 * BLOCK]));
+    assert_eq!(resolve(&reader, &recipe), Some(home.read(30, 30)));
+    assert_eq!(reader.counters().fetches, fetches);
     // Within a block of 4 KiB, beyond the volume, and nothing.
     let within = home.execute(Op::Locate(Extent::new(321, 8)));
     assert!(matches!(within, Ok(Reply::Data(data)) if data.len() == 8 * 512));
