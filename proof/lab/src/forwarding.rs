@@ -46,6 +46,9 @@ const BLOCKS: u64 = 512;
 const VOLUME: Shape = Shape { bytes: 64 << 20, block_bytes: BLOCK_BYTES };
 /// Writes before and after a fault.
 const WRITES: u64 = 400;
+/// Reads of single blocks by each path, and the blocks between two of them, which is prime.
+const READS: u64 = 64;
+const STRIDE: u64 = 197;
 /// Writes under way when it comes, by each path.
 const UNDER_WAY: u64 = 8;
 /// How long a write may take, with all repetitions.
@@ -339,6 +342,30 @@ impl World {
         Ok(())
     }
 
+    fn verify(&mut self, lba: u64, block: &[u8], at: usize) -> Result<()> {
+        let (found, written) = (stamp_of(block), self.written[lba as usize]);
+        ensure!(
+            found == Some(written),
+            "block {lba} has {found:?} by controller {}, and {written} was acknowledged",
+            at + 1
+        );
+        self.report.verified += 1;
+        Ok(())
+    }
+
+    /// Single blocks in no order, which the home locates for a front end instead of reading ahead.
+    fn verify_here_and_there(&mut self, at: usize) -> Result<()> {
+        for step in 0..READS {
+            let lba = (step * STRIDE + self.stamp) % BLOCKS;
+            self.turn = at;
+            let Ending::Good(block) = self.perform(|| cdb::read(1, lba, 1, BLOCK_BYTES))? else {
+                bail!("block {lba} can't be read");
+            };
+            self.verify(lba, &block, at)?;
+        }
+        Ok(())
+    }
+
     /// Everything that was acknowledged is there, by both paths.
     fn verify_by_both(&mut self) -> Result<()> {
         for at in 0..2 {
@@ -348,14 +375,9 @@ impl World {
                 bail!("the volume can't be read");
             };
             for (lba, block) in (0..).zip(data.chunks(BLOCK_BYTES as usize)) {
-                let (found, written) = (stamp_of(block), self.written[lba]);
-                ensure!(
-                    found == Some(written),
-                    "block {lba} has {found:?} by controller {}, and {written} was acknowledged",
-                    at + 1
-                );
-                self.report.verified += 1;
+                self.verify(lba, block, at)?;
             }
+            self.verify_here_and_there(at)?;
             let (counters, session) = self.counting(at)?;
             counters.verify(session).with_context(|| format!("controller {}", at + 1))?;
             let Ending::Good(keys) = self.perform(|| cdb::read_keys(1))? else {

@@ -27,6 +27,7 @@ mod roles;
 mod service;
 mod sharing;
 mod support;
+mod upgrade;
 
 use process::{ASHLARD, ashlard, check, drives, fails, json, run, start, wait_for};
 use std::os::unix::fs::PermissionsExt;
