@@ -219,7 +219,7 @@ impl Array {
 
     async fn enroll(&self, entry: &ReplicationEntry) -> std::result::Result<bool, String> {
         let points = self.replicas.points(entry);
-        let session = points.last().map_or(1, replication::Point::next_number);
+        let session = points.last().map_or(1, replication::Point::next_session);
         self.ask_witness(entry, Request::Enroll { session }).await?;
         self.replicas.witnesses.note_enrolled(entry.id, true);
         Ok(true)

@@ -65,6 +65,12 @@ impl Point {
         self.number + 1 + u64::from(self.mirrored)
     }
 
+    /// The session that begins next after this newest point, or that is beginning with it.
+    pub fn next_session(&self) -> u64 {
+        // Its source may hear yet that the target has it, and be in that session.
+        if self.mirrored && self.digest.is_none() { self.number } else { self.next_number() }
+    }
+
     /// Its digest, once both arrays have it.
     pub fn digest(&self) -> Option<Digest> {
         self.digest.map(Digest)

@@ -38,7 +38,7 @@ pub struct Ruling {
 pub enum Request {
     /// From the source, before it begins a session: the witness is to know the replication.
     Enroll {
-        /// The session that is begun next.
+        /// The session that is begun next, or that is beginning ([`Point::next_session`](crate::Point::next_session)).
         session: u64,
     },
     /// From the source: both arrays are the same, and it acknowledges nothing alone any more.

@@ -215,6 +215,7 @@ impl World {
                 self.witness()?.enrolled = false;
                 self.link.iter().for_each(Link::cut);
             }
+            Some((Request::Join { session }, Answer::Outdated)) => self.check_session(session)?,
             _ => {}
         }
         self.ask_as_source()?;
@@ -243,10 +244,11 @@ impl World {
                 let session = session.filter(|_| self.mirror.state() == MirrorState::InSync);
                 session.map(|session| Request::Join { session })
             }
-            _ if is_apart && !self.witness()?.enrolled => {
+            // While a session begins, too.
+            _ if !self.witness()?.enrolled => {
                 let sender = self.sender.clone().ok_or("the source is up")?;
                 let points = sender.points(REPLICATION).map_err(|cause| cause.to_string())?;
-                let session = points.last().map_or(1, ::replication::Point::next_number);
+                let session = points.last().map_or(1, ::replication::Point::next_session);
                 Some(Request::Enroll { session })
             }
             MirrorState::Held | MirrorState::Stopped if is_apart => {
@@ -259,6 +261,16 @@ impl World {
             self.witness()?.ask(request);
         }
         Ok(())
+    }
+
+    /// The witness knows a newer session than this one, and would not decide about it.
+    fn check_session(&mut self, session: u64) -> Check {
+        let is_lasting =
+            self.claim_of_source()? == Some(session) && self.mirror.state() == MirrorState::InSync;
+        match is_lasting {
+            true => Err(format!("the witness takes session {session}, which lasts, for an older one")),
+            false => Ok(()),
+        }
     }
 
     fn claim_of_source(&mut self) -> Result<Option<u64>, String> {
