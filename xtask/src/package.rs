@@ -36,8 +36,9 @@ struct Tool {
 const DEB: Tool = Tool { name: "cargo-deb", version: "3.8.0" };
 const RPM: Tool = Tool { name: "cargo-generate-rpm", version: "0.21.1" };
 
-/// Maximum size of the daemon in bytes, without debug symbols.
-const MAX_DAEMON_BYTES: u64 = 35 << 20;
+/// Maximum size of the daemon in bytes, without debug symbols. The aim is 35 MiB; before what no I/O passes through was built for size
+/// it had 45.
+const MAX_DAEMON_BYTES: u64 = 40 << 20;
 /// Maximum exposure of the service by `systemd-analyze security`, in tenths.
 const MAX_EXPOSURE: u32 = 20;
 /// The suite of the image.
