@@ -9,6 +9,7 @@ use crate::read::push_zeros;
 use block::{Data, FrameBlocks, Piece, Recipe, Resolver};
 use parking_lot::RwLock;
 use shelf::{SegmentId, SegmentReader, Writing, join, wait};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -79,14 +80,11 @@ impl Inner {
             Piece::Blocks(blocks) => Some(*blocks),
             Piece::Zeros(_) | Piece::Bytes(_) => None,
         };
-        if !recipe.pieces.iter().filter_map(blocks).all(|blocks| blocks.is_valid()) {
+        let wanted: SmallVec<[FrameBlocks; 4]> = recipe.pieces.iter().filter_map(blocks).collect();
+        if !wanted.iter().all(FrameBlocks::is_valid) {
             return None;
         }
-        let frames = match recipe.pieces.iter().any(|piece| blocks(piece).is_some()) {
-            true => self.frames(recipe.opening, recipe.pieces.iter().filter_map(blocks)).await?,
-            // It names no opening either, and must not end the cache of the present one.
-            false => BTreeMap::new(),
-        };
+        let frames = self.frames(recipe.opening, &wanted).await?;
         let mut data = Data::new();
         for piece in &recipe.pieces {
             match piece {
@@ -102,11 +100,11 @@ impl Inner {
     }
 
     /// The frames of these blocks, from the cache or the store; `None` if one is not there any more.
-    async fn frames(
-        &self,
-        opening: u64,
-        wanted: impl Iterator<Item = FrameBlocks>,
-    ) -> Option<BTreeMap<u64, Decoded>> {
+    async fn frames(&self, opening: u64, wanted: &[FrameBlocks]) -> Option<BTreeMap<u64, Decoded>> {
+        if wanted.is_empty() {
+            // A recipe without frames names no opening either, and must not end the cache of the present one.
+            return Some(BTreeMap::new());
+        }
         let cache = self.cache_of(opening);
         // Pieces of one frame are read together, up to the last block that one of them wants.
         let mut missing = BTreeMap::<u64, (FrameBlocks, u8)>::new();
@@ -119,8 +117,8 @@ impl Inner {
                     found.insert(blocks.frame, hit.frame);
                 }
                 None => {
-                    let wanted = missing.entry(blocks.frame).or_insert((blocks, last));
-                    wanted.1 = wanted.1.max(last);
+                    let (_, most) = missing.entry(blocks.frame).or_insert((*blocks, last));
+                    *most = last.max(*most);
                 }
             }
         }
