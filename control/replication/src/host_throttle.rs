@@ -214,16 +214,18 @@ impl Inner {
 
     /// Goes slower or faster after a window beside transfers.
     fn adjust(&mut self, done: HostIo) {
+        if done.count() == 0 && self.is_idle() {
+            self.level = 0;
+            return;
+        }
         let percent = match done.percent_of(self.alone) {
             Some(percent) => percent,
-            None if done.count() == 0 && self.is_idle() => 0,
             // Nothing to compare with, or too few commands while hosts are active: they may be waiting.
             None if done.count() >= MIN_COMMANDS || self.is_idle() => return,
             None => u64::MAX,
         };
         self.level = match percent {
-            0 => 0,
-            1..FASTER_PERCENT => self.level.saturating_sub(1),
+            ..FASTER_PERCENT => self.level.saturating_sub(1),
             FASTER_PERCENT..=SLOWER_PERCENT => self.level,
             // As far as halving what it does would halve the difference, in steps that another window can correct.
             _ => (self.level + (percent / SLOWER_PERCENT).max(2).ilog2().min(3)).min(MAX_LEVEL),
