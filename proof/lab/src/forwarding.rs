@@ -12,7 +12,7 @@ use crate::array::{Array, Programs};
 use crate::cdb;
 use crate::ceph::Pools;
 use crate::libiscsi::{Command, Ending, Libiscsi, Login, Session};
-use crate::pair;
+use crate::pair::{self, RETRY_INTERVAL, TIMEOUT};
 use crate::real::make_ready;
 use crate::scratch::Scratch;
 use crate::seed::{expand, stamp_of};
@@ -51,10 +51,6 @@ const READS: u64 = 64;
 const STRIDE: u64 = 197;
 /// Writes under way when it comes, by each path.
 const UNDER_WAY: u64 = 8;
-/// How long a write may take, with all repetitions.
-const TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two attempts.
-const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// What a controller that was frozen gets to do something wrong.
 const AWAKE_TIME: Duration = Duration::from_secs(5);
 const BUSY: u8 = 0x08;
@@ -328,16 +324,9 @@ impl World {
 
     /// Waits until a controller serves this host.
     fn reach(&mut self, at: usize) -> Result<()> {
-        let start = Instant::now();
-        while self.sessions[at].is_none() {
-            match self.login(at) {
-                Ok(session) => {
-                    self.sessions[at] = Some(session);
-                    self.logins[at] += 1;
-                }
-                Err(error) if start.elapsed() > TIMEOUT => return Err(error),
-                Err(_) => std::thread::sleep(RETRY_INTERVAL),
-            }
+        if self.sessions[at].is_none() {
+            self.sessions[at] = Some(pair::retry(|| self.login(at))?);
+            self.logins[at] += 1;
         }
         Ok(())
     }
@@ -395,15 +384,12 @@ impl World {
 
 /// Adds a portal to a controller once it is there, at a port that was free a moment ago.
 fn add_portal(home: &Array, controller: u16) -> Result<String> {
-    let (controller, start) = (controller.to_string(), Instant::now());
-    loop {
+    let controller = controller.to_string();
+    pair::retry(|| {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-        match home.cli(&["portal", "add", &address, "--controller", &controller]) {
-            Ok(_) => return Ok(address),
-            Err(error) if start.elapsed() > TIMEOUT => return Err(error),
-            Err(_) => std::thread::sleep(RETRY_INTERVAL),
-        }
-    }
+        home.cli(&["portal", "add", &address, "--controller", &controller])?;
+        Ok(address)
+    })
 }
 
 fn command(lba: u64, stamp: u64) -> Command {

@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long it may take until the second controller serves a host.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long hosts wait for what two controllers are to do, with all repetitions.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two attempts.
-const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts both, in folders below `folder`, with these volumes and hosts. The second may not serve hosts yet.
 ///
@@ -45,6 +45,20 @@ pub fn start(
     Ok([first, second])
 }
 
+/// Attempts something until it succeeds.
+///
+/// # Errors
+/// Why it does not, after [`TIMEOUT`].
+pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(_) if start.elapsed() <= TIMEOUT => std::thread::sleep(RETRY_INTERVAL),
+            ended => return ended,
+        }
+    }
+}
+
 /// Both as one target: its first portal is the home's, its second one that of the controller that forwards.
 pub struct Pair {
     controllers: [Array; 2],
@@ -70,8 +84,8 @@ impl Pair {
     /// Waits until the second controller serves a LUN to a host, and hosts have learned that both paths are active: that is a unit
     /// attention.
     fn reach(&self, initiator: &str, lun: u16) -> Result<()> {
-        let (library, portal, start) = (Libiscsi::load()?, self.portals[1].to_string(), Instant::now());
-        loop {
+        let (library, portal) = (Libiscsi::load()?, self.portals[1].to_string());
+        retry(|| {
             let login = libiscsi::Login {
                 initiator,
                 portal: &portal,
@@ -80,20 +94,14 @@ impl Pair {
                 session: 0,
                 header_digest: false,
             };
-            let ready = Session::login(&library, login).and_then(|mut session| {
-                make_ready(&mut session, lun)?;
-                let ending = session.perform(cdb::target_port_groups(lun))?;
-                let Ending::Good(answer) = ending else { bail!("the port groups can't be read: {ending:?}") };
-                let states = cdb::access_states(&answer);
-                ensure!(states == [0, 0], "the port groups have the states {states:?}");
-                Ok(())
-            });
-            match ready {
-                Err(error) if start.elapsed() > TIMEOUT => return Err(error),
-                Err(_) => std::thread::sleep(RETRY_INTERVAL),
-                Ok(()) => return Ok(()),
-            }
-        }
+            let mut session = Session::login(&library, login)?;
+            make_ready(&mut session, lun)?;
+            let ending = session.perform(cdb::target_port_groups(lun))?;
+            let Ending::Good(answer) = ending else { bail!("the port groups can't be read: {ending:?}") };
+            let states = cdb::access_states(&answer);
+            ensure!(states == [0, 0], "the port groups have the states {states:?}");
+            Ok(())
+        })
     }
 }
 
