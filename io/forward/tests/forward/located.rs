@@ -1,6 +1,6 @@
 //! Reads whose data the home locates: the front end reads them, or asks the home again.
 
-use crate::rig::{BLOCK, Home, MS, Side, long, read, write};
+use crate::rig::{BLOCK, FUNCTIONS, Home, MS, Side, long, read, write};
 use crate::{HOSTS, connected, status};
 use forward::{HOLD_NS, MAX_FETCH_NS};
 use scsi::{ManagementFunction, ManagementResponse, Status, TaskAttribute};
@@ -139,13 +139,7 @@ fn neither_a_broken_link_nor_another_home_matters_to_data_that_are_read_here() {
 
 #[test]
 fn an_aborted_read_gives_no_response_after_that_of_the_function() {
-    for function in [
-        |tag| ManagementFunction::AbortTask { tag },
-        |_| ManagementFunction::AbortTaskSet,
-        |_| ManagementFunction::ClearTaskSet,
-        |_| ManagementFunction::LogicalUnitReset,
-        |_| ManagementFunction::TargetReset,
-    ] {
+    for function in FUNCTIONS {
         let (home, mut side, nexus) = locating();
         let number = located(&mut side, nexus);
         let tag = side.last_tag();

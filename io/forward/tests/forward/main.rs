@@ -7,7 +7,7 @@ mod sessions;
 mod takeover;
 
 use forward::{ABORTED_NS, HOLD_NS, LINGER_NS, MAX_AGE_NS, OPEN_HOLD_NS};
-use rig::{BLOCK, Home, MS, Notes, Side, is_cleared, long, read, swap, write};
+use rig::{BLOCK, FUNCTIONS, Home, MS, Notes, Side, is_cleared, long, read, swap, write};
 use scsi::{ManagementFunction, ManagementResponse, Status};
 
 const HOSTS: [&str; 2] = ["iqn.2026-01.test:a", "iqn.2026-01.test:b"];
@@ -130,13 +130,7 @@ fn a_running_command_goes_on_while_the_link_is_broken() {
 #[test]
 fn an_aborted_command_sends_no_response_and_never_takes_effect() {
     let (home, mut side, nexus) = connected();
-    for function in [
-        |tag| ManagementFunction::AbortTask { tag },
-        |_| ManagementFunction::AbortTaskSet,
-        |_| ManagementFunction::ClearTaskSet,
-        |_| ManagementFunction::LogicalUnitReset,
-        |_| ManagementFunction::TargetReset,
-    ] {
+    for function in FUNCTIONS {
         home.disk.hold();
         let number = side.start(nexus, &write(6), &[1; BLOCK], MS);
         let tag = side.last_tag();

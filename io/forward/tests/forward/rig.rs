@@ -27,6 +27,15 @@ pub const ARRAY: u128 = 7;
 pub const POWER_ON: u64 = 5;
 const DISK: DiskId = DiskId(1);
 
+/// The task management functions that reach a command with a tag.
+pub const FUNCTIONS: [fn(u64) -> ManagementFunction; 5] = [
+    |tag| ManagementFunction::AbortTask { tag },
+    |_| ManagementFunction::AbortTaskSet,
+    |_| ManagementFunction::ClearTaskSet,
+    |_| ManagementFunction::LogicalUnitReset,
+    |_| ManagementFunction::TargetReset,
+];
+
 /// A clock that stands: limits are not used here.
 struct Still;
 
