@@ -85,8 +85,7 @@ pub async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {
 /// The file for a path: itself, or the document when the path is one of its pages.
 fn choose<'a>(files: &[(&'a str, &[u8])], path: &str) -> Option<&'a str> {
     let wanted = if is_page(path) { INDEX } else { path };
-    let names = files.iter().map(|(name, _)| name.strip_suffix(PACKED).unwrap_or(name));
-    names.into_iter().find(|name| *name == wanted)
+    files.iter().map(|(name, _)| name.strip_suffix(PACKED).unwrap_or(name)).find(|name| *name == wanted)
 }
 
 /// Files of the build have an extension; names of volumes and hosts may contain dots, too.
