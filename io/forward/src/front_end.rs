@@ -40,6 +40,22 @@ struct State {
     awake: u64,
 }
 
+/// Somebody who waits, and what there is to say.
+enum Notice {
+    Command(oneshot::Sender<Progress>, Progress),
+    Function(oneshot::Sender<ManagementResponse>, ManagementResponse),
+}
+
+impl Notice {
+    fn give(self) {
+        // Who waited may have gone with its session.
+        match self {
+            Self::Command(waiting, progress) => _ = waiting.send(progress),
+            Self::Function(waiting, response) => _ = waiting.send(response),
+        }
+    }
+}
+
 impl FrontEnd {
     /// A front end without a link. `instance` is the number of its process, which its hello names; `now` is a clock that counts
     /// while the machine sleeps.
@@ -109,14 +125,14 @@ impl FrontEnd {
     pub fn connect(&self, channel: Channel, hello: &Hello) {
         let (mut state, now) = self.lock();
         state.front.connect(channel, hello, now);
-        self.act(&mut state);
+        self.act(state);
     }
 
     /// The connection has ended.
     pub fn disconnect(&self) {
         let (mut state, now) = self.lock();
         state.front.disconnect(now);
-        self.act(&mut state);
+        self.act(state);
     }
 
     /// Takes bytes of the connection.
@@ -126,7 +142,7 @@ impl FrontEnd {
     pub fn receive(&self, bytes: Bytes) -> Result<()> {
         let (mut state, now) = self.lock();
         let received = state.front.receive(bytes, now);
-        self.act(&mut state);
+        self.act(state);
         received
     }
 
@@ -143,7 +159,7 @@ impl FrontEnd {
             front.drop_fetch(number);
         }
         state.functions.retain(|_, waiting| !waiting.is_closed());
-        self.act(&mut state);
+        self.act(state);
         ticked
     }
 
@@ -164,22 +180,23 @@ impl FrontEnd {
             state.commands.remove(&number);
             return Some(response);
         }
-        self.act(&mut state);
-        drop(state);
+        self.act(state);
         self.asked.notify_one();
         None
     }
 
-    /// Passes on what has happened.
-    fn act(&self, state: &mut State) {
+    /// Passes on what has happened. Who is woken by that needs the state at once: all are notified after it was unlocked.
+    fn act(&self, mut state: MutexGuard<'_, State>) {
         let mut events: VecDeque<Event> = state.front.events().into();
+        let mut notices = Vec::with_capacity(events.len());
         while let Some(event) = events.pop_front() {
             match event {
-                // Who waited may have gone with its session.
-                Event::Completed(number, response) => state.notify(number, Progress::Ended(response)),
+                Event::Completed(number, response) => {
+                    notices.extend(state.notice(number, Progress::Ended(response)));
+                }
                 Event::AskedAgain(number, again) => {
                     let (sender, progress) = oneshot::channel();
-                    state.notify(number, Progress::AskedAgain(progress));
+                    notices.extend(state.notice(number, Progress::AskedAgain(progress)));
                     state.commands.insert(again, sender);
                 }
                 Event::Located(number, recipe) => {
@@ -190,25 +207,26 @@ impl FrontEnd {
                         continue;
                     };
                     let (sender, progress) = oneshot::channel();
-                    state.notify(number, Progress::Located(Fetch { number, recipe, resolver, progress }));
+                    let fetch = Fetch { number, recipe, resolver, progress };
+                    notices.extend(state.notice(number, Progress::Located(fetch)));
                     state.commands.insert(number, sender);
                 }
                 Event::Managed(number, response) => {
-                    if let Some(waiting) = state.functions.remove(&number) {
-                        _ = waiting.send(response);
-                    }
+                    let waiting = state.functions.remove(&number);
+                    notices.extend(waiting.map(|waiting| Notice::Function(waiting, response)));
                 }
                 Event::Configured(text) => _ = self.configuration.send_replace(Some(text)),
             }
         }
+        drop(state);
+        notices.into_iter().for_each(Notice::give);
     }
 }
 
 impl State {
-    fn notify(&mut self, number: u64, progress: Progress) {
-        if let Some(waiting) = self.commands.remove(&number) {
-            _ = waiting.send(progress);
-        }
+    fn notice(&mut self, number: u64, progress: Progress) -> Option<Notice> {
+        let waiting = self.commands.remove(&number)?;
+        Some(Notice::Command(waiting, progress))
     }
 
     fn lose(&mut self, nexus: u32) {
@@ -240,9 +258,12 @@ impl DeviceServer for Device {
         let number = state.front.execute(self.nexus, command, now);
         state.commands.insert(number, sender);
         drop(state);
-        self.front_end.asked.notify_one();
         let front_end = self.front_end.clone();
-        Execution::Task(Box::pin(follow(move |number, data| front_end.fetched(number, data), ended)))
+        Execution::Task(Box::pin(async move {
+            // Commands that a session takes together have all begun before the first of them is polled: they are sent together.
+            front_end.asked.notify_one();
+            follow(|number, data| front_end.fetched(number, data), ended).await
+        }))
     }
 
     fn manage(&mut self, lun: Lun, function: ManagementFunction) -> Management {
