@@ -101,16 +101,22 @@ impl Worker {
             }
             if busy {
                 pause().await;
-            } else if self.idle.has_work(&self.reducer, &self.appender) {
+                continue;
+            }
+            let is_disturbed = if self.idle.has_work(&self.reducer, &self.appender) {
                 let resting = rest(self.idle.next_rest(&self.reducer));
                 let dirty = self.checkpointer.left_dirty_bytes();
-                self.idle.run(resting, &mut self.reducer, &mut self.appender, dirty).await?;
-                pause().await;
+                self.idle.run(resting, &mut self.reducer, &mut self.appender, dirty).await?
             } else {
                 self.core.signal.wait().await;
+                true
+            };
+            if is_disturbed {
                 // What is written soon after is taken along: neighbours meet in a frame, overwritten blocks are never
                 // written, and the thread is not woken for every batch of the journal.
                 rest(Rest::Short).await;
+            } else {
+                pause().await;
             }
         }
     }

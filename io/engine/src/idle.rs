@@ -59,15 +59,15 @@ impl IdleWork {
         if self.quiet || !reducer.is_index_complete() { Rest::Short } else { Rest::Long }
     }
 
-    /// Rests, and takes a step if hosts were quiet meanwhile. `left_dirty` is the dirty metadata in bytes that the last
-    /// checkpoint left.
+    /// Rests, and takes a step if hosts were quiet meanwhile. True if the rest ended early, as there is something to flush or
+    /// somebody waits for the background. `left_dirty` is the dirty metadata in bytes that the last checkpoint left.
     pub async fn run(
         &mut self,
         rest: impl Future<Output = ()>,
         reducer: &mut Reducer,
         appender: &mut Appender,
         left_dirty: u64,
-    ) -> block::Result<()> {
+    ) -> block::Result<bool> {
         let before = self.activity;
         let disturbed = {
             let (mut rest, mut woken) = (pin!(rest), pin!(self.core.signal.wait()));
@@ -86,6 +86,6 @@ impl IdleWork {
             self.quiet = true;
             self.recompression.step(reducer, appender, left_dirty).await?;
         }
-        Ok(())
+        Ok(disturbed)
     }
 }

@@ -3,6 +3,9 @@
 use crate::support::{Dice, MemShelf, World, options};
 use block::DiskId;
 use engine::{Compression, Options, Policy};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 const BLOCK: usize = 4096;
 
@@ -50,6 +53,32 @@ fn small_frames_are_joined_and_compressed_with_more_effort_while_nobody_asks() {
     world.settle();
     assert_eq!(world.shelf.segment_writes(), 0);
     assert_eq!(world.read(1, 0, 100), prose(1, 100));
+    world.check();
+}
+
+/// What is flushed leaves work for the time when nobody asks, so that the background always has some while hosts write.
+#[test]
+fn writes_that_follow_each_other_are_flushed_together_although_there_is_idle_work() {
+    let open = Arc::new(AtomicBool::new(true));
+    let mut world = World::open_gated(MemShelf::small(), open.clone());
+    world.create(1, 4096, 8 << 20);
+    let text = prose(1, 8);
+    world.write(1, 100, &prose(2, 1));
+    world.turn(50);
+    let flushed = world.engine.log_writes();
+    assert!(flushed.data > 0);
+    open.store(false, Relaxed);
+    for n in 0..8 {
+        world.write(1, n, &text[n as usize * BLOCK..][..BLOCK]);
+        world.turn(6);
+    }
+    assert_eq!(world.engine.log_writes(), flushed);
+    open.store(true, Relaxed);
+    world.turn(50);
+    let frame = world.engine.log_writes().data - flushed.data;
+    let single = flushed.data;
+    assert!(frame < 8 * single, "{frame} bytes in frames of neighbours, {single} in one of one block");
+    assert_eq!(world.read(1, 0, 8), text);
     world.check();
 }
 

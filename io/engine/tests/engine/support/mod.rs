@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// Numbers that look random and depend on the seed alone.
@@ -589,6 +590,15 @@ impl World {
     pub fn open_restless(shelf: Arc<MemShelf>) -> Self {
         Self::open_resting(shelf, |rest| {
             std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
+        })
+    }
+
+    /// A world whose background, once hosts have woken it, rests until `open`. It is never left alone for long.
+    pub fn open_gated(shelf: Arc<MemShelf>, open: Arc<AtomicBool>) -> Self {
+        Self::open_resting(shelf, move |rest| {
+            let open = open.clone();
+            let is_over = move || rest == Rest::Short && open.load(Ordering::Relaxed);
+            std::future::poll_fn(move |_| if is_over() { Poll::Ready(()) } else { Poll::Pending })
         })
     }
 
