@@ -9,6 +9,7 @@ use crate::idle::Rest;
 use crate::log_writes::LogWrites;
 use crate::policy::Policy;
 use crate::record::Mutation;
+use crate::sharded_lock::Held;
 use crate::space::{DiskSpace, Location, SpaceReport};
 use crate::volume::Volume;
 use block::{Disk, DiskId, Error, Geometry, Result};
@@ -278,6 +279,17 @@ impl Engine {
     /// What was written to the log since the engine was opened.
     pub fn log_writes(&self) -> LogWrites {
         *self.core.log_writes.lock()
+    }
+
+    /// Times, from now on, how long the lock of the state is held for writing: no operation goes on meanwhile. `now` is a clock
+    /// in nanoseconds.
+    pub fn time_state_lock(&self, now: fn() -> u64) {
+        self.core.state.time_writers(now);
+    }
+
+    /// How long the lock of the state was held for writing, since [`Engine::time_state_lock`].
+    pub fn state_lock_held(&self) -> Held {
+        self.core.state.held()
     }
 
     /// The background work. The opener of the engine polls this future, preferably on a separate thread. It ends

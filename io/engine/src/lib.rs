@@ -93,6 +93,7 @@ pub use ratios::{Amounts, Ratios};
 pub use reader::{Reader, ReaderCounters};
 pub use repair::{Loss, Repair};
 pub use root::{FORMATS, NOTING_VERSION};
+pub use sharded_lock::Held;
 pub use snapshot::DiskInfo;
 pub use space::{DiskSpace, SpaceReport};
 pub use stored::Stored;

@@ -5,8 +5,9 @@
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ops::{Deref, DerefMut, Sub};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Reader counts; more threads than these share them.
 const LANES: usize = 16;
@@ -42,6 +43,23 @@ pub struct ShardedLock<T> {
     value: CachePadded<UnsafeCell<T>>,
 }
 
+/// How long writers held a lock, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How often it was locked for writing.
+    pub times: u64,
+    /// Nanoseconds, from the last reader's end to the end of the guard.
+    pub ns: u64,
+}
+
+impl Sub for Held {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self { times: self.times - before.times, ns: self.ns - before.ns }
+    }
+}
+
 #[derive(Default)]
 struct Gate {
     /// A writer writes, or waits until the readers have ended; no reader begins.
@@ -51,6 +69,10 @@ struct Gate {
     /// For the writer, while it waits for readers.
     asleep: Mutex<()>,
     left: Condvar,
+    /// Times writers, in nanoseconds.
+    clock: OnceLock<fn() -> u64>,
+    times: AtomicU64,
+    held_ns: AtomicU64,
 }
 
 // SAFETY: the value moves with the lock, and a writer on any thread has it alone.
@@ -70,6 +92,8 @@ pub struct ReadGuard<'a, T> {
 pub struct WriteGuard<'a, T> {
     shared: &'a ShardedLock<T>,
     _turn: MutexGuard<'a, ()>,
+    /// When it was locked, if that is timed.
+    since: Option<u64>,
 }
 
 fn lane() -> usize {
@@ -147,7 +171,20 @@ impl<T> ShardedLock<T> {
                 self.gate.left.wait(&mut asleep);
             }
         }
-        WriteGuard { shared: self, _turn: turn }
+        let since = self.gate.clock.get().map(|now| now());
+        WriteGuard { shared: self, _turn: turn, since }
+    }
+
+    /// Times writers from now on. `now` is a clock in nanoseconds; the first one that is given counts.
+    pub fn time_writers(&self, now: fn() -> u64) {
+        // Somebody times them already.
+        _ = self.gate.clock.set(now);
+    }
+
+    /// How long writers have held it since they are timed.
+    pub fn held(&self) -> Held {
+        let gate = &*self.gate;
+        Held { times: gate.times.load(Ordering::Relaxed), ns: gate.held_ns.load(Ordering::Relaxed) }
     }
 }
 
@@ -197,8 +234,13 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 
 impl<T> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
+        let gate = &*self.shared.gate;
+        if let (Some(since), Some(now)) = (self.since, gate.clock.get()) {
+            gate.times.fetch_add(1, Ordering::Relaxed);
+            gate.held_ns.fetch_add(now().saturating_sub(since), Ordering::Relaxed);
+        }
         // Before the turn is released, so that its next holder finds no writer.
-        self.shared.gate.writing.store(false, Ordering::SeqCst);
+        gate.writing.store(false, Ordering::SeqCst);
     }
 }
 

@@ -58,3 +58,26 @@ fn several_read_at_the_same_time() {
     *shared.write() = 8;
     assert_eq!(*shared.read(), 8);
 }
+
+#[test]
+fn writers_are_timed_once_that_is_asked_for() {
+    static CLOCK: AtomicU64 = AtomicU64::new(0);
+    fn now() -> u64 {
+        CLOCK.load(Ordering::Relaxed)
+    }
+    let shared = ShardedLock::new(0);
+    let hold = |ns| {
+        let _held = shared.write();
+        CLOCK.fetch_add(ns, Ordering::Relaxed);
+    };
+    hold(5);
+    assert_eq!(shared.held(), Held::default());
+    shared.time_writers(now);
+    hold(7);
+    let reading = shared.read();
+    CLOCK.fetch_add(9, Ordering::Relaxed);
+    drop(reading);
+    let before = shared.held();
+    hold(30);
+    assert_eq!((before, shared.held() - before), (Held { times: 1, ns: 7 }, Held { times: 1, ns: 30 }));
+}

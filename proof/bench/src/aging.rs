@@ -19,6 +19,7 @@ pub const ALL: &[Measure] = &[
     measure("4K random overwrite, 24 drives, 80 % full", |name| {
         overwrite(name, full_shelf(), 80, Bound::AtMost(4.0))
     }),
+    measure("64K sequential write, 2:1, 8 drives", sequential),
     measure("1,000 full clones of 20 GiB that hold 14 GiB", clones),
 ];
 
@@ -82,6 +83,25 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
         row(&format!("{name}: slowest part of the time"), Bound::AtMost(1.5), worst / middle, "×");
     steady.note = format!("µs a block, {PASSES} times the capacity in {PARTS} parts: {}", ordered.join(" "));
     vec![media, stall, steady]
+}
+
+/// What a host that writes new data in order makes the array write.
+fn sequential(name: &str) -> Vec<Row> {
+    const COMMAND_BLOCKS: u64 = 16;
+    let mut rig = Rig::new(Shape { drives: 8, ..Shape::new(512) });
+    let volume = rig.volume(1, GIB);
+    let mut maker = Maker::new(Content::Half);
+    let before = (load(&rig.written.durable), load(&rig.written.log), rig.engine.log_writes());
+    let commands = GIB / BLOCK as u64 / COMMAND_BLOCKS;
+    let ops = (0..commands).map(|n| write(n * COMMAND_BLOCKS, maker.next(COMMAND_BLOCKS as usize)));
+    rig.perform(&*volume, 8, ops);
+    rig.settle();
+    let host = GIB as f64;
+    let journal = (load(&rig.written.durable) - before.0) as f64 / host;
+    let log = (load(&rig.written.log) - before.1) as f64 / host;
+    let mut media = row(&format!("{name}: media bytes for a host byte"), Bound::None, journal + log, "bytes");
+    media.note = breakdown(rig.engine.log_writes() - before.2, host, journal, log);
+    vec![media]
 }
 
 fn breakdown(log_writes: LogWrites, host: f64, journal: f64, log: f64) -> String {

@@ -5,7 +5,7 @@ use crate::rig::{Rig, Shape, cpu_us, own, write};
 use crate::rows::{Bound, GIB, Measure, Row, measure, median, read, row, shuffled};
 use block::{Disk, DiskId, Geometry, Op};
 use bytes::Bytes;
-use engine::{Engine, Options, Volume};
+use engine::{Engine, Held, Options, Volume};
 use raid::device::{self, Ring};
 use raid::{DriveShelf, FormatOptions, Sizes};
 use shelf::{AlignedBuf, Drive, Shelf, wait};
@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::Barrier;
+use std::sync::{Barrier, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
@@ -22,6 +22,7 @@ use std::time::Instant;
 pub const ALL: &[Measure] = &[
     measure("two shards on two cores, 4K random reads", |name| scaling(name, false)),
     measure("two shards on two cores, 4K random writes", |name| scaling(name, true)),
+    measure("state lock held for writing", held),
     measure("an acknowledged 4K write over the raw journal write", latency),
 ];
 
@@ -178,6 +179,39 @@ fn scaling(name: &str, writes: bool) -> Vec<Row> {
     array.end();
     other.end();
     vec![row]
+}
+
+/// Nanoseconds of a clock.
+fn now_ns() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed().as_nanos() as u64
+}
+
+/// How long one shard and the background hold the lock of the state for writing, for each operation: what more processors
+/// than two would wait for.
+fn held(name: &str) -> Vec<Row> {
+    let array = Array::new();
+    array.engine.time_state_lock(now_ns);
+    let rows = [("4K random write", true, 0.8), ("4K random read", false, 0.4)].map(|(what, writes, max)| {
+        let start = Barrier::new(1);
+        let rounds: Vec<_> = (0..ROUNDS)
+            .map(|_| {
+                let before = array.engine.state_lock_held();
+                shard(&array.volumes[0], writes, &start);
+                array.engine.state_lock_held() - before
+            })
+            .collect();
+        let each = |value: fn(&Held) -> u64| {
+            median(rounds.iter().map(|held| value(held) as f64 / count(writes) as f64).collect())
+        };
+        let us = each(|held| held.ns) / 1e3;
+        let mut row = row(&format!("{name}, {what}"), Bound::AtMost(max), us, "µs");
+        row.note =
+            format!("by the clock, the background included; {:.3} times each", each(|held| held.times));
+        row
+    });
+    array.end();
+    rows.into()
 }
 
 const DRIVES: usize = 4;
