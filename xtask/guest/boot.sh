@@ -17,7 +17,7 @@ set -euo pipefail
 : "${SUITE:=bookworm}"
 PACKAGES=busybox-static,kmod,udev,iproute2,procps,nftables,open-iscsi,sg3-utils,lsscsi,fio,e2fsprogs,util-linux
 case ${GUEST:=hosts} in
-  hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,smartmontools,ddpt,qemu-guest-agent,python3 ;;
+  hosts) PACKAGES+=,linux-image-amd64,multipath-tools,xfsprogs,postgresql-15,sysbench,smartmontools,ddpt,qemu-guest-agent,python3 ;;
   server) PACKAGES+=,linux-image-amd64,systemd,systemd-sysv,dbus,multipath-tools,smartmontools,init-system-helpers,debconf ;;
   tls) PACKAGES+=,linux-image-amd64,nvme-cli,ktls-utils,keyutils ;;
   peers) PACKAGES+=,linux-image-amd64/$SUITE-backports,vdo/$SUITE-backports,tgt,libiscsi-bin,btrfs-progs,duperemove,qemu-utils,nvme-cli,python3 ;;

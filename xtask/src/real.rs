@@ -49,7 +49,7 @@ const REAL: &[Real] = &[
     Real {
         name: "postgres",
         row: None,
-        title: "PostgreSQL on the array and on tgt, and over three kills of the array",
+        title: "PostgreSQL on the array and on tgt, and over four kills of the array",
         needs: Needs::Guest,
         measure: in_guest,
     },
