@@ -86,6 +86,7 @@ impl Worker {
 
     async fn work<R: Future<Output = ()>>(&mut self, rest: impl Fn(Rest) -> R) -> block::Result<()> {
         self.discard_unused();
+        let waits_for_more = self.core.options.tunables.rest_waiting_bytes;
         loop {
             if self.core.journal.stopped().is_some() {
                 return Ok(());
@@ -111,9 +112,10 @@ impl Worker {
                 self.core.signal.wait().await;
                 true
             };
-            if is_disturbed {
+            if is_disturbed && self.core.state.read().maps.slots.bytes() < waits_for_more {
                 // What is written soon after is taken along: neighbours meet in a frame, overwritten blocks are never
-                // written, and the thread is not woken for every batch of the journal.
+                // written, and the thread is not woken for every batch of the journal. Much that waits is reduced while
+                // the processor has it in its caches.
                 rest(Rest::Short).await;
             } else {
                 pause().await;

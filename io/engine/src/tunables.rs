@@ -49,6 +49,8 @@ pub struct Tunables {
     pub fruitless_rounds_max: u32,
     /// Bytes of a segment that cleaning reads at once.
     pub clean_window_bytes: u32,
+    /// Bytes that may wait to be flushed while the background waits for more.
+    pub rest_waiting_bytes: usize,
     /// Slots flushed in one step.
     pub flush_slots: usize,
     /// Frames packed before other tasks run.
@@ -133,6 +135,7 @@ impl Default for Tunables {
             victim_live_16ths_max: 15,
             fruitless_rounds_max: 20,
             clean_window_bytes: 1 << 20,
+            rest_waiting_bytes: 128 << 10,
             flush_slots: 512,
             flush_frames: 64,
             recompress_windows: 16,
