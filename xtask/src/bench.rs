@@ -293,7 +293,8 @@ fn crossed(args: &Args) -> Result<()> {
         let namespace = format!("crossing-{:x}", lab::crash::new_seed());
         let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
         let rows = crossing::run(&programs, &target_dir(), &place, in_rounds(args, 6))?;
-        finish(args, "cluster", rows)
+        let misses = args.span << 20 > crossing::READ_CACHE_BYTES;
+        finish(args, if misses { "cluster-uncached" } else { "cluster" }, rows)
     })
 }
 
