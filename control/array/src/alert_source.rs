@@ -74,7 +74,7 @@ fn of_parts(services: &Services<'_>) -> [Source; 9] {
 }
 
 fn of_services(services: &Services<'_>) -> [Source; 10] {
-    let Parts { engine, server, .. } = services.parts.clone();
+    let Parts { engine, server, target, .. } = services.parts.clone();
     let (space, quotas) = (services.space.clone(), services.quotas.clone());
     let (notifier, scrubs) = (services.notifier.clone(), services.scrubs.clone());
     let (health, clock) = (services.health.clone(), services.clock.clone());
@@ -90,7 +90,7 @@ fn of_services(services: &Services<'_>) -> [Source; 10] {
         Source::new(0, move |_, _| notifier.conditions()),
         Source::new(5, move |before, _| scrubs.conditions(before)),
         Source::new(5, move |_, _| health.conditions()),
-        Source::new(60, move |_, now| of_paths(&paths, &server, now)),
+        Source::new(60, move |_, now| of_paths(&paths, (&server, &target), now)),
         Source::new(0, move |_, _| clock.conditions()),
         Source::new(600, move |before, now| of_forecast(&past, before, now)),
     ]
@@ -181,13 +181,18 @@ fn of_unit_states(exports: &export::Exports, config: &Config) -> Conditions {
     found
 }
 
-fn of_paths(metering: &Metering, server: &iscsi::Server, now: u64) -> Conditions {
+fn of_paths(metering: &Metering, (server, target): (&iscsi::Server, &scsi::Target), now: u64) -> Conditions {
     let range = TimeRange { from: Some(now.saturating_sub(PATHS_SECONDS)), to: None, points: Some(1) };
     let paths = metering.paths(None, range).unwrap_or_else(|error| {
         tracing::error!(%error, "paths can't be compared");
         Vec::new()
     });
-    condition::of_paths(&paths, server.portals().len())
+    let own: Vec<u16> = server.portals().iter().map(|portal| portal.number).collect();
+    // Those of the other controllers, while these forward to this one.
+    let others = target.port_groups();
+    let others =
+        others.iter().filter(|group| group.is_active && !own.iter().any(|it| group.ports.contains(it)));
+    condition::of_paths(&paths, own.len() + others.map(|group| group.ports.len()).sum::<usize>())
 }
 
 fn of_forecast(metering: &Metering, before: &Conditions, now: u64) -> Conditions {

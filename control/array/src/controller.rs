@@ -2,6 +2,7 @@
 
 use crate::array::Array;
 use crate::membership::{Controller, ControllerChange, ControllerState, JoinToken};
+use crate::ports::iscsi_sessions;
 use crate::projection::addresses;
 use crate::request::verbs;
 use crate::transaction::Transaction;
@@ -78,6 +79,12 @@ impl Array {
             home.portals = texts(&self.parts.server.portals());
             home.nvme_portals = texts(&self.parts.subsystem.portals());
             home.takeover = self.parts.controllers.takeover();
+        }
+        if let Some(own) = self.own_ports.get() {
+            let sessions = iscsi_sessions(&self.parts.target);
+            for it in &mut all {
+                it.sessions = sessions.iter().filter(|(_, port)| own.is_of(*port, it.number)).count();
+            }
         }
         all
     }

@@ -69,6 +69,8 @@ pub struct Controller {
     pub portals: Vec<String>,
     /// NVMe/TCP portals.
     pub nvme_portals: Vec<String>,
+    /// iSCSI sessions at its portals now, of which the array knows; zero by the trait.
+    pub sessions: usize,
     /// How it became the home, if it is and has taken over.
     pub takeover: Option<Takeover>,
 }

@@ -211,7 +211,9 @@ impl Array {
         let controllers = self.parts.subsystem.controllers();
         let nvme = controllers.into_iter().map(|it| (it.host, it.portal));
         let mut users = BTreeMap::<u16, BTreeSet<String>>::new();
-        for (initiator, port) in self.parts.target.nexuses().into_iter().chain(nvme) {
+        let nexuses = self.parts.target.nexuses().into_iter();
+        let scsi = nexuses.map(|(initiator, port)| (initiator.host_name().into_owned(), port));
+        for (initiator, port) in scsi.chain(nvme) {
             let host = config.hosts.iter().find(|host| host.port_names().any(|name| *name == initiator));
             let name = host.map_or(initiator, |host| host.name.clone());
             users.entry(port).or_default().insert(name);

@@ -1,5 +1,6 @@
-//! The target ports that a controller may have.
+//! The target ports that a controller may have, and the sessions of hosts by them.
 
+use export::InitiatorPort;
 use std::ops::RangeInclusive;
 
 /// Target ports of a controller that is one target with others.
@@ -28,6 +29,21 @@ impl OwnPorts {
     pub(crate) fn numbers_of(&self, controller: u16) -> RangeInclusive<u16> {
         if controller == self.controller { self.numbers.clone() } else { shared_numbers(controller) }
     }
+
+    /// Whether a port is one of this controller.
+    pub(crate) fn is_of(&self, port: u16, controller: u16) -> bool {
+        let has_ports = self.is_shared || controller == self.controller;
+        has_ports && self.numbers_of(controller).contains(&port)
+    }
+}
+
+/// The iSCSI sessions by the portals of all controllers: the initiator's name, and the number of the portal.
+pub(crate) fn iscsi_sessions(target: &scsi::Target) -> Vec<(String, u16)> {
+    let iscsi = |(initiator, port)| match initiator {
+        InitiatorPort::Iscsi { name, .. } => Some((name, port)),
+        _ => None,
+    };
+    target.nexuses().into_iter().filter_map(iscsi).collect()
 }
 
 /// The numbers that ports of a controller may have that is one target with others.

@@ -3,6 +3,7 @@
 use crate::array::Array;
 use crate::fibre_channel::FibreChannelNexus;
 use crate::parts::Threads;
+use crate::ports::iscsi_sessions;
 use crate::service::quotas::mapped;
 use crate::service::schedules::{next_run, zone_of};
 use crate::view::{
@@ -58,7 +59,7 @@ impl Array {
             space: self.space(),
             volumes: config.volumes.len(),
             hosts: config.hosts.len(),
-            sessions: self.parts.server.sessions().len(),
+            sessions: iscsi_sessions(&self.parts.target).len(),
             nvme_controllers: self.parts.subsystem.controllers().len(),
         }
     }
@@ -300,14 +301,14 @@ impl Array {
         let name = initiator.map(normalised).transpose()?;
         let wanted =
             |host: &&HostEntry| name.as_ref().is_none_or(|it| host.port_names().any(|known| known == it));
-        let (sessions, nexuses) = (self.parts.server.sessions(), self.parts.fibre_channel.nexuses());
+        let (sessions, nexuses) = (iscsi_sessions(&self.parts.target), self.parts.fibre_channel.nexuses());
         let hosts = config.hosts.iter().filter(wanted);
         Ok(hosts.map(|entry| self.host_with(config, entry, (&sessions, &nexuses))).collect())
     }
 
     /// One host.
     pub(crate) fn host(&self, config: &Config, entry: &HostEntry) -> Host {
-        let (sessions, nexuses) = (self.parts.server.sessions(), self.parts.fibre_channel.nexuses());
+        let (sessions, nexuses) = (iscsi_sessions(&self.parts.target), self.parts.fibre_channel.nexuses());
         self.host_with(config, entry, (&sessions, &nexuses))
     }
 
@@ -315,7 +316,7 @@ impl Array {
         &self,
         config: &Config,
         entry: &HostEntry,
-        (sessions, nexuses): (&[iscsi::SessionInfo], &[FibreChannelNexus]),
+        (sessions, nexuses): (&[(String, u16)], &[FibreChannelNexus]),
     ) -> Host {
         let seen = |it: &ConnectionEntry| {
             let (host, host_id) = (Some(entry.name.clone()), Some(entry.id));
@@ -323,7 +324,7 @@ impl Array {
         };
         let mut connections: Vec<_> = config.seen_by(entry.id).filter_map(seen).collect();
         connections.sort_by_key(|it| it.lun);
-        let own = |session: &&iscsi::SessionInfo| entry.initiators.contains(&session.initiator);
+        let own = |(initiator, _): &&(String, u16)| entry.initiators.contains(initiator);
         let group = config.group_of(entry.id);
         Host {
             id: entry.id,

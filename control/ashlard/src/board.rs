@@ -95,6 +95,7 @@ impl Board {
             api: None,
             portals: Vec::new(),
             nvme_portals: Vec::new(),
+            sessions: 0,
             drained: false,
             takeover: None,
         };
@@ -265,6 +266,7 @@ fn shown(map: &Map, member: &MapMember) -> Controller {
         api: Some(member.service.api.clone()).filter(|url| !url.is_empty()),
         portals: member.service.iscsi.clone(),
         nvme_portals: member.service.nvme.clone(),
+        sessions: 0,
         takeover: None,
     }
 }

@@ -29,6 +29,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "version",
             "API={api}",
             "portals",
+            "sessions",
             "Took over=[from {takeover.from} in {takeover.total_ms}]",
         ],
     ),

@@ -673,7 +673,7 @@ type Array struct {
 	// Serial Serial number: sixteen hex digits.
 	Serial string `json:"serial"`
 
-	// Sessions Current number of iSCSI sessions.
+	// Sessions Current number of iSCSI sessions, at the portals of all controllers.
 	Sessions int `json:"sessions"`
 
 	// Space Capacity and space usage in bytes.
@@ -1218,7 +1218,7 @@ type Host struct {
 	// RefusedLogins Refused iSCSI log-ins of its initiators, most recent first.
 	RefusedLogins []RefusedLogin `json:"refused_logins"`
 
-	// Sessions Current number of iSCSI sessions.
+	// Sessions Current number of iSCSI sessions, at the portals of all controllers.
 	Sessions int `json:"sessions"`
 
 	// TLS The host has a PSK and must use TLS over NVMe/TCP.

@@ -83,10 +83,11 @@ impl Target {
         self.identity.ports.all()
     }
 
-    /// The I_T nexuses: the name of each host, and the relative identifier of the target port.
-    pub fn nexuses(&self) -> Vec<(String, u16)> {
+    /// The I_T nexuses, by this controller and by others: the initiator port of each, and the relative identifier of the target
+    /// port.
+    pub fn nexuses(&self) -> Vec<(InitiatorPort, u16)> {
         let alive: Vec<Arc<Shared>> = self.state.lock().nexuses.iter().filter_map(Weak::upgrade).collect();
-        alive.iter().map(|nexus| ((*nexus.host).to_owned(), nexus.nexus.target_port)).collect()
+        alive.iter().map(|nexus| (nexus.nexus.initiator.clone(), nexus.nexus.target_port)).collect()
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {

@@ -59,7 +59,7 @@ pub struct Array {
     volumes: usize,
     /// Number of hosts.
     hosts: usize,
-    /// Current number of iSCSI sessions.
+    /// Current number of iSCSI sessions, at the portals of all controllers.
     sessions: usize,
     /// Current number of NVMe/TCP controllers.
     nvme_controllers: usize,

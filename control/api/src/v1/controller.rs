@@ -46,6 +46,8 @@ pub struct Controller {
     portals: Vec<String>,
     /// NVMe/TCP portals: addresses with ports. Only the home listens on them.
     nvme_portals: Vec<String>,
+    /// iSCSI sessions that hosts have at its portals now.
+    sessions: usize,
     /// The takeover by which it became the home; `null` if it is not the home, or has not taken over from another
     /// controller.
     takeover: Option<Takeover>,
@@ -237,6 +239,7 @@ impl From<array::Controller> for Controller {
             api,
             portals,
             nvme_portals,
+            sessions,
             takeover,
             reads: _,
         } = it;
@@ -247,7 +250,7 @@ impl From<array::Controller> for Controller {
             Lost => ControllerState::Lost,
         };
         let (since, takeover) = (since.map(utc), takeover.map(Takeover::from));
-        Self { number, name, version, state, drained, since, api, portals, nvme_portals, takeover }
+        Self { number, name, version, state, drained, since, api, portals, nvme_portals, sessions, takeover }
     }
 }
 

@@ -62,7 +62,7 @@ pub struct Host {
     labels: BTreeMap<String, String>,
     /// Connected volumes and snapshots, including those of its host group.
     connections: Vec<Connection>,
-    /// Current number of iSCSI sessions.
+    /// Current number of iSCSI sessions, at the portals of all controllers.
     sessions: usize,
     /// Current number of NVMe/TCP controllers.
     controllers: usize,

@@ -9,6 +9,7 @@ use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::fibre_channel::{FibreChannel, FibreChannelNexus};
 use crate::parts::Parts;
+use crate::ports::iscsi_sessions;
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
@@ -243,6 +244,7 @@ pub(crate) struct Metering {
     engine: Arc<Engine>,
     exports: Arc<export::Exports>,
     server: Arc<iscsi::Server>,
+    target: Arc<scsi::Target>,
     subsystem: Arc<nvmf::Subsystem>,
     fibre_channel: Arc<dyn FibreChannel>,
     meter: Mutex<Meter>,
@@ -253,9 +255,21 @@ impl Metering {
         (env, bus, configuration): (Arc<Env>, Arc<EventBus>, Arc<Configuration>),
         parts: &Parts,
     ) -> Self {
-        let Parts { engine, exports, server, subsystem, fibre_channel, history, .. } = parts.clone();
+        let Parts { engine, exports, server, target, subsystem, fibre_channel, history, .. } = parts.clone();
         let meter = Mutex::new(Meter::open(&history, &env));
-        Self { env, bus, configuration, history, engine, exports, server, subsystem, fibre_channel, meter }
+        Self {
+            env,
+            bus,
+            configuration,
+            history,
+            engine,
+            exports,
+            server,
+            target,
+            subsystem,
+            fibre_channel,
+            meter,
+        }
     }
 
     /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may
@@ -364,12 +378,15 @@ impl Metering {
     /// Numbers of the portals of all protocols and controllers, and of those that there were: what hosts did by them counts, too.
     fn portals(&self) -> BTreeSet<u16> {
         let open = [self.server.portals(), self.subsystem.portals()].concat();
+        // Those of other controllers have records only once these were the home.
+        let groups = self.target.port_groups();
         let config = self.configuration.read();
         config
             .portals
             .ever()
             .map(|entry| entry.number)
             .chain(open.iter().map(|portal| portal.number))
+            .chain(groups.iter().flat_map(|group| group.ports.iter().copied()))
             .collect()
     }
 
@@ -382,13 +399,13 @@ impl Metering {
                 None => config.hosts.iter().cloned().collect(),
             }
         };
-        let (sessions, portals) = (self.server.sessions(), self.portals());
+        let (sessions, portals) = (iscsi_sessions(&self.target), self.portals());
         let (controllers, nexuses) = (self.subsystem.controllers(), self.fibre_channel.nexuses());
         let mut paths = Vec::new();
         for host in hosts {
             for initiator in host.port_names() {
                 for portal in portals.iter().copied() {
-                    let on = |it: &&iscsi::SessionInfo| it.initiator == *initiator && it.portal == portal;
+                    let on = |it: &&(String, u16)| it.0 == *initiator && it.1 == portal;
                     let by = |it: &&nvmf::ControllerInfo| it.host == *initiator && it.portal == portal;
                     let over = |it: &&FibreChannelNexus| {
                         it.is_logged_in && it.initiator == *initiator && it.portal == portal

@@ -4,13 +4,13 @@ use crate::logins::{closed, login};
 use crate::rig::{Rig, Up, controller, ok, refused};
 use array::{
     AlertState, ControllerState, CreateConnection, CreateHost, CreatePortal, CreateVolume, DeletePortal,
-    Endpoint, Kind, ListAlerts, ListPortals, OwnPorts, PeerName, PortalEntry, PortalProtocol, PortalState,
-    ShowPortal,
+    Endpoint, Kind, ListAlerts, ListControllers, ListPaths, ListPortals, OwnPorts, PeerName, PortalEntry,
+    PortalProtocol, PortalState, ShowHost, ShowPortal, TimeRange,
 };
 use iscsi::Portal;
-use scsi::{Command, Direction, Execution, InitiatorPort, Lun, Response, Status, TaskAttribute};
-
+use scsi::{Command, Direction, Execution, InitiatorPort, Lun, PortGroup, Response, Status, TaskAttribute};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
@@ -388,5 +388,46 @@ async fn a_portal_of_another_controller_is_opened_there() {
     ok(&up, remove(34, false, &[])).await;
     assert_eq!(ok(&up, ListPortals).await.len(), 2);
     up.server.close(0).await;
+    up.down().await;
+}
+
+/// A session at a portal of another controller is a nexus of the target like any other.
+#[tokio::test]
+async fn sessions_at_the_portals_of_all_controllers_count() {
+    let rig = Rig::new();
+    *rig.controllers.all.lock().unwrap() =
+        vec![controller(1, ControllerState::Home), controller(2, ControllerState::Standby)];
+    let up = rig.up().await;
+    volume(&up).await;
+    let address = serve_as(&up, OwnPorts::shared(1)).await;
+    let (status, session) = login(&up, address, IQN).await;
+    assert_eq!(status, 0);
+    let has_one_path = async || {
+        rig.clock.fetch_add(61, Ordering::SeqCst);
+        up.array.tick().await;
+        let alerts = ok(&up, ListAlerts).await;
+        alerts.iter().any(|it| it.state() != AlertState::Closed && it.condition.kind == "host.one-path")
+    };
+    let sessions = async || -> Vec<_> {
+        ok(&up, ListControllers).await.iter().map(|it| (it.number, it.sessions)).collect()
+    };
+    assert!(!has_one_path().await, "there is one portal");
+    let mut groups = up.target.port_groups().to_vec();
+    groups.push(PortGroup { id: 2, ports: vec![33], is_active: true });
+    up.target.set_port_groups(groups);
+    assert!(has_one_path().await, "it does not use the other controller");
+    let nexus = up.target.attach(InitiatorPort::iscsi(IQN, [2; 6]), 33);
+    assert!(!has_one_path().await);
+    assert_eq!(sessions().await, [(1, 1), (2, 1)]);
+    let host = || ShowHost { name: "web1".into() };
+    assert_eq!(ok(&up, host()).await.sessions, 2);
+    let paths = ok(&up, ListPaths { host: None, range: TimeRange::default() }).await;
+    let paths: Vec<_> = paths.iter().map(|path| (path.portal, path.sessions)).collect();
+    assert_eq!(paths, [(1, 1), (33, 1)]);
+    drop(nexus);
+    assert_eq!(sessions().await, [(1, 1), (2, 0)]);
+    assert_eq!(ok(&up, host()).await.sessions, 1);
+    up.server.close(0).await;
+    drop(session);
     up.down().await;
 }

@@ -123,6 +123,7 @@ pub fn controller(number: u16, state: ControllerState) -> Controller {
         api: Some(format!("https://192.0.2.{number}:8443")),
         portals: vec![format!("192.0.2.{number}:3260")],
         nvme_portals: Vec::new(),
+        sessions: 0,
         takeover: None,
         drained: false,
     }

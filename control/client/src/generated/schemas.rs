@@ -229,7 +229,7 @@ pub struct Array {
     pub reduction: Reduction,
     ///Serial number: sixteen hex digits.
     pub serial: ::std::string::String,
-    ///Current number of iSCSI sessions.
+    ///Current number of iSCSI sessions, at the portals of all controllers.
     pub sessions: u64,
     ///Capacity and space usage in bytes.
     pub space: Space,
@@ -733,6 +733,8 @@ pub struct Controller {
     pub nvme_portals: ::std::vec::Vec<::std::string::String>,
     ///iSCSI portals: addresses with ports. A controller that is not the home listens on them if it has a link to the home.
     pub portals: ::std::vec::Vec<::std::string::String>,
+    ///iSCSI sessions that hosts have at its portals now.
+    pub sessions: u64,
     ///Time since which it has that state; `null` if it is not known.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub since: ::std::option::Option<::std::string::String>,
@@ -1692,7 +1694,7 @@ pub struct Host {
     pub nqns: ::std::vec::Vec<::std::string::String>,
     ///Refused iSCSI log-ins of its initiators, most recent first.
     pub refused_logins: ::std::vec::Vec<RefusedLogin>,
-    ///Current number of iSCSI sessions.
+    ///Current number of iSCSI sessions, at the portals of all controllers.
     pub sessions: u64,
     ///The host has a PSK and must use TLS over NVMe/TCP.
     pub tls: bool,

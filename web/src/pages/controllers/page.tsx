@@ -55,6 +55,7 @@ const columns = (choose: (task: Task) => void): Column<Controller>[] => [
   { name: "Version", key: (it) => it.version, cell: (it) => it.version, wide: true },
   { name: "API", cell: (it) => (it.api ? <Anchor href={it.api} size="sm">{it.api}</Anchor> : <span className="quiet">unknown</span>), wide: "xl" },
   { name: "Portals", cell: (it) => <Portals of={it} />, wide: "xl" },
+  { name: "Sessions", key: (it) => it.sessions, down: true, cell: (it) => <span className="number">{count(it.sessions)}</span> },
   {
     name: "",
     right: true,
