@@ -104,22 +104,21 @@ impl Worker {
                 pause().await;
                 continue;
             }
-            let is_disturbed = if self.idle.has_work(&self.reducer, &self.appender) {
+            if self.idle.has_work(&self.reducer, &self.appender) {
                 let resting = rest(self.idle.next_rest(&self.reducer));
                 let dirty = self.checkpointer.left_dirty_bytes();
-                self.idle.run(resting, &mut self.reducer, &mut self.appender, dirty).await?
+                let disturbed = self.idle.run(resting, &mut self.reducer, &mut self.appender, dirty).await?;
+                // Much that waits is reduced while the processor has it in its caches.
+                if !disturbed || self.core.state.read().maps.slots.bytes() >= waits_for_more {
+                    pause().await;
+                    continue;
+                }
             } else {
                 self.core.signal.wait().await;
-                true
-            };
-            if is_disturbed && self.core.state.read().maps.slots.bytes() < waits_for_more {
-                // What is written soon after is taken along: neighbours meet in a frame, overwritten blocks are never
-                // written, and the thread is not woken for every batch of the journal. Much that waits is reduced while
-                // the processor has it in its caches.
-                rest(Rest::Short).await;
-            } else {
-                pause().await;
             }
+            // What is written soon after is taken along: neighbours meet in a frame, overwritten blocks are never
+            // written, and the thread is not woken for every batch of the journal.
+            rest(Rest::Short).await;
         }
     }
 

@@ -49,7 +49,7 @@ pub struct Tunables {
     pub fruitless_rounds_max: u32,
     /// Bytes of a segment that cleaning reads at once.
     pub clean_window_bytes: u32,
-    /// Bytes that may wait to be flushed while the background waits for more.
+    /// Bytes that may wait to be flushed while the background, which has idle work, waits for more.
     pub rest_waiting_bytes: usize,
     /// Slots flushed in one step.
     pub flush_slots: usize,
