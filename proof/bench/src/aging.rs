@@ -49,7 +49,7 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
     let mut maker = Maker::new(Content::Random);
     rig.perform(&*volume, DEPTH, (0..blocks).map(|block| write(block, maker.next(1))));
     rig.settle();
-    let before = (load(&rig.written.durable), load(&rig.written.log), rig.engine.log_writes());
+    let before = Traffic::of(&rig);
     let each = blocks * PASSES / PARTS as u64;
     let mut order = shuffled(40, u64::MAX).map(|n| n % blocks);
     let (mut times, mut parts) = (Vec::new(), Vec::with_capacity(PARTS));
@@ -60,11 +60,7 @@ fn overwrite(name: &str, shape: Shape, percent: u64, bound: Bound) -> Vec<Row> {
         parts.push((cpu_us() - start) / each as f64);
     }
     rig.settle();
-    let host = (each * PARTS as u64 * BLOCK as u64) as f64;
-    let journal = (load(&rig.written.durable) - before.0) as f64 / host;
-    let log = (load(&rig.written.log) - before.1) as f64 / host;
-    let mut media = row(&format!("{name}: media bytes for a host byte"), bound, journal + log, "bytes");
-    media.note = breakdown(rig.engine.log_writes() - before.2, host, journal, log);
+    let media = before.until_now(name, bound, &rig, each * PARTS as u64 * BLOCK as u64);
     times.sort_by(f32::total_cmp);
     let of =
         |share: f64| times.get((times.len() as f64 * share) as usize).map_or(0.0, |us| f64::from(*us) / 1e3);
@@ -91,17 +87,36 @@ fn sequential(name: &str) -> Vec<Row> {
     let mut rig = Rig::new(Shape { drives: 8, ..Shape::new(512) });
     let volume = rig.volume(1, GIB);
     let mut maker = Maker::new(Content::Half);
-    let before = (load(&rig.written.durable), load(&rig.written.log), rig.engine.log_writes());
+    let before = Traffic::of(&rig);
     let commands = GIB / BLOCK as u64 / COMMAND_BLOCKS;
     let ops = (0..commands).map(|n| write(n * COMMAND_BLOCKS, maker.next(COMMAND_BLOCKS as usize)));
     rig.perform(&*volume, 8, ops);
     rig.settle();
-    let host = GIB as f64;
-    let journal = (load(&rig.written.durable) - before.0) as f64 / host;
-    let log = (load(&rig.written.log) - before.1) as f64 / host;
-    let mut media = row(&format!("{name}: media bytes for a host byte"), Bound::None, journal + log, "bytes");
-    media.note = breakdown(rig.engine.log_writes() - before.2, host, journal, log);
-    vec![media]
+    vec![before.until_now(name, Bound::None, &rig, GIB)]
+}
+
+/// Bytes written to drives so far.
+struct Traffic {
+    journal: u64,
+    log: u64,
+    log_writes: LogWrites,
+}
+
+impl Traffic {
+    fn of(rig: &Rig) -> Self {
+        let (journal, log) = (load(&rig.written.durable), load(&rig.written.log));
+        Self { journal, log, log_writes: rig.engine.log_writes() }
+    }
+
+    /// What the drives got since then for each byte of this many that the host wrote.
+    fn until_now(self, name: &str, bound: Bound, rig: &Rig, host_bytes: u64) -> Row {
+        let (now, host) = (Self::of(rig), host_bytes as f64);
+        let journal = (now.journal - self.journal) as f64 / host;
+        let log = (now.log - self.log) as f64 / host;
+        let mut media = row(&format!("{name}: media bytes for a host byte"), bound, journal + log, "bytes");
+        media.note = breakdown(now.log_writes - self.log_writes, host, journal, log);
+        media
+    }
 }
 
 fn breakdown(log_writes: LogWrites, host: f64, journal: f64, log: f64) -> String {

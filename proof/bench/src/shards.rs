@@ -13,8 +13,7 @@ use std::future::Future;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::{Barrier, LazyLock};
+use std::sync::{Arc, Barrier, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
