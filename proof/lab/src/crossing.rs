@@ -9,7 +9,8 @@ use crate::array::{Array, Programs};
 use crate::ceph::Pools;
 use crate::initiator::{Connection, Names};
 use crate::load::{
-    self, Content, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Order, Until, processor_time,
+    self, Content, Direction, INITIATOR, LOGICAL_BLOCK_BYTES, Load, Order, READ_CACHE_BYTES, Until,
+    processor_time,
 };
 use crate::pair::Pair;
 use crate::scratch::Scratch;
@@ -30,9 +31,6 @@ enum By {
 
 /// Processor time in µs for each operation: of the home, and of the other controller.
 type Cost = [f64; 2];
-
-/// What a controller caches by default, in bytes: most reads of a larger used part are of what neither has in its cache.
-pub const READ_CACHE_BYTES: u64 = 256 << 20;
 
 const SESSIONS: u16 = 4;
 const DEPTH: u32 = 32;

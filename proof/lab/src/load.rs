@@ -138,6 +138,9 @@ pub struct Measure {
     pub p99_us: f64,
 }
 
+/// The read cache that a daemon has by default, in bytes: with a larger used part most reads miss it.
+pub const READ_CACHE_BYTES: u64 = 256 << 20;
+
 /// The initiator that loads come from.
 pub const INITIATOR: &str = "iqn.2001-04.org.example:load";
 /// Logical block length of the volumes in bytes.

@@ -1,5 +1,7 @@
 //! Aims of the loads beside a peer, which the recorded figures stand beside.
 
+use lab::load::READ_CACHE_BYTES;
+
 /// The least that a load is to reach beside the peer in the same run, and the most that it is to cost.
 pub struct Aim {
     /// The name of the load.
@@ -11,9 +13,6 @@ pub struct Aim {
     /// Median latency as a multiple of the peer's.
     pub max_p50_ratio: Option<f64>,
 }
-
-/// The read cache that a daemon has by default, in MiB: with a larger used part most reads miss it.
-const READ_CACHE_MIB: u64 = 256;
 
 const fn aim(load: &'static str, min_iops_ratio: f64, max_cpu_us: f64, max_p50_ratio: Option<f64>) -> Aim {
     Aim { load, min_iops_ratio: Some(min_iops_ratio), max_cpu_us: Some(max_cpu_us), max_p50_ratio }
@@ -53,9 +52,14 @@ const NVME: &[Aim] = &[
     },
 ];
 
+/// Whether most reads miss the read cache with this used part.
+pub fn misses(used_mib: u64) -> bool {
+    used_mib << 20 > READ_CACHE_BYTES
+}
+
 /// The suite as which a run with this used part is recorded.
 pub fn suite(used_mib: u64) -> &'static str {
-    if used_mib > READ_CACHE_MIB { "uncached" } else { "peers" }
+    if misses(used_mib) { "uncached" } else { "peers" }
 }
 
 /// The aim of a load in a suite, if it has one.

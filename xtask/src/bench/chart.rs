@@ -60,15 +60,10 @@ pub fn chart(figures: &[Figure], peer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::record::figure;
 
     #[test]
     fn bars_are_as_long_as_the_times() {
-        let figure = |name: &str, array: &str, peer: &str| Figure {
-            name: name.into(),
-            array: array.into(),
-            peer: peer.into(),
-            aim: String::new(),
-        };
         let found = chart(
             &[
                 figure("reads: CPU per I/O", "5.0 µs", "20.0 µs"),

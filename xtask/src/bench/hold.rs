@@ -42,10 +42,7 @@ fn ratio(figure: &Figure) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn figure(name: &str, array: &str, peer: &str) -> Figure {
-        Figure { name: name.into(), array: array.into(), peer: peer.into(), aim: String::new() }
-    }
+    use crate::bench::record::figure;
 
     #[test]
     fn what_is_worse_beyond_the_margin_is_found() {

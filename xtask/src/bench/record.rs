@@ -23,6 +23,14 @@ struct Recorded {
     runs: Vec<Run>,
 }
 
+impl Recorded {
+    /// Which of the runs is that of a suite.
+    fn position(&self, suite: &str) -> Result<usize> {
+        let at = self.runs.iter().position(|run| run.suite == suite);
+        at.with_context(|| format!("{DATA} has no suite {suite:?}"))
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Run {
     /// What it is recorded as, such as `engine`.
@@ -58,8 +66,8 @@ pub struct Figure {
 pub fn record(suite: &str, figures: Vec<Figure>) -> Result<()> {
     ensure!(!figures.is_empty(), "the run has no figures");
     let mut recorded = read()?;
-    let run = recorded.runs.iter_mut().find(|run| run.suite == suite);
-    let run = run.with_context(|| format!("{DATA} has no suite {suite:?}"))?;
+    let at = recorded.position(suite)?;
+    let run = &mut recorded.runs[at];
     run.figures = figures;
     run.date = capture(&mut command("date", &["-u", "+%F"]))?.trim().to_owned();
     run.command = format!("cargo xtask {}", std::env::args().skip(1).collect::<Vec<_>>().join(" "));
@@ -89,8 +97,9 @@ pub fn write() -> Result<()> {
 /// # Errors
 /// If the suite is unknown.
 pub fn recorded(suite: &str) -> Result<Vec<Figure>> {
-    let run = read()?.runs.into_iter().find(|run| run.suite == suite);
-    Ok(run.with_context(|| format!("{DATA} has no suite {suite:?}"))?.figures)
+    let mut recorded = read()?;
+    let at = recorded.position(suite)?;
+    Ok(recorded.runs.swap_remove(at).figures)
 }
 
 /// The number that a figure begins with; `None` if it has none.
@@ -100,8 +109,7 @@ pub fn number(text: &str) -> Option<f64> {
 
 fn charted(recorded: &Recorded) -> Result<String> {
     let (suite, peer) = CHARTED;
-    let run = recorded.runs.iter().find(|run| run.suite == suite);
-    Ok(chart(&run.with_context(|| format!("{DATA} has no suite {suite:?}"))?.figures, peer))
+    Ok(chart(&recorded.runs[recorded.position(suite)?].figures, peer))
 }
 
 fn read() -> Result<Recorded> {
@@ -163,6 +171,12 @@ pub fn of_lab(folder: &Path) -> Result<Vec<Figure>> {
 /// Makes one cell of the first two: the row of the published figures and the name.
 fn joined(line: &str) -> String {
     line.replacen(" | ", " ", 1)
+}
+
+/// A figure beside its peer's, without an aim.
+#[cfg(test)]
+pub fn figure(name: &str, array: &str, peer: &str) -> Figure {
+    Figure { name: name.into(), array: array.into(), peer: peer.into(), aim: String::new() }
 }
 
 #[cfg(test)]
