@@ -207,7 +207,7 @@ pub fn beside_spdk(mut case: Case) -> Result<Case> {
 }
 
 /// The programs of a commit, built in a work tree of their own, and kept.
-fn programs_of(commit: &str) -> Result<Programs> {
+pub fn programs_of(commit: &str) -> Result<Programs> {
     let named = format!("{commit}^{{commit}}");
     let hash = capture(&mut command("git", &["rev-parse", "--verify", &named]))?.trim().to_owned();
     let folder = target_dir().join("compare");

@@ -1,14 +1,17 @@
 //! Several controllers of an array in a real Ceph cluster, which is made for the run: the home is killed, stopped and frozen
 //! under load, and the other takes over.
 
+use crate::bench::programs_of;
 use crate::ceph::with_cluster;
 use crate::conformance::programs;
 use crate::shell::target_dir;
 use anyhow::{Result, ensure};
+use lab::array::Programs;
 use lab::ceph::{Ceph, Pools};
+use lab::forwarding::{Handover, Upgrade};
 use lab::takeover::{self, Fault};
 use lab::{crash, forwarding};
-
+use std::path::Path;
 use std::time::Duration;
 
 /// How much.
@@ -20,23 +23,54 @@ pub struct Args {
     /// Kills of the home; there are half as many stops, and a fifth as many freezes
     #[arg(long, default_value_t = 10)]
     takeovers: u64,
-    /// Only the rounds in which both controllers serve hosts
-    #[arg(long)]
-    forwarding: bool,
+    /// Only these rounds
+    #[arg(long, value_enum)]
+    only: Option<Rounds>,
+    /// The earlier program of the upgrade: a folder with ashlard, or a commit, which is built [default: the program itself]
+    #[arg(long, value_name = "DIR|COMMIT")]
+    upgrade_from: Option<String>,
+    /// Handovers to the new program and back, while the other controller runs the earlier one
+    #[arg(long, default_value_t = 2)]
+    turns: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Rounds {
+    /// The home is killed, stopped and frozen, and the other controller serves no hosts before
+    Takeovers,
+    /// Both controllers serve hosts, and one is killed or frozen
+    Forwarding,
+    /// Both serve hosts, and get another program one after the other
+    Upgrade,
 }
 
 /// Longest pause that a host may see, and the longest in the middle of many kills.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_MEDIAN: Duration = Duration::from_secs(6);
+/// Longest pause that a host may see when the array is handed over. Programs without optimization take longer.
+const MAX_HANDOVER: Duration = Duration::from_secs(1);
 
 /// Runs everything.
 pub fn run(args: &Args) -> Result<()> {
     with_cluster("cluster", |ceph| {
-        if !args.forwarding {
+        let wanted = |rounds| args.only.is_none_or(|only| only == rounds);
+        if wanted(Rounds::Takeovers) {
             takeovers(ceph, args)?;
         }
-        forwarding(ceph, args)
+        if wanted(Rounds::Forwarding) {
+            forwarding(ceph, args)?;
+        }
+        if wanted(Rounds::Upgrade) {
+            upgrade(ceph, args)?;
+        }
+        Ok(())
     })
+}
+
+/// A namespace of its own for a run.
+fn place(ceph: &Ceph, name: &str) -> Pools {
+    let namespace = format!("{name}-{:x}", crash::new_seed());
+    Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false }
 }
 
 fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {
@@ -45,8 +79,7 @@ fn takeovers(ceph: &Ceph, args: &Args) -> Result<()> {
     for (fault, times) in
         [(Fault::Kill, kills), (Fault::Stop, kills.div_ceil(2)), (Fault::Freeze, kills.div_ceil(5))]
     {
-        let namespace = format!("takeover-{fault:?}-{:x}", crash::new_seed());
-        let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
+        let place = place(ceph, &format!("takeover-{fault:?}"));
         let report = takeover::run(&programs, &target_dir(), &place, (fault, times))?;
         let (median, longest) = (report.median(), report.longest());
         println!(
@@ -74,8 +107,7 @@ fn forwarding(ceph: &Ceph, args: &Args) -> Result<()> {
     for (fault, times) in
         [(KillHome, kills.div_ceil(2)), (FreezeHome, few), (KillFront, few), (FreezeFront, few)]
     {
-        let namespace = format!("forwarding-{fault:?}-{:x}", crash::new_seed());
-        let place = Pools { conf: ceph.conf(), pools: "meta".into(), namespace, encrypt: false };
+        let place = place(ceph, &format!("forwarding-{fault:?}"));
         let report = forwarding::run(&programs, &target_dir(), &place, (fault, times))?;
         let (median, longest) = (report.median(), report.longest());
         println!(
@@ -98,4 +130,44 @@ fn forwarding(ceph: &Ceph, args: &Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Both controllers serve hosts, and get another program one after the other.
+fn upgrade(ceph: &Ceph, args: &Args) -> Result<()> {
+    let new = programs()?;
+    let old = args.upgrade_from.as_deref().map(|from| earlier(from, &new)).transpose()?;
+    let upgrade = Upgrade { from: old.as_ref().unwrap_or(&new), to: &new, turns: args.turns };
+    let found = forwarding::upgrade(&target_dir(), &place(ceph, "upgrade"), &upgrade)?;
+    for handover in &found.handovers {
+        let Handover { is_new, pause, slowest, path_back, busy, attentions, aborted, unanswered } = handover;
+        let [former, next] = is_new.map(|is_new| if is_new { "new" } else { "old" });
+        println!(
+            "handover, {former} to {next} program: pause of the host {} ms, slowest command by the next home {} ms, both paths \
+             after {} ms; {busy} BUSY, {attentions} unit attentions, {aborted} aborted, {unanswered} without an answer by the \
+             former home",
+            pause.as_millis(),
+            slowest.as_millis(),
+            path_back.as_millis()
+        );
+        if args.check {
+            ensure!(*pause < MAX_HANDOVER, "a host waited for more than {} s", MAX_HANDOVER.as_secs());
+        }
+    }
+    let [before, after] = found.formats;
+    println!(
+        "upgrade of both controllers, format {before} to {after}: {} writes acknowledged, {} blocks compared, {} steps of counters \
+         by COMPARE AND WRITE; 0 lost, 0 stale",
+        found.acknowledged, found.verified, found.counted
+    );
+    Ok(())
+}
+
+/// The programs in a folder, or of a commit. A folder without ashlar is administered by the new one.
+fn earlier(from: &str, new: &Programs) -> Result<Programs> {
+    let ashlard = Path::new(from).join("ashlard");
+    if !ashlard.exists() {
+        return programs_of(from);
+    }
+    let ashlar = Some(Path::new(from).join("ashlar")).filter(|path| path.exists());
+    Ok(Programs { ashlard: ashlard.canonicalize()?, ashlar: ashlar.unwrap_or_else(|| new.ashlar.clone()) })
 }

@@ -240,8 +240,21 @@ impl Array {
     /// # Errors
     /// When there is no log.
     pub fn joins(&self) -> Result<usize> {
+        self.times_logged("this controller takes part")
+    }
+
+    /// How often its log says something.
+    ///
+    /// # Errors
+    /// When there is no log.
+    pub fn times_logged(&self, text: &str) -> Result<usize> {
         let log = std::fs::read(self.folder.join("ashlard.log")).context("no log")?;
-        Ok(String::from_utf8_lossy(&log).matches("this controller takes part").count())
+        Ok(String::from_utf8_lossy(&log).matches(text).count())
+    }
+
+    /// Runs other programs from the next start on.
+    pub fn set_programs(&mut self, programs: &Programs) {
+        self.programs = programs.clone();
     }
 
     /// Stops the daemon where it is (SIGSTOP), or lets it go on.
@@ -281,6 +294,22 @@ impl Array {
     /// Asks the daemon to stop and waits for it.
     pub fn stop(&mut self) -> Result<()> {
         self.process.take().context("ashlard is not running")?.terminate(STOP_LIMIT)
+    }
+
+    /// Asks the daemon to stop, and does not wait for that.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn ask_to_stop(&self) -> Result<()> {
+        self.process.as_ref().context("ashlard is not running")?.ask_to_end()
+    }
+
+    /// Whether the daemon has stopped since it was asked to.
+    ///
+    /// # Errors
+    /// When it ended in another way.
+    pub fn has_stopped(&mut self) -> Result<bool> {
+        self.process.as_mut().context("ashlard is not running")?.has_ended_when_asked()
     }
 
     /// Waits until the daemon ends by itself, or by Ctrl-C.

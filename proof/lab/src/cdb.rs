@@ -61,9 +61,9 @@ pub fn compare_and_write(lun: u16, lba: u64, blocks: u8, data: Vec<u8>) -> Comma
     command(lun, cdb16(0x89, 0, lba, blocks.into()), Transfer::Out(data))
 }
 
-/// PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY, without APTPL.
-pub fn register(lun: u16, key: u64) -> Command {
-    let list = [[0; 8], key.to_be_bytes(), [0; 8]].concat();
+/// PERSISTENT RESERVE OUT, REGISTER AND IGNORE EXISTING KEY; with APTPL it persists through a loss of power.
+pub fn register(lun: u16, key: u64, aptpl: bool) -> Command {
+    let list = [[0; 8], key.to_be_bytes(), [0, 0, 0, 0, u8::from(aptpl), 0, 0, 0]].concat();
     command(lun, vec![0x5F, 6, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], Transfer::Out(list))
 }
 

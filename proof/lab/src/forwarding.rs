@@ -7,6 +7,10 @@
 //! registration, which does not persist through a loss of power, is there at every home.
 
 mod counters;
+mod load;
+mod upgrade;
+
+pub use upgrade::{Handover, Upgrade, Upgraded, upgrade};
 
 use crate::array::{Array, Programs};
 use crate::cdb;
@@ -65,9 +69,9 @@ struct World {
     home: usize,
     /// The path of the next command.
     turn: usize,
-    /// Log-ins at each controller, in turns by the portal that its start gave it and by one that was added.
+    /// Log-ins at each controller, in turns by the portal that its start gave it and by one that was added, if there is one.
     logins: [u64; 2],
-    added: [String; 2],
+    added: Option<[String; 2]>,
     /// A controller that hosts have given up.
     given_up: Option<usize>,
     /// Stamps of acknowledged writes by block; zero where there is none.
@@ -91,6 +95,7 @@ pub fn run(
 ) -> Result<Report> {
     let mut scratch = Scratch::new(parent, "forwarding")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
+        world.begin_with_added_portals()?;
         for round in 0..times {
             world.round(fault, round).with_context(|| format!("{fault:?}, round {round}"))?;
         }
@@ -108,7 +113,6 @@ pub fn run(
 impl World {
     fn new(programs: &Programs, folder: &Path, place: &Pools) -> Result<Self> {
         let controllers = pair::start(programs, folder, place, (&[VOLUME], &[INITIATOR]))?;
-        let added = [add_portal(&controllers[0], 1)?, add_portal(&controllers[0], 2)?];
         let mut world = Self {
             library: Libiscsi::load()?,
             controllers,
@@ -116,7 +120,7 @@ impl World {
             home: 0,
             turn: 0,
             logins: [0; 2],
-            added,
+            added: None,
             given_up: None,
             written: vec![0; BLOCKS as usize],
             stamp: 0,
@@ -125,10 +129,16 @@ impl World {
             report: Report::default(),
         };
         world.load(BLOCKS)?;
-        // The next log-ins are by the added portals.
-        world.sessions = [None, None];
-        world.register()?;
         Ok(world)
+    }
+
+    /// The next log-ins are by portals that are added.
+    fn begin_with_added_portals(&mut self) -> Result<()> {
+        let home = &self.controllers[self.home];
+        self.added = Some([add_portal(home, 1)?, add_portal(home, 2)?]);
+        self.sessions = [None, None];
+        self.logins = [1; 2];
+        self.register(false)
     }
 
     fn front(&self) -> usize {
@@ -213,9 +223,9 @@ impl World {
         Ok((&mut self.counters, self.sessions[at].as_mut().context("a session that works")?))
     }
 
-    /// Registers the host, without APTPL.
-    fn register(&mut self) -> Result<()> {
-        match self.perform(|| cdb::register(1, KEY))? {
+    /// Registers the host. Without APTPL the registration ends with the power of the target.
+    fn register(&mut self, aptpl: bool) -> Result<()> {
+        match self.perform(|| cdb::register(1, KEY, aptpl))? {
             Ending::Good(_) => Ok(()),
             other => bail!("a registration ended with {other:?}"),
         }
@@ -305,10 +315,8 @@ impl World {
 
     fn login(&self, at: usize) -> Result<Session> {
         let array = &self.controllers[at];
-        let portal = match self.logins[at] % 2 {
-            0 => array.portals()[0].to_string(),
-            _ => self.added[at].clone(),
-        };
+        let added = self.added.as_ref().filter(|_| self.logins[at] % 2 == 1);
+        let portal = added.map_or_else(|| array.portals()[0].to_string(), |added| added[at].clone());
         let login = Login {
             initiator: INITIATOR,
             portal: &portal,

@@ -123,17 +123,34 @@ impl Process {
 
     /// Asks it to end and waits for that, for at most `limit`.
     pub fn terminate(&mut self, limit: Duration) -> Result<()> {
+        self.ask_to_end()?;
+        let start = Instant::now();
+        while !self.has_ended_when_asked()? {
+            if start.elapsed() > limit {
+                bail!("{} does not stop", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Asks it to end, and does not wait for that.
+    pub fn ask_to_end(&self) -> Result<()> {
         let pid = libc::pid_t::try_from(self.child.id())?;
         // SAFETY: the child has not been waited for, so the id is still its own.
-        unsafe { libc::kill(pid, libc::SIGTERM) };
-        let start = Instant::now();
-        loop {
-            match self.child.try_wait()? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => bail!("{} ended with {status} when asked to stop", self.name),
-                None if start.elapsed() > limit => bail!("{} does not stop", self.name),
-                None => std::thread::sleep(Duration::from_millis(10)),
-            }
+        match unsafe { libc::kill(pid, libc::SIGTERM) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error())
+                .with_context(|| format!("can't ask {} to end", self.name)),
+        }
+    }
+
+    /// Whether it has ended, which has to be in order.
+    pub fn has_ended_when_asked(&mut self) -> Result<bool> {
+        match self.child.try_wait()? {
+            Some(status) if status.success() => Ok(true),
+            Some(status) => bail!("{} ended with {status} when asked to stop", self.name),
+            None => Ok(false),
         }
     }
 

@@ -9,11 +9,11 @@ use crate::libiscsi::{Command, Completion, Ending, Session, wait};
 use anyhow::{Result, bail, ensure};
 use std::collections::BTreeMap;
 
-const COUNTERS: usize = 8;
+pub const COUNTERS: usize = 8;
 /// Of the first one; the blocks before are written by others.
 const FIRST_LBA: u64 = 8192;
 /// Of the step of the first one.
-const FIRST_TAG: u64 = u64::MAX / 2;
+pub const FIRST_TAG: u64 = u64::MAX / 2;
 const MISCOMPARE: u8 = 0x0E;
 
 /// What a step has come to.
@@ -57,25 +57,39 @@ fn look(counter: usize) -> Command {
 impl Counters {
     /// Sends a step of each counter, and waits until `answered` of them have ended.
     pub fn begin(&mut self, session: &mut Session, answered: usize) -> Result<()> {
-        for counter in 0..COUNTERS {
-            let value = self.values[counter];
-            let data = [block(value), block(value + 1)].concat();
-            let tag = FIRST_TAG + counter as u64;
-            session.submit(tag, cdb::compare_and_write(1, lba(counter), 1, data))?;
-            self.under_way.insert(tag, counter);
-        }
+        self.step_all(session)?;
         session.service(libc::POLLOUT).map(|ended| self.take(ended))??;
         self.wait_for(session, COUNTERS.saturating_sub(answered))?;
         Ok(())
     }
 
+    /// Sends a step of each counter that has none under way, and whose value is known.
+    pub fn step_all(&mut self, session: &mut Session) -> Result<()> {
+        for counter in 0..COUNTERS {
+            let tag = FIRST_TAG + counter as u64;
+            if self.under_way.contains_key(&tag) || self.open.contains(&counter) {
+                continue;
+            }
+            let value = self.values[counter];
+            let data = [block(value), block(value + 1)].concat();
+            session.submit(tag, cdb::compare_and_write(1, lba(counter), 1, data))?;
+            self.under_way.insert(tag, counter);
+        }
+        Ok(())
+    }
+
+    /// True if no step is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// Waits until all steps have ended that were under way when the home died.
     pub fn finish(&mut self, session: &mut Session) -> Result<()> {
-        let (counted, left) = (self.counted, self.under_way.len() as u64);
+        let (counted, left, open) = (self.counted, self.under_way.len(), self.open.len());
         self.wait_for(session, 0)?;
         let crossed = self.counted - counted;
         self.crossed += crossed;
-        self.refused += left - crossed - self.open.len() as u64;
+        self.refused += (left - (self.open.len() - open)) as u64 - crossed;
         for counter in std::mem::take(&mut self.open) {
             let (found, value) = (self.found(session, counter)?, self.values[counter]);
             ensure!(
@@ -120,7 +134,8 @@ impl Counters {
         Ok(())
     }
 
-    fn take(&mut self, ended: Vec<Completion>) -> Result<()> {
+    /// Takes the answers of steps.
+    pub fn take(&mut self, ended: Vec<Completion>) -> Result<()> {
         for Completion { tag, ending } in ended {
             let Some(counter) = self.under_way.remove(&tag) else { continue };
             match step(counter, &ending)? {

@@ -1,0 +1,247 @@
+//! Software is replaced controller by controller under load: an earlier program runs beside the new one, and the array is handed
+//! over in both directions between them.
+//!
+//! A host that loses the path by a drained home goes on by the other one, and logs in again once the handover is over, as
+//! dm-multipath's daemon does beside I/O.
+
+use super::World;
+use super::load::{Load, Path as Seen};
+use crate::array::Programs;
+use crate::ceph::Pools;
+use crate::pair::{self, TIMEOUT};
+use crate::scratch::Scratch;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What runs at first, what replaces it, and how often the array goes to and fro between them.
+pub struct Upgrade<'a> {
+    /// The programs at first.
+    pub from: &'a Programs,
+    /// Those that replace them.
+    pub to: &'a Programs,
+    /// Handovers to the new program and back, while both run.
+    pub turns: u64,
+}
+
+/// A planned handover.
+#[derive(Clone, Debug)]
+pub struct Handover {
+    /// Whether the former and the new home run the new program.
+    pub is_new: [bool; 2],
+    /// The longest time without an answer to the host, by any path.
+    pub pause: Duration,
+    /// The longest time of a command by the path that stays: that of the new home.
+    pub slowest: Duration,
+    /// Responses with BUSY.
+    pub busy: u64,
+    /// Unit attentions.
+    pub attentions: u64,
+    /// Responses with ABORTED COMMAND: what became of the command is open. None where homes note commands.
+    pub aborted: u64,
+    /// Commands without an answer when the session at the former home ended.
+    pub unanswered: u64,
+    /// From the drain until the former home served the host again.
+    pub path_back: Duration,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Upgraded {
+    /// All handovers, in their order.
+    pub handovers: Vec<Handover>,
+    /// Writes that were acknowledged.
+    pub acknowledged: u64,
+    /// Blocks that were compared.
+    pub verified: u64,
+    /// Steps of counters that were acknowledged.
+    pub counted: u64,
+    /// Formats of the engine before and after the upgrade was committed.
+    pub formats: [u64; 2],
+}
+
+/// Load before and after something happens.
+const LOAD_TIME: Duration = Duration::from_millis(500);
+/// Answers of the new home after which a handover is over.
+const ANSWERS: u64 = 400;
+/// What a controller logs when it becomes the home.
+const IS_HOME: &str = "this controller is the home of the array";
+
+/// Upgrades both controllers of an array, in a folder below `parent` and a namespace of its own.
+///
+/// # Errors
+/// What was wrong.
+pub fn upgrade(parent: &Path, place: &Pools, upgrade: &Upgrade<'_>) -> Result<Upgraded> {
+    let mut scratch = Scratch::new(parent, "upgrade")?;
+    let result = World::new(upgrade.from, scratch.path(), place).and_then(|world| {
+        let is_new = [false; 2];
+        let mut run = Run { world, new: upgrade.to, is_new, found: Upgraded::default() };
+        run.upgrade(upgrade.turns)?;
+        Ok(run.found)
+    });
+    if result.is_err() {
+        scratch.keep();
+    }
+    result
+}
+
+struct Run<'a> {
+    world: World,
+    new: &'a Programs,
+    /// Which controllers run the new program.
+    is_new: [bool; 2],
+    found: Upgraded,
+}
+
+impl Run<'_> {
+    /// Controller 2 gets the new program first. The array goes to it and back while 1 has the old one.
+    fn upgrade(&mut self, turns: u64) -> Result<()> {
+        // A program of another release need not keep what ends with the power of the target.
+        self.world.register(true)?;
+        self.world.verify_by_both()?;
+        self.replace_front().context("controller 2 gets the new program")?;
+        for turn in 0..turns {
+            self.hand_over().with_context(|| format!("turn {turn}, to the new program"))?;
+            self.hand_over().with_context(|| format!("turn {turn}, back to the old program"))?;
+        }
+        self.hand_over().context("to the new program for good")?;
+        let before = self.formats()?;
+        if !before.committed {
+            self.refuse_commit().context("a commit while a controller runs the old program")?;
+        }
+        self.replace_front().context("controller 1 gets the new program")?;
+        self.home_cli(&["array", "upgrade", "--commit", "--yes"])?;
+        let after = self.formats()?;
+        ensure!(after.committed, "the commit of the upgrade has no effect");
+        self.found.formats = [before.engine, after.engine];
+        // The next home is the first one that uses all of the newest format.
+        self.hand_over().context("after the commit")?;
+        self.hand_over().context("after the commit, back")?;
+        // In an earlier format homes do not note commands: what became of one that was begun may stay open.
+        let exact = if before.committed { 0 } else { self.found.handovers.len() - 1 };
+        for handover in &self.found.handovers[exact..] {
+            ensure!(handover.aborted == 0, "commands were aborted, although homes note them: {handover:?}");
+        }
+        let report = &self.world.report;
+        (self.found.acknowledged, self.found.verified) = (report.acknowledged, report.verified);
+        self.found.counted = self.world.counters.counted;
+        Ok(())
+    }
+
+    /// Drains the home under load, and waits until the other controller is the home and the host has both paths again.
+    fn hand_over(&mut self) -> Result<()> {
+        let (from, to) = (self.world.home, self.world.front());
+        let homes = self.world.controllers[to].times_logged(IS_HOME)?;
+        let logins = self.world.logins[to];
+        let mut load = self.loaded(to)?;
+        let start = Instant::now();
+        self.order(&mut load, from, "drain")?;
+        let mut answers = None;
+        self.world.load_until(&mut load, TIMEOUT, |world, load| {
+            let good = load.paths[to].good;
+            if world.controllers[to].times_logged(IS_HOME)? > homes {
+                answers.get_or_insert(good);
+            }
+            Ok(answers.is_some_and(|before| good >= before + ANSWERS))
+        })?;
+        self.world.finish(&mut load)?;
+        self.world.home = to;
+        ensure!(self.world.logins[to] == logins, "a session at the next home ended with the handover");
+        self.world.reach(from).context("the former home does not serve hosts again")?;
+        let path_back = start.elapsed();
+        self.resume(from)?;
+        self.world.verify_by_both()?;
+        let Seen { busy, attentions, aborted, unanswered, pause, .. } = load.both;
+        let slowest = load.paths[to].slowest;
+        let is_new = [self.is_new[from], self.is_new[to]];
+        self.found.handovers.push(Handover {
+            is_new,
+            pause,
+            slowest,
+            busy,
+            attentions,
+            aborted,
+            unanswered,
+            path_back,
+        });
+        ensure!(load.paths[to].unanswered == 0, "a command by the next home was not answered");
+        Ok(())
+    }
+
+    /// Drains, stops and starts the controller that is not the home under load, and resumes it with the new program.
+    fn replace_front(&mut self) -> Result<()> {
+        let (home, front) = (self.world.home, self.world.front());
+        let mut load = self.loaded(home)?;
+        self.order(&mut load, front, "drain")?;
+        self.world.controllers[front].ask_to_stop()?;
+        self.world.load_until(&mut load, TIMEOUT, |world, _| world.controllers[front].has_stopped())?;
+        self.world.controllers[front].set_programs(self.new);
+        self.world.controllers[front].restart_unattended()?;
+        self.is_new[front] = true;
+        let joins = self.world.controllers[front].starts();
+        self.world
+            .load_until(&mut load, TIMEOUT, |world, _| Ok(world.controllers[front].joins()? >= joins))?;
+        self.world.finish(&mut load)?;
+        ensure!(load.paths[home].unanswered == 0, "a command by the home was not answered");
+        self.world.reach(front).context("the new program does not serve hosts")?;
+        self.resume(front)?;
+        self.world.verify_by_both()
+    }
+
+    /// A load that goes on; counters are advanced by this controller.
+    fn loaded(&mut self, counted_by: usize) -> Result<Load> {
+        let mut load = self.world.begin(counted_by)?;
+        let start = Instant::now();
+        self.world.load_until(&mut load, TIMEOUT, |_, _| Ok(start.elapsed() >= LOAD_TIME))?;
+        Ok(load)
+    }
+
+    /// Has an operator drain a controller, with the load going on.
+    fn order(&mut self, load: &mut Load, controller: usize, order: &str) -> Result<()> {
+        let number = (controller + 1).to_string();
+        let mut cli = self.world.controllers[self.world.home].start_cli(&["controller", order, &number])?;
+        self.world.load_until(load, TIMEOUT, |_, _| Ok(cli.try_wait()?.is_some()))?;
+        let output = cli.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        ensure!(output.status.success(), "ashlar controller {order} {number}: {said}");
+        Ok(())
+    }
+
+    fn resume(&self, controller: usize) -> Result<()> {
+        self.home_cli(&["controller", "resume", &(controller + 1).to_string()]).map(drop)
+    }
+
+    /// Asks the home, whose API may begin a moment after its portals.
+    fn home_cli(&self, words: &[&str]) -> Result<Value> {
+        pair::retry(|| self.world.controllers[self.world.home].cli(words))
+    }
+
+    fn formats(&self) -> Result<Formats> {
+        let shown = self.home_cli(&["array", "upgrade"])?;
+        let parts = shown["formats"].as_array().context("array upgrade without formats")?;
+        let engine = parts.iter().find(|it| it["part"] == "engine").context("no format of the engine")?;
+        Ok(Formats {
+            committed: shown["committed"].as_bool().context("array upgrade without committed")?,
+            engine: engine["active"].as_u64().context("a format that is no number")?,
+            blocked: shown["blocked"].as_str().map(str::to_owned),
+        })
+    }
+
+    fn refuse_commit(&self) -> Result<()> {
+        ensure!(self.formats()?.blocked.is_some(), "nothing is said against it");
+        let home = &self.world.controllers[self.world.home];
+        match home.cli(&["array", "upgrade", "--commit", "--yes"]) {
+            Ok(_) => bail!("it is not refused"),
+            Err(_) => ensure!(!self.formats()?.committed, "it is refused, and was done"),
+        }
+        Ok(())
+    }
+}
+
+/// What `ashlar array upgrade` shows.
+struct Formats {
+    committed: bool,
+    engine: u64,
+    blocked: Option<String>,
+}
