@@ -135,7 +135,7 @@ export function portal(number: number, address: string, by_option: boolean): Sch
 
 /** A controller of this number. */
 export function controller(number: number, state: SchemaController["state"]): SchemaController {
-  return { number, name: `node${number}`, version: "0.1.0", state, since: new Date(START + number * 60_000).toISOString(), api: `https://192.0.2.${number}:8443`, portals: [`192.0.2.${number}:3260`], nvme_portals: [], sessions: state === "lost" ? 0 : number, drained: false, takeover: null };
+  return { number, name: `node${number}`, version: "0.1.0", state, since: new Date(START + number * 60_000).toISOString(), api: `https://192.0.2.${number}:8443`, portals: [`192.0.2.${number}:3260`], nvme_portals: [], sessions: state === "lost" ? 0 : number, performance: { iops: state === "lost" ? 0 : 1000 * number, bytes_per_second: state === "lost" ? 0 : 8_192_000 * number, latency_us: state === "lost" ? null : 200 }, drained: false, takeover: null };
 }
 
 /** Drains or resumes a controller. */

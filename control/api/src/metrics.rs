@@ -138,6 +138,9 @@ async fn metrics(
     let hosts = ask(again(), &context, array::ListHosts::default()).await?;
     let by_host = array::ListBusiest { by: By::Host, seconds: WINDOW_SECONDS };
     let Busiest { busiest: busy_hosts, .. } = ask(again(), &context, by_host).await?;
+    let by_controller = array::ListBusiest { by: By::Controller, seconds: WINDOW_SECONDS };
+    let Busiest { busiest: busy_controllers, .. } = ask(again(), &context, by_controller).await?;
+    let controllers = ask(again(), &context, array::ListControllers).await?;
     let drives = ask(again(), &context, array::ListDrives).await?;
     let protection = ask(again(), &context, array::ShowProtection).await?;
     add_replications(&mut metrics, &ask(again(), &context, array::ListReplications).await?);
@@ -148,6 +151,9 @@ async fn metrics(
     metrics.performance("volume").each(millis, with(names, &busiest));
     let names = hosts.iter().map(|it| (vec![("host", it.name.clone())], it.name.as_str()));
     metrics.performance("host").each(millis, with(names, &busy_hosts));
+    let numbers: Vec<String> = controllers.iter().map(|it| it.number.to_string()).collect();
+    let names = numbers.iter().map(|it| (vec![("controller", it.clone())], it.as_str()));
+    metrics.performance("controller").each(millis, with(names, &busy_controllers));
     add_volumes(&mut metrics, &volumes);
     add_drives(&mut metrics, &drives);
     add_protection(&mut metrics, &protection.shelf);

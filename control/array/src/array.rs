@@ -70,7 +70,7 @@ pub struct Array {
     pub(crate) notifier: Arc<Notifier>,
     pub(crate) alerts: Alerts,
     /// Set once portals have their numbers.
-    pub(crate) own_ports: OnceLock<OwnPorts>,
+    pub(crate) own_ports: Arc<OnceLock<OwnPorts>>,
     /// The address of the API that is on trial.
     pub(crate) api_trial: Mutex<Option<Trial>>,
     sealed_store: SealedStore,
@@ -141,6 +141,7 @@ impl Array {
             jobs,
             quotas,
             space,
+            own_ports: metering.own_ports.clone(),
             metering,
             controller_monitor: controllers,
             drive_monitor,
@@ -153,7 +154,6 @@ impl Array {
             directories,
             accounts,
             notifier,
-            own_ports: OnceLock::new(),
             api_trial: Mutex::default(),
         })
     }

@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::membership::{Controller, ControllerChange, ControllerState, JoinToken};
 use crate::ports::iscsi_sessions;
-use crate::projection::addresses;
+use crate::projection::{RECENT_SECONDS, addresses};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Error, Result, Severity};
@@ -82,14 +82,18 @@ impl Array {
         }
         if let Some(own) = self.own_ports.get() {
             let sessions = iscsi_sessions(&self.parts.target);
+            let of = |port: u16| own.controller_of(port);
+            let mut recent = self.metering.recent_controllers(RECENT_SECONDS);
             for it in &mut all {
-                it.sessions = sessions.iter().filter(|(_, port)| own.is_of(*port, it.number)).count();
+                it.sessions = sessions.iter().filter(|(_, port)| of(*port) == Some(it.number)).count();
+                it.recent = recent.take(it.number);
             }
         }
         all
     }
 
-    fn controller(&self, which: &str) -> Result<Controller> {
+    /// A controller by its number or the name of its machine.
+    pub(crate) fn controller(&self, which: &str) -> Result<Controller> {
         let number = which.parse::<u16>().ok();
         let wanted = |it: &Controller| Some(it.number) == number || it.name == which;
         let mut found = self.controllers().into_iter().filter(wanted);

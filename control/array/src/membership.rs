@@ -3,6 +3,7 @@
 //! It is not the array's: the process knows it, and gives it by the trait [`Controllers`].
 
 use crate::Result;
+use history::Sample;
 use records::Secret;
 use shelf::pool::BoxFuture;
 
@@ -71,6 +72,8 @@ pub struct Controller {
     pub nvme_portals: Vec<String>,
     /// iSCSI sessions at its portals now, of which the array knows; zero by the trait.
     pub sessions: usize,
+    /// What hosts did by its portals in the last seconds, of which the array knows; nothing by the trait.
+    pub recent: Sample,
     /// How it became the home, if it is and has taken over.
     pub takeover: Option<Takeover>,
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Performance over a time range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShowPerformance {
-    /// Of the whole array, a volume, a group or a host.
+    /// Of the whole array, a volume, a group, a host or a controller.
     #[serde(skip)]
     pub scope: Scope,
     /// When.
@@ -16,10 +16,10 @@ pub struct ShowPerformance {
     pub range: TimeRange,
 }
 
-/// The busiest volumes or hosts of the last seconds.
+/// The busiest volumes, hosts or controllers of the last seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListBusiest {
-    /// Volumes or hosts.
+    /// Volumes, hosts or controllers.
     #[serde(skip)]
     pub by: By,
     /// How many seconds, 20 at most.
@@ -52,7 +52,12 @@ pub struct ShowCapacity(pub TimeRange);
 
 verbs! {
     ShowPerformance -> Series, Read "show" "performance", Viewer
-        => |tx, it| tx.array.metering.performance(&it.scope, it.range);
+        => |tx, it| {
+            if let Scope::Controller(number) = it.scope {
+                tx.array.controller(&number.to_string())?;
+            }
+            tx.array.metering.performance(&it.scope, it.range)
+        };
     ListBusiest -> Busiest, Read "list" "performance", Viewer
         => |tx, it| Ok(tx.array.metering.busiest(it.by, it.seconds));
     ListPaths -> Vec<PathUse>, Read "list" "path", Viewer

@@ -30,10 +30,12 @@ impl OwnPorts {
         if controller == self.controller { self.numbers.clone() } else { shared_numbers(controller) }
     }
 
-    /// Whether a port is one of this controller.
-    pub(crate) fn is_of(&self, port: u16, controller: u16) -> bool {
-        let has_ports = self.is_shared || controller == self.controller;
-        has_ports && self.numbers_of(controller).contains(&port)
+    /// The controller that a port is of, as far as this one knows.
+    pub(crate) fn controller_of(&self, port: u16) -> Option<u16> {
+        match self.numbers.contains(&port) {
+            true => Some(self.controller),
+            false => self.is_shared.then(|| port.saturating_sub(1) / MAX_PORTS + 1),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Seconds over which the present performance of a volume is measured.
-const RECENT_SECONDS: u64 = 5;
+pub(crate) const RECENT_SECONDS: u64 = 5;
 
 /// What the drives hold beyond the payload of the segments in use, for as many segments as there can be.
 fn parity_bytes(on_drives: u64, segments: u32, layout: Layout) -> Option<u64> {

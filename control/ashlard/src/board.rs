@@ -96,6 +96,7 @@ impl Board {
             portals: Vec::new(),
             nvme_portals: Vec::new(),
             sessions: 0,
+            recent: Default::default(),
             drained: false,
             takeover: None,
         };
@@ -267,6 +268,7 @@ fn shown(map: &Map, member: &MapMember) -> Controller {
         portals: member.service.iscsi.clone(),
         nvme_portals: member.service.nvme.clone(),
         sessions: 0,
+        recent: Default::default(),
         takeover: None,
     }
 }

@@ -30,6 +30,8 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "API={api}",
             "portals",
             "sessions",
+            "IOPS={performance.iops}",
+            "Per s={performance.bytes_per_second}",
             "Took over=[from {takeover.from} in {takeover.total_ms}]",
         ],
     ),

@@ -59,7 +59,7 @@ fn a_controller_shows_what_its_takeover_took() {
         "silence_ms": 3500, "agreement_ms": 90, "store_ms": 300, "recovery_ms": 700, "start_ms": 13 });
     let controller = |number: u16, takeover: &Value| {
         json!({ "number": number, "name": "node", "version": "1", "state": "home", "drained": false, "since": null, "api": null,
-            "portals": ["192.0.2.1:3260"], "nvme_portals": [], "sessions": 3, "takeover": takeover })
+            "portals": ["192.0.2.1:3260"], "nvme_portals": [], "sessions": 3, "performance": { "iops": 1234.5, "bytes_per_second": 4096.0, "latency_us": null }, "takeover": takeover })
     };
     let all = json!({ "total": 2, "items": [controller(1, &Value::Null), controller(2, &takeover)] });
     let shown = Shown::of(all, "Controllers").table();

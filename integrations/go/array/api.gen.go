@@ -554,13 +554,16 @@ func (e ShowPerformanceParamsFormat) Valid() bool {
 
 // Defines values for ListBusiestParamsBy.
 const (
-	ListBusiestParamsByHost   ListBusiestParamsBy = "host"
-	ListBusiestParamsByVolume ListBusiestParamsBy = "volume"
+	ListBusiestParamsByController ListBusiestParamsBy = "controller"
+	ListBusiestParamsByHost       ListBusiestParamsBy = "host"
+	ListBusiestParamsByVolume     ListBusiestParamsBy = "volume"
 )
 
 // Valid indicates whether the value is a known member of the ListBusiestParamsBy enum.
 func (e ListBusiestParamsBy) Valid() bool {
 	switch e {
+	case ListBusiestParamsByController:
+		return true
 	case ListBusiestParamsByHost:
 		return true
 	case ListBusiestParamsByVolume:
@@ -791,7 +794,7 @@ type BinnedDisk struct {
 	Size int64 `json:"size"`
 }
 
-// Busiest The busiest volumes or hosts.
+// Busiest The busiest volumes, hosts or controllers.
 type Busiest struct {
 	// Items Sorted by IOPS, highest first. Idle objects are omitted.
 	Items []Busy `json:"items"`
@@ -802,7 +805,7 @@ type Busiest struct {
 
 // Busy A ranked object.
 type Busy struct {
-	// Name Volume or host.
+	// Name Volume, host, or number of the controller.
 	Name string `json:"name"`
 
 	// Offload Performance of one kind of command.
@@ -1814,6 +1817,18 @@ type Problem struct {
 	Type string `json:"type"`
 }
 
+// RecentPerformance Performance of an object in the last seconds.
+type RecentPerformance struct {
+	// BytesPerSecond Bytes per second.
+	BytesPerSecond float64 `json:"bytes_per_second"`
+
+	// Iops Commands per second.
+	Iops float64 `json:"iops"`
+
+	// LatencyUs Mean latency in microseconds; `null` without commands.
+	LatencyUs nullable.Nullable[float64] `json:"latency_us,omitempty"`
+}
+
 // RecycleBin The contents of the recycle bin.
 type RecycleBin struct {
 	// Items Newest last unless `sort` is given.
@@ -2574,8 +2589,8 @@ type Volume struct {
 	// Name Name.
 	Name string `json:"name"`
 
-	// Performance Performance of a volume in the last seconds.
-	Performance VolumePerformance `json:"performance"`
+	// Performance Performance of an object in the last seconds.
+	Performance RecentPerformance `json:"performance"`
 
 	// Policy Data reduction settings for new writes. `null`: inherited, by a volume from its group, by a group from the array.
 	Policy Policy `json:"policy"`
@@ -2638,18 +2653,6 @@ type VolumeChange struct {
 
 	// Size New size in bytes. Must be the only field of the request besides `shrink`.
 	Size nullable.Nullable[int64] `json:"size,omitempty"`
-}
-
-// VolumePerformance Performance of a volume in the last seconds.
-type VolumePerformance struct {
-	// BytesPerSecond Bytes per second.
-	BytesPerSecond float64 `json:"bytes_per_second"`
-
-	// Iops Commands per second.
-	Iops float64 `json:"iops"`
-
-	// LatencyUs Mean latency in microseconds; `null` without commands.
-	LatencyUs nullable.Nullable[float64] `json:"latency_us,omitempty"`
 }
 
 // Volumes Volumes.
@@ -2881,6 +2884,9 @@ type ShowPerformanceParams struct {
 	// Group Only the volumes of this group.
 	Group *string `form:"group,omitempty" json:"group,omitempty"`
 
+	// Controller Only what hosts do by the portals of the controller with this number.
+	Controller *int32 `form:"controller,omitempty" json:"controller,omitempty"`
+
 	// Format `csv` for a spreadsheet instead of JSON.
 	Format *ShowPerformanceParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 }
@@ -2890,7 +2896,7 @@ type ShowPerformanceParamsFormat string
 
 // ListBusiestParams defines parameters for ListBusiest.
 type ListBusiestParams struct {
-	// By Volumes or hosts.
+	// By Volumes, hosts or controllers.
 	By *ListBusiestParamsBy `form:"by,omitempty" json:"by,omitempty"`
 
 	// Seconds Length of the window in seconds, 1 to 20; default 5.
@@ -3662,7 +3668,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
 	ShowPerformance(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBusiest List the busiest volumes or hosts
+	// ListBusiest List the busiest volumes, hosts or controllers
 	//
 	// Corresponds with GET /api/v1/performance/top (the `ListBusiest` operationId).
 	ListBusiest(ctx context.Context, params *ListBusiestParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4709,7 +4715,7 @@ func (c *Client) ShowPerformance(ctx context.Context, params *ShowPerformancePar
 	return c.Client.Do(req)
 }
 
-// ListBusiest List the busiest volumes or hosts
+// ListBusiest List the busiest volumes, hosts or controllers
 //
 // Corresponds with GET /api/v1/performance/top (the `ListBusiest` operationId).
 func (c *Client) ListBusiest(ctx context.Context, params *ListBusiestParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7426,6 +7432,18 @@ func NewShowPerformanceRequest(server string, params *ShowPerformanceParams) (*h
 
 		}
 
+		if params.Controller != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "controller", *params.Controller, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Format != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", *params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -10133,7 +10151,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/performance (the `ShowPerformance` operationId).
 	ShowPerformanceWithResponse(ctx context.Context, params *ShowPerformanceParams, reqEditors ...RequestEditorFn) (*ShowPerformanceResponse, error)
 
-	// ListBusiestWithResponse List the busiest volumes or hosts
+	// ListBusiestWithResponse List the busiest volumes, hosts or controllers
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15261,7 +15279,7 @@ func (c *ClientWithResponses) ShowPerformanceWithResponse(ctx context.Context, p
 	return ParseShowPerformanceResponse(rsp)
 }
 
-// ListBusiestWithResponse List the busiest volumes or hosts
+// ListBusiestWithResponse List the busiest volumes, hosts or controllers
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -4,8 +4,8 @@ import { answer, api } from "./client";
 import { key } from "./keys";
 import { pollEvery } from "./stream";
 
-/** Whose work: of the array, a volume, a host, or a volume group. */
-export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group"; name: string };
+/** Whose work: of the array, a volume, a host, a volume group, or a controller by its number. */
+export type Scope = { kind: "array" } | { kind: "volume" | "host" | "group" | "controller"; name: string };
 
 /** A stretch of time that ends now, or one between two times, in seconds. */
 export type Stretch = { last: number } | { from: number; to: number };
@@ -19,7 +19,7 @@ const POINTS = 300;
 export const scopeText = (scope: Scope): string => (scope.kind === "array" ? "array" : `${scope.kind}:${scope.name}`);
 
 export function scopeOf(text: string | null): Scope {
-  const [, kind, name] = /^(volume|host|group):(.+)$/.exec(text ?? "") ?? [];
+  const [, kind, name] = /^(volume|host|group|controller):(.+)$/.exec(text ?? "") ?? [];
   return kind && name ? { kind: kind as "volume", name } : { kind: "array" };
 }
 
@@ -37,7 +37,15 @@ export function bounds(stretch: Stretch): { from: number; to: number } {
 }
 
 function query(scope: Scope, stretch: Stretch, points = POINTS) {
-  return { ...bounds(stretch), points, ...(scope.kind !== "array" && { [scope.kind]: scope.name }) };
+  const range = { ...bounds(stretch), points };
+  switch (scope.kind) {
+    case "array":
+      return range;
+    case "controller":
+      return { ...range, controller: Number(scope.name) };
+    default:
+      return { ...range, [scope.kind]: scope.name };
+  }
 }
 
 /** Milliseconds from point to point. */
@@ -99,7 +107,7 @@ export const paths = (host: string) =>
     placeholderData: keepPreviousData,
   });
 
-export const busiest = (by: "volume" | "host") =>
+export const busiest = (by: "volume" | "host" | "controller") =>
   queryOptions({
     queryKey: key("performance", "top", by),
     queryFn: async ({ signal }) => (await answer(api.GET("/api/v1/performance/top", { params: { query: { by, limit: 10 } }, signal }))).items,

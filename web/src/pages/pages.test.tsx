@@ -48,7 +48,7 @@ test("controllers are shown with their states, the last takeover by its phases, 
   state.store = { ...state.store, kind: "rados", owner: 2, drives: 0, ceph: { namespace: "ashlar", epoch: 7, lanes: 4, client: "192.0.2.2:0/1", pools } };
   show("/controllers", state);
   const table = await screen.findByRole("table", { name: "Controllers" });
-  for (const word of ["lost", "home", "standby", "node3", "Sessions"]) expect(await within(table).findByText(word)).toBeTruthy();
+  for (const word of ["lost", "home", "standby", "node3", "Sessions", "3,000"]) expect(await within(table).findByText(word)).toBeTruthy();
   const last = within(screen.getByRole("region", { name: "Last takeover" }));
   expect(last.getByText(/Controller 2 took over from controller 1, which was lost/)).toBeTruthy();
   expect(last.getByText("3,500 ms")).toBeTruthy();

@@ -1,6 +1,7 @@
 //! Controllers.
 
 use super::handler::{Answer, Created, NoContent, no_content, operations, perform, utc};
+use super::performance::Recent;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Named};
@@ -48,6 +49,8 @@ pub struct Controller {
     nvme_portals: Vec<String>,
     /// iSCSI sessions that hosts have at its portals now.
     sessions: usize,
+    /// What hosts did by its portals in the last five seconds.
+    performance: Recent,
     /// The takeover by which it became the home; `null` if it is not the home, or has not taken over from another
     /// controller.
     takeover: Option<Takeover>,
@@ -240,6 +243,7 @@ impl From<array::Controller> for Controller {
             portals,
             nvme_portals,
             sessions,
+            recent,
             takeover,
             reads: _,
         } = it;
@@ -250,7 +254,21 @@ impl From<array::Controller> for Controller {
             Lost => ControllerState::Lost,
         };
         let (since, takeover) = (since.map(utc), takeover.map(Takeover::from));
-        Self { number, name, version, state, drained, since, api, portals, nvme_portals, sessions, takeover }
+        let performance = Recent::of(&recent);
+        Self {
+            number,
+            name,
+            version,
+            state,
+            drained,
+            since,
+            api,
+            portals,
+            nvme_portals,
+            sessions,
+            performance,
+            takeover,
+        }
     }
 }
 

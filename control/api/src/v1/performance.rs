@@ -51,6 +51,9 @@ struct Whose {
     host: Option<String>,
     /// Only the volumes of this group.
     group: Option<String>,
+    /// Only what hosts do by the portals of the controller with this number.
+    #[param(minimum = 0)]
+    controller: Option<u16>,
     /// `csv` for a spreadsheet instead of JSON.
     #[param(inline)]
     format: Option<Format>,
@@ -68,14 +71,15 @@ pub(super) enum Format {
 
 impl Whose {
     fn scope(&self) -> Result<Scope, Problem> {
-        match (&self.volume, &self.host, &self.group) {
-            (None, None, None) => Ok(Scope::Array),
-            (Some(name), None, None) => Ok(Scope::Volume(name.clone())),
-            (None, Some(name), None) => Ok(Scope::Host(name.clone())),
-            (None, None, Some(name)) => Ok(Scope::Group(name.clone())),
+        match (&self.volume, &self.host, &self.group, self.controller) {
+            (None, None, None, None) => Ok(Scope::Array),
+            (Some(name), None, None, None) => Ok(Scope::Volume(name.clone())),
+            (None, Some(name), None, None) => Ok(Scope::Host(name.clone())),
+            (None, None, Some(name), None) => Ok(Scope::Group(name.clone())),
+            (None, None, None, Some(number)) => Ok(Scope::Controller(number)),
             _ => Err(Problem::rejected(
                 StatusCode::BAD_REQUEST,
-                "give one of volume, host and group, or none for the whole array".into(),
+                "give one of volume, host, group and controller, or none for the whole array".into(),
             )),
         }
     }
@@ -167,6 +171,27 @@ pub struct Latency {
     p99: Option<f64>,
     /// Maximum.
     max: Option<f64>,
+}
+
+/// Performance of an object in the last seconds.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RecentPerformance)]
+pub struct Recent {
+    /// Commands per second.
+    #[schema(extensions(("x-unit" = json!("1/s"))))]
+    iops: f64,
+    /// Bytes per second.
+    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
+    bytes_per_second: f64,
+    /// Mean latency in microseconds; `null` without commands.
+    latency_us: Option<f64>,
+}
+
+impl Recent {
+    pub(super) fn of(sample: &Sample) -> Self {
+        let work = Work::of(&sample.sum(|_, _| true), sample.millis);
+        Self { iops: work.iops, bytes_per_second: work.bytes_per_second, latency_us: work.latency_us.mean }
+    }
 }
 
 impl Work {

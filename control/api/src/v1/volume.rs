@@ -5,7 +5,7 @@ use super::handler::{
     Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
 };
 use super::label::{Selector, setting};
-use super::performance::Work;
+use super::performance::Recent;
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use crate::Context;
 use crate::auth::Operator;
@@ -87,20 +87,6 @@ pub struct Volume {
     reduction: Option<f64>,
     /// Connections to hosts and host groups.
     connections: Vec<Connection>,
-}
-
-/// Performance of a volume in the last seconds.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = VolumePerformance)]
-pub struct Recent {
-    /// Commands per second.
-    #[schema(extensions(("x-unit" = json!("1/s"))))]
-    iops: f64,
-    /// Bytes per second.
-    #[schema(extensions(("x-unit" = json!("bytes/s"))))]
-    bytes_per_second: f64,
-    /// Mean latency in microseconds; `null` without commands.
-    latency_us: Option<f64>,
 }
 
 /// Volumes.
@@ -338,13 +324,6 @@ async fn clear_volume_state(
     Named(name): Named<String>,
 ) -> NoContent {
     no_content(perform(operator, &context, array::ClearVolumeState { name }).await?)
-}
-
-impl Recent {
-    fn of(sample: &array::Sample) -> Self {
-        let work = Work::of(&sample.sum(|_, _| true), sample.millis);
-        Self { iops: work.iops, bytes_per_second: work.bytes_per_second, latency_us: work.latency_us.mean }
-    }
 }
 
 impl From<array::Volume> for Volume {

@@ -1,25 +1,25 @@
 //! Performance and capacity history: the target's counters, sampled once a second, by volume, group, host and path.
 //!
 //! Sampling reads counters that connections write; it takes no lock that a command waits for. Samples are kept for the
-//! whole array, each volume, and each path of an initiator to a portal; a host is the sum of the paths of its
-//! initiators and a group the sum of its volumes, as configured at the time of the query.
+//! whole array, each volume, each portal, and each path of an initiator to a portal; a host is the sum of the paths of its
+//! initiators, a group the sum of its volumes and a controller that of its portals, as configured at the time of the query.
 
 use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
 use crate::env::Env;
 use crate::fibre_channel::{FibreChannel, FibreChannelNexus};
 use crate::parts::Parts;
-use crate::ports::iscsi_sessions;
+use crate::ports::{OwnPorts, iscsi_sessions};
 use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use export::{IoCounters, Operation, PathId, SizeClass};
 use history::{ALL, Cell, Latencies, Recorder, Sample, Series, SpacePoint, Store};
 use parking_lot::Mutex;
-use records::{Config, HostEntry};
+use records::HostEntry;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How far a question looks back that does not say it, in seconds.
@@ -46,6 +46,8 @@ pub enum Scope {
     Group(String),
     /// The paths of a host.
     Host(String),
+    /// The portals of a controller.
+    Controller(u16),
 }
 
 /// A time range, in seconds since 1970: the last five minutes if no field is given.
@@ -84,9 +86,11 @@ pub enum By {
     Volume,
     /// Hosts.
     Host,
+    /// Controllers, by number.
+    Controller,
 }
 
-/// What one volume or host did in the last moments.
+/// What one volume, host or controller did in the last moments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
     /// Its name.
@@ -208,11 +212,15 @@ fn volume_key(id: DiskId) -> String {
     format!("volume/{:032x}", id.0)
 }
 
+fn portal_key(portal: u16) -> String {
+    format!("portal/{portal}")
+}
+
 fn path_key(initiator: &str, portal: u16) -> String {
     format!("path/{portal}/{initiator}")
 }
 
-/// The busiest volumes or hosts.
+/// The busiest volumes, hosts or controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Busiest {
     /// Over how many milliseconds.
@@ -221,16 +229,16 @@ pub struct Busiest {
     pub busiest: Vec<Busy>,
 }
 
-/// What hosts did with volumes in the last seconds.
-pub(crate) struct Recent {
+/// What hosts did with volumes, or by controllers, in the last seconds.
+pub(crate) struct Recent<K> {
     millis: u64,
-    samples: BTreeMap<String, Sample>,
+    samples: BTreeMap<K, Sample>,
 }
 
-impl Recent {
-    /// That of one volume; its `millis` are those for which something is known.
-    pub fn take(&mut self, id: DiskId) -> Sample {
-        let work = self.samples.remove(&volume_key(id)).unwrap_or_default();
+impl<K: Ord> Recent<K> {
+    /// That of one of them; its `millis` are those for which something is known.
+    pub fn take(&mut self, which: K) -> Sample {
+        let work = self.samples.remove(&which).unwrap_or_default();
         Sample { millis: self.millis, ..work }
     }
 }
@@ -247,6 +255,8 @@ pub(crate) struct Metering {
     target: Arc<scsi::Target>,
     subsystem: Arc<nvmf::Subsystem>,
     fibre_channel: Arc<dyn FibreChannel>,
+    /// Set once the portals have their numbers.
+    pub own_ports: Arc<OnceLock<OwnPorts>>,
     meter: Mutex<Meter>,
 }
 
@@ -268,6 +278,7 @@ impl Metering {
             target,
             subsystem,
             fibre_channel,
+            own_ports: Arc::default(),
             meter,
         }
     }
@@ -326,7 +337,7 @@ impl Metering {
 
     /// What was done in the parts of a range.
     pub fn performance(&self, scope: &Scope, range: TimeRange) -> Result<Series> {
-        let subjects = subjects(&self.configuration.read(), scope, &self.portals())?;
+        let subjects = self.subjects(scope)?;
         self.series(&subjects, range)
     }
 
@@ -341,7 +352,28 @@ impl Metering {
         self.history.read(begun, subjects).map_err(|error| Error::failed("the history can't be read", error))
     }
 
-    /// What each volume or host did in the last `seconds`, the busiest first; and for how long that is known.
+    fn subjects(&self, scope: &Scope) -> Result<Vec<String>> {
+        let config = self.configuration.read();
+        Ok(match scope {
+            Scope::Array => vec![ALL.into()],
+            Scope::Volume(name) => vec![volume_key(config.volumes.named(name)?.id)],
+            Scope::Group(name) => {
+                let group = config.groups.named(name)?.id;
+                config.members(group).map(|volume| volume_key(volume.id)).collect()
+            }
+            Scope::Host(name) => paths_of(config.hosts.named(name)?, &self.portals()).collect(),
+            Scope::Controller(number) => {
+                let is_of = |portal: &u16| self.controller_of(*portal) == Some(*number);
+                self.portals().into_iter().filter(is_of).map(portal_key).collect()
+            }
+        })
+    }
+
+    fn controller_of(&self, portal: u16) -> Option<u16> {
+        self.own_ports.get()?.controller_of(portal)
+    }
+
+    /// What each volume, host or controller did in the last `seconds`, the busiest first; and for how long that is known.
     pub fn busiest(&self, by: By, seconds: u64) -> Busiest {
         let config = self.configuration.read();
         let meter = self.meter.lock();
@@ -362,17 +394,43 @@ impl Metering {
             By::Host => {
                 config.hosts.iter().filter_map(|it| busy(&it.name, &mut paths_of(it, &portals))).collect()
             }
+            By::Controller => {
+                let mut of = BTreeMap::<u16, Vec<u16>>::new();
+                portals.iter().for_each(|portal| {
+                    of.entry(self.controller_of(*portal).unwrap_or_default()).or_default().push(*portal)
+                });
+                of.iter()
+                    .filter_map(|(number, portals)| {
+                        busy(&number.to_string(), &mut portals.iter().map(|portal| portal_key(*portal)))
+                    })
+                    .collect()
+            }
         };
         top.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
         Busiest { millis: all.millis, busiest: top }
     }
 
     /// What hosts did with each volume in the last `seconds`.
-    pub fn recent_volumes(&self, seconds: u64) -> Recent {
+    pub fn recent_volumes(&self, seconds: u64) -> Recent<DiskId> {
+        let volumes = |key: &str| u128::from_str_radix(key.strip_prefix("volume/")?, 16).ok().map(DiskId);
+        self.recent(seconds, volumes)
+    }
+
+    /// What hosts did by the portals of each controller in the last `seconds`.
+    pub fn recent_controllers(&self, seconds: u64) -> Recent<u16> {
+        self.recent(seconds, |key| self.controller_of(key.strip_prefix("portal/")?.parse().ok()?))
+    }
+
+    fn recent<K: Ord>(&self, seconds: u64, which: impl Fn(&str) -> Option<K>) -> Recent<K> {
         let meter = self.meter.lock();
-        let (all, samples) = meter.recorder.last(seconds.max(1));
-        let owned = samples.into_iter().map(|(key, sample)| (key.to_owned(), sample));
-        Recent { millis: all.millis, samples: owned.collect() }
+        let (all, found) = meter.recorder.last(seconds.max(1));
+        let mut samples = BTreeMap::<K, Sample>::new();
+        for (key, sample) in found {
+            if let Some(which) = which(key) {
+                samples.entry(which).or_default().add_work(&sample);
+            }
+        }
+        Recent { millis: all.millis, samples }
     }
 
     /// Numbers of the portals of all protocols and controllers, and of those that there were: what hosts did by them counts, too.
@@ -447,7 +505,7 @@ impl Metering {
     }
 }
 
-/// What was done since before: by volume, by path, and everything together.
+/// What was done since before: by volume, by path, by portal, and everything together.
 fn differences(
     now: &BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
     before: &BTreeMap<DiskId, BTreeMap<PathId, IoCounters>>,
@@ -463,7 +521,9 @@ fn differences(
             }
             let sample = difference(table, old);
             volume.add_work(&sample);
-            samples.entry(path_key(&way.initiator, way.port)).or_default().add_work(&sample);
+            for key in [path_key(&way.initiator, way.port), portal_key(way.port)] {
+                samples.entry(key).or_default().add_work(&sample);
+            }
         }
         if !volume.is_idle() {
             all.add_work(&volume);
@@ -473,17 +533,6 @@ fn differences(
     samples.retain(|_, sample| !sample.is_idle());
     samples.insert(ALL.into(), all);
     samples
-}
-
-fn subjects(config: &Config, scope: &Scope, portals: &BTreeSet<u16>) -> Result<Vec<String>> {
-    Ok(match scope {
-        Scope::Array => vec![ALL.into()],
-        Scope::Volume(name) => vec![volume_key(config.volumes.named(name)?.id)],
-        Scope::Group(name) => {
-            config.members(config.groups.named(name)?.id).map(|volume| volume_key(volume.id)).collect()
-        }
-        Scope::Host(name) => paths_of(config.hosts.named(name)?, portals).collect(),
-    })
 }
 
 fn paths_of(host: &HostEntry, portals: &BTreeSet<u16>) -> impl Iterator<Item = String> {

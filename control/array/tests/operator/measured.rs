@@ -1,9 +1,10 @@
 //! What is measured of commands that hosts really send, and reported by volume, group, host and path.
 
-use crate::rig::{Rig, Up, steps};
+use crate::rig::{Rig, Up, controller, steps};
 use array::{
-    Busiest, By, Cell, CreateConnection, CreateGroup, CreateHost, CreateVolume, GroupChange, Kind,
-    ListBusiest, ListVolumes, Operation, PeerName, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
+    Busiest, By, Cell, ControllerState, CreateConnection, CreateGroup, CreateHost, CreateVolume, Endpoint,
+    GroupChange, Kind, ListBusiest, ListControllers, ListVolumes, Operation, OwnPorts, PeerName,
+    PortalProtocol, Scope, Series, ShowCapacity, ShowPerformance, TimeRange,
 };
 use std::sync::atomic::Ordering;
 
@@ -12,7 +13,12 @@ const BLOCKS: u8 = 8;
 
 /// Sends a WRITE(16), or a READ(16), of 4 KiB and waits for its end.
 pub async fn send(up: &Up, opcode: u8) {
-    let nexus = up.target.attach(scsi::InitiatorPort::iscsi(IQN, [0; 6]), 1);
+    send_by(up, 1, opcode).await;
+}
+
+/// The same by a portal.
+async fn send_by(up: &Up, port: u16, opcode: u8) {
+    let nexus = up.target.attach(scsi::InitiatorPort::iscsi(IQN, [0; 6]), port);
     let mut cdb = [0u8; 16];
     (cdb[0], cdb[13]) = (opcode, BLOCKS);
     let data = vec![7u8; if opcode == 0x8A { usize::from(BLOCKS) * 512 } else { 0 }];
@@ -119,6 +125,39 @@ async fn commands_are_told_by_volume_group_and_array_and_survive_a_restart() {
 }
 
 #[tokio::test]
+async fn commands_are_told_by_the_controller_whose_portal_they_came_by() {
+    let rig = Rig::new();
+    *rig.controllers.all.lock().unwrap() =
+        vec![controller(1, ControllerState::Home), controller(2, ControllerState::Standby)];
+    let up = rig.up().await;
+    prepared(&up).await;
+    let option = Endpoint { protocol: PortalProtocol::Iscsi, address: "127.0.0.1:3260".into() };
+    up.array.settle_portals(OwnPorts::shared(1), &[option]).await.unwrap();
+    let mut groups = up.target.port_groups().to_vec();
+    groups.push(scsi::PortGroup { id: 2, ports: vec![33, 34], is_active: true });
+    up.target.set_port_groups(groups);
+    assert_eq!(up.luns(IQN), [0]);
+    up.array.measure();
+    for port in [1, 33, 34, 33] {
+        send_by(&up, port, 0x88).await;
+    }
+    rig.clock.fetch_add(1, Ordering::SeqCst);
+    up.array.measure();
+    let counted = |sample: &array::Sample| sample.sum(|_, _| true).latency.count();
+    for (number, count) in [(1, 1), (2, 3)] {
+        let found = series(&up, Scope::Controller(number)).await;
+        assert_eq!(counted(&found.whole()), count, "controller {number}");
+    }
+    let Busiest { busiest, .. } = up.perform(ListBusiest { by: By::Controller, seconds: 2 }).await.unwrap();
+    let busiest: Vec<_> = busiest.iter().map(|it| (it.name.as_str(), counted(&it.sample))).collect();
+    assert_eq!(busiest, [("2", 3), ("1", 1)]);
+    let all = up.perform(ListControllers).await.unwrap();
+    let all: Vec<_> = all.iter().map(|it| (it.number, counted(&it.recent), it.recent.millis)).collect();
+    assert_eq!(all, [(1, 1, 1000), (2, 3, 1000)]);
+    up.down().await;
+}
+
+#[tokio::test]
 async fn what_is_done_before_the_first_second_is_over_is_told_too() {
     let rig = Rig::new();
     let up = rig.up().await;
@@ -136,7 +175,9 @@ async fn questions_about_what_is_not_there_are_refused() {
     let rig = Rig::new();
     let up = rig.up().await;
     prepared(&up).await;
-    for scope in [Scope::Volume("x".into()), Scope::Group("x".into()), Scope::Host("x".into())] {
+    for scope in
+        [Scope::Volume("x".into()), Scope::Group("x".into()), Scope::Host("x".into()), Scope::Controller(9)]
+    {
         let range = TimeRange::default();
         let error = up.perform(ShowPerformance { scope, range }).await.unwrap_err();
         assert_eq!(error.kind, Kind::NotFound);

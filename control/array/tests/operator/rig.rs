@@ -124,6 +124,7 @@ pub fn controller(number: u16, state: ControllerState) -> Controller {
         portals: vec![format!("192.0.2.{number}:3260")],
         nvme_portals: Vec::new(),
         sessions: 0,
+        recent: Default::default(),
         takeover: None,
         drained: false,
     }

@@ -25,7 +25,7 @@ pub enum PerformanceVerb {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
         lines: u64,
     },
-    /// Show live performance and the busiest volumes or hosts on the whole terminal, until q is pressed
+    /// Show live performance and the busiest volumes, hosts or controllers on the whole terminal, until q is pressed
     Top,
     /// Show the distribution of transfer sizes
     Sizes {
@@ -80,14 +80,17 @@ pub enum PerformanceVerb {
 #[derive(Clone, Args)]
 pub struct Object {
     /// Only this volume
-    #[arg(long, conflicts_with_all = ["host", "group"])]
+    #[arg(long, conflicts_with_all = ["host", "group", "controller"])]
     volume: Option<String>,
     /// Only this host
-    #[arg(long, conflicts_with = "group")]
+    #[arg(long, conflicts_with_all = ["group", "controller"])]
     host: Option<String>,
     /// Only the volumes of this volume group
-    #[arg(long)]
+    #[arg(long, conflicts_with = "controller")]
     group: Option<String>,
+    /// Only what hosts do by the portals of this controller
+    #[arg(long, value_name = "NUMBER")]
+    controller: Option<u64>,
 }
 
 /// The time range up to now, with a default in seconds.
@@ -123,24 +126,51 @@ impl PerformanceVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use PerformanceVerb::*;
         Ok(match self {
-            History { object: Object { volume, host, group }, range, lines } => {
+            History { object: Object { volume, host, group, controller }, range, lines } => {
                 let (from, points) = (range.from(), Some(lines));
-                let query = api::ShowPerformance { from, points, volume, host, group, ..Default::default() };
+                let query = api::ShowPerformance {
+                    from,
+                    points,
+                    volume,
+                    host,
+                    group,
+                    controller,
+                    ..Default::default()
+                };
                 Shown::text(history(client, &query)?, table)
             }
             Top => unreachable!("it has the terminal to itself"),
-            Sizes { object: Object { volume, host, group }, range } => {
-                let query = api::ShowSizes { from: range.from(), volume, host, group, ..Default::default() };
+            Sizes { object: Object { volume, host, group, controller }, range } => {
+                let query = api::ShowSizes {
+                    from: range.from(),
+                    volume,
+                    host,
+                    group,
+                    controller,
+                    ..Default::default()
+                };
                 client.call(api::show_sizes(&query))?.into()
             }
-            Latency { object: Object { volume, host, group }, range } => {
-                let query =
-                    api::ShowLatency { from: range.from(), volume, host, group, ..Default::default() };
+            Latency { object: Object { volume, host, group, controller }, range } => {
+                let query = api::ShowLatency {
+                    from: range.from(),
+                    volume,
+                    host,
+                    group,
+                    controller,
+                    ..Default::default()
+                };
                 Shown::text(buckets(&client.call(api::show_latency(&query))?.value), latency)
             }
-            Offload { object: Object { volume, host, group }, range } => {
-                let query =
-                    api::ListOffloads { from: range.from(), volume, host, group, ..Default::default() };
+            Offload { object: Object { volume, host, group, controller }, range } => {
+                let query = api::ListOffloads {
+                    from: range.from(),
+                    volume,
+                    host,
+                    group,
+                    controller,
+                    ..Default::default()
+                };
                 client.call(api::list_offloads(&query))?.into()
             }
             Paths { host, range } => {

@@ -1,4 +1,4 @@
-//! Live view on the whole terminal: rates, latencies, the busiest volumes or hosts, running jobs.
+//! Live view on the whole terminal: rates, latencies, the busiest volumes, hosts or controllers, running jobs.
 
 use super::Shown;
 use super::performance::{iops, last, rate};
@@ -22,6 +22,25 @@ const POLL: Duration = Duration::from_secs(1);
 /// Range of the curves, in seconds.
 const RANGE_SECONDS: u64 = 120;
 
+/// What the busiest are chosen from.
+#[derive(Clone, Copy, Default)]
+enum By {
+    #[default]
+    Volume,
+    Host,
+    Controller,
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Volume => "volume",
+            Self::Host => "host",
+            Self::Controller => "controller",
+        }
+    }
+}
+
 /// The contents of the screen.
 #[derive(Default)]
 struct Screen {
@@ -29,8 +48,8 @@ struct Screen {
     points: Value,
     busiest: Value,
     jobs: Value,
-    /// Hosts are shown, not volumes.
-    hosts: bool,
+    /// What the busiest are shown of.
+    by: By,
     /// Why the array cannot be reached.
     error: Option<String>,
 }
@@ -61,8 +80,9 @@ fn follow(client: &Client, terminal: &mut ratatui::DefaultTerminal, screen: &mut
                 _ if key.kind != KeyEventKind::Press => continue,
                 KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
                 _ if interrupted => return Ok(()),
-                KeyCode::Char('v') => screen.hosts = false,
-                KeyCode::Char('h') => screen.hosts = true,
+                KeyCode::Char('v') => screen.by = By::Volume,
+                KeyCode::Char('h') => screen.by = By::Host,
+                KeyCode::Char('c') => screen.by = By::Controller,
                 _ => continue,
             }
         }
@@ -75,7 +95,7 @@ impl Screen {
     fn ask(&mut self, client: &Client) -> Result<()> {
         self.array = client.call(api::show_array())?.value;
         self.points = last(client, RANGE_SECONDS)?;
-        let by = Some(if self.hosts { "host" } else { "volume" }.to_owned());
+        let by = Some(self.by.name().to_owned());
         let busiest = api::ListBusiest { by, limit: Some(50), ..Default::default() };
         self.busiest = Shown::from(client.call(api::list_busiest(&busiest))?).value;
         let running = api::ListJobs { filter: Some("state=running".into()), ..Default::default() };
@@ -133,8 +153,8 @@ fn draw(frame: &mut Frame, screen: &Screen) {
         let shown = curve.get(curve.len().saturating_sub(width)..).unwrap_or_default().to_vec();
         frame.render_widget(Sparkline::default().block(Block::bordered().title(title)).data(shown), area);
     }
-    let header =
-        [if screen.hosts { "HOST" } else { "VOLUME" }, "IOPS", "PER S", "READ", "WRITE", "MEAN", "P99"];
+    let by = screen.by.name().to_uppercase();
+    let header = [by.as_str(), "IOPS", "PER S", "READ", "WRITE", "MEAN", "P99"];
     let rows = screen.busiest.as_array().into_iter().flatten().map(|it| {
         let total = &it["total"];
         Row::new([
@@ -158,7 +178,7 @@ fn draw(frame: &mut Frame, screen: &Screen) {
         ))
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), running);
-    let keys = "v volumes   h hosts   q quit";
+    let keys = "v volumes   h hosts   c controllers   q quit";
     frame.render_widget(Paragraph::new(screen.error.as_deref().unwrap_or(keys)), foot);
 }
 

@@ -566,6 +566,8 @@ pub struct ShowPerformance {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
 /// Get the performance history
@@ -587,6 +589,8 @@ pub struct ShowLatency {
     pub host: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
@@ -611,6 +615,8 @@ pub struct ListOffloads {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
 /// Get statistics of the VAAI and ODX primitives
@@ -632,6 +638,8 @@ pub struct ShowOffloadHistory {
     pub host: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
@@ -676,13 +684,15 @@ pub struct ShowSizes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
 /// Get the distribution of transfer sizes
 pub fn show_sizes(query: &ShowSizes) -> Request<schemas::Sizes> {
     Request::new("GET", format!("/api/v1/performance/sizes",), "Sizes").query(query)
 }
-/// Query of: List the busiest volumes or hosts
+/// Query of: List the busiest volumes, hosts or controllers
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ListBusiest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -692,7 +702,7 @@ pub struct ListBusiest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
-/// List the busiest volumes or hosts
+/// List the busiest volumes, hosts or controllers
 pub fn list_busiest(query: &ListBusiest) -> Request<schemas::Busiest> {
     Request::new("GET", format!("/api/v1/performance/top",), "Busiest").query(query)
 }

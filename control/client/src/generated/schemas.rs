@@ -508,7 +508,7 @@ pub struct BinnedDisk {
     ///Size presented to hosts, in bytes.
     pub size: u64,
 }
-///The busiest volumes or hosts.
+///The busiest volumes, hosts or controllers.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Busiest {
@@ -521,7 +521,7 @@ pub struct Busiest {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Busy {
-    ///Volume or host.
+    ///Volume, host, or number of the controller.
     pub name: ::std::string::String,
     ///Offloaded commands: COMPARE AND WRITE (ATS), EXTENDED COPY, WRITE SAME, UNMAP.
     pub offload: Work,
@@ -731,6 +731,8 @@ pub struct Controller {
     pub number: u32,
     ///NVMe/TCP portals: addresses with ports. Only the home listens on them.
     pub nvme_portals: ::std::vec::Vec<::std::string::String>,
+    ///What hosts did by its portals in the last five seconds.
+    pub performance: RecentPerformance,
     ///iSCSI portals: addresses with ports. A controller that is not the home listens on them if it has a link to the home.
     pub portals: ::std::vec::Vec<::std::string::String>,
     ///iSCSI sessions that hosts have at its portals now.
@@ -3385,6 +3387,18 @@ while `tolerates` is less.*/
     ///Number of arbitrary drives that can still fail without data loss.
     pub tolerates: u64,
 }
+///Performance of an object in the last seconds.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct RecentPerformance {
+    ///Bytes per second.
+    pub bytes_per_second: f64,
+    ///Commands per second.
+    pub iops: f64,
+    ///Mean latency in microseconds; `null` without commands.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub latency_us: ::std::option::Option<f64>,
+}
 ///The contents of the recycle bin.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -5111,7 +5125,7 @@ pub struct Volume {
     ///Name.
     pub name: ::std::string::String,
     ///Performance in the last five seconds.
-    pub performance: VolumePerformance,
+    pub performance: RecentPerformance,
     ///Data reduction settings of this volume.
     pub policy: Policy,
     ///Effective data reduction settings for new writes.
@@ -5190,18 +5204,6 @@ impl ::std::default::Default for VolumeChange {
             size: Default::default(),
         }
     }
-}
-///Performance of a volume in the last seconds.
-///
-#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
-pub struct VolumePerformance {
-    ///Bytes per second.
-    pub bytes_per_second: f64,
-    ///Commands per second.
-    pub iops: f64,
-    ///Mean latency in microseconds; `null` without commands.
-    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
-    pub latency_us: ::std::option::Option<f64>,
 }
 ///Volumes.
 ///

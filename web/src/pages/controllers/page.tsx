@@ -2,9 +2,11 @@ import { Anchor, Button, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Cpu } from "lucide-react";
 import { useState } from "react";
+import { Link } from "wouter";
+import { scopeText } from "../../api/performance";
 import { controllers } from "../../api/queries";
 import type { SchemaController as Controller, SchemaControllerState as State, SchemaTakeover as Takeover } from "../../api/schema";
-import { count, moment } from "../../format";
+import { bytes, count, moment } from "../../format";
 import { Dot } from "../../parts/dot";
 import { Empty } from "../../parts/empty";
 import { Fact } from "../../parts/fact";
@@ -56,6 +58,8 @@ const columns = (choose: (task: Task) => void): Column<Controller>[] => [
   { name: "API", cell: (it) => (it.api ? <Anchor href={it.api} size="sm">{it.api}</Anchor> : <span className="quiet">unknown</span>), wide: "xl" },
   { name: "Portals", cell: (it) => <Portals of={it} />, wide: "xl" },
   { name: "Sessions", key: (it) => it.sessions, down: true, cell: (it) => <span className="number">{count(it.sessions)}</span> },
+  { name: "IOPS", key: (it) => it.performance.iops, down: true, cell: (it) => <Load of={it}>{count(it.performance.iops)}</Load> },
+  { name: "Throughput", key: (it) => it.performance.bytes_per_second, down: true, cell: (it) => <span className="number">{bytes(it.performance.bytes_per_second)}/s</span>, wide: true },
   {
     name: "",
     right: true,
@@ -75,6 +79,15 @@ const columns = (choose: (task: Task) => void): Column<Controller>[] => [
 function tasks({ state, drained }: Controller): Task["verb"][] {
   const runs = state === "home" || state === "standby";
   return [drained ? (["Resume"] as const) : runs ? (["Drain"] as const) : [], runs ? [] : (["Remove"] as const)].flat();
+}
+
+/** Leads to the charts of a controller. */
+function Load({ of, children }: { of: Controller; children: React.ReactNode }) {
+  return (
+    <Link href={`/performance?of=${scopeText({ kind: "controller", name: `${of.number}` })}`} className="link number" aria-label={`Performance of controller ${of.number}`}>
+      {children}
+    </Link>
+  );
 }
 
 function Portals({ of: { portals, nvme_portals } }: { of: Controller }) {

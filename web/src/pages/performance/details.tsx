@@ -59,12 +59,14 @@ export function Offloads({ scope, stretch }: Shown) {
   );
 }
 
+const NOUNS = { volume: "Volume", host: "Host", controller: "Controller" };
+
 export function Busiest({ onChoose }: { onChoose: (scope: Scope) => void }) {
-  const [by, setBy] = useState<"volume" | "host">("volume");
+  const [by, setBy] = useState<keyof typeof NOUNS>("volume");
   const { data, error } = useQuery(busiest(by));
   const columns: Column<Busy>[] = [
     {
-      name: by === "volume" ? "Volume" : "Host",
+      name: NOUNS[by],
       key: (it) => it.name,
       cell: (it) => (
         <button type="button" className="link" onClick={() => onChoose({ kind: by, name: it.name })}>
@@ -78,7 +80,7 @@ export function Busiest({ onChoose }: { onChoose: (scope: Scope) => void }) {
     { name: "p99", key: (it) => it.total.latency_us.p99 ?? 0, cell: (it) => (it.total.latency_us.p99 == null ? "–" : latency(it.total.latency_us.p99)), right: true, wide: true },
   ];
   return (
-    <Panel title="Busiest now" flush actions={<SegmentedControl size="xs" aria-label="Busiest of" value={by} onChange={setBy} data={[{ value: "volume", label: "Volumes" }, { value: "host", label: "Hosts" }]} />}>
+    <Panel title="Busiest now" flush actions={<SegmentedControl size="xs" aria-label="Busiest of" value={by} onChange={setBy} data={[{ value: "volume", label: "Volumes" }, { value: "host", label: "Hosts" }, { value: "controller", label: "Controllers" }]} />}>
       <ProblemAlert error={error} />
       <DataTable
         label="Busiest now"

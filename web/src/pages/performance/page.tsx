@@ -5,7 +5,7 @@ import { ChevronLeft, ChevronRight, Image, Sheet, ZoomIn, ZoomOut } from "lucide
 import { useMemo, useRef } from "react";
 import { useLocation, useSearch } from "wouter";
 import { bounds, LATELY, performance, performanceCsv, scopeOf, scopeText, stretchOf, type Scope, type Stretch } from "../../api/performance";
-import { groups, hosts, volumes } from "../../api/queries";
+import { controllers, groups, hosts, volumes } from "../../api/queries";
 import { bytes, count, latency } from "../../format";
 import { Chart, save, saveCharts, useColours, type Line } from "../../parts/chart";
 import { Page } from "../../parts/page";
@@ -134,8 +134,8 @@ function useChosen() {
 type ScopeProps = { label: string; placeholder?: string; value: Scope | undefined; onChange: (scope: Scope | undefined) => void };
 
 function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
-  const known = { volume: useQuery(volumes()).data, group: useQuery(groups()).data, host: useQuery(hosts()).data };
-  const items = (kind: "volume" | "group" | "host") => (known[kind] ?? []).map((it) => ({ value: `${kind}:${it.name}`, label: it.name }));
+  const known = { volume: useQuery(volumes()).data, group: useQuery(groups()).data, host: useQuery(hosts()).data, controller: useQuery(controllers()).data?.map((it) => ({ name: `${it.number}` })) };
+  const items = (kind: "volume" | "group" | "host" | "controller") => (known[kind] ?? []).map((it) => ({ value: `${kind}:${it.name}`, label: it.name }));
   return (
     <Select
       label={label}
@@ -147,6 +147,7 @@ function ScopeSelect({ label, placeholder, value, onChange }: ScopeProps) {
         { group: "Volumes", items: items("volume") },
         { group: "Volume groups", items: items("group") },
         { group: "Hosts", items: items("host") },
+        { group: "Controllers", items: items("controller") },
       ]}
       limit={50}
       searchable

@@ -1,4 +1,4 @@
-//! Performance of the array per second, and the busiest volumes and hosts.
+//! Performance of the array per second, and the busiest volumes, hosts and controllers.
 
 use super::{Work, class, round};
 use crate::Context;
@@ -53,6 +53,8 @@ enum Noun {
     Volume,
     /// Hosts.
     Host,
+    /// Controllers.
+    Controller,
 }
 
 /// Options of a ranking.
@@ -60,7 +62,7 @@ enum Noun {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Volumes or hosts.
+    /// Volumes, hosts or controllers.
     #[serde(default)]
     #[param(inline)]
     by: Noun,
@@ -75,7 +77,7 @@ struct Which {
 /// A ranked object.
 #[derive(Debug, Serialize, ToSchema)]
 struct Busy {
-    /// Volume or host.
+    /// Volume, host, or number of the controller.
     name: String,
     /// All commands.
     total: Work,
@@ -87,7 +89,7 @@ struct Busy {
     offload: Work,
 }
 
-/// The busiest volumes or hosts.
+/// The busiest volumes, hosts or controllers.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Busiest {
     /// Length of the measured window in seconds.
@@ -96,7 +98,7 @@ pub struct Busiest {
     items: Vec<Busy>,
 }
 
-/// List the busiest volumes or hosts
+/// List the busiest volumes, hosts or controllers
 #[utoipa::path(get, path = "/api/v1/performance/top", tag = "performance", params(Which), responses(
     (status = 200, description = "The busiest", body = Busiest),
     Problems,
@@ -109,6 +111,7 @@ async fn list_busiest(
     let by = match by {
         Noun::Volume => By::Volume,
         Noun::Host => By::Host,
+        Noun::Controller => By::Controller,
     };
     let action = array::ListBusiest { by, seconds: seconds.unwrap_or(USUAL_SECONDS) };
     let array::Busiest { millis, busiest } = ask(operator, &context, action).await?;
