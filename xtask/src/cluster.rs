@@ -8,9 +8,11 @@ use crate::shell::target_dir;
 use anyhow::{Result, ensure};
 use lab::array::Programs;
 use lab::ceph::{Ceph, Pools};
-use lab::forwarding::{Handover, Upgrade};
+use lab::cut_network::CutNetwork;
+use lab::forwarding::{Cut, Handover, Upgrade};
 use lab::takeover::{self, Fault};
 use lab::{crash, forwarding};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +44,8 @@ enum Rounds {
     Forwarding,
     /// Both serve hosts, and get another program one after the other
     Upgrade,
+    /// Both serve hosts, and the link between them is cut; needs root
+    Cut,
 }
 
 /// Longest pause that a host may see, and the longest in the middle of many kills.
@@ -52,8 +56,14 @@ const MAX_HANDOVER: Duration = Duration::from_secs(1);
 
 /// Runs everything.
 pub fn run(args: &Args) -> Result<()> {
+    let wanted = |rounds| args.only.is_none_or(|only| only == rounds);
+    if wanted(Rounds::Cut) {
+        cut(args)?;
+    }
+    if args.only == Some(Rounds::Cut) {
+        return Ok(());
+    }
     with_cluster("cluster", |ceph| {
-        let wanted = |rounds| args.only.is_none_or(|only| only == rounds);
         if wanted(Rounds::Takeovers) {
             takeovers(ceph, args)?;
         }
@@ -149,9 +159,6 @@ fn upgrade(ceph: &Ceph, args: &Args) -> Result<()> {
             slowest.as_millis(),
             path_back.as_millis()
         );
-        if args.check {
-            ensure!(*pause < MAX_HANDOVER, "a host waited for more than {} s", MAX_HANDOVER.as_secs());
-        }
     }
     let [before, after] = found.formats;
     println!(
@@ -159,6 +166,8 @@ fn upgrade(ceph: &Ceph, args: &Args) -> Result<()> {
          by COMPARE AND WRITE; 0 lost, 0 stale",
         found.acknowledged, found.verified, found.counted
     );
+    let is_slow = found.handovers.iter().any(|it| it.pause >= MAX_HANDOVER);
+    ensure!(!(args.check && is_slow), "a host waited for more than {} s", MAX_HANDOVER.as_secs());
     Ok(())
 }
 
@@ -170,4 +179,48 @@ fn earlier(from: &str, new: &Programs) -> Result<Programs> {
     }
     let ashlar = Some(Path::new(from).join("ashlar")).filter(|path| path.exists());
     Ok(Programs { ashlard: ashlard.canonicalize()?, ashlar: ashlar.unwrap_or_else(|| new.ashlar.clone()) })
+}
+
+/// Both controllers serve hosts, and the link between them is cut. They, their Ceph and the host have a network of their own.
+fn cut(args: &Args) -> Result<()> {
+    let programs = programs()?;
+    let run = || {
+        let mut network = match CutNetwork::enter() {
+            Ok(network) => network,
+            Err(reason) => {
+                println!("cut of the link: skipped: {reason:#}");
+                return Ok(());
+            }
+        };
+        with_cluster("cluster-cut", |ceph| cut_links(ceph, args, &programs, &mut network))
+    };
+    // The network is that of a thread.
+    std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn cut_links(ceph: &Ceph, args: &Args, programs: &Programs, network: &mut CutNetwork) -> Result<()> {
+    let times = args.takeovers.div_ceil(10);
+    let found = forwarding::cut(programs, &target_dir(), &place(ceph, "cut"), (network, times))?;
+    for Cut { direction, is_given_up, pause, slowest, busy, path_back } in &found.cuts {
+        let host = if *is_given_up { "gives the path up" } else { "waits" };
+        let back = path_back.map(|time| format!(", a response {} ms after the mend", time.as_millis()));
+        println!(
+            "link cut, {direction:?}, host {host}: pause by the home {} ms; by the front end {} ms for the slowest command, {busy} \
+             BUSY{}",
+            pause.as_millis(),
+            slowest.as_millis(),
+            back.unwrap_or_default()
+        );
+        if args.check {
+            ensure!(*pause < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
+        }
+    }
+    println!(
+        "links cut {} times: {} writes acknowledged, {} blocks compared, {} steps of counters by COMPARE AND WRITE; 0 lost, 0 stale",
+        found.cuts.len(),
+        found.acknowledged,
+        found.verified,
+        found.counted
+    );
+    Ok(())
 }

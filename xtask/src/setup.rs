@@ -32,6 +32,7 @@ const PACKAGES: &[Package] = &[
     package("qemu-system-x86", "qemu-system-x86_64", false),
     package("mmdebstrap", "mmdebstrap", false),
     package("cpio", "cpio", false),
+    package("iproute2", "ip", false),
     package("kmod", "depmod", false),
     package("xz-utils", "xz", false),
     package("prometheus", "promtool", false),

@@ -7,9 +7,11 @@
 //! registration, which does not persist through a loss of power, is there at every home.
 
 mod counters;
+mod cut;
 mod load;
 mod upgrade;
 
+pub use cut::{Cut, cut};
 pub use upgrade::{Handover, Upgrade, Upgraded, upgrade};
 
 use crate::array::{Array, Programs};

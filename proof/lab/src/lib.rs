@@ -10,6 +10,7 @@ pub mod compare;
 pub mod content;
 pub mod crash;
 pub mod crossing;
+pub mod cut_network;
 pub mod figures;
 pub mod floor;
 pub mod foreign;

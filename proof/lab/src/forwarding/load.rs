@@ -7,7 +7,7 @@
 use super::counters::{COUNTERS, FIRST_TAG};
 use super::{ABORTED_COMMAND, BLOCK_BYTES, BLOCKS, BUSY, UNIT_ATTENTION, World, command};
 use crate::cdb;
-use crate::libiscsi::{Command, Completion, Ending, wait};
+use crate::libiscsi::{Command, Completion, Ending, Session, wait};
 use crate::seed::stamp_of;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,8 @@ pub struct Load {
     next_tag: u64,
     /// By whose session counters are advanced.
     counted_by: usize,
+    /// Reads and writes under way by the path of each controller.
+    depths: [usize; 2],
     /// What was seen by the path of each controller.
     pub paths: [Path; 2],
     /// The same by whichever path.
@@ -85,6 +87,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// Has more commands under way by the path of a controller from now on.
+    pub(super) fn add_under_way(&mut self, at: usize, more: usize) {
+        self.depths[at] += more;
+    }
+
     /// Counts an answer by the path of a controller; false if it is one that hosts must not see.
     fn note(&mut self, at: usize, ending: &Ending) -> bool {
         for path in [&mut self.paths[at], &mut self.both] {
@@ -113,6 +120,7 @@ impl World {
             again: Vec::new(),
             next_tag: 0,
             counted_by,
+            depths: [DEPTH; 2],
             paths,
             both: Path::new(),
         })
@@ -162,7 +170,7 @@ impl World {
             let mut under_way = load.open.values().filter(|open| open.at == at).count();
             let mut busy: BTreeSet<u64> = load.open.values().map(|open| open.lba).collect();
             busy.extend(load.again.iter().map(|(lba, _)| *lba));
-            while under_way < DEPTH && self.sessions[at].is_some() {
+            while under_way < load.depths[at] && self.sessions[at].is_some() {
                 let (lba, what) = match load.again.pop() {
                     Some(again) => again,
                     None => self.choose(&busy),
@@ -187,7 +195,9 @@ impl World {
         loop {
             let (lba, stamp) = self.next();
             if !busy.contains(&lba) {
-                let is_read = stamp % READ_DIVISOR == 0 && self.written[lba as usize] != 0;
+                // Each block is read at times, and written at others.
+                let is_read = (stamp / BLOCKS + stamp).is_multiple_of(READ_DIVISOR);
+                let is_read = is_read && self.written[lba as usize] != 0;
                 return (lba, if is_read { What::Read } else { What::Write(stamp) });
             }
         }
@@ -249,6 +259,14 @@ impl World {
             _ => load.again.push((lba, what)),
         }
         Ok(())
+    }
+
+    /// The host gives a path up, and repeats what is under way there by the other one. Returns the session, which is open.
+    pub(super) fn give_up(&mut self, load: &mut Load, at: usize) -> Option<Session> {
+        self.given_up = Some(at);
+        let session = self.sessions[at].take();
+        self.lose(load, at);
+        session
     }
 
     /// The session of a path has ended: what it had under way has no answer.

@@ -66,7 +66,7 @@ const LOAD_TIME: Duration = Duration::from_millis(500);
 /// Answers of the new home after which a handover is over.
 const ANSWERS: u64 = 400;
 /// What a controller logs when it becomes the home.
-const IS_HOME: &str = "this controller is the home of the array";
+pub(super) const IS_HOME: &str = "this controller is the home of the array";
 
 /// Upgrades both controllers of an array, in a folder below `parent` and a namespace of its own.
 ///
