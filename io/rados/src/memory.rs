@@ -30,6 +30,7 @@ struct State {
     holds: bool,
     late_answers: bool,
     fencing_fails: bool,
+    fencing_hangs: bool,
     held: Vec<Held>,
     /// Bytes that all objects may take together.
     capacity: Option<u64>,
@@ -91,6 +92,11 @@ impl Cluster {
     /// From now on the answers of held operations come with a release of their own.
     pub fn set_late_answers(&self, late: bool) {
         self.0.lock().late_answers = late;
+    }
+
+    /// From now on who fences a client waits forever.
+    pub fn set_fencing_hangs(&self, hangs: bool) {
+        self.0.lock().fencing_hangs = hangs;
     }
 
     /// From now on no client can be fenced: the monitors do not answer.
@@ -313,6 +319,9 @@ impl Objects for Client {
 
     fn fence(&self, instance: &str) -> BoxFuture<'static, Outcome<()>> {
         let mut state = self.cluster.0.lock();
+        if state.fencing_hangs {
+            return Box::pin(std::future::pending());
+        }
         let outcome = match state.fencing_fails {
             true => Err(ObjectError::Failed("the monitors do not answer".into())),
             false => {

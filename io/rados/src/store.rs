@@ -430,7 +430,7 @@ impl Owner {
     }
 
     /// Seals and reads what older owners have left, and begins the journal of this one.
-    async fn take_over(&self, from: JournalPos) -> Result<Vec<Batch>> {
+    async fn take_over(self: &Arc<Self>, from: JournalPos) -> Result<Vec<Batch>> {
         if self.journal.lock().is_some() {
             // It was just formatted, and has begun already.
             return Ok(Vec::new());
@@ -458,15 +458,28 @@ impl Owner {
         for _ in 0..2 {
             self.store_superblock(None, own).await?;
         }
-        let fenced = self.fence(&predecessor).await;
         let mut named = self.state.lock().terms.clone();
         named.push(own);
-        match takeover.unused(&named, fenced).await {
+        self.begin_journal(sealed.next, taken(&sealed.batches).collect());
+        // Hosts do not wait for it: monitors take their time, and the objects refuse the former owner already.
+        let owner = self.clone();
+        spawn(async move { owner.remove_what_is_left_of(&predecessor, &named).await });
+        Ok(sealed.batches.into_iter().filter(|batch| batch.pos >= from).collect())
+    }
+
+    /// Puts the former owner on the blocklist, and removes what no owner needs. `named` are the terms that are in use.
+    async fn remove_what_is_left_of(&self, predecessor: &str, named: &[Term]) {
+        let fenced = self.fence(predecessor).await;
+        let takeover = Takeover {
+            objects: &self.objects,
+            domain: self.domain,
+            epoch: self.epoch,
+            keyring: &self.keyring,
+        };
+        match takeover.unused(named, fenced).await {
             Ok(unused) => self.remove(unused),
             Err(error) => tracing::warn!(%error, "unused objects of older owners were not found"),
         }
-        self.begin_journal(sealed.next, taken(&sealed.batches).collect());
-        Ok(sealed.batches.into_iter().filter(|batch| batch.pos >= from).collect())
     }
 
     async fn fence(&self, predecessor: &str) -> bool {

@@ -219,6 +219,27 @@ fn what_an_owner_acknowledged_is_there_for_the_next_and_an_older_one_acknowledge
     assert!(takeovers > 120, "{takeovers} takeovers");
 }
 
+/// Monitors can take long for the blocklist. Nothing depends on it but the removal of tombstones.
+#[test]
+fn an_owner_begins_while_its_predecessor_is_still_put_on_the_blocklist() {
+    let cluster = Cluster::default();
+    let append = |store: &Store| {
+        let (done, mut answer) = wait();
+        store.append(Bytes::from_static(b"head"), Vec::new(), done);
+        poll(&mut answer)
+    };
+    let old = format(cluster.client(), false);
+    assert_eq!(append(&old), Some(Ok(JournalPos(1))));
+    cluster.set_fencing_hangs(true);
+    let new = super::now(Store::open(cluster.client(), opening(2, false))).unwrap();
+    let (done, mut recovered) = wait();
+    new.recover(JournalPos(1), done);
+    let batches = poll(&mut recovered).expect("it does not wait for the monitors").unwrap();
+    assert_eq!(batches.len(), 1);
+    assert_eq!(append(&new), Some(Ok(JournalPos(2))));
+    assert!(matches!(append(&old), Some(Err(Error::Fenced { .. }))), "the objects refuse it");
+}
+
 /// A removal that an older owner sent before it was replaced comes late: the segment has been written again since.
 #[test]
 fn a_late_removal_leaves_what_was_written_since() {
