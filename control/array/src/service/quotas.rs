@@ -8,7 +8,7 @@ use engine::Engine;
 use export::Exports;
 use history::Severity;
 use parking_lot::Mutex;
-use records::{Config, GroupEntry, GroupId};
+use records::{Config, GroupEntry, GroupId, VolumeEntry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,6 +28,17 @@ pub(crate) fn mapped(engine: &Engine, disks: impl Iterator<Item = DiskId>) -> u6
     disks.filter_map(|id| engine.volume(id)).map(|disk| disk.space().mapped).sum()
 }
 
+/// The volumes of each group that has some. One pass for all groups: with a pass for each, a check would take groups times volumes.
+fn members<'a>(volumes: impl Iterator<Item = &'a VolumeEntry>) -> BTreeMap<GroupId, Vec<DiskId>> {
+    let mut members: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for volume in volumes {
+        if let Some(group) = volume.group {
+            members.entry(group).or_default().push(volume.id);
+        }
+    }
+    members
+}
+
 /// Watches the quotas of volume groups.
 pub(crate) struct Quotas {
     engine: Arc<Engine>,
@@ -41,11 +52,6 @@ impl Quotas {
         Self { engine, exports, bus, found: Mutex::default() }
     }
 
-    /// Bytes that hosts mapped on the volumes of a group.
-    fn mapped_by(&self, config: &Config, group: GroupId) -> u64 {
-        mapped(&self.engine, config.members(group).map(|volume| volume.id))
-    }
-
     /// Whether a group is beyond its soft quota, and whether it reached the hard one.
     pub fn state(&self, group: GroupId) -> (bool, bool) {
         let found = self.found.lock();
@@ -57,8 +63,14 @@ impl Quotas {
         let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
         let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();
         let refused_before = self.found.lock().refused.clone();
+        let members = if config.groups.iter().any(|group| limited(&group)) {
+            members(config.volumes.iter())
+        } else {
+            BTreeMap::new()
+        };
         for group in config.groups.iter().filter(limited) {
-            let used = self.mapped_by(config, group.id);
+            let members = members.get(&group.id).map_or(&[][..], Vec::as_slice);
+            let used = mapped(&self.engine, members.iter().copied());
             let (was_soft, was_hard) = self.state(group.id);
             let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
             let last = self.exports.refresh_quota(group.id.0.into());
@@ -68,7 +80,7 @@ impl Quotas {
             let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
             let is_hard = group.hard_quota.is_some_and(is_out);
             if log {
-                self.log_soft_quota(config, group, (was_soft, is_soft));
+                self.log_soft_quota(group, members, (was_soft, is_soft));
                 self.log_hard_quota(group, (was_hard, met, is_hard));
             }
             soft.extend(is_soft.then_some(group.id));
@@ -90,12 +102,10 @@ impl Quotas {
     }
 
     /// Reports the state of the soft quota: whether the group was beyond it, and is.
-    fn log_soft_quota(&self, config: &Config, group: &GroupEntry, (was, is): (bool, bool)) {
+    fn log_soft_quota(&self, group: &GroupEntry, members: &[DiskId], (was, is): (bool, bool)) {
         match (was, is) {
             (false, true) => {
-                config
-                    .members(group.id)
-                    .for_each(|volume| self.exports.notify(volume.id, export::Event::ThresholdCrossed));
+                members.iter().for_each(|id| self.exports.notify(*id, export::Event::ThresholdCrossed));
                 let what = format!("crossed its soft quota of {} bytes", group.soft_quota.unwrap_or(0));
                 self.log_quota(group, Severity::Warning, "group.soft-quota-crossed", &what);
             }
@@ -120,6 +130,40 @@ impl Quotas {
         }
         if (was || met) && !is {
             self.log_quota(group, Severity::Info, "group.hard-quota-over", "takes new space again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::{Limits, Policy, Stage};
+
+    fn volume(id: u128, group: Option<u64>) -> VolumeEntry {
+        VolumeEntry {
+            id: DiskId(id),
+            name: format!("v{id}"),
+            created: 0,
+            stage: Stage::Ready,
+            group: group.map(GroupId),
+            binned: None,
+            policy: Policy::default(),
+            limits: Limits::default(),
+            scsi2_reservations: true,
+            mixed_transports: false,
+            labels: records::Labels::default(),
+        }
+    }
+
+    #[test]
+    fn each_volume_is_looked_at_once_whatever_the_number_of_groups() {
+        let volumes: Vec<_> = (0..300).map(|id| volume(id, (id % 4 != 3).then_some(id as u64 / 4))).collect();
+        let mut visits = 0;
+        let found = members(volumes.iter().inspect(|_| visits += 1));
+        assert_eq!((visits, found.len()), (300, 75));
+        for (group, members) in found {
+            let first = u128::from(group.0) * 4;
+            assert_eq!(members, [first, first + 1, first + 2].map(DiskId), "{group:?}");
         }
     }
 }
