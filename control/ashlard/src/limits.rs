@@ -40,7 +40,7 @@ pub fn connections(threads: usize, devices: usize) -> Result<Connections> {
 }
 
 /// The limit of open files after it was raised; no limit is a very high one.
-fn raise() -> u64 {
+pub fn raise() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return current.unwrap_or(u64::MAX);

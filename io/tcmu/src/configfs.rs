@@ -6,7 +6,7 @@
 
 use crate::plan::{DeviceName, Wanted};
 use export::shown_wwpn;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -333,6 +333,60 @@ impl Configfs {
         }
     }
 
+    /// The links to devices, and to units of target ports, of all fabrics, by what they lead to.
+    pub(crate) fn links(&self) -> Result<BTreeMap<PathBuf, Vec<PathBuf>>, SetupError> {
+        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for fabric in folders(&self.target())?.into_iter().filter(|it| !it.ends_with("core")) {
+            for port in folders(&fabric)? {
+                for group in folders(&port)? {
+                    let initiators = folders(&group.join("acls"))?;
+                    for units in initiators.into_iter().chain([group.join("lun")]) {
+                        for link in links_in(&units)? {
+                            // In configfs their text is not the path by which they were made.
+                            let Ok(to) = link.canonicalize() else { continue };
+                            found.entry(to).or_default().push(link);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// One of these links to a device, or to its unit at its target port, that [`Configfs::conceal`] does not remove, such as one that
+    /// somebody made by hand: the kernel keeps what is linked.
+    pub(crate) fn strange_link(
+        &self,
+        name: &DeviceName,
+        links: &BTreeMap<PathBuf, Vec<PathBuf>>,
+    ) -> Result<Option<PathBuf>, SetupError> {
+        let to = |path: &Path| -> Result<&[PathBuf], SetupError> {
+            let path = path.canonicalize().map_err(failed("can't read", path))?;
+            Ok(links.get(&path).map_or(&[], Vec::as_slice))
+        };
+        let text = name.text(&self.serial);
+        let mut rest: Vec<_> = to(&self.device(name))?.to_vec();
+        for fabric in Fabric::all() {
+            let port = TargetPort { fabric, wwpn: name.port };
+            if !self.port(port).is_dir() {
+                continue;
+            }
+            if fabric == Fabric::Loopback {
+                let group = self.loopback_group(port, name.initiator)?;
+                let own = group.map(|group| group.join(format!("lun/lun_{}", name.lun)).join(&text));
+                rest.retain(|link| Some(link) != own.as_ref());
+                continue;
+            }
+            let group = self.port(port).join("tpgt_1");
+            let Some(unit) = find_unit(&group.join("lun"), &text)? else { continue };
+            rest.retain(|link| *link != unit.join(&text));
+            let initiator = group.join("acls").join(shown_wwpn(name.initiator));
+            let own = initiator.join(format!("lun_{}", name.lun)).join(&text);
+            rest.extend(to(&unit)?.iter().filter(|link| **link != own).cloned());
+        }
+        Ok(rest.into_iter().next())
+    }
+
     /// Removes a device that nobody sees.
     ///
     /// # Errors
@@ -380,14 +434,41 @@ fn connect(to: &Path, link: &Path) -> Result<(), SetupError> {
     }
 }
 
-/// Removes a folder with a link, if that is in it. One with another link stays.
+/// Removes a folder with a link, if that is in it. One with another link stays; one without any is what an earlier attempt left.
 fn disconnect(folder: &Path, link: &str) -> Result<(), SetupError> {
     let link = folder.join(link);
     match fs::remove_file(&link) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if !folder.is_dir() || has_link(folder)? {
+                return Ok(());
+            }
+        }
         removed => removed.map_err(failed("can't unlink", &link))?,
     }
     remove(folder)
+}
+
+fn has_link(folder: &Path) -> Result<bool, SetupError> {
+    Ok(entries(folder)?.iter().any(|name| folder.join(name).is_symlink()))
+}
+
+/// The folders in a folder; none if it does not exist.
+fn folders(folder: &Path) -> Result<Vec<PathBuf>, SetupError> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let found = entries(folder)?.into_iter().map(|name| folder.join(name));
+    Ok(found.filter(|path| path.is_dir() && !path.is_symlink()).collect())
+}
+
+/// The links in the units of a folder.
+fn links_in(units: &Path) -> Result<Vec<PathBuf>, SetupError> {
+    let mut found = Vec::new();
+    for unit in folders(units)? {
+        let links = entries(&unit)?.into_iter().map(|name| unit.join(name));
+        found.extend(links.filter(|link| link.is_symlink()));
+    }
+    Ok(found)
 }
 
 pub(crate) fn entries(folder: &Path) -> Result<Vec<String>, SetupError> {
@@ -407,9 +488,13 @@ pub(crate) fn read(file: &Path) -> Result<String, SetupError> {
 /// Writes an attribute, which exists and takes the text as a whole.
 pub(crate) fn write(file: &Path, text: &str) -> Result<(), SetupError> {
     use io::Write;
-    let open = fs::OpenOptions::new().write(true).open(file);
-    let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = open_attribute(file)?.write_all(text.as_bytes());
     written.map_err(failed("can't write", file))
+}
+
+/// Opens an attribute for writing, which changes nothing.
+pub(crate) fn open_attribute(file: &Path) -> Result<fs::File, SetupError> {
+    fs::OpenOptions::new().write(true).open(file).map_err(failed("can't write", file))
 }
 
 #[cfg(test)]

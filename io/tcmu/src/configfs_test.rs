@@ -166,8 +166,11 @@ fn a_device_is_removed_with_its_paths_after_its_commands_have_ended() {
     }
     // The kernel removes a device with its files, other file systems do not: the last step fails here,
     // until they are gone.
-    let error = core.remove_unserved(&gone, (&system, &devices)).unwrap_err();
-    assert!(error.to_string().starts_with("can't remove"), "{error}");
+    let error = core.remove_unserved(&[gone], (&system, &devices)).unwrap_err();
+    let error = error.to_string();
+    let left =
+        "1 of 1 devices are left: LUN 0 for 00:00:00:00:00:00:00:a1 at 21:00:00:24:ff:00:00:01 (can't remove";
+    assert!(error.starts_with(left), "{error}");
     for action in ["block_dev", "reset_ring"] {
         assert_eq!(fs::read_to_string(actions.join(action)).unwrap(), "1", "{action}");
     }
@@ -175,25 +178,99 @@ fn a_device_is_removed_with_its_paths_after_its_commands_have_ended() {
     assert_eq!(tree(&acls), ["lun_5"]);
     fs::remove_dir_all(&actions).unwrap();
     fs::remove_dir_all(system.join("class/uio/uio0")).unwrap();
-    core.remove_unserved(&gone, (&system, &devices)).unwrap();
+    core.remove_unserved(&[gone], (&system, &devices)).unwrap();
     // One that was never enabled has no memory.
-    core.remove_unserved(&kept, (&system, &devices)).unwrap();
+    core.remove_unserved(&[kept], (&system, &devices)).unwrap();
     assert!(core.devices().unwrap().is_empty());
     assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), Vec::<String>::new());
 }
 
+/// Two devices with their paths; the first could be removed.
+fn two_devices(folder: &Path, core: &Configfs) -> ([DeviceName; 2], (PathBuf, PathBuf)) {
+    let names = [name(0xA1, 0), name(0xA2, 0)];
+    for (number, device) in names.iter().enumerate() {
+        memory(folder, number as u32, core, device);
+        fs::create_dir_all(core.device(device).join("action")).unwrap();
+        for action in ["block_dev", "reset_ring"] {
+            fs::write(core.device(device).join("action").join(action), "").unwrap();
+        }
+        core.expose(PORT, device).unwrap();
+    }
+    (names, (folder.join("sys"), folder.join("dev")))
+}
+
+/// Checks that nothing was done to [`two_devices`].
+fn assert_untouched(core: &Configfs, names: [DeviceName; 2]) {
+    assert_eq!(core.devices().unwrap(), names.into());
+    let group = core.port(PORT).join("tpgt_1");
+    let acls = ["00:00:00:00:00:00:00:a1", "00:00:00:00:00:00:00:a2"];
+    assert_eq!(tree(&group.join("acls")), acls);
+    for initiator in acls {
+        assert_eq!(tree(&group.join("acls").join(initiator)), ["lun_0"]);
+    }
+    let action = fs::read_to_string(core.device(&names[0]).join("action/block_dev")).unwrap();
+    assert_eq!(action, "", "its commands go on");
+}
+
 #[test]
-fn a_device_whose_memory_can_not_be_opened_stays_as_it_is() {
-    let device = name(0xA1, 0);
-    let (folder, core) = rig(&[device]);
-    let (system, devices) = memory(folder.path(), 0, &core, &device);
-    fs::remove_file(devices.join("uio0")).unwrap();
-    fs::create_dir(devices.join("uio0")).unwrap();
-    core.expose(PORT, &device).unwrap();
-    let error = core.remove_unserved(&device, (&system, &devices)).unwrap_err();
-    assert!(error.to_string().contains("00:00:00:00:00:00:00:a1"), "{error}");
-    assert_eq!(core.devices().unwrap(), [device].into());
-    assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), ["00:00:00:00:00:00:00:a1"]);
+fn nothing_is_removed_if_the_memory_of_one_device_can_not_be_opened() {
+    let (folder, core) = rig(&[]);
+    let (names, (system, devices)) = two_devices(folder.path(), &core);
+    fs::remove_file(devices.join("uio1")).unwrap();
+    fs::create_dir(devices.join("uio1")).unwrap();
+    let error = core.remove_unserved(&names, (&system, &devices)).unwrap_err();
+    assert!(error.to_string().contains("00:00:00:00:00:00:00:a2"), "{error}");
+    assert_untouched(&core, names);
+}
+
+#[test]
+fn nothing_is_removed_if_the_kernel_can_not_end_the_commands_of_one_device() {
+    let (folder, core) = rig(&[]);
+    let (names, (system, devices)) = two_devices(folder.path(), &core);
+    let action = core.device(&names[1]).join("action/block_dev");
+    fs::remove_file(&action).unwrap();
+    let error = core.remove_unserved(&names, (&system, &devices)).unwrap_err().to_string();
+    assert!(error.contains(&action.display().to_string()), "{error}");
+    fs::write(&action, "").unwrap();
+    assert_untouched(&core, names);
+}
+
+#[test]
+fn nothing_is_removed_if_something_else_uses_a_device_or_its_unit() {
+    let (folder, core) = rig(&[]);
+    let (names, (system, devices)) = two_devices(folder.path(), &core);
+    let group = core.port(PORT).join("tpgt_1");
+    let iscsi = core.target().join("iscsi/iqn.2001-04.com.example/tpgt_1/lun/lun_0");
+    let same_port = group.join("lun/lun_9");
+    let other_initiator = group.join("acls/00:00:00:00:00:00:00:a1/lun_4");
+    let second = core.device(&names[1]);
+    for (place, to) in [(iscsi, &second), (same_port, &second), (other_initiator, &group.join("lun/lun_1"))] {
+        fs::create_dir_all(&place).unwrap();
+        symlink(to, place.join("mine")).unwrap();
+        let error = core.remove_unserved(&names, (&system, &devices)).unwrap_err().to_string();
+        assert!(error.contains(&place.join("mine").display().to_string()), "{error}");
+        fs::remove_dir_all(&place).unwrap();
+        assert_untouched(&core, names);
+    }
+}
+
+#[test]
+fn a_removal_that_was_interrupted_goes_on_where_it_was() {
+    let (folder, core) = rig(&[]);
+    let (names, (system, devices)) = two_devices(folder.path(), &core);
+    // As after an end between the link and its folder.
+    let mapped = core.port(PORT).join("tpgt_1/acls/00:00:00:00:00:00:00:a1/lun_0");
+    fs::remove_file(mapped.join(names[0].text("ab12"))).unwrap();
+    // Here the last step of each fails: see above.
+    let error = core.remove_unserved(&names, (&system, &devices)).unwrap_err().to_string();
+    assert!(error.starts_with("2 of 2 devices are left: LUN 0 for 00:00:00:00:00:00:00:a1"), "{error}");
+    assert_eq!(tree(&core.port(PORT).join("tpgt_1/acls")), Vec::<String>::new());
+    for (number, device) in names.iter().enumerate() {
+        fs::remove_dir_all(core.device(device).join("action")).unwrap();
+        fs::remove_dir_all(system.join(format!("class/uio/uio{number}"))).unwrap();
+    }
+    core.remove_unserved(&names, (&system, &devices)).unwrap();
+    assert!(core.devices().unwrap().is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Devices that an array left in the kernel, such as after a crash that it did not come back from: what there is, and how it
 //! is removed without the array.
 
-use crate::configfs::{Configfs, Fabric, SetupError, TargetPort, entries, read, write};
+use crate::configfs::{Configfs, Fabric, SetupError, TargetPort, entries, open_attribute, read, write};
 use crate::plan::DeviceName;
 use crate::uio::Uio;
 use std::collections::BTreeMap;
@@ -31,9 +31,36 @@ pub enum RemovalError {
         /// The system's error.
         source: io::Error,
     },
+    /// Something else uses it.
+    #[error("the device of LUN {lun} for {initiator} is used by {path}, which the array has not made: remove that first", lun = .name.lun, initiator = export::shown_wwpn(.name.initiator), path = .path.display())]
+    Linked {
+        /// The device.
+        name: DeviceName,
+        /// The link to it.
+        path: PathBuf,
+    },
     /// A step failed.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Devices that are left after others were removed, and the steps that failed.
+    #[error("{} of {count} devices are left: {}", left.len(), listed(left))]
+    Left {
+        /// Number of devices that were to be removed.
+        count: usize,
+        /// Those that are left.
+        left: Vec<(DeviceName, SetupError)>,
+    },
+}
+
+/// The files of a device by which the kernel ends its commands, in this order.
+const ACTIONS: [&str; 2] = ["block_dev", "reset_ring"];
+
+fn listed(left: &[(DeviceName, SetupError)]) -> String {
+    let shown = |(name, error): &(DeviceName, SetupError)| {
+        let (initiator, port) = (export::shown_wwpn(name.initiator), export::shown_wwpn(name.port));
+        format!("LUN {} for {initiator} at {port} ({error})", name.lun)
+    };
+    left.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
 impl Configfs {
@@ -90,30 +117,60 @@ impl Configfs {
         }
     }
 
-    /// Removes a device that no process serves, and its paths to its initiator. Commands in its ring, and those that come
-    /// meanwhile, end with BUSY.
+    /// Removes devices that no process serves, and their paths to their initiators. Commands in their rings, and those that come
+    /// meanwhile, end with BUSY. All of them are checked and held first: one that can't be removed keeps the others as they are, and
+    /// an array that is started meanwhile gets none.
     ///
     /// # Errors
-    /// [`RemovalError`]; the device can be removed again.
-    pub fn remove_unserved(
+    /// [`RemovalError`]. After [`RemovalError::Left`] what is left can be removed by the same call with the devices that
+    /// [`Configfs::find_devices`] finds then; after the others nothing was changed.
+    pub fn remove_unserved(&self, names: &[DeviceName], folders: (&Path, &Path)) -> Result<(), RemovalError> {
+        let links = self.links()?;
+        let check = |name| self.check(name, &links, folders);
+        let held = names.iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        let mut left = Vec::new();
+        for (name, held) in names.iter().zip(held) {
+            match self.remove_held(name, held) {
+                Ok(()) => tracing::info!(device = name.text(&self.serial), "removed"),
+                Err(error) => left.push((*name, error)),
+            }
+        }
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(RemovalError::Left { count: names.len(), left }),
+        }
+    }
+
+    /// Checks everything about the removal of a device that can be known before; returns its memory.
+    fn check(
         &self,
         name: &DeviceName,
-        (system, devices): (&Path, &Path),
-    ) -> Result<(), RemovalError> {
-        // An array that is started meanwhile does not get it.
-        let held = self.hold(name, (system, devices))?;
+        links: &BTreeMap<PathBuf, Vec<PathBuf>>,
+        folders: (&Path, &Path),
+    ) -> Result<Option<Uio>, RemovalError> {
+        let held = self.hold(name, folders)?;
+        if held.is_some() {
+            for action in ACTIONS {
+                open_attribute(&self.device(name).join("action").join(action))?;
+            }
+        }
+        match self.strange_link(name, links)? {
+            Some(path) => Err(RemovalError::Linked { name: *name, path }),
+            None => Ok(held),
+        }
+    }
+
+    fn remove_held(&self, name: &DeviceName, held: Option<Uio>) -> Result<(), SetupError> {
         if held.is_some() {
             // Removing a path waits for its commands, which nobody serves: new ones are refused, and then those that wait.
-            let action = self.device(name).join("action");
-            write(&action.join("block_dev"), "1")?;
-            write(&action.join("reset_ring"), "1")?;
+            for action in ACTIONS {
+                write(&self.device(name).join("action").join(action), "1")?;
+            }
         }
         for fabric in Fabric::all() {
             self.conceal(TargetPort { fabric, wwpn: name.port }, name)?;
         }
         drop(held);
-        self.remove(name)?;
-        tracing::info!(device = name.text(&self.serial), "removed");
-        Ok(())
+        self.remove(name)
     }
 }

@@ -3,11 +3,11 @@
 
 use super::{CONFIGFS, DEVICES, SYSTEM};
 use crate::args::FibreChannelCommand;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use export::shown_wwpn;
 use std::collections::BTreeMap;
 use std::path::Path;
-use tcmu::{Configfs, FoundDevice};
+use tcmu::{Configfs, FoundDevice, RemovalError};
 
 /// Performs a command.
 ///
@@ -22,19 +22,25 @@ pub fn run(command: &FibreChannelCommand) -> Result<usize> {
         }
         FibreChannelCommand::Remove { serial } => {
             let devices = of_array(&found, serial)?;
-            let core = Configfs::new(CONFIGFS, serial);
-            let mut failed = 0;
-            for device in devices {
-                let removed = core.remove_unserved(&device.name, (Path::new(SYSTEM), Path::new(DEVICES)));
-                if let Err(error) = removed {
-                    eprintln!("ashlard: {error}");
-                    failed += 1;
-                }
-            }
-            ensure!(failed == 0, "{failed} of {} devices are still there", devices.len());
+            // Each device is open until all are checked.
+            crate::limits::raise();
+            let names: Vec<_> = devices.iter().map(|device| device.name).collect();
+            let removed = Configfs::new(CONFIGFS, serial)
+                .remove_unserved(&names, (Path::new(SYSTEM), Path::new(DEVICES)));
+            removed.map_err(|error| refusal(&error, serial))?;
             println!("{} devices of array {serial} were removed", devices.len());
             Ok(0)
         }
+    }
+}
+
+/// The error of a removal that did not succeed, with what to do.
+fn refusal(error: &RemovalError, serial: &str) -> anyhow::Error {
+    match error {
+        RemovalError::Left { .. } => {
+            anyhow!("{error}. Mend what the errors say, then repeat `ashlard fibre-channel remove {serial}`")
+        }
+        error => anyhow!("nothing was removed: {error}"),
     }
 }
 
@@ -114,5 +120,16 @@ mod tests {
         let error = of_array(&found, "ab1").unwrap_err().to_string();
         assert!(error.contains("ab12, cd34"), "{error}");
         of_array(&BTreeMap::new(), "ab12").unwrap_err();
+    }
+
+    #[test]
+    fn a_refusal_says_whether_anything_was_removed_and_what_to_do() {
+        let name = device(3, false).name;
+        let served = refusal(&RemovalError::Served(name), "ab12").to_string();
+        assert!(served.starts_with("nothing was removed: a process serves the device of LUN 3"), "{served}");
+        let left = vec![(name, tcmu::SetupError::NoTargetCore)];
+        let left = refusal(&RemovalError::Left { count: 2, left }, "ab12").to_string();
+        assert!(left.starts_with("1 of 2 devices are left: LUN 3 for 21:00:00:24:ff:00:00:a1"), "{left}");
+        assert!(left.ends_with("repeat `ashlard fibre-channel remove ab12`"), "{left}");
     }
 }
