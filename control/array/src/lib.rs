@@ -180,7 +180,7 @@ pub use service::metering::{
 };
 pub use service::mirrors::SyncStatus;
 pub use service::notifier::Notifier;
-pub use service::replicas::{ReplicationState, ReplicationStatus, Transferred};
+pub use service::replicas::{Demotion, ReplicationState, ReplicationStatus, Transferred};
 pub use service::schedules::ScheduleChange;
 pub use service::sealed_store::SealedStore;
 pub use service::usage_meter::Usage;

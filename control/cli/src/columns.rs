@@ -137,7 +137,7 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
             "remote_array",
             "Of=[volume {volume}][group {group}]",
             "mode",
-            "State={progress.state}",
+            "State={progress.state}[, demotion {progress.demotion}]",
             "RPO={rpo_seconds}",
             "Lag={progress.lag_seconds}",
             "Last point={progress.last_point_taken}",

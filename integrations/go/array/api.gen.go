@@ -84,6 +84,24 @@ func (e Compression) Valid() bool {
 	}
 }
 
+// Defines values for DemotionState.
+const (
+	DemotionComplete   DemotionState = "complete"
+	DemotionIncomplete DemotionState = "incomplete"
+)
+
+// Valid indicates whether the value is a known member of the DemotionState enum.
+func (e DemotionState) Valid() bool {
+	switch e {
+	case DemotionComplete:
+		return true
+	case DemotionIncomplete:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Destination0Kind.
 const (
 	Webhook Destination0Kind = "webhook"
@@ -889,6 +907,9 @@ type Connections struct {
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
 }
+
+// DemotionState Progress of the demotion of a source.
+type DemotionState string
 
 // Destination Destination of notifications. `ca`: trusted certificates in PEM; default: those of the system.
 type Destination struct {
@@ -2077,7 +2098,8 @@ type ReplicationProgress struct {
 	BacklogBytes nullable.Nullable[int64] `json:"backlog_bytes,omitempty"`
 
 	// BlackoutUntil Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
-	BlackoutUntil nullable.Nullable[time.Time] `json:"blackout_until,omitempty"`
+	BlackoutUntil nullable.Nullable[time.Time]     `json:"blackout_until,omitempty"`
+	Demotion      nullable.Nullable[DemotionState] `json:"demotion,omitempty"`
 
 	// LagSeconds Seconds since the newest complete point was taken; `null` where none is to follow it.
 	LagSeconds nullable.Nullable[int64] `json:"lag_seconds,omitempty"`

@@ -95,6 +95,16 @@ pub enum ReplicationState {
     WritesStopped,
 }
 
+/// Progress of the demotion of a source.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DemotionState {
+    /// The source takes no writes any more; its last point is not complete yet.
+    Incomplete,
+    /// The source takes no writes, and the target has all of them.
+    Complete,
+}
+
 /// Progress of a synchronous replication.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SynchronousProgress {
@@ -120,6 +130,9 @@ pub struct SynchronousProgress {
 pub struct ReplicationProgress {
     /// State.
     state: ReplicationState,
+    /// Progress of the demotion, also while `state` is another one, such as `failed`, `no_space` or `paused`; `null` if the source was not
+    /// demoted, and while the target has volumes of its own.
+    demotion: Option<DemotionState>,
     /// Reason why the last attempt failed; `null` if it did not.
     problem: Option<String>,
     /// Number of the newest complete point, the same on both arrays; `null` if there is none.
@@ -621,6 +634,15 @@ impl From<array::ReplicationState> for ReplicationState {
     }
 }
 
+impl From<array::Demotion> for DemotionState {
+    fn from(demotion: array::Demotion) -> Self {
+        match demotion {
+            array::Demotion::Incomplete => Self::Incomplete,
+            array::Demotion::Complete => Self::Complete,
+        }
+    }
+}
+
 impl From<ReplicationMode> for array::ReplicationMode {
     fn from(mode: ReplicationMode) -> Self {
         match mode {
@@ -700,6 +722,7 @@ impl From<array::Replication> for Replication {
         };
         let array::ReplicationStatus {
             state,
+            demotion,
             problem,
             point,
             taken,
@@ -734,6 +757,7 @@ impl From<array::Replication> for Replication {
             lock_seconds: it.lock_seconds,
             progress: ReplicationProgress {
                 state: state.into(),
+                demotion: demotion.map(Into::into),
                 problem,
                 last_point: point,
                 last_point_taken: taken.map(utc),

@@ -93,6 +93,15 @@ impl ReplicationState {
     }
 }
 
+/// How far the demotion of a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demotion {
+    /// The source takes no writes any more; its last point is not complete yet.
+    Incomplete,
+    /// The target has everything.
+    Complete,
+}
+
 /// What became of transfers since the array started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
@@ -109,6 +118,9 @@ pub struct Transferred {
 pub struct ReplicationStatus {
     /// What it does.
     pub state: ReplicationState,
+    /// How far its demotion is, also while the state is another one, such as after a failure; `None` if the source was not demoted, or the
+    /// target has volumes of its own.
+    pub demotion: Option<Demotion>,
     /// Why the last attempt failed.
     pub problem: Option<String>,
     /// Number of the newest complete point.
@@ -662,6 +674,7 @@ impl Replicas {
             entry.subject.map(|it| config.scheduled(it).iter().map(|volume| volume.id).collect::<Vec<_>>());
         ReplicationStatus {
             state,
+            demotion: demotion(entry, number),
             problem: failure.map(|failure| failure.text),
             point: number,
             taken: newest.map(|point| point.taken),
@@ -715,6 +728,11 @@ async fn end(under_way: Option<Arc<watch::Sender<bool>>>) {
     }
 }
 
+fn demotion(entry: &ReplicationEntry, newest: Option<u64>) -> Option<Demotion> {
+    let last = entry.demoted.filter(|_| !entry.split && entry.promotion.is_none())?;
+    Some(if newest >= Some(last) { Demotion::Complete } else { Demotion::Incomplete })
+}
+
 fn state(
     entry: &ReplicationEntry,
     newest: Option<u64>,
@@ -723,13 +741,13 @@ fn state(
     sync: Option<SyncState>,
 ) -> ReplicationState {
     // The target hears of it with the last point.
-    let demoted = entry.demoted;
+    let (demoted, demotion) = (entry.demoted, demotion(entry, newest));
     match (&entry.promotion, failure) {
         _ if entry.split => ReplicationState::Split,
         (Some(promotion), _) if promotion.complete => ReplicationState::Promoted,
         (Some(_), _) => ReplicationState::Promoting,
         _ if entry.paused => ReplicationState::Paused,
-        _ if demoted.is_some_and(|last| newest >= Some(last)) => ReplicationState::Demoted,
+        _ if demotion == Some(Demotion::Complete) => ReplicationState::Demoted,
         _ if demoted.is_none() && sync == Some(SyncState::InSync) => ReplicationState::InSync,
         _ if demoted.is_none() && sync == Some(SyncState::Stopped) => ReplicationState::WritesStopped,
         _ if demoted.is_none() && sync == Some(SyncState::OutOfSync) => ReplicationState::OutOfSync,

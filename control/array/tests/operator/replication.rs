@@ -4,11 +4,11 @@ use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
     Caller, ChangeRemoteArray, ChangeReplication, CreateConnection, CreateGroup, CreateHost,
     CreatePairingKey, CreateReplication, CreateVolume, DeleteConnection, DeleteGroup, DeleteRemoteArray,
-    DeleteReplication, DemoteReplication, GroupChange, Kind, ListAlerts, ListGroups, ListReplications,
-    ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName, PromoteReplication,
-    RemoteArrayChange, ReplicationChange, ReplicationMode, ReplicationRole, ReplicationState,
-    ResumeReplication, Role, ShowRemoteArray, ShowReplication, StartTestFailover, StopTestFailover,
-    SubjectName, SyncReplication,
+    DeleteReplication, DemoteReplication, Demotion, GroupChange, Kind, ListAlerts, ListGroups,
+    ListReplications, ListSnapshots, ListVolumes, PairRemoteArray, PauseReplication, PeerName,
+    PromoteReplication, RemoteArrayChange, ReplicationChange, ReplicationMode, ReplicationRole,
+    ReplicationState, ResumeReplication, Role, ShowRemoteArray, ShowReplication, StartTestFailover,
+    StopTestFailover, SubjectName, SyncReplication,
 };
 use block::{Disk, DiskId};
 use std::sync::atomic::Ordering;
@@ -309,6 +309,37 @@ async fn a_planned_failover_loses_nothing_and_a_split_is_resolved() {
     ok(&second, StartTestFailover { name: "prod".into(), peers: Vec::new(), point: None }).await;
     let clone = ok(&second, ListVolumes).await.into_iter().find(|it| it.name.contains("data-test")).unwrap();
     assert_eq!(first_byte(&second, clone.id, 0).await, 51);
+}
+
+#[tokio::test]
+async fn a_demotion_is_shown_while_it_can_not_go_on_and_while_the_replication_is_paused() {
+    let Pair { one, first, second, volumes, .. } = pair().await;
+    ok(&first, protect()).await;
+    first.array.replicate_once().await;
+    assert_eq!(ok(&first, show()).await.status.demotion, None);
+    let progress = async |up| {
+        let status = ok(up, show()).await.status;
+        (status.state, status.demotion)
+    };
+    let (pause, resume) =
+        (PauseReplication { name: "prod".into() }, ResumeReplication { name: "prod".into() });
+    write(&first, volumes[0], 0, 50).await;
+    let cables = std::mem::take(&mut *one.network.others.lock().unwrap());
+    ok(&first, demote(false)).await;
+    first.array.replicate_once().await;
+    assert_eq!(progress(&first).await, (ReplicationState::Failed, Some(Demotion::Incomplete)));
+    ok(&first, pause.clone()).await;
+    assert_eq!(progress(&first).await, (ReplicationState::Paused, Some(Demotion::Incomplete)));
+    *one.network.others.lock().unwrap() = cables;
+    ok(&first, resume).await;
+    first.array.replicate_once().await;
+    for up in [&first, &second] {
+        assert_eq!(progress(up).await, (ReplicationState::Demoted, Some(Demotion::Complete)));
+        ok(up, pause.clone()).await;
+        assert_eq!(progress(up).await, (ReplicationState::Paused, Some(Demotion::Complete)));
+    }
+    ok(&second, promote(false)).await;
+    assert_eq!(progress(&second).await, (ReplicationState::Promoted, None));
 }
 
 #[tokio::test]

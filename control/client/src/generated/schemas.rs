@@ -828,6 +828,70 @@ pub struct Controllers {
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
 }
+///Progress of the demotion of a source.
+///
+#[derive(
+    ::serde::Deserialize,
+    ::serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd
+)]
+pub enum DemotionState {
+    #[serde(rename = "incomplete")]
+    Incomplete,
+    #[serde(rename = "complete")]
+    Complete,
+}
+impl ::std::fmt::Display for DemotionState {
+    fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+        match *self {
+            Self::Incomplete => f.write_str("incomplete"),
+            Self::Complete => f.write_str("complete"),
+        }
+    }
+}
+impl ::std::str::FromStr for DemotionState {
+    type Err = self::error::ConversionError;
+    fn from_str(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        match value {
+            "incomplete" => Ok(Self::Incomplete),
+            "complete" => Ok(Self::Complete),
+            _ => Err("invalid value".into()),
+        }
+    }
+}
+impl ::std::convert::TryFrom<&str> for DemotionState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &str,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<&::std::string::String> for DemotionState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: &::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
+impl ::std::convert::TryFrom<::std::string::String> for DemotionState {
+    type Error = self::error::ConversionError;
+    fn try_from(
+        value: ::std::string::String,
+    ) -> ::std::result::Result<Self, self::error::ConversionError> {
+        value.parse()
+    }
+}
 ///Redirect target of a browser sign-in.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -3824,6 +3888,8 @@ where no point is to follow.*/
     ///Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub blackout_until: ::std::option::Option<::std::string::String>,
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub demotion: ::std::option::Option<DemotionState>,
     ///Seconds since the newest complete point was taken; `null` where none is to follow it.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lag_seconds: ::std::option::Option<u64>,
@@ -5347,6 +5413,9 @@ impl crate::Choice for Compression {
 }
 impl crate::Choice for ControllerState {
     const CHOICES: &'static [&'static str] = &["home", "standby", "stopped", "lost"];
+}
+impl crate::Choice for DemotionState {
+    const CHOICES: &'static [&'static str] = &["incomplete", "complete"];
 }
 impl crate::Choice for DiskKind {
     const CHOICES: &'static [&'static str] = &["volume", "snapshot"];

@@ -38,7 +38,7 @@ export function ReplicationPage({ name }: { name: string }) {
       actions={(data) => (
         <>
           <May>
-            {data.role === "source" && ["idle", "syncing", "failed", "no_space", "in_sync", "out_of_sync"].includes(data.progress.state) && (
+            {data.role === "source" && !data.progress.demotion && ["idle", "syncing", "failed", "no_space", "in_sync", "out_of_sync"].includes(data.progress.state) && (
               <Button leftSection={<RefreshCw size={15} aria-hidden />} loading={sync.isPending} onClick={() => sync.mutate(undefined)}>
                 Sync now
               </Button>
@@ -95,7 +95,7 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
   if (progress.state === "no_space")
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title="The target has no space" role="status">
-        The transfer goes on by itself when there is some: delete what is not needed there, or add drives.
+        {progress.demotion === "incomplete" ? "The demotion" : "The transfer"} goes on by itself when there is some: delete what is not needed there, or add drives.
       </Alert>
     );
   if (progress.state === "writes_stopped")
@@ -108,6 +108,12 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title={`Not the same as ${remote}${progress.sync?.since ? ` since ${moment(progress.sync.since)}` : ""}`} role="status">
         {progress.sync?.cause ?? progress.problem ?? "The other array is out of reach"}. What is missing there is transferred when it can be reached.
+      </Alert>
+    );
+  if (progress.state === "paused" && progress.demotion === "incomplete")
+    return (
+      <Alert color="orange" icon={<Pause size={18} />} title="The demotion waits" role="status">
+        The volumes take no writes any more, and the last point is not transferred while the replication is paused: resume it.
       </Alert>
     );
   if (progress.sync?.witness_problem)
@@ -124,7 +130,7 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
     );
   if (!progress.problem) return null;
   return (
-    <Alert color="orange" icon={<TriangleAlert size={18} />} title="The last transfer failed, and is repeated" role="status">
+    <Alert color="orange" icon={<TriangleAlert size={18} />} title={progress.demotion === "incomplete" ? "The demotion is not complete: the last transfer failed, and is repeated" : "The last transfer failed, and is repeated"} role="status">
       {progress.problem}
     </Alert>
   );

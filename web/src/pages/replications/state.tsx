@@ -18,9 +18,16 @@ const STATES: Record<State, { color: "teal" | "gray" | "red" | "orange" | "yello
   writes_stopped: { color: "red", label: "writes stopped" },
 };
 
+/** The state in a word, and that the source was demoted where the state does not say so. */
+export function stateText({ progress: { state, demotion } }: Replication): string {
+  const { label } = STATES[state];
+  if (!demotion || state === "demoting" || state === "demoted") return label;
+  return `${label}, ${STATES[demotion === "complete" ? "demoted" : "demoting"].label}`;
+}
+
 /** The state of a replication in a word. */
-export function StateDot({ of: { progress } }: { of: Replication }) {
-  return <Dot {...STATES[progress.state]} />;
+export function StateDot({ of: data }: { of: Replication }) {
+  return <Dot color={STATES[data.progress.state].color} label={stateText(data)} />;
 }
 
 /** The age of the newest complete point, and that it is older than the RPO. */

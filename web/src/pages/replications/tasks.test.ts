@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { replication } from "../../../mock/array";
+import { stateText } from "./state";
 import { verbs } from "./tasks";
 
 test("each state offers what the array would not refuse", () => {
@@ -12,4 +13,15 @@ test("each state offers what the array would not refuse", () => {
   expect(verbs(tested)).toEqual(["Stop test", "Promote", "Delete"]);
   const first = replication("prod", "target", "syncing");
   expect(verbs({ ...first, progress: { ...first.progress, last_point: null } })).toEqual(["Delete"]);
+});
+
+test("a demotion is seen in every state", () => {
+  for (const state of ["failed", "no_space", "paused"] as const) {
+    const data = replication("prod", "source", state);
+    const demoting = { ...data, progress: { ...data.progress, demotion: "incomplete" as const } };
+    expect(stateText(demoting)).toBe(`${stateText(data)}, demoting`);
+    expect(verbs(demoting)).toEqual(["Promote", "Delete"]);
+  }
+  expect(stateText(replication("prod", "source", "demoting"))).toBe("demoting");
+  expect(stateText(replication("prod", "source", "idle"))).toBe("complete");
 });

@@ -16,11 +16,11 @@ export type Verb = "Test failover" | "Stop test" | "Promote" | "Demote" | "Rever
 export const ROLES: Record<Verb, Role> = { "Test failover": "operator", "Stop test": "operator", Promote: "admin", Demote: "admin", Reverse: "admin", Delete: "admin" };
 
 /** Whether the source may still take writes that the target does not have. */
-const isForced = ({ role, progress }: Replication) => role === "source" || progress.state !== "demoted";
+const isForced = ({ role, progress }: Replication) => role === "source" || progress.demotion !== "complete";
 
 /** What can be done with it now. */
-export function verbs({ role, progress: { state, last_point: point }, test_volumes: tested }: Replication): Verb[] {
-  const source: Verb[] = state === "demoted" || state === "demoting" ? ["Promote"] : ["Demote"];
+export function verbs({ role, progress: { state, demotion, last_point: point }, test_volumes: tested }: Replication): Verb[] {
+  const source: Verb[] = demotion ? ["Promote"] : ["Demote"];
   const promoted = state === "promoted" || state === "promoting" || state === "split";
   const target: Verb[] = [...(tested.length > 0 ? (["Stop test"] as const) : typeof point === "number" ? (["Test failover"] as const) : []), ...(state === "promoted" ? (["Reverse"] as const) : []), ...(promoted ? (["Demote"] as const) : typeof point === "number" ? (["Promote"] as const) : [])];
   return [...(role === "source" ? source : target), "Delete"];
