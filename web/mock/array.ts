@@ -256,6 +256,6 @@ export function status(state: State): SchemaArray {
 /** A replication of group `sql`, in this state. */
 export function replication(name: string, role: SchemaReplication["role"], state: SchemaReplicationState): SchemaReplication {
   const demotion: SchemaReplication["progress"]["demotion"] = state === "demoting" ? "incomplete" : state === "demoted" ? "complete" : null;
-  const progress = { state, demotion, problem: null, last_point: 7, last_point_taken: "2026-10-01T07:50:00Z", points: 2, blackout_until: null, lag_seconds: 600, backlog_bytes: role === "source" ? 64 * 1024 ** 2 : null, network_bytes_per_second: 12 * 1024 ** 2, logical_bytes: 8 * GIB, network_bytes: GIB };
+  const progress = { state, demotion, problem: null, last_point: 7, last_point_taken: "2026-10-01T07:50:00Z", points: 2, blackout_until: null, lag_seconds: 600, backlog_bytes: role === "source" ? 64 * 1024 ** 2 : null, network_bytes_per_second: 12 * 1024 ** 2, throttled: false, logical_bytes: 8 * GIB, network_bytes: GIB };
   return { name, id: "00000000000000a1", created: "2026-10-01T08:00:00Z", remote_array: "site-b", role, mode: "async", volume: null, group: "sql", rpo_seconds: 300, blackouts: [], replicate_snapshots: role === "source" ? false : null, keep_snapshots: role === "target" ? 10 : null, keep_points: role === "target" ? 2 : null, keep_rules: [], lock_seconds: role === "target" ? 0 : null, progress, volumes: [], promoted_volumes: [], test_volumes: [], test_connections: [] };
 }

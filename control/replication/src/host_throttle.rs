@@ -138,6 +138,13 @@ impl HostThrottle {
         (most >> level).max(MIN_BLOCKS.min(most))
     }
 
+    /// Whether transfers are slowed down at this time because hosts are active. The short pauses in which hosts are compared do not count.
+    pub fn is_slowing(&self, now_ns: u64) -> bool {
+        let inner = self.0.lock();
+        let is_in_use = inner.begun.is_some() && now_ns.saturating_sub(inner.looked_ns) <= LAPSE_NS;
+        is_in_use && inner.level > 0 && !inner.is_idle()
+    }
+
     /// How long a transfer has still to wait before it begins another part, in nanoseconds; it is to ask again after
     /// [`MAX_WAIT_NS`] at most. `waited_ns`: how long it has waited. `busy_ns`: how long its last part took, zero while that is under way.
     pub(crate) fn wait_ns(&self, now_ns: u64, waited_ns: u64, busy_ns: u64, io: impl Fn() -> HostIo) -> u64 {

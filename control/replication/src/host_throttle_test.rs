@@ -144,6 +144,28 @@ fn a_transfer_that_disturbs_nobody_goes_on_nearly_as_fast_as_alone() {
 }
 
 #[test]
+fn a_transfer_is_known_to_be_slowed_down_while_it_is_and_only_beside_active_hosts() {
+    let array = Array::new(None);
+    let is_slowing = || array.throttle.is_slowing(array.now_ns());
+    assert!(!is_slowing(), "there is no transfer");
+    array.transfer(5, 1);
+    assert!(!is_slowing(), "hosts do nothing");
+    array.set_hosts(Some(hosts(4, 500, 0.0)));
+    array.transfer(40, 1);
+    assert!(!is_slowing(), "it disturbs nobody");
+    array.set_hosts(Some(hosts(4, 500, 50.0)));
+    array.transfer(40, 1);
+    assert!(is_slowing());
+    array.pass(60 * SECOND, 0);
+    assert!(!is_slowing(), "the transfer has ended");
+    array.transfer(40, 1);
+    assert!(is_slowing());
+    array.set_hosts(None);
+    array.transfer(20, 1);
+    assert!(!is_slowing(), "hosts have stopped");
+}
+
+#[test]
 fn hosts_that_wait_for_other_reasons_do_not_stop_a_transfer() {
     // Even the least of it disturbs.
     let array = Array::new(Some(hosts(4, 500, 1e6)));

@@ -2128,6 +2128,9 @@ type ReplicationProgress struct {
 	// State State of a replication.
 	State ReplicationState                       `json:"state"`
 	Sync  nullable.Nullable[SynchronousProgress] `json:"sync,omitempty"`
+
+	// Throttled Whether the transfer under way is slowed down now because hosts are active; `false` on the target.
+	Throttled bool `json:"throttled"`
 }
 
 // ReplicationPromotion How to promote a target.

@@ -154,6 +154,8 @@ pub struct ReplicationProgress {
     /// Bytes over the network per second, over the last half minute.
     #[schema(extensions(("x-unit" = json!("bytes/s"))))]
     network_bytes_per_second: u64,
+    /// Whether the transfer under way is slowed down now because hosts are active; `false` on the target.
+    throttled: bool,
     /// Changed data of the points that were completed, since the array started; 0 on the target.
     #[schema(extensions(("x-unit" = json!("bytes"))))]
     logical_bytes: u64,
@@ -731,6 +733,7 @@ impl From<array::Replication> for Replication {
             lag_seconds,
             backlog_bytes,
             throughput,
+            throttled,
             transferred,
             sync,
         } = it.status;
@@ -766,6 +769,7 @@ impl From<array::Replication> for Replication {
                 lag_seconds,
                 backlog_bytes,
                 network_bytes_per_second: throughput,
+                throttled,
                 logical_bytes: transferred.logical_bytes,
                 network_bytes: transferred.wire_bytes,
                 sync: sync.map(Into::into),

@@ -43,7 +43,9 @@ impl Replicas {
             let until = status.blackout_until.map(records::utc);
             let waits = until.map(|until| format!(": it waits until the blackout ends at {until}"));
             let why = waits.or_else(|| status.problem.as_deref().map(|why| format!(": {why}")));
-            let why = why.unwrap_or_default();
+            let slow =
+                || status.throttled.then(|| ": its transfer is throttled while hosts are active".to_owned());
+            let why = why.or_else(slow).unwrap_or_default();
             condition::add_missed_rpo(&mut found, replication, (rpo, lag), severity, &why);
         }
         found

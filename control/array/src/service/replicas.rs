@@ -138,6 +138,8 @@ pub struct ReplicationStatus {
     pub backlog_bytes: Option<u64>,
     /// Bytes over the network per second, of late.
     pub throughput: u64,
+    /// The transfer under way is slowed down now because hosts are active.
+    pub throttled: bool,
     /// What became of transfers.
     pub transferred: Transferred,
     /// Of a synchronous replication.
@@ -650,14 +652,15 @@ impl Replicas {
         let points = self.points(entry);
         let complete: Vec<_> = points.iter().filter(|point| point.digest.is_some()).collect();
         let newest = complete.last();
-        let (active, failure, transferred, throughput, written) = {
+        let (active, transfers, failure, transferred, throughput, written) = {
             let states = self.states.lock();
             states.get(&entry.id).map_or_else(Default::default, |running| {
                 let wire_bytes = running.wire_bytes.load(Ordering::Relaxed);
                 let transferred = Transferred { wire_bytes, ..running.transferred.clone() };
                 let active = running.is_active() || running.wanted;
+                let transfers = running.is_active() && !running.session;
                 let failure = running.failure.clone();
-                (active, failure, transferred, running.throughput, running.written)
+                (active, transfers, failure, transferred, running.throughput, running.written)
             })
         };
         let number = newest.map(|point| point.number);
@@ -685,6 +688,7 @@ impl Replicas {
                 false => self.written(&all).saturating_sub(written),
             }),
             throughput,
+            throttled: transfers && gives_way(entry, number) && self.library.slows_transfers(),
             lag_seconds: follows.then(|| if is_same { 0 } else { self.env.seconds().saturating_sub(since) }),
             transferred,
             sync: sync_status,
@@ -728,6 +732,11 @@ async fn end(under_way: Option<Arc<watch::Sender<bool>>>) {
     }
 }
 
+/// Whether its transfers give way to hosts: those of sources, but of a synchronous one only that of the first point.
+fn gives_way(entry: &ReplicationEntry, newest: Option<u64>) -> bool {
+    entry.role == ReplicationRole::Source && !(entry.mirrors() && newest.is_some())
+}
+
 fn demotion(entry: &ReplicationEntry, newest: Option<u64>) -> Option<Demotion> {
     let last = entry.demoted.filter(|_| !entry.split && entry.promotion.is_none())?;
     Some(if newest >= Some(last) { Demotion::Complete } else { Demotion::Incomplete })
@@ -762,6 +771,17 @@ fn state(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transfers_give_way_to_hosts_but_for_later_points_of_mirrored_volumes() {
+        let entry =
+            |role| ReplicationEntry::new(ReplicationId(1), "prod".into(), 0, RemoteArrayId(2), role, 60);
+        let source = entry(ReplicationRole::Source);
+        assert!(gives_way(&source, None) && gives_way(&source, Some(7)));
+        let mirrored = ReplicationEntry { mode: ReplicationMode::Sync, ..source };
+        assert!(gives_way(&mirrored, None) && !gives_way(&mirrored, Some(7)));
+        assert!(!gives_way(&entry(ReplicationRole::Target), Some(7)));
+    }
 
     #[test]
     fn a_reason_is_logged_once_until_it_is_another_one() {

@@ -23,6 +23,11 @@ impl ReplicationEnv {
     pub fn new(env: Arc<Env>, clock: Arc<RetentionClock>, exports: Arc<Exports>) -> Self {
         Self { env, clock, begun: Instant::now(), exports, throttle: HostThrottle::default() }
     }
+
+    /// Whether transfers are slowed down now because hosts are active.
+    pub fn slows_transfers(&self) -> bool {
+        self.throttle.is_slowing(replication::Env::now_ns(self))
+    }
 }
 
 impl replication::Env for ReplicationEnv {

@@ -3914,6 +3914,8 @@ where no point is to follow.*/
     pub state: ReplicationState,
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub sync: ::std::option::Option<SynchronousProgress>,
+    ///Whether the transfer under way is slowed down now because hosts are active; `false` on the target.
+    pub throttled: bool,
 }
 ///How to promote a target.
 ///

@@ -153,7 +153,9 @@ function ProgressPanel({ of: data }: { of: Replication }) {
         {typeof progress.sync?.round_trip_us === "number" && <Fact name="Round trip of a change">{latency(progress.sync.round_trip_us)}</Fact>}
         {data.role === "source" && <Fact name="Changed data">{bytes(logical)}</Fact>}
         {typeof progress.backlog_bytes === "number" && <Fact name="Written since">{bytes(progress.backlog_bytes)}</Fact>}
-        <Fact name="Throughput">{bytes(progress.network_bytes_per_second)}/s</Fact>
+        <Fact name="Throughput">
+          {bytes(progress.network_bytes_per_second)}/s{progress.throttled && ", throttled while hosts are active"}
+        </Fact>
         <Fact name="Over the network">
           {bytes(network)}
           {data.role === "source" && network > 0 && logical > network && ` (${ratio(logical / network)})`}

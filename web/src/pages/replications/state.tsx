@@ -18,9 +18,9 @@ const STATES: Record<State, { color: "teal" | "gray" | "red" | "orange" | "yello
   writes_stopped: { color: "red", label: "writes stopped" },
 };
 
-/** The state in a word, and that the source was demoted where the state does not say so. */
-export function stateText({ progress: { state, demotion } }: Replication): string {
-  const { label } = STATES[state];
+/** The state in a word, that the source was demoted where the state does not say so, and that the transfer is throttled. */
+export function stateText({ progress: { state, demotion, throttled } }: Replication): string {
+  const label = STATES[state].label + (throttled ? ", throttled" : "");
   if (!demotion || state === "demoting" || state === "demoted") return label;
   return `${label}, ${STATES[demotion === "complete" ? "demoted" : "demoting"].label}`;
 }

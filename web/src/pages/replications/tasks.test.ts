@@ -25,3 +25,8 @@ test("a demotion is seen in every state", () => {
   expect(stateText(replication("prod", "source", "demoting"))).toBe("demoting");
   expect(stateText(replication("prod", "source", "idle"))).toBe("complete");
 });
+
+test("a transfer that is slowed down beside hosts is called throttled", () => {
+  const data = replication("prod", "source", "syncing");
+  expect(stateText({ ...data, progress: { ...data.progress, throttled: true } })).toBe("syncing, throttled");
+});
