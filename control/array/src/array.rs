@@ -21,6 +21,7 @@ use crate::service::drives::DriveMonitor;
 use crate::service::health::HealthMonitor;
 use crate::service::jobs::Jobs;
 use crate::service::links::Links;
+use crate::service::login_queue::LoginReports;
 use crate::service::logins::Logins;
 use crate::service::metering::Metering;
 use crate::service::notifier::Notifier;
@@ -186,6 +187,11 @@ impl Array {
     /// Texts that outlive a restart, such as sessions.
     pub fn sealed_store(&self) -> &SealedStore {
         &self.sealed_store
+    }
+
+    /// Takes log-ins that hosts had, or were refused, at other controllers.
+    pub fn put_logins(&self, reports: LoginReports) {
+        self.logins.put(reports);
     }
 
     /// Measures what was done since the last time: to be called shortly after each second began, on a thread that may

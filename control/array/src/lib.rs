@@ -175,6 +175,7 @@ pub use service::accounts::{Accounts, Bearer, Member, Token, User};
 pub use service::alerts::Alerts;
 pub use service::directories::{Directories, Guest};
 pub use service::links::{LinkState, LinkStatus};
+pub use service::login_queue::{LoginQueue, LoginReport, LoginReports};
 pub use service::metering::{
     Busiest, Busy, By, Capacity, PathUse, Scope, TimeRange, imbalance, kind, size_limit,
 };

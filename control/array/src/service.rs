@@ -10,6 +10,7 @@ pub(crate) mod drives;
 pub(crate) mod health;
 pub(crate) mod jobs;
 pub(crate) mod links;
+pub(crate) mod login_queue;
 pub(crate) mod logins;
 pub(crate) mod metering;
 pub(crate) mod mirrors;

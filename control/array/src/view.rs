@@ -8,6 +8,7 @@ use notify::{Content, Destination};
 use records::{Config, GroupId, HostGroupId, HostId, Labels, Limits, Policy, Rule, ScheduleId, Scrub};
 use serde::Serialize;
 use shelf::pool::{DriveStatus, KeySource, PoolStatus};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -549,7 +550,7 @@ pub struct RefusedLogin {
     /// The portal's number.
     pub portal: u16,
     /// Why, for programs, such as `wrong-chap-secret`.
-    pub cause: &'static str,
+    pub cause: Cow<'static, str>,
     /// Why, for people.
     pub reason: String,
     /// How often.

@@ -2,7 +2,8 @@
 //! the commands of its hosts to the home.
 //!
 //! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
-//! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`reading`] is what it reads itself, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
+//! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it,
+//! [`logins`] reports log-ins elsewhere to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`reading`] is what it reads itself, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
 //! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
 //! `forward`.
 
@@ -12,6 +13,7 @@ pub mod home;
 pub mod identity;
 pub mod join;
 pub mod kept;
+pub mod logins;
 mod message;
 pub mod portals;
 pub mod ports;

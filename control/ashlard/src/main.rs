@@ -50,8 +50,7 @@ use cluster::Service;
 use controller::Controller;
 use engine::Engine;
 use fatal::Supervised;
-use forwarding::kept::Kept;
-use forwarding::reading::Reading;
+use forwarding::{kept::Kept, reading::Reading};
 use history::Store;
 use log::Log;
 use machine::Machine;
@@ -462,7 +461,8 @@ fn home_of(
     let target = (array.target.clone(), ledger, permit);
     let listeners = array.listeners.clone();
     let take_api: forwarding::relay::TakeApi = Arc::new(move |stream, from| listeners.take(stream, from));
-    let of_process = (array.history.clone(), take_api, shards);
+    let put_logins = forwarding::logins::into(array.array.clone());
+    let of_process = (array.history.clone(), take_api, put_logins, shards);
     forwarding::home::Home::new((link, data), map, target, configuration, of_process)
 }
 
@@ -534,6 +534,7 @@ fn go_on(
     (array, shards): (&Assembled, &threads::Shards),
 ) {
     if let (Some(home), Some(kept)) = (home, kept) {
+        array.array.put_logins(kept.served.logins.take());
         let front_end = kept.attach_to(array.target.clone());
         drop(shards.handles()[0].spawn(home.clone().serve_own(front_end)));
     }

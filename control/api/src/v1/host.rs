@@ -509,7 +509,7 @@ impl From<array::RefusedLogin> for RefusedLogin {
             host: refused.host,
             address: refused.address.to_string(),
             portal: refused.portal,
-            cause: refused.cause.to_owned(),
+            cause: refused.cause.into_owned(),
             reason: refused.reason,
             count: refused.count,
             first: utc(refused.first),

@@ -1,4 +1,4 @@
-//! Log-ins of hosts over iSCSI and connects over NVMe/TCP: each log-in, log-out and refusal becomes an event, and refused ones are
+//! Log-ins of hosts over iSCSI and connects over NVMe/TCP, at all controllers: each log-in, log-out and refusal becomes an event, and refused ones are
 //! listed by name and address, so that an operator sees why a host can't log in.
 //!
 //! Anyone who reaches a portal can make any number of log-ins fail. Equal ones are therefore one entry with a count,
@@ -7,18 +7,14 @@
 
 use crate::bus::EventBus;
 use crate::env::Env;
+use crate::service::login_queue::{LoginQueue, LoginReport, LoginReports, What, merge};
 use crate::view::RefusedLogin;
 use history::Severity;
-use iscsi::{LoginObserver, RefusedLogin as Refusal, SessionInfo};
-use nvmf::{ConnectObserver, RefusedConnect};
 use parking_lot::Mutex;
 use records::{Config, HostId, Topic};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Maximum number of different log-ins that wait to be logged; more are only counted.
-const MAX_PENDING: usize = 1024;
 /// Maximum number of refused log-ins that are listed.
 const MAX_LISTED: usize = 256;
 /// How long a refused log-in is listed, in seconds.
@@ -26,8 +22,6 @@ const REFUSED_LOGIN_LIFE_SECONDS: u64 = 7 * 86_400;
 /// Events at once about one host, or about unknown initiators, and seconds until there may be another.
 const EVENTS_BURST: u64 = 10;
 const EVENT_SECONDS: u64 = 60;
-/// Longest reason of a log-out that is shown, in characters.
-const MAX_REASON: usize = 120;
 /// Ends of a session that are no failure.
 const WANTED_ENDS: [&str; 6] = [
     "logged out",
@@ -42,35 +36,8 @@ const WANTED_ENDS: [&str; 6] = [
 pub(crate) struct Logins {
     env: Arc<Env>,
     bus: Arc<EventBus>,
-    queue: Arc<Queue>,
+    queue: Arc<LoginQueue>,
     log: Mutex<LoginLog>,
-}
-
-/// What connections reported and was not looked at yet.
-#[derive(Default)]
-struct Queue(Mutex<PendingLogins>);
-
-#[derive(Default)]
-struct PendingLogins {
-    items: Vec<Item>,
-    /// Things that there was no room for.
-    lost: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Item {
-    what: What,
-    initiator: Option<String>,
-    address: IpAddr,
-    portal: u16,
-    count: u64,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    LoggedIn,
-    LoggedOut { reason: String },
-    Refused { cause: &'static str, reason: String },
 }
 
 /// What was made of it.
@@ -79,7 +46,7 @@ struct LoginLog {
     refused: Vec<RefusedLogin>,
     budgets: BTreeMap<Option<HostId>, EventBudget>,
     /// Events that wait for their budget.
-    waiting: Vec<Item>,
+    waiting: Vec<LoginReport>,
     lost: u64,
 }
 
@@ -88,75 +55,6 @@ struct LoginLog {
 struct EventBudget {
     left: u64,
     since: u64,
-}
-
-impl Item {
-    /// Whether both are one entry with a count.
-    fn is_like(&self, other: &Item) -> bool {
-        let same = match (&self.what, &other.what) {
-            (What::LoggedIn, What::LoggedIn) => true,
-            (What::LoggedOut { reason: one }, What::LoggedOut { reason: other }) => one == other,
-            (What::Refused { cause: one, .. }, What::Refused { cause: other, .. }) => one == other,
-            _ => false,
-        };
-        same && self.initiator == other.initiator
-            && self.address == other.address
-            && self.portal == other.portal
-    }
-}
-
-/// Adds an item to others; false when there is no room.
-fn merge(items: &mut Vec<Item>, item: Item) -> bool {
-    if let Some(known) = items.iter_mut().find(|known| known.is_like(&item)) {
-        known.count += item.count;
-        known.what = item.what;
-        return true;
-    }
-    let has_room = items.len() < MAX_PENDING;
-    items.extend(has_room.then_some(item));
-    has_room
-}
-
-impl Queue {
-    fn record(&self, what: What, initiator: Option<String>, address: IpAddr, portal: u16) {
-        let mut pending = self.0.lock();
-        if !merge(&mut pending.items, Item { what, initiator, address, portal, count: 1 }) {
-            pending.lost += 1;
-        }
-    }
-}
-
-impl LoginObserver for Queue {
-    fn logged_in(&self, session: &SessionInfo) {
-        self.record(What::LoggedIn, Some(session.initiator.clone()), session.peer.ip(), session.portal);
-    }
-
-    fn logged_out(&self, session: &SessionInfo, reason: &str) {
-        let reason = reason.chars().take(MAX_REASON).collect();
-        let what = What::LoggedOut { reason };
-        self.record(what, Some(session.initiator.clone()), session.peer.ip(), session.portal);
-    }
-
-    fn refused(&self, refused: &Refusal) {
-        let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
-        self.record(what, refused.initiator.clone(), refused.peer.ip(), refused.portal);
-    }
-}
-
-impl ConnectObserver for Queue {
-    fn connected(&self, host: &str, peer: SocketAddr, portal: u16) {
-        self.record(What::LoggedIn, Some(host.to_owned()), peer.ip(), portal);
-    }
-
-    fn disconnected(&self, host: &str, peer: SocketAddr, portal: u16, reason: &str) {
-        let what = What::LoggedOut { reason: reason.chars().take(MAX_REASON).collect() };
-        self.record(what, Some(host.to_owned()), peer.ip(), portal);
-    }
-
-    fn refused(&self, refused: &RefusedConnect) {
-        let what = What::Refused { cause: refused.cause.kind(), reason: refused.cause.to_string() };
-        self.record(what, refused.host.clone(), refused.peer.ip(), refused.portal);
-    }
 }
 
 impl EventBudget {
@@ -174,7 +72,7 @@ impl EventBudget {
 impl LoginLog {
     /// Records a refused log-in. In a full log the oldest entry is dropped, those of unknown initiators first, so that
     /// invented names do not displace the entries of a host.
-    fn enter(&mut self, item: &Item, host: Option<&str>, now: u64) {
+    fn enter(&mut self, item: &LoginReport, host: Option<&str>, now: u64) {
         let What::Refused { cause, reason } = &item.what else { return };
         let is_like = |known: &&mut RefusedLogin| {
             known.initiator == item.initiator && known.address == item.address && known.cause == *cause
@@ -195,7 +93,7 @@ impl LoginLog {
             host: host.map(str::to_owned),
             address: item.address,
             portal: item.portal,
-            cause,
+            cause: cause.clone(),
             reason: reason.clone(),
             count: item.count,
             first: now,
@@ -220,24 +118,29 @@ impl Logins {
         env: Arc<Env>,
         bus: Arc<EventBus>,
     ) -> Self {
-        let queue = Arc::<Queue>::default();
+        let queue = Arc::<LoginQueue>::default();
         server.observe(queue.clone());
         subsystem.observe(queue.clone());
         Self { env, bus, queue, log: Mutex::default() }
     }
 
+    /// Takes what connections of other controllers reported.
+    pub fn put(&self, reports: LoginReports) {
+        self.queue.put(reports);
+    }
+
     /// Logs events of what connections reported since the last call.
     pub fn watch(&self, config: &Config) {
         let now = self.env.seconds();
-        let PendingLogins { items, lost } = std::mem::take(&mut *self.queue.0.lock());
-        let changed = !items.is_empty();
+        let LoginReports { reports, lost } = self.queue.take();
+        let changed = !reports.is_empty();
         let (mut logged, mut more) = (Vec::new(), 0);
         {
             let mut log = self.log.lock();
             let log = &mut *log;
             log.lost += lost;
             log.refused.retain(|known| now.saturating_sub(known.last) < REFUSED_LOGIN_LIFE_SECONDS);
-            for item in items {
+            for item in reports {
                 let host = host_of(config, item.initiator.as_deref());
                 match item.what {
                     What::Refused { .. } => log.enter(&item, host.map(|host| host.name.as_str()), now),
@@ -281,8 +184,8 @@ impl Logins {
         }
     }
 
-    fn log_host_login(&self, item: &Item, host: Option<&str>) {
-        let Item { what, initiator, address, portal, count } = item;
+    fn log_host_login(&self, item: &LoginReport, host: Option<&str>) {
+        let LoginReport { what, initiator, address, portal, count } = item;
         let name = initiator.as_deref().unwrap_or("an initiator that gave no name");
         let often = if *count > 1 { format!(", {count} times") } else { String::new() };
         let way = format!("{name} from {address} at portal {portal}{often}");

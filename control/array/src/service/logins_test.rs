@@ -1,8 +1,12 @@
 use super::*;
+use crate::service::login_queue::MAX_PENDING;
 
-fn refused(initiator: &str, address: u8) -> Item {
-    Item {
-        what: What::Refused { cause: "unknown-initiator", reason: "no host has this initiator name".into() },
+fn refused(initiator: &str, address: u8) -> LoginReport {
+    LoginReport {
+        what: What::Refused {
+            cause: "unknown-initiator".into(),
+            reason: "no host has this initiator name".into(),
+        },
         initiator: Some(initiator.to_owned()),
         address: [10, 0, 0, address].into(),
         portal: 1,

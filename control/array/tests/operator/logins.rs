@@ -144,7 +144,7 @@ async fn operators_learn_why_a_host_can_not_log_in() {
     assert!(events[0].2.contains("no host has this initiator name"), "{}", events[0].2);
     assert!(events[0].2.contains(ESX) && events[0].2.contains("127.0.0.1"), "{}", events[0].2);
     let found = refused(&up).await;
-    assert_eq!((found[0].cause, found[0].initiator.as_deref()), ("unknown-initiator", Some(ESX)));
+    assert_eq!((&*found[0].cause, found[0].initiator.as_deref()), ("unknown-initiator", Some(ESX)));
     assert_eq!((found.len(), &found[0].host), (1, &None));
     // With the host that the name is given to, its page shows it.
     create(&up, "esx1", ESX).await;
@@ -163,7 +163,7 @@ async fn operators_learn_why_a_host_can_not_log_in() {
     assert!(events[2].0 == "host.logged-out" && events[2].2.contains("access changed"), "{:?}", events[2]);
     assert_eq!((events[3].0.as_str(), events[3].1.as_deref()), ("host.login-refused", Some("esx1")));
     let found = &host(&up, "esx1").await.refused_logins[0];
-    assert_eq!((found.cause, found.count), ("chap-required", 1));
+    assert_eq!((&*found.cause, found.count), ("chap-required", 1));
     let all = format!("{events:?}{:?}", refused(&up).await);
     assert!(!all.contains(secret));
     up.down().await;

@@ -2,6 +2,7 @@
 
 use super::history::{self, HISTORY, Progress};
 use super::join::{Grant, JOIN};
+use super::logins::{self, LOGINS, PutLogins};
 use super::relay::{self, API, TakeApi};
 use super::wire::Wire;
 use super::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now, portals, ports};
@@ -65,6 +66,7 @@ pub struct Home {
     portals: RecordedPortals,
     history: Arc<Store>,
     take_api: TakeApi,
+    put_logins: PutLogins,
     /// What sends it to front ends, by their numbers.
     copies: Mutex<BTreeMap<u16, Sending>>,
     /// Threads on which commands are performed.
@@ -104,7 +106,7 @@ impl Home {
         map: MapWatch,
         (target, ledger, permit): (Arc<Target>, Option<Arc<dyn Ledger>>, Permit),
         (target_name, access, recorded): (&str, AccessTable, RecordedPortals),
-        (history, take_api, shards): (Arc<Store>, TakeApi, Vec<Handle>),
+        (history, take_api, put_logins, shards): (Arc<Store>, TakeApi, PutLogins, Vec<Handle>),
     ) -> Arc<Self> {
         let (fronts, settled, services, copies) = Default::default();
         let configuration = watch::Sender::new(portals::configuration(target_name, access, &recorded()));
@@ -120,6 +122,7 @@ impl Home {
             portals: recorded,
             history,
             take_api,
+            put_logins,
             copies,
             shards,
             fronts,
@@ -310,7 +313,8 @@ impl Home {
     /// Finds out whose a connection is, and gives it to the service of that front end.
     async fn take(self: Arc<Self>, stream: std::net::TcpStream, address: SocketAddr) -> Result<()> {
         let stream = TcpStream::from_std(stream)?;
-        let accepting = mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN, HISTORY, API]);
+        let accepting =
+            mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN, HISTORY, API, LOGINS]);
         let session =
             timeout(HANDSHAKE_TIMEOUT, accepting).await.context("the handshake took too long")??;
         if session.protocol == JOIN.name {
@@ -324,6 +328,9 @@ impl Home {
         if session.protocol == HISTORY.name {
             self.send_history(session, member.id);
             return Ok(());
+        }
+        if session.protocol == LOGINS.name {
+            return logins::answer(session, member.id, &self.put_logins).await;
         }
         if session.protocol == API.name {
             return relay::answer(session, &self.take_api, &self.data).await;

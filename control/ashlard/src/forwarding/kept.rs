@@ -4,6 +4,7 @@
 //! process now. A session from after it has a nexus of the home's target, like those of an array with one controller.
 
 use super::front;
+use array::LoginQueue;
 use forward::FrontEnd;
 use iscsi::{NexusLost, Server, TargetDevice};
 use scsi::{DeviceServer, InitiatorPort, Target};
@@ -56,6 +57,8 @@ pub struct Served {
     pub target: Arc<Forwarded>,
     /// The memory of its sessions.
     pub budget: Arc<Budget>,
+    /// Log-ins that were reported to no home.
+    pub logins: Arc<LoginQueue>,
 }
 
 /// What a front end leaves to the home in its process.

@@ -4,6 +4,7 @@ use super::history::{Copying, HISTORY};
 use super::home::Home;
 use super::identity::Own;
 use super::kept::{Forwarded, Kept, Served};
+use super::logins::PutLogins;
 use super::reading::Reading;
 use super::relay::TakeApi;
 use super::token::Token;
@@ -43,6 +44,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use transport::{Budget, Permit, SystemClock};
+
+#[path = "logins_test.rs"]
+mod logins;
 
 const ARRAY: u128 = 7;
 const HOST: &str = "iqn.2026-01.test:host";
@@ -139,6 +143,17 @@ async fn serve_with(
     kept: Option<&Kept>,
     (history, take_api): (Arc<Store>, TakeApi),
 ) -> (Arc<Home>, Arc<AtomicBool>, JoinHandle<()>) {
+    serve_reported(member, volumes, kept, (history, take_api, Arc::new(|_| {}))).await
+}
+
+/// The same with what takes reports of log-ins.
+async fn serve_reported(
+    member: &Member,
+    volumes: &MemArray,
+    kept: Option<&Kept>,
+    of_process: (Arc<Store>, TakeApi, PutLogins),
+) -> (Arc<Home>, Arc<AtomicBool>, JoinHandle<()>) {
+    let (history, take_api, put_logins) = of_process;
     let fresh = member.controller.home().await.unwrap().epoch;
     let power = kept.and_then(Kept::power_on).map_or(Power::Unknown { fresh }, Power::On);
     let permitted = Arc::new(AtomicBool::new(true));
@@ -150,7 +165,7 @@ async fn serve_with(
         map,
         (target(volumes, power), Some(Arc::new(volumes.clone())), permit),
         (TARGET, access(), Arc::new(Portals::default)),
-        (history, take_api, shards),
+        (history, take_api, put_logins, shards),
     );
     let map = member.controller.map().borrow().clone().unwrap();
     home.keep_state(&map).await;
@@ -301,7 +316,8 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let forwarded = Forwarded::new(running.front_end.clone());
     let budget = Arc::new(Budget::new(1 << 20));
     let server = Server::new(forwarded.clone(), ServerConfig::new(TARGET), budget.clone());
-    let served = Served { server, name: TARGET.into(), target: forwarded.clone(), budget };
+    let served =
+        Served { server, name: TARGET.into(), target: forwarded.clone(), budget, logins: Arc::default() };
     let kept = Kept::new(served, running);
 
     // The former home has performed them, and can't say so.
@@ -411,7 +427,7 @@ async fn home_with_folder(cluster: &Cluster, folder: &Path) -> Member {
         map,
         of_target,
         (TARGET, access(), Arc::new(Portals::default)),
-        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), shards),
+        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), Arc::new(|_| {}), shards),
     );
     tokio::spawn(home.serve());
     one
@@ -691,7 +707,7 @@ async fn a_front_end_that_shares_the_store_reads_it_itself() {
         one.controller.map(),
         (target, Some(engine.clone()), Permit::new(|| true)),
         (TARGET, access(), Arc::new(Portals::default)),
-        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), vec![Handle::current()]),
+        (Arc::new(Store::in_memory()), Arc::new(|_, _| {}), Arc::new(|_| {}), vec![Handle::current()]),
     );
     let map = one.controller.map().borrow().clone().unwrap();
     home.keep_state(&map).await;

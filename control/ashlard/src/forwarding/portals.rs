@@ -2,17 +2,18 @@
 
 use super::kept::{Forwarded, Kept, Served};
 use super::reading::Reading;
-use super::{Link, front, ports};
+use super::{Link, front, logins, ports};
 use crate::controller::MapWatch;
 use crate::memory;
 use anyhow::{Context, Result};
-use array::{Endpoint, PortalEntry, Portals};
+use array::{Endpoint, LoginQueue, PortalEntry, Portals};
 use bytes::Bytes;
 use engine::ReaderCounters;
 use forward::FrontEnd;
 use iscsi::{Access, AccessTable, Credentials, Portal, Server, ServerConfig};
 use serde::{Deserialize, Serialize};
 use shelf::arbiter::MemberId;
+use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -169,8 +170,11 @@ async fn run(
     };
     let served = watch::Sender::new(None);
     let reading = settings.reading.take().map(|reading| reading.start(running.front_end.clone()));
+    let queue = Arc::<LoginQueue>::default();
+    let (id, home) = (link.own.id, (link, map.clone()));
     let end = tokio::select! {
-        Err(error) = serve(link.own.id, settings, map, running.front_end.clone(), &served) => {
+        never = logins::report(home, queue.clone()) => match never {},
+        Err(error) = serve(id, settings, map, (running.front_end.clone(), queue), &served) => {
             tracing::error!(error = format_args!("{error:#}"), "hosts can't log in at this controller");
             (&mut stopped).await
         }
@@ -195,9 +199,9 @@ async fn serve(
     controller: u16,
     settings: Settings,
     mut map: MapWatch,
-    front_end: Arc<FrontEnd>,
+    (front_end, logins): (Arc<FrontEnd>, Arc<LoginQueue>),
     served: &watch::Sender<Option<Served>>,
-) -> Result<()> {
+) -> Result<Infallible> {
     let Settings { endpoints, connections, shards, permit, .. } = settings;
     let mut configured = front_end.configuration();
     let (target, access, mut recorded) = loop {
@@ -217,11 +221,12 @@ async fn serve(
     let forwarded = Forwarded::new(front_end);
     let server = Server::new(forwarded.clone(), config, budget.clone());
     server.set_access(access);
+    server.observe(logins.clone());
     let wanted = own(controller, &endpoints, &recorded);
     let portals =
         server.serve(&wanted, shards).await.with_context(|| format!("can't listen on {wanted:?}"))?;
     tracing::info!(?portals, "hosts can log in at this controller");
-    let kept = Served { server: server.clone(), name: target, target: forwarded, budget };
+    let kept = Served { server: server.clone(), name: target, target: forwarded, budget, logins };
     _ = served.send_replace(Some(kept));
     loop {
         if let Some(map) = map.borrow_and_update().as_deref() {
