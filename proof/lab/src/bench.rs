@@ -62,28 +62,33 @@ pub(crate) enum Client {
     IscsiPerf,
 }
 
-/// The loads: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB at a time, from one session and from four.
+/// The loads, in the order in which they run: random 4 KiB at depth 32, sequential 64 KiB, and one 4 KiB at a time, from one
+/// session and from four. Sequential reads come before and after the random writes: a log has what was written at random in
+/// another order than a disk.
 pub(crate) fn loads(options: Options) -> Vec<(String, Load, Client)> {
+    use Direction::{Read, Write};
+    let (random, sequential) = ("4K random, depth 32", "64K sequential, depth 8");
     let shapes = [
-        ("4K random, depth 32", Order::Random, 4096, 32),
-        ("64K sequential, depth 8", Order::Sequential, 65536, 8),
-        ("4K random, depth 1", Order::Random, 4096, 1),
+        (format!("{sequential} read"), Read, Order::Sequential, 65536, 8),
+        (format!("{random} read"), Read, Order::Random, 4096, 32),
+        (format!("{random} write"), Write, Order::Random, 4096, 32),
+        (format!("{sequential} read after random writes"), Read, Order::Sequential, 65536, 8),
+        (format!("{sequential} write"), Write, Order::Sequential, 65536, 8),
+        ("4K random, depth 1 read".into(), Read, Order::Random, 4096, 1),
+        ("4K random, depth 1 write".into(), Write, Order::Random, 4096, 1),
     ];
     let mut loads = Vec::new();
-    for (name, order, bytes, depth) in shapes {
-        for (word, direction) in [("read", Direction::Read), ("write", Direction::Write)] {
-            for sessions in [1, 4] {
-                if depth == 1 && sessions > 1 {
-                    continue;
-                }
-                let (content, span) = (options.content, options.span);
-                let load = Load { direction, order, bytes, depth, sessions, content, span };
-                let plural = if sessions == 1 { "1 session" } else { "4 sessions" };
-                loads.push((format!("{name} {word}, {plural}"), load, Client::Ours));
-                if direction == Direction::Read && depth == 32 && sessions == 1 {
-                    let name = format!("{name} {word}, iscsi-perf");
-                    loads.push((name, load, Client::IscsiPerf));
-                }
+    for (name, direction, order, bytes, depth) in shapes {
+        for sessions in [1, 4] {
+            if depth == 1 && sessions > 1 {
+                continue;
+            }
+            let (content, span) = (options.content, options.span);
+            let load = Load { direction, order, bytes, depth, sessions, content, span };
+            let plural = if sessions == 1 { "1 session" } else { "4 sessions" };
+            loads.push((format!("{name}, {plural}"), load, Client::Ours));
+            if direction == Read && depth == 32 && sessions == 1 {
+                loads.push((format!("{name}, iscsi-perf"), load, Client::IscsiPerf));
             }
         }
     }
