@@ -58,7 +58,7 @@ const columns = (choose: (task: Task) => void): Column<Controller>[] => [
   { name: "API", cell: (it) => (it.api ? <Anchor href={it.api} size="sm">{it.api}</Anchor> : <span className="quiet">unknown</span>), wide: "xl" },
   { name: "Portals", cell: (it) => <Portals of={it} />, wide: "xl" },
   { name: "Sessions", key: (it) => it.sessions, down: true, cell: (it) => <span className="number">{count(it.sessions)}</span> },
-  { name: "IOPS", key: (it) => it.performance.iops, down: true, cell: (it) => <Load of={it}>{count(it.performance.iops)}</Load> },
+  { name: "IOPS", key: (it) => it.performance.iops, down: true, cell: (it) => <Iops of={it} /> },
   { name: "Throughput", key: (it) => it.performance.bytes_per_second, down: true, cell: (it) => <span className="number">{bytes(it.performance.bytes_per_second)}/s</span>, wide: true },
   {
     name: "",
@@ -82,10 +82,11 @@ function tasks({ state, drained }: Controller): Task["verb"][] {
 }
 
 /** Leads to the charts of a controller. */
-function Load({ of, children }: { of: Controller; children: React.ReactNode }) {
+function Iops({ of: { number, performance } }: { of: Controller }) {
+  const iops = count(performance.iops);
   return (
-    <Link href={`/performance?of=${scopeText({ kind: "controller", name: `${of.number}` })}`} className="link number" aria-label={`Performance of controller ${of.number}`}>
-      {children}
+    <Link href={`/performance?of=${scopeText({ kind: "controller", name: `${number}` })}`} className="link number" aria-label={`${iops} IOPS by controller ${number}`}>
+      {iops}
     </Link>
   );
 }
