@@ -429,6 +429,11 @@ impl Owner {
         journal.check_running().map(|()| journal)
     }
 
+    fn takeover(&self) -> Takeover<'_> {
+        let Self { objects, domain, epoch, keyring, .. } = self;
+        Takeover { objects, domain: *domain, epoch: *epoch, keyring }
+    }
+
     /// Seals and reads what older owners have left, and begins the journal of this one.
     async fn take_over(self: &Arc<Self>, from: JournalPos) -> Result<Vec<Batch>> {
         if self.journal.lock().is_some() {
@@ -439,14 +444,8 @@ impl Owner {
             let state = self.state.lock();
             (state.terms.clone(), state.predecessor.clone(), state.superblock.clone())
         };
-        let takeover = Takeover {
-            objects: &self.objects,
-            domain: self.domain,
-            epoch: self.epoch,
-            keyring: &self.keyring,
-        };
         let trimmed = superblock.map_or(JournalPos(1), |superblock| superblock.journal_from);
-        let sealed = takeover.seal(&terms, trimmed).await?;
+        let sealed = self.takeover().seal(&terms, trimmed).await?;
         let own = Term { epoch: self.epoch, from: sealed.next, first_object: [0; LANES] };
         {
             let mut state = self.state.lock();
@@ -470,13 +469,7 @@ impl Owner {
     /// Puts the former owner on the blocklist, and removes what no owner needs. `named` are the terms that are in use.
     async fn remove_what_is_left_of(&self, predecessor: &str, named: &[Term]) {
         let fenced = self.fence(predecessor).await;
-        let takeover = Takeover {
-            objects: &self.objects,
-            domain: self.domain,
-            epoch: self.epoch,
-            keyring: &self.keyring,
-        };
-        match takeover.unused(named, fenced).await {
+        match self.takeover().unused(named, fenced).await {
             Ok(unused) => self.remove(unused),
             Err(error) => tracing::warn!(%error, "unused objects of older owners were not found"),
         }
