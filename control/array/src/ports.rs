@@ -34,7 +34,7 @@ impl OwnPorts {
     pub(crate) fn controller_of(&self, port: u16) -> Option<u16> {
         match self.numbers.contains(&port) {
             true => Some(self.controller),
-            false => self.is_shared.then(|| port.saturating_sub(1) / MAX_PORTS + 1),
+            false => self.is_shared.then(|| shared_controller(port)),
         }
     }
 }
@@ -46,6 +46,11 @@ pub(crate) fn iscsi_sessions(target: &scsi::Target) -> Vec<(String, u16)> {
         _ => None,
     };
     target.nexuses().into_iter().filter_map(iscsi).collect()
+}
+
+/// The controller whose [`shared_numbers`] have a number.
+fn shared_controller(port: u16) -> u16 {
+    port.saturating_sub(1) / MAX_PORTS + 1
 }
 
 /// The numbers that ports of a controller may have that is one target with others.

@@ -71,13 +71,17 @@ pub(super) enum Format {
 
 impl Whose {
     fn scope(&self) -> Result<Scope, Problem> {
-        match (&self.volume, &self.host, &self.group, self.controller) {
-            (None, None, None, None) => Ok(Scope::Array),
-            (Some(name), None, None, None) => Ok(Scope::Volume(name.clone())),
-            (None, Some(name), None, None) => Ok(Scope::Host(name.clone())),
-            (None, None, Some(name), None) => Ok(Scope::Group(name.clone())),
-            (None, None, None, Some(number)) => Ok(Scope::Controller(number)),
-            _ => Err(Problem::rejected(
+        let named = [
+            self.volume.clone().map(Scope::Volume),
+            self.host.clone().map(Scope::Host),
+            self.group.clone().map(Scope::Group),
+            self.controller.map(Scope::Controller),
+        ];
+        let mut named = named.into_iter().flatten();
+        match (named.next(), named.next()) {
+            (None, _) => Ok(Scope::Array),
+            (Some(scope), None) => Ok(scope),
+            (Some(_), Some(_)) => Err(Problem::rejected(
                 StatusCode::BAD_REQUEST,
                 "give one of volume, host, group and controller, or none for the whole array".into(),
             )),

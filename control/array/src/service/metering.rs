@@ -212,12 +212,27 @@ fn volume_key(id: DiskId) -> String {
     format!("volume/{:032x}", id.0)
 }
 
+/// The volume of a key, if it is that of one.
+fn volume_of(key: &str) -> Option<DiskId> {
+    u128::from_str_radix(key.strip_prefix("volume/")?, 16).ok().map(DiskId)
+}
+
 fn portal_key(portal: u16) -> String {
     format!("portal/{portal}")
 }
 
+/// The portal of a key, if it is that of one.
+fn portal_of(key: &str) -> Option<u16> {
+    key.strip_prefix("portal/")?.parse().ok()
+}
+
 fn path_key(initiator: &str, portal: u16) -> String {
     format!("path/{portal}/{initiator}")
+}
+
+/// The initiator of a key, if it is that of a path.
+fn initiator_of(key: &str) -> Option<&str> {
+    key.strip_prefix("path/")?.split_once('/').map(|(_, initiator)| initiator)
 }
 
 /// The busiest volumes, hosts or controllers.
@@ -376,49 +391,36 @@ impl Metering {
     /// What each volume, host or controller did in the last `seconds`, the busiest first; and for how long that is known.
     pub fn busiest(&self, by: By, seconds: u64) -> Busiest {
         let config = self.configuration.read();
-        let meter = self.meter.lock();
-        let (all, recent) = meter.recorder.last(seconds.max(1));
-        let recent: BTreeMap<&str, Sample> = recent.into_iter().collect();
-        let busy = |name: &str, keys: &mut dyn Iterator<Item = String>| {
-            let mut sample = Sample { millis: all.millis, ..Sample::default() };
-            keys.filter_map(|key| recent.get(key.as_str())).for_each(|it| sample.add_work(it));
-            (!sample.is_idle()).then(|| Busy { name: name.into(), sample })
-        };
-        let portals = self.portals();
-        let mut top: Vec<Busy> = match by {
-            By::Volume => config
-                .volumes
-                .iter()
-                .filter_map(|it| busy(&it.name, &mut std::iter::once(volume_key(it.id))))
-                .collect(),
+        let Recent { millis, samples } = match by {
+            By::Volume => {
+                let name = |key: &str| Some(config.volumes.get(volume_of(key)?)?.name.clone());
+                self.recent(seconds, name)
+            }
             By::Host => {
-                config.hosts.iter().filter_map(|it| busy(&it.name, &mut paths_of(it, &portals))).collect()
+                let mut hosts = BTreeMap::<&str, &str>::new();
+                for host in config.hosts.iter() {
+                    hosts.extend(host.port_names().map(|initiator| (initiator.as_str(), host.name.as_str())));
+                }
+                self.recent(seconds, |key| hosts.get(initiator_of(key)?).map(ToString::to_string))
             }
             By::Controller => {
-                let mut of = BTreeMap::<u16, Vec<u16>>::new();
-                portals.iter().for_each(|portal| {
-                    of.entry(self.controller_of(*portal).unwrap_or_default()).or_default().push(*portal)
-                });
-                of.iter()
-                    .filter_map(|(number, portals)| {
-                        busy(&number.to_string(), &mut portals.iter().map(|portal| portal_key(*portal)))
-                    })
-                    .collect()
+                self.recent(seconds, |key| Some(self.controller_of(portal_of(key)?)?.to_string()))
             }
         };
-        top.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
-        Busiest { millis: all.millis, busiest: top }
+        let busy = |(name, work)| Busy { name, sample: Sample { millis, ..work } };
+        let mut busiest: Vec<Busy> = samples.into_iter().map(busy).collect();
+        busiest.sort_by_cached_key(|it| std::cmp::Reverse(it.sample.sum(|_, _| true).latency.count()));
+        Busiest { millis, busiest }
     }
 
     /// What hosts did with each volume in the last `seconds`.
     pub fn recent_volumes(&self, seconds: u64) -> Recent<DiskId> {
-        let volumes = |key: &str| u128::from_str_radix(key.strip_prefix("volume/")?, 16).ok().map(DiskId);
-        self.recent(seconds, volumes)
+        self.recent(seconds, volume_of)
     }
 
     /// What hosts did by the portals of each controller in the last `seconds`.
     pub fn recent_controllers(&self, seconds: u64) -> Recent<u16> {
-        self.recent(seconds, |key| self.controller_of(key.strip_prefix("portal/")?.parse().ok()?))
+        self.recent(seconds, |key| self.controller_of(portal_of(key)?))
     }
 
     fn recent<K: Ord>(&self, seconds: u64, which: impl Fn(&str) -> Option<K>) -> Recent<K> {

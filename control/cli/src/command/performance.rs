@@ -122,56 +122,33 @@ fn since(seconds: u64) -> u64 {
     now.saturating_sub(seconds.max(1))
 }
 
+/// A query about an object since a time. The types that the description has for them share fields, but no trait.
+macro_rules! query {
+    ($query:ident, $object:expr, $range:expr) => {{
+        let Object { volume, host, group, controller } = $object;
+        api::$query { from: $range.from(), volume, host, group, controller, ..Default::default() }
+    }};
+}
+
 impl PerformanceVerb {
     pub fn run(self, client: &Client) -> Result<Shown> {
         use PerformanceVerb::*;
         Ok(match self {
-            History { object: Object { volume, host, group, controller }, range, lines } => {
-                let (from, points) = (range.from(), Some(lines));
-                let query = api::ShowPerformance {
-                    from,
-                    points,
-                    volume,
-                    host,
-                    group,
-                    controller,
-                    ..Default::default()
-                };
+            History { object, range, lines } => {
+                let query =
+                    api::ShowPerformance { points: Some(lines), ..query!(ShowPerformance, object, range) };
                 Shown::text(history(client, &query)?, table)
             }
             Top => unreachable!("it has the terminal to itself"),
-            Sizes { object: Object { volume, host, group, controller }, range } => {
-                let query = api::ShowSizes {
-                    from: range.from(),
-                    volume,
-                    host,
-                    group,
-                    controller,
-                    ..Default::default()
-                };
-                client.call(api::show_sizes(&query))?.into()
+            Sizes { object, range } => {
+                client.call(api::show_sizes(&query!(ShowSizes, object, range)))?.into()
             }
-            Latency { object: Object { volume, host, group, controller }, range } => {
-                let query = api::ShowLatency {
-                    from: range.from(),
-                    volume,
-                    host,
-                    group,
-                    controller,
-                    ..Default::default()
-                };
-                Shown::text(buckets(&client.call(api::show_latency(&query))?.value), latency)
+            Latency { object, range } => {
+                let map = client.call(api::show_latency(&query!(ShowLatency, object, range)))?.value;
+                Shown::text(buckets(&map), latency)
             }
-            Offload { object: Object { volume, host, group, controller }, range } => {
-                let query = api::ListOffloads {
-                    from: range.from(),
-                    volume,
-                    host,
-                    group,
-                    controller,
-                    ..Default::default()
-                };
-                client.call(api::list_offloads(&query))?.into()
+            Offload { object, range } => {
+                client.call(api::list_offloads(&query!(ListOffloads, object, range)))?.into()
             }
             Paths { host, range } => {
                 let query = api::ListPaths { from: range.from(), host, ..Default::default() };
