@@ -48,6 +48,25 @@ const TICK: Duration = Duration::from_millis(50);
 /// Target ports of one controller.
 const PORTS: usize = 32;
 
+/// Why something that is tried again and again fails: logged once, however often it repeats.
+#[derive(Default)]
+struct LastReason(String);
+
+impl LastReason {
+    /// The reason for people, if it is another one than the last.
+    fn note(&mut self, error: &anyhow::Error) -> Option<&str> {
+        let error = format!("{error:#}");
+        let is_new = error != self.0;
+        self.0 = error;
+        is_new.then_some(&*self.0)
+    }
+
+    /// It has not failed: the same reason is a new one.
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// What a controller with a link has from its start.
 #[derive(Clone)]
 pub struct Link {

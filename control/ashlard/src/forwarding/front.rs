@@ -3,7 +3,7 @@
 //! It has a thread of its own, so that nothing delays its signs of life.
 
 use super::wire::Wire;
-use super::{Link, PROTOCOL, TICK, now};
+use super::{LastReason, Link, PROTOCOL, TICK, now};
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
 use crate::threads;
@@ -70,8 +70,7 @@ impl Driver {
     async fn run(self) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The last reason is logged once, however often it repeats.
-        let mut logged = String::new();
+        let mut reason = LastReason::default();
         loop {
             let Some(home) = self.home() else {
                 self.wait(&mut ticks, sleep(RETRY)).await;
@@ -88,10 +87,8 @@ impl Driver {
                 }
                 Err(error) => error,
             };
-            let error = format!("{error:#}");
-            if error != logged {
+            if let Some(error) = reason.note(&error) {
                 tracing::warn!(home = home.id, error, "commands of hosts can't be forwarded to the home");
-                logged = error;
             }
             self.wait(&mut ticks, sleep(RETRY)).await;
         }

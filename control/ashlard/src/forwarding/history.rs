@@ -7,7 +7,7 @@
 //! home brings it when it is back.
 
 use super::message::{agree, receive, send, send_text};
-use super::{Link, TICK, front, join};
+use super::{LastReason, Link, TICK, front, join};
 use crate::controller::MapWatch;
 use crate::mutual_tls::{Protocol, Session};
 use crate::{board, threads};
@@ -171,26 +171,26 @@ struct Follower {
 
 impl Follower {
     async fn run(mut self) {
-        // The last reason is logged once, however often it repeats.
-        let mut logged = String::new();
+        let mut reason = LastReason::default();
         loop {
             let Some(home) = front::home(&self.link, &self.map) else {
                 sleep(RETRY).await;
                 continue;
             };
-            let Err(error) = self.copy(&home, &mut logged).await else { continue };
-            let error = format!("{error:#}");
-            let is_repeated = error == logged;
-            if !is_repeated {
-                tracing::warn!(home = home.id, error, "the history of the home can't be copied");
-                logged = error;
-            }
-            sleep(if is_repeated { LONG_RETRY } else { RETRY }).await;
+            let Err(error) = self.copy(&home, &mut reason).await else { continue };
+            let pause = match reason.note(&error) {
+                Some(error) => {
+                    tracing::warn!(home = home.id, error, "the history of the home can't be copied");
+                    RETRY
+                }
+                None => LONG_RETRY,
+            };
+            sleep(pause).await;
         }
     }
 
     /// Copies until the connection breaks, or another controller is the home.
-    async fn copy(&mut self, home: &MapMember, logged: &mut String) -> Result<()> {
+    async fn copy(&mut self, home: &MapMember, reason: &mut LastReason) -> Result<()> {
         let mut session = self.link.connect(home, HISTORY).await?;
         let store = self.store.get_or_insert_with(|| Store::open(&self.path));
         store.retry_file(board::time());
@@ -207,7 +207,7 @@ impl Follower {
             store.apply(&batch)?;
             send(&mut session, &Taken {}).await?;
             if batch.is_empty() && !std::mem::replace(&mut is_complete, true) {
-                logged.clear();
+                reason.clear();
                 tracing::info!(home = home.id, "this controller has the history of the home");
             }
             let now = front::home(&self.link, &self.map);

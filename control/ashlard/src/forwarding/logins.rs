@@ -5,7 +5,7 @@
 //! and acknowledged. What a home could not acknowledge is sent again, so that it may count twice.
 
 use super::message::{agree, receive, send};
-use super::{Link, front, join};
+use super::{LastReason, Link, front, join};
 use crate::controller::MapWatch;
 use crate::mutual_tls::{Protocol, Session};
 use anyhow::{Context, Result, bail};
@@ -25,7 +25,7 @@ const VERSIONS: [u16; 2] = [1, 1];
 const MAX_MESSAGE_BYTES: u32 = 4 << 20;
 /// Interval at which log-ins are reported.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The same after it was in vain. A home of an older release does not know this protocol.
+/// The same after a failure. A home of an older release does not know this protocol.
 const RETRY: Duration = Duration::from_secs(10);
 /// How long the other end may take to answer.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -76,8 +76,7 @@ pub async fn answer(mut session: Session, member: u16, put: &PutLogins) -> Resul
 
 /// Reports to the home what is in a queue, forever. While there is no home, reports wait; what exceeds the queue is counted.
 pub async fn report((link, map): (Link, MapWatch), queue: Arc<LoginQueue>) -> Infallible {
-    // The last reason is logged once, however often it repeats.
-    let mut logged = String::new();
+    let mut reason = LastReason::default();
     loop {
         sleep(INTERVAL).await;
         let Some(home) = front::home(&link, &map) else { continue };
@@ -87,14 +86,12 @@ pub async fn report((link, map): (Link, MapWatch), queue: Arc<LoginQueue>) -> In
         }
         let Err(error) = send_once(&link, &home, &taken.logins).await else {
             taken.logins = LoginReports::default();
-            logged.clear();
+            reason.clear();
             continue;
         };
         drop(taken);
-        let error = format!("{error:#}");
-        if error != logged {
+        if let Some(error) = reason.note(&error) {
             tracing::warn!(home = home.id, error, "log-ins at this controller can't be reported to the home");
-            logged = error;
         }
         sleep(RETRY).await;
     }
