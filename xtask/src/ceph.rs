@@ -19,14 +19,11 @@ pub fn with_cluster(verb: &str, body: impl FnOnce(&mut Ceph) -> Result<()>) -> R
         return Ok(());
     }
     setup::need(&["libiscsi-bin"])?;
-    let (mut scratch, start) = (Scratch::new(&target_dir(), verb)?, Instant::now());
+    let (scratch, start) = (Scratch::new(&target_dir(), verb)?, Instant::now());
     let result =
         Ceph::start(scratch.path(), OSDS, OSD_BYTES).context("a Ceph cluster").and_then(|mut ceph| {
             println!("a Ceph cluster with {OSDS} OSDs in {} s", start.elapsed().as_secs());
             body(&mut ceph)
         });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }

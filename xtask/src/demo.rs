@@ -44,16 +44,13 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// What `cargo xtask test` runs.
 pub fn check() -> Result<()> {
-    let mut scratch = Scratch::new(&target_dir(), "demo-check")?;
+    let scratch = Scratch::new(&target_dir(), "demo-check")?;
     let data = scratch.path().join("array");
     let shown = programs().and_then(|programs| start(&programs, &data)).and_then(|mut array| {
         walk(&mut array, scratch.path())?;
         array.stop()
     });
-    if shown.is_err() {
-        scratch.keep();
-    }
-    shown
+    scratch.end(shown)
 }
 
 /// Shows a new array at work, says what to type, and waits for Ctrl-C.

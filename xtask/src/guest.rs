@@ -344,7 +344,7 @@ pub fn measure(name: &str) -> Result<Vec<figures::Case>> {
 
 /// Returns what the case measured, if it measures.
 fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figures::Case>> {
-    let mut scratch = Scratch::new(&target_dir(), &format!("guest-{}", case.name))?;
+    let scratch = Scratch::new(&target_dir(), &format!("guest-{}", case.name))?;
     let lab = scratch.path().join("lab");
     std::fs::create_dir_all(&lab)?;
     let figures = lab.join("figures");
@@ -371,10 +371,7 @@ fn run_case(case: &Case, programs: &Programs, verbose: bool) -> Result<Vec<figur
     }
     let measured = || if figures.exists() { figures::read(&figures) } else { Ok(Vec::new()) };
     let result = result.and_then(|()| measured());
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 /// The guest as a host of an array that runs here.

@@ -80,17 +80,14 @@ const LOAD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs the cycles in a folder below `parent`; the first fault ends them with the folder kept.
 pub fn run(programs: &Programs, parent: &Path, options: Options) -> Result<Report> {
-    let mut scratch = Scratch::new(parent, "crash")?;
+    let scratch = Scratch::new(parent, "crash")?;
     let result = World::new(programs, scratch.path(), &options).and_then(|mut world| {
         for cycle in 0..options.cycles {
             world.cycle(cycle).with_context(|| format!("cycle {cycle} of seed {}", options.seed))?;
         }
         Ok(world.report)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 /// What one cycle is like.

@@ -95,7 +95,7 @@ pub fn run(
     place: &Pools,
     (fault, times): (Fault, u64),
 ) -> Result<Report> {
-    let mut scratch = Scratch::new(parent, "forwarding")?;
+    let scratch = Scratch::new(parent, "forwarding")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
         world.begin_with_added_portals()?;
         for round in 0..times {
@@ -106,10 +106,7 @@ pub fn run(
         world.report.pauses.sort_unstable();
         Ok(world.report)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 impl World {

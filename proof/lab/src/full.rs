@@ -89,14 +89,11 @@ impl Host {
 /// # Errors
 /// What was wrong.
 pub fn run(programs: &Programs, parent: &Path, ceph: &Ceph, cause: Cause) -> Result<Report> {
-    let mut scratch = Scratch::new(parent, "full")?;
+    let scratch = Scratch::new(parent, "full")?;
     let result = cases(programs, scratch.path(), ceph, cause);
     // Whatever happened, the cluster is as it was.
     let emptied = fill(ceph, cause, false);
-    if result.is_err() {
-        scratch.keep();
-    }
-    emptied.and(result)
+    emptied.and(scratch.end(result))
 }
 
 fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Result<Report> {

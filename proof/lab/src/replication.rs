@@ -88,7 +88,7 @@ struct World {
 /// # Errors
 /// What was wrong.
 pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bool) -> Result<Report> {
-    let mut scratch = Scratch::new(parent, "replication")?;
+    let scratch = Scratch::new(parent, "replication")?;
     let result = World::new(programs, scratch.path(), seed, &[]).and_then(|mut world| {
         for cycle in 1..=cycles {
             world.cycle().with_context(|| format!("cycle {cycle} of seed {seed}"))?;
@@ -103,10 +103,7 @@ pub fn run(programs: &Programs, parent: &Path, cycles: u64, seed: u64, check: bo
         }
         Ok(world.report)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 impl World {

@@ -31,6 +31,14 @@ impl Scratch {
         self.keep = true;
         eprintln!("kept for inspection: {}", self.path.display());
     }
+
+    /// Ends the run: the folder is kept if it failed.
+    pub fn end<T>(mut self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.keep();
+        }
+        result
+    }
 }
 
 impl Drop for Scratch {

@@ -93,7 +93,7 @@ pub fn run(
     place: &Pools,
     (fault, times): (Fault, u64),
 ) -> Result<Report> {
-    let mut scratch = Scratch::new(parent, "takeover")?;
+    let scratch = Scratch::new(parent, "takeover")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
         for round in 0..times {
             world.round(fault).with_context(|| format!("{fault:?}, round {round}"))?;
@@ -101,10 +101,7 @@ pub fn run(
         world.report.pauses.sort_unstable();
         Ok(world.report)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 impl World {

@@ -71,7 +71,7 @@ pub fn cut(
     place: &Pools,
     (network, times): (&mut CutNetwork, u64),
 ) -> Result<Report> {
-    let mut scratch = Scratch::new(parent, "cut")?;
+    let scratch = Scratch::new(parent, "cut")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
         world.register(false)?;
         let mut report = Report::default();
@@ -87,10 +87,7 @@ pub fn cut(
         report.counted = world.counters.counted;
         Ok(report)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 impl World {

@@ -73,17 +73,14 @@ pub(super) const IS_HOME: &str = "this controller is the home of the array";
 /// # Errors
 /// What was wrong.
 pub fn upgrade(parent: &Path, place: &Pools, upgrade: &Upgrade<'_>) -> Result<Upgraded> {
-    let mut scratch = Scratch::new(parent, "upgrade")?;
+    let scratch = Scratch::new(parent, "upgrade")?;
     let result = World::new(upgrade.from, scratch.path(), place).and_then(|world| {
         let is_new = [false; 2];
         let mut run = Run { world, new: upgrade.to, is_new, found: Upgraded::default() };
         run.upgrade(upgrade.turns)?;
         Ok(run.found)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 struct Run<'a> {

@@ -55,7 +55,7 @@ pub fn run(
     round_trips: &[Duration],
     check: bool,
 ) -> Result<Measured> {
-    let mut scratch = Scratch::new(parent, "replication-sync")?;
+    let scratch = Scratch::new(parent, "replication-sync")?;
     let result = World::new(programs, scratch.path(), seed, &MODE).and_then(|mut world| {
         let measured = world.measure(writes, round_trips)?;
         world.lose_source()?;
@@ -64,10 +64,7 @@ pub fn run(
         }
         Ok(measured)
     });
-    if result.is_err() {
-        scratch.keep();
-    }
-    result
+    scratch.end(result)
 }
 
 /// Times of writes, by what each takes.
