@@ -24,6 +24,7 @@ const ALLOWED: &[Edges] = &[
     edges("rados", &["media", "shelf"], &["rig"]),
     edges("cluster", &["media", "shelf"], &[]),
     edges("peer", &["block"], &[]),
+    edges("address", &[], &[]),
     edges("engine", &["block", "shelf"], &["raid", "rig"]),
     edges("export", &["block"], &[]),
     edges("transport", &["export"], &[]),
@@ -64,6 +65,7 @@ const ALLOWED: &[Edges] = &[
     edges(
         "ashlard",
         &[
+            "address",
             "api",
             "array",
             "block",

@@ -96,6 +96,7 @@ const OUTSIDE_WORLD: &[&str] = &[
 
 /// The files of `io/` that may use them.
 const OUTSIDE_WORLD_FILES: &[&str] = &[
+    "io/address/src",
     "io/iscsi/src/portal",
     "io/transport/src/portal",
     "io/transport/src/tls",
