@@ -74,7 +74,7 @@ export const committed = (before: SchemaUpgrade): SchemaUpgrade => ({
   enables: [],
 });
 
-export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], portals: [portal(1, "10.0.0.1:3260", true)], apiAddress: { by_option: "127.0.0.1:8443", address: null, listens: false, trial: null, trial_until: null }, store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
+export const empty = (): State => ({ name: "ashlar", volumes: [], hosts: [], connections: [], refused: [], alerts: [], drives: [], controllers: [controller(1, "home")], portals: [portal(1, "10.0.0.1:3260", true)], apiAddress: { by_option: "127.0.0.1:8443", address: null, listens: false, moving: null, moving_listens: false, trial: null, trial_until: null }, store: onDrives, remotes: [], replications: [], upgrade: uncommitted(), password: undefined });
 
 /** An array as a small company has it. */
 export function busy(volumes = 24, hosts = 9): State {
@@ -130,7 +130,7 @@ const onDrives: SchemaStore = { kind: "drives", array: "5".repeat(32), owner: 1,
 
 /** A portal that listens. */
 export function portal(number: number, address: string, by_option: boolean): SchemaTargetPortal {
-  return { number, controller: 1, protocol: "iscsi", address, by_option, tls: false, state: "listening", reason: null, hosts: [], created: "2026-10-01T08:00:00Z" };
+  return { number, controller: 1, protocol: "iscsi", address, by_option, tls: false, moves: false, served_by: 1, state: "listening", reason: null, hosts: [], created: "2026-10-01T08:00:00Z" };
 }
 
 /** A controller of this number. */

@@ -4,19 +4,25 @@
 //! A new address is on trial first: it listens beside the one before. The first request that succeeds by it confirms it; only
 //! then it is recorded, and the one before is given up. Without such a request it is given up itself after a time. So neither a
 //! wrong address nor a restart meanwhile locks an administrator out.
+//!
+//! Each controller may have such an address of its own. One more moves: the home has it, whichever controller that is.
 
 use crate::api_listeners::Trial;
 use crate::array::Array;
+use crate::portal::{check_movable, not_settled};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Caller, Error, Result, check};
 use history::Severity;
 use records::{ApiAddressEntry, Edit, Record};
 use serde::Serialize;
+use std::io;
 use std::net::SocketAddr;
 
 /// Port of the API where none is given.
 const API_PORT: u16 = 8443;
+/// In the place of a controller's number: the address is that of the home, whichever controller it is.
+const OF_HOME: u16 = 0;
 /// How long a new address is on trial, in seconds.
 const TRIAL_SECONDS: u64 = 600;
 
@@ -29,6 +35,9 @@ pub struct ShowApiAddress;
 pub struct ChangeApiAddress {
     /// Address, with a TCP port unless it is 8443; `None`: only that of the options.
     pub address: Option<String>,
+    /// The one that moves with the home, not that of this controller.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub moves: bool,
 }
 
 /// Keep the address that is on trial.
@@ -39,7 +48,7 @@ verbs! {
     ShowApiAddress -> ApiAddress, Read "show" "API address", Viewer
         => |tx, _| tx.array.api_address();
     ChangeApiAddress -> ApiAddress, Change "change" "API address", Admin
-        => |tx, it| tx.change_api_address(it.address).await;
+        => |tx, it| tx.change_api_address(it).await;
     ConfirmApiAddress -> ApiAddress, Change "confirm" "API address", Admin
         => |tx, _| tx.confirm_api_address().await;
 }
@@ -53,6 +62,10 @@ pub struct ApiAddress {
     pub address: Option<SocketAddr>,
     /// Whether it listens there.
     pub listens: bool,
+    /// The one that moves with the home.
+    pub moving: Option<SocketAddr>,
+    /// Whether it listens there.
+    pub moving_listens: bool,
     /// The one that is on trial.
     pub trial: Option<SocketAddr>,
     /// Until when, in seconds since 1970.
@@ -60,28 +73,70 @@ pub struct ApiAddress {
 }
 
 impl Array {
-    fn own_controller(&self) -> Result<u16> {
-        let not_yet = || Error::precondition("the array does not listen yet: try again in a moment");
-        self.own_ports.get().map(|own| own.controller).ok_or_else(not_yet)
+    /// By which number the address is recorded that moves, or that of this controller.
+    fn api_place(&self, moves: bool) -> Result<u16> {
+        let own = self.own_ports.get().map(|own| own.controller).ok_or_else(not_settled)?;
+        Ok(if moves { OF_HOME } else { own })
     }
 
-    fn kept_api_address(&self) -> Option<SocketAddr> {
-        self.config().api_addresses.get(&self.own_controller().ok()?).copied()
+    fn kept_api_address(&self, moves: bool) -> Option<SocketAddr> {
+        self.config().api_addresses.get(&self.api_place(moves).ok()?).copied()
+    }
+
+    /// Whether the API listens at an address without a listener of its own: at all addresses.
+    fn is_api_everywhere(&self, address: SocketAddr) -> bool {
+        let by_option = self.parts.api.by_option();
+        let is_same = by_option.port() == address.port() && by_option.is_ipv4() == address.is_ipv4();
+        is_same && by_option.ip().is_unspecified()
+    }
+
+    /// Listens at an address; this machine gets one that moves before that.
+    fn open_api(&self, address: SocketAddr, moves: bool) -> io::Result<()> {
+        let is_new = moves && self.moved.api.lock().insert(address);
+        let held = if is_new { self.parts.addresses.hold(address.ip()) } else { Ok(()) };
+        let opened = match held {
+            Ok(()) if moves && self.is_api_everywhere(address) => Ok(()),
+            Ok(()) => self.parts.api.open(address),
+            Err(error) => Err(error),
+        };
+        if opened.is_err() && is_new {
+            self.release_api(address);
+        }
+        opened
+    }
+
+    fn close_api(&self, address: SocketAddr) {
+        self.parts.api.close(address);
+        self.release_api(address);
+    }
+
+    fn release_api(&self, address: SocketAddr) {
+        if self.moved.api.lock().remove(&address) {
+            self.parts.addresses.release(address.ip());
+        }
+    }
+
+    fn is_api_open(&self, address: SocketAddr) -> bool {
+        let is_held = || self.moved.api.lock().contains(&address);
+        self.parts.api.is_open(address) || self.is_api_everywhere(address) && is_held()
     }
 
     fn api_address(&self) -> Result<ApiAddress> {
-        let (listeners, address) = (&self.parts.api, self.kept_api_address());
+        let [address, moving] = [false, true].map(|moves| self.kept_api_address(moves));
+        let listens = |address: Option<SocketAddr>| address.is_some_and(|address| self.is_api_open(address));
         let trial = *self.api_trial.lock();
         Ok(ApiAddress {
-            by_option: listeners.by_option(),
+            by_option: self.parts.api.by_option(),
             address,
-            listens: address.is_some_and(|address| listeners.is_open(address)),
+            listens: listens(address),
+            moving,
+            moving_listens: listens(moving),
             trial: trial.map(|trial| trial.address),
             trial_until: trial.map(|trial| trial.until),
         })
     }
 
-    /// Confirms an address that has proven itself, gives up one that has not in its time, and opens the one that is kept.
+    /// Confirms an address that has proven itself, gives up one that has not in its time, and opens those that are kept.
     pub(crate) async fn watch_api_address(&self) {
         let trial = *self.api_trial.lock();
         if trial.is_some_and(|trial| self.parts.api.is_used(trial.address)) {
@@ -92,7 +147,7 @@ impl Array {
         }
         let now = self.env.uptime_seconds();
         if let Some(late) = self.api_trial.lock().take_if(|trial| now >= trial.ends) {
-            self.parts.api.close(late.address);
+            self.close_api(late.address);
             let message = format!(
                 "no request came by the new address {} of the API in {} minutes: it was given up",
                 late.address,
@@ -101,41 +156,41 @@ impl Array {
             self.log_event(Severity::Warning, "api-address.reverted", None, message);
             self.publish_change(records::Topic::ApiAddress);
         }
-        self.open_kept_api_address();
-    }
-
-    /// Listens at the address that is kept, unless it does.
-    fn open_kept_api_address(&self) {
-        let Some(address) = self.kept_api_address() else {
-            return self.alerts.end_report("api.down");
-        };
-        let api = &self.parts.api;
-        if api.by_option() == address || api.is_open(address) {
-            return self.alerts.end_report("api.down");
-        }
-        match api.open(address) {
-            Ok(()) => self.alerts.end_report("api.down"),
-            Err(_) if self.alerts.is_reported("api.down") => {}
-            Err(error) => {
+        let opened: Vec<_> =
+            [false, true].into_iter().filter_map(|moves| self.open_kept_api_address(moves)).collect();
+        match opened.into_iter().find_map(|(address, opened)| Some((address, opened.err()?))) {
+            None => self.alerts.end_report("api.down"),
+            Some(_) if self.alerts.is_reported("api.down") => {}
+            Some((address, error)) => {
                 let message = format!(
-                    "the API can't listen on {address} ({error}): it is reached by {} only. Check that this machine has the address \
-                     and that nothing else uses the port; it is tried again every second",
-                    api.by_option()
+                    "the API can't listen on {address} ({error}); it is reached by {}. Check that this machine has the address, or \
+                     can have it, and that nothing else uses the port; it is tried again every second",
+                    self.parts.api.by_option()
                 );
                 self.alerts.report("api.down", Severity::Warning, message);
             }
         }
     }
+
+    /// Listens at the address that is kept, unless it does; `None` if none is.
+    fn open_kept_api_address(&self, moves: bool) -> Option<(SocketAddr, io::Result<()>)> {
+        let address = self.kept_api_address(moves)?;
+        let is_open = self.parts.api.by_option() == address || self.is_api_open(address);
+        Some((address, if is_open { Ok(()) } else { self.open_api(address, moves) }))
+    }
 }
 
 impl Transaction<'_> {
-    async fn change_api_address(&mut self, address: Option<String>) -> Result<ApiAddress> {
+    async fn change_api_address(
+        &mut self,
+        ChangeApiAddress { address, moves }: ChangeApiAddress,
+    ) -> Result<ApiAddress> {
         let array = self.array;
-        let controller = array.own_controller()?;
-        let kept = array.kept_api_address();
+        let controller = array.api_place(moves)?;
+        let kept = array.kept_api_address(moves);
         let before = array.api_trial.lock().take();
         if let Some(trial) = before {
-            array.parts.api.close(trial.address);
+            array.close_api(trial.address);
         }
         match address.as_deref().map(|text| check::own_address(text, API_PORT)).transpose()? {
             None => {
@@ -145,7 +200,7 @@ impl Transaction<'_> {
                         address,
                     }))])
                     .await?;
-                    array.parts.api.close(address);
+                    array.close_api(address);
                     let message =
                         format!("the address {address} of the API was given up by {}", self.caller.user);
                     array.log_event(Severity::Info, "api-address.removed", None, message);
@@ -153,19 +208,27 @@ impl Transaction<'_> {
             }
             Some(new) if Some(new) == kept || new == array.parts.api.by_option() => {}
             Some(new) => {
-                array.parts.api.open(new).map_err(|error| {
+                if moves {
+                    check_movable(array.own_ports.get().ok_or_else(not_settled)?, new.ip())?;
+                }
+                array.open_api(new, moves).map_err(|error| {
+                    let has = if moves { "can have" } else { "has" };
                     Error::precondition(format!(
-                        "the API can't listen on {new} ({error}): check that this machine has the address and that nothing else uses \
-                         the port; nothing was changed"
+                        "the API can't listen on {new} ({error}): check that this machine {has} the address and that nothing else \
+                         uses the port; nothing was changed"
                     ))
                     .about("address")
                 })?;
                 let ends = array.env.uptime_seconds() + TRIAL_SECONDS;
                 *array.api_trial.lock() =
-                    Some(Trial { address: new, ends, until: self.now() + TRIAL_SECONDS });
+                    Some(Trial { address: new, moves, ends, until: self.now() + TRIAL_SECONDS });
                 let message = format!("the address {new} of the API is tried by {}", self.caller.user);
                 array.log_event(Severity::Info, "api-address.tried", None, message);
                 array.publish_change(records::Topic::ApiAddress);
+                if array.is_api_everywhere(new) {
+                    // A request by it looks like others: there is nothing to wait for.
+                    return self.confirm_api_address().await;
+                }
             }
         }
         array.api_address()
@@ -173,18 +236,17 @@ impl Transaction<'_> {
 
     async fn confirm_api_address(&mut self) -> Result<ApiAddress> {
         let array = self.array;
-        let controller = array.own_controller()?;
         let trial = *array.api_trial.lock();
-        let Some(Trial { address, .. }) = trial else {
+        let Some(Trial { address, moves, .. }) = trial else {
             return Err(Error::precondition(
                 "no address of the API is on trial: it was confirmed, or given up",
             ));
         };
-        let kept = array.kept_api_address();
+        let (controller, kept) = (array.api_place(moves)?, array.kept_api_address(moves));
         self.commit(vec![Edit::Put(Record::ApiAddress(ApiAddressEntry { controller, address }))]).await?;
         *array.api_trial.lock() = None;
         if let Some(kept) = kept {
-            array.parts.api.close(kept);
+            array.close_api(kept);
         }
         let message = format!("{address} is the address of the API now, confirmed by {}", self.caller.user);
         array.log_event(Severity::Info, "api-address.changed", None, message);

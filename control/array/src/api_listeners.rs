@@ -28,6 +28,8 @@ pub trait ApiListeners: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     pub address: SocketAddr,
+    /// Whether it goes to the next home.
+    pub moves: bool,
     /// By the uptime of the machine, in seconds.
     pub ends: u64,
     /// By the time of day, in seconds since 1970.

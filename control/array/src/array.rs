@@ -9,6 +9,7 @@ use crate::audit::AuditLog;
 use crate::bus::{EventBus, Update};
 use crate::configuration::Configuration;
 use crate::env::Env;
+use crate::moving_addresses::Moved;
 use crate::parts::Parts;
 use crate::ports::OwnPorts;
 use crate::reconcile::Reconciler;
@@ -74,6 +75,7 @@ pub struct Array {
     pub(crate) own_ports: Arc<OnceLock<OwnPorts>>,
     /// The address of the API that is on trial.
     pub(crate) api_trial: Mutex<Option<Trial>>,
+    pub(crate) moved: Moved,
     sealed_store: SealedStore,
     pub(crate) usage_meter: Arc<UsageMeter>,
 }
@@ -103,7 +105,6 @@ impl Array {
         let drive_monitor = DriveMonitor::new(bus.clone(), jobs.clone(), drives());
         let health = Arc::new(HealthMonitor::new(env.clone(), pool.clone(), machine.clone()));
         let scrubs = Arc::new(Scrubs::new(core(), jobs.clone(), drives(), identity.created));
-        let logins = Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone());
         let links = Arc::new(Links::new(env.clone(), bus.clone()));
         let volumes = (engine.clone(), exports.clone());
         let replicas = Arc::new(Replicas::new(env.clone(), bus.clone(), volumes, clock.clone()));
@@ -127,6 +128,7 @@ impl Array {
         Ok(Self {
             alerts: Alerts::new(env.clone(), bus.clone(), history.clone(), sources),
             sealed_store: SealedStore::new(env.clone(), history.clone(), sealing.clone()),
+            logins: Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone()),
             reconciler: Reconciler::new(&parts, quotas.clone()),
             replication_meter: ReplicationMeter::new(core(), history, replicas.clone()),
             usage_meter: Arc::new(UsageMeter::new(core(), &parts)),
@@ -151,11 +153,11 @@ impl Array {
             schedules: Schedules::default(),
             links,
             replicas,
-            logins,
             directories,
             accounts,
             notifier,
             api_trial: Mutex::default(),
+            moved: Moved::default(),
         })
     }
 

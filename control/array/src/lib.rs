@@ -41,6 +41,8 @@ mod link;
 mod login;
 mod machine;
 mod membership;
+mod moving;
+mod moving_addresses;
 mod notification;
 mod overwrite;
 mod parts;
@@ -133,6 +135,7 @@ pub use machine::{FoundDrive, Machine, NewKey};
 pub use membership::{
     Controller, ControllerChange, ControllerState, Controllers, JoinToken, Phases, Takeover, TakeoverCause,
 };
+pub use moving_addresses::MovingAddresses;
 pub use notification::{
     ChangeNotificationTarget, CreateNotificationTarget, DeleteNotificationTarget, ListNotificationTargets,
     NotificationTargetChange, ShowNotificationTarget, TestNotificationTarget,

@@ -5,6 +5,7 @@ use crate::fibre_channel::FibreChannel;
 use crate::link::Network;
 use crate::machine::Machine;
 use crate::membership::Controllers;
+use crate::moving_addresses::MovingAddresses;
 use crate::sealing::SealingKey;
 use engine::Engine;
 use history::Store;
@@ -42,6 +43,8 @@ pub struct Parts {
     pub threads: Threads,
     /// The listeners of the API.
     pub api: Arc<dyn ApiListeners>,
+    /// Addresses that move between controllers.
+    pub addresses: Arc<dyn MovingAddresses>,
     /// The history: events, alerts, measurements.
     pub history: Arc<Store>,
     /// Seals and opens secrets.

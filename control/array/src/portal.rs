@@ -16,7 +16,7 @@ use records::{Config, Edit, Endpoint, PortalEntry, PortalProtocol, Portals, Reco
 use scsi::PortGroup;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use transport::{BoundPortal, ConnectionLimits};
 
 /// TCP ports where none is given: iSCSI (RFC 7143, 13.1), NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
@@ -46,6 +46,9 @@ pub struct CreatePortal {
     /// Whether hosts have to use TLS: of NVMe/TCP alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
+    /// Its address moves: the home serves it while the controller does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub moves: bool,
     /// Also if it can't listen now.
     pub force: bool,
 }
@@ -88,6 +91,10 @@ pub struct Portal {
     pub by_option: bool,
     /// Whether hosts have to use TLS there.
     pub tls: bool,
+    /// Whether its address moves to the home while the controller does not serve it.
+    pub moves: bool,
+    /// The controller that serves it now: another one than its own only if it moves.
+    pub served_by: u16,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// Whether it listens.
@@ -141,6 +148,8 @@ impl Array {
         };
         let mut portals: Vec<PortalEntry> = config.portals.of(controller).cloned().collect();
         portals.sort_by_key(rank);
+        drop(config);
+        portals.iter().for_each(|entry| self.hold_of(entry));
         Ok(portals)
     }
 
@@ -179,12 +188,16 @@ impl Array {
         let config = self.config();
         let (open, down) = self.listeners();
         let users = self.port_users(&config);
+        let moved: BTreeSet<u16> = self.moved.portals.lock().keys().copied().collect();
         let is_shown = |entry: &&PortalEntry| own.is_shared || entry.controller == own.controller;
         let portal = |entry: &PortalEntry| {
-            let PortalEntry { controller, number, endpoint, by_option, tls, created, .. } = entry.clone();
-            let address = open.get(&number).filter(|_| controller == own.controller);
+            let PortalEntry { controller, number, endpoint, by_option, tls, moves, created, .. } =
+                entry.clone();
+            let served_by = if moved.contains(&number) { own.controller } else { controller };
+            let is_here = served_by == own.controller;
+            let address = open.get(&number).filter(|_| is_here);
             let state = match address {
-                _ if controller != own.controller => PortalState::Elsewhere,
+                _ if !is_here => PortalState::Elsewhere,
                 Some(address) => down.get(address).cloned().map_or(PortalState::Listening, PortalState::Down),
                 // A port of an adapter listens as long as the array is served.
                 None if endpoint.protocol == PortalProtocol::FibreChannel => PortalState::Listening,
@@ -193,7 +206,19 @@ impl Array {
             let hosts = users.get(&number).into_iter().flatten().cloned().collect();
             let protocol = endpoint.protocol;
             let address = address.map_or(endpoint.address, ToString::to_string);
-            Portal { number, controller, protocol, address, by_option, tls, created, state, hosts }
+            Portal {
+                number,
+                controller,
+                protocol,
+                address,
+                by_option,
+                tls,
+                moves,
+                served_by,
+                created,
+                state,
+                hosts,
+            }
         };
         config.portals.iter().filter(is_shown).map(portal).collect()
     }
@@ -239,13 +264,16 @@ impl Array {
 
 impl Transaction<'_> {
     async fn create_portal(&mut self, request: CreatePortal) -> Result<Portal> {
-        let CreatePortal { address, protocol, controller, tls, force } = request;
+        let CreatePortal { address, protocol, controller, tls, moves, force } = request;
         let socket = check::own_address(&address, default_port(protocol)?)?;
         if tls && protocol != PortalProtocol::NvmeTcp {
             let message = format!("{protocol} has no TLS: only a portal of NVMe/TCP can require it");
             return Err(Error::invalid(message).about("tls"));
         }
         let own = self.array.own_ports.get().ok_or_else(not_settled)?.clone();
+        if moves {
+            check_movable(&own, socket.ip())?;
+        }
         let controller = controller.unwrap_or(own.controller);
         let is_own = controller == own.controller;
         let mut edits = Vec::new();
@@ -260,6 +288,7 @@ impl Transaction<'_> {
                 config.apply(edit.clone());
             }
             self.check_free(&config, controller, socket)?;
+            check_owner(&config, (controller, moves), socket.ip())?;
             let reserved = self.array.parts.exports.registered_ports();
             let numbers = (controller, own.numbers_of(controller));
             let number = config.portals.number(numbers, std::slice::from_ref(&endpoint), &reserved);
@@ -270,24 +299,48 @@ impl Transaction<'_> {
                 ))
             })?;
             let (by_option, created, removed) = (false, self.now(), None);
-            PortalEntry { controller, number, endpoint, by_option, tls, created, removed }
+            PortalEntry { controller, number, endpoint, by_option, tls, moves, created, removed }
         };
         let listener = Listener { number: entry.number, address: socket, tls };
-        // Bound before it is recorded: an address that is wrong changes nothing.
-        let bound = match (is_own, force) {
-            (true, false) => {
-                Some(BoundPortal::bind(listener).await.map_err(|error| cannot_listen(socket, &error))?)
-            }
-            _ => None,
-        };
         edits.push(Edit::Put(Record::Portal(entry.clone())));
-        self.commit(edits).await?;
         if is_own {
-            self.array.open_portal(protocol, listener, bound).await?;
+            self.add_own(&entry, (edits, listener), force).await?;
+        } else {
+            self.commit(edits).await?;
         }
         let (name, number) = (socket.to_string(), entry.number);
         self.done("portal.added", "portal", &name, "was added");
         self.array.portal(&number.to_string())
+    }
+
+    /// Records a portal of this controller and serves hosts at it. It is bound before: an address that is wrong changes nothing.
+    async fn add_own(
+        &mut self,
+        entry: &PortalEntry,
+        (edits, listener): (Vec<Edit>, Listener),
+        force: bool,
+    ) -> Result<()> {
+        let socket = listener.address;
+        let held = match entry.moves {
+            true => self.array.parts.addresses.hold(socket.ip()),
+            false => Ok(()),
+        };
+        let bound = match held {
+            Ok(()) if !force => BoundPortal::bind(listener).await.map(Some),
+            Err(error) if !force => Err(error),
+            _ => Ok(None),
+        };
+        let recorded = match bound.map_err(|error| cannot_listen(socket, &error)) {
+            Ok(bound) => self.commit(edits).await.map(|()| bound),
+            Err(error) => Err(error),
+        };
+        match recorded {
+            Ok(bound) => self.array.open_portal(entry.endpoint.protocol, listener, bound).await,
+            Err(error) => {
+                self.array.release_of(entry);
+                Err(error)
+            }
+        }
     }
 
     /// Refuses a controller that has no portals in the records.
@@ -375,9 +428,10 @@ impl Transaction<'_> {
                 .ok_or_else(|| Error::not_found("the portal is gone"))?
         };
         let removed = Some(self.now());
-        self.commit(vec![Edit::Put(Record::Portal(PortalEntry { removed, ..entry }))]).await?;
+        self.commit(vec![Edit::Put(Record::Portal(PortalEntry { removed, ..entry.clone() }))]).await?;
         if portal.controller == own.controller {
             self.array.close_portal(portal.protocol, portal.number).await;
+            self.array.release_of(&entry);
         }
         self.done("portal.removed", "portal", &portal.address, "was removed");
         Ok(())
@@ -419,7 +473,7 @@ impl Transaction<'_> {
 
 impl Array {
     /// Serves hosts at a portal that is recorded. `bound`: if it could be bound; if not, it is tried again.
-    async fn open_portal(
+    pub(crate) async fn open_portal(
         &self,
         protocol: PortalProtocol,
         listener: Listener,
@@ -448,7 +502,7 @@ impl Array {
         })
     }
 
-    async fn close_portal(&self, protocol: PortalProtocol, number: u16) {
+    pub(crate) async fn close_portal(&self, protocol: PortalProtocol, number: u16) {
         // First, so that hosts find it gone when their sessions end.
         self.show_ports();
         match protocol {
@@ -459,7 +513,41 @@ impl Array {
     }
 }
 
-fn not_settled() -> Error {
+/// Refuses an address that can't move.
+pub(crate) fn check_movable(own: &OwnPorts, address: IpAddr) -> Result<()> {
+    if !own.is_shared {
+        return Err(Error::precondition(
+            "an address moves between controllers that have a link to each other: this one has none",
+        )
+        .about("moves"));
+    }
+    if address.is_unspecified() {
+        let message = format!("{address} stands for all addresses of a machine: name the one that moves");
+        return Err(Error::invalid(message).about("moves"));
+    }
+    Ok(())
+}
+
+/// Refuses an address that moves for one portal and not for another, or that portals of another controller have.
+fn check_owner(config: &Config, (controller, moves): (u16, bool), address: IpAddr) -> Result<()> {
+    let has_it = |entry: &&PortalEntry| entry.endpoint.socket().is_some_and(|socket| socket.ip() == address);
+    let is_wrong = |entry: &&PortalEntry| match entry.controller == controller {
+        true => entry.moves != moves,
+        false => entry.moves || moves,
+    };
+    let Some(other) = config.portals.iter().filter(has_it).find(is_wrong) else { return Ok(()) };
+    let (how, rule) = match other.moves {
+        true => ("moves", "portals at an address that moves are of one controller, and all move"),
+        false => ("stays there", "an address that moves is for portals that move"),
+    };
+    Err(Error::conflict(format!(
+        "portal {} of controller {} has the address {address}, which {how}: {rule}",
+        other.number, other.controller
+    ))
+    .about("address"))
+}
+
+pub(crate) fn not_settled() -> Error {
     Error::precondition("the array does not listen yet: try again in a moment")
 }
 
@@ -500,10 +588,10 @@ fn edits_of(
             continue;
         };
         if !portals.of(controller).any(|entry| entry.number == number) {
-            // One with TLS is kept by the array: options have no word for it.
-            let (endpoint, by_option, tls) = (endpoint.clone(), true, false);
-            let (created, removed) = (now, None);
-            let entry = PortalEntry { controller, number, endpoint, by_option, tls, created, removed };
+            // One with TLS, or that moves, is kept by the array: options have no word for it.
+            let (endpoint, by_option) = (endpoint.clone(), true);
+            let (tls, moves, created, removed) = (false, false, now, None);
+            let entry = PortalEntry { controller, number, endpoint, by_option, tls, moves, created, removed };
             edits.push(Edit::Put(Record::Portal(entry)));
         }
     }

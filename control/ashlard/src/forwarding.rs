@@ -3,11 +3,12 @@
 //!
 //! Its parts: [`identity`] is by what controllers know each other, [`wire`] moves the bytes of a link, [`home`] performs what
 //! comes from front ends, [`join`] admits new controllers, [`history`] copies what the home records, [`relay`] passes connections of the API on to it,
-//! [`logins`] reports log-ins elsewhere to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`reading`] is what it reads itself, [`kept`] is what becomes of its sessions when it is the home, and [`ports`] is how
+//! [`logins`] reports log-ins elsewhere to it, [`front`] keeps the link of a front end, [`portals`] are its iSCSI portals, [`reading`] is what it reads itself, [`kept`] is what becomes of its sessions when it is the home, [`held`] are addresses that move and are here, [`moving`] serves the portals of others at these, and [`ports`] is how
 //! hosts see the portals of all controllers. What is forwarded, and how often it takes effect, is decided by the crate
 //! `forward`.
 
 pub mod front;
+pub mod held;
 pub mod history;
 pub mod home;
 pub mod identity;
@@ -15,6 +16,7 @@ pub mod join;
 pub mod kept;
 pub mod logins;
 mod message;
+pub mod moving;
 pub mod portals;
 pub mod ports;
 pub mod reading;

@@ -19,6 +19,7 @@ mod fatal;
 mod fibre_channel;
 mod find;
 mod forwarding;
+mod front_end;
 mod key;
 mod kmip;
 mod limits;
@@ -41,6 +42,7 @@ mod threads;
 mod web;
 
 use access::Folder;
+use address::Addresses;
 use anyhow::{Context, Result, ensure};
 use args::{Args, Command, ConfigCommand, KeyCommand};
 use array::{Array, ArrayIdentity, Env, Parts, PortalEntry, SealingKey};
@@ -50,7 +52,9 @@ use cluster::Service;
 use controller::Controller;
 use engine::Engine;
 use fatal::Supervised;
-use forwarding::{kept::Kept, reading::Reading};
+use forwarding::kept::Kept;
+use forwarding::{held::OfMachine, moving};
+use front_end::{Former, FrontEnd};
 use history::Store;
 use log::Log;
 use machine::Machine;
@@ -185,8 +189,10 @@ async fn run(args: &Args, log: Log) -> Result<()> {
     let watchdog = service::standing_by(controller.watched())?;
     let linked = link.clone().map(|link| (link, controller.map()));
     let answers = standby::Answers::start(args, listener.try_clone()?, (board.clone(), linked))?;
-    let front_end =
-        link.as_ref().map(|link| FrontEnd::start(args, link, (&controller, &store))).transpose()?;
+    let permit = controller.permit();
+    let addresses = Addresses::new(move || permit.holds());
+    let parts = (&controller, &store, &addresses);
+    let front_end = link.as_ref().map(|link| FrontEnd::start(args, link, parts)).transpose()?;
     let outcome = tokio::select! {
         home = controller.home() => match home {
             Ok(home) => {
@@ -196,7 +202,9 @@ async fn run(args: &Args, log: Log) -> Result<()> {
                 };
                 let (link, controller) = (link.zip(before), &controller);
                 let shared = store.drives();
-                let member = Membership { controller, home, watchdog, answers, listener, board, link, shared };
+                let addresses = addresses.clone();
+                let member =
+                    Membership { controller, home, watchdog, answers, listener, board, link, shared, addresses };
                 let end = async {
                     tokio::select! { signal = stop.as_mut() => signal, () = controller.drained() => "drain" }
                 };
@@ -212,6 +220,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
             Ok(())
         }
     };
+    addresses.release_all();
     // Also after a failure: another controller may be able to serve.
     let drained = controller.is_drained();
     controller.leave().await;
@@ -244,49 +253,8 @@ struct Membership<'a> {
     link: Option<(forwarding::Link, Former)>,
     /// The drives, if two controllers share these.
     shared: Option<&'a sharing::Shared>,
-}
-
-/// What was a front end: the threads, and the sessions if hosts could log in.
-type Former = (threads::Shards, Option<Kept>);
-
-/// A front end, with the threads that serve its hosts.
-struct FrontEnd {
-    standby: forwarding::portals::Standby,
-    shards: threads::Shards,
-    copying: forwarding::history::Copying,
-}
-
-impl FrontEnd {
-    fn start(
-        args: &Args,
-        link: &forwarding::Link,
-        (controller, store): (&Controller, &SharedStore),
-    ) -> Result<Self> {
-        let shards = threads::Shards::start(args.threads())?;
-        let settings = forwarding::portals::Settings {
-            endpoints: portals::endpoints(args),
-            connections: host_connections(args, args.threads())?.0,
-            shards: shards.handles(),
-            permit: controller.permit(),
-            reading: Reading::of(args, store),
-        };
-        let standby = forwarding::portals::Standby::start(link.clone(), controller.map(), settings);
-        let copying = forwarding::history::Copying::start(link.clone(), controller.map(), args.data())?;
-        Ok(Self { standby, shards, copying })
-    }
-
-    /// Closes its portals, and returns the threads.
-    async fn stop(self, seconds: u16) -> threads::Shards {
-        self.standby.stop(seconds).await;
-        self.copying.stop();
-        self.shards
-    }
-
-    /// Ends it as a front end: its sessions wait for the home in this process.
-    async fn keep(self) -> Former {
-        self.copying.stop();
-        (self.shards, self.standby.keep().await)
-    }
+    /// Those that it has as long as it serves them.
+    addresses: Addresses,
 }
 
 /// Serves the array until it is stopped. The home of a cluster has an epoch, and answers hosts while its lease holds.
@@ -315,7 +283,9 @@ async fn serve(
     let machine = Machine::new(ring, args.data(), given, keeper.handle(), args.key.clone());
     let machine = Arc::new(machine.sharing(member.as_ref().and_then(Membership::party)));
     let network = Arc::new(link::Tcp::listen(args.replication)?);
-    let outside = (machine, board.clone(), network.clone(), shards.handles().len());
+    let addresses = member.as_ref().map(|member| member.addresses.clone());
+    let addresses = Arc::new(OfMachine(addresses.unwrap_or_else(|| Addresses::new(|| true))));
+    let outside = (machine, board.clone(), network.clone(), addresses, shards.handles().len());
     let before = before(member.as_ref(), &link, &kept);
     let array = assemble(args, (&shelf, &engine), outside, (log, permit.clone()), before).await?;
     let (portals, nvme_portals) = listen_for_hosts(&array, (&shards, kept.is_some())).await?;
@@ -481,6 +451,7 @@ fn start_tasks(
     tasks.spawn("folder", folder.keep_trying());
     if let Some(home) = home {
         tasks.spawn("front ends", home.clone().serve());
+        tasks.spawn("portals", moving::serve(home.clone(), array.array.clone()));
         tasks.spawn("access", home.follow(array.server.clone(), array.identity.target_iqn()));
     }
     tasks
@@ -597,10 +568,13 @@ fn open_history(args: &Args, is_copy: bool) -> Arc<Store> {
     Arc::new(history)
 }
 
+/// What the array has of the machine, of other controllers and arrays; and its threads for connections.
+type Outside = (Arc<Machine>, Arc<Board>, Arc<link::Tcp>, Arc<OfMachine>, usize);
+
 async fn assemble(
     args: &Args,
     (shelf, engine): (&Arc<dyn Pool>, &Arc<Engine>),
-    (machine, controllers, network, threads): (Arc<Machine>, Arc<Board>, Arc<link::Tcp>, usize),
+    (machine, controllers, network, addresses, threads): Outside,
     (log, permit): (Log, Permit),
     (link, kept, power): Before<'_>,
 ) -> Result<Assembled> {
@@ -648,6 +622,7 @@ async fn assemble(
             by_option: args.sets_threads(),
         },
         api: listeners.clone(),
+        addresses,
         subsystem,
         history: history.clone(),
         sealing,

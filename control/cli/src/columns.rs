@@ -163,7 +163,19 @@ pub const COLUMNS: &[(&str, &[&str])] = &[
     ),
     (
         "TargetPortals",
-        &["number", "protocol", "address", "controller", "state", "reason", "tls", "by_option", "hosts"],
+        &[
+            "number",
+            "protocol",
+            "address",
+            "controller",
+            "served_by",
+            "state",
+            "reason",
+            "tls",
+            "moves",
+            "by_option",
+            "hosts",
+        ],
     ),
     ("Volumes", &["name", "size", "block_size", "mapped", "reduction", "group", "naa", "connections"]),
 ];

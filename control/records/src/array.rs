@@ -102,7 +102,7 @@ impl CertificateEntry {
 /// An address of a controller's API, beside that of its options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiAddressEntry {
-    /// The controller.
+    /// The controller; 0 stands for the home, whichever it is.
     pub controller: u16,
     /// Where it listens.
     pub address: SocketAddr,

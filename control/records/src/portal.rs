@@ -78,6 +78,9 @@ pub struct PortalEntry {
     /// Whether hosts have to use TLS there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
+    /// Its address moves to the home while its controller does not serve it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moves: bool,
     /// When it was made, in seconds since 1970.
     pub created: u64,
     /// When it was removed, in seconds since 1970.
@@ -176,8 +179,11 @@ mod tests {
         gone.into_iter().for_each(|entry| portals.put(PortalEntry { removed: Some(time), ..entry }));
         for (endpoint, number) in wanted.into_iter().zip(&numbers) {
             let Some(number) = *number else { continue };
-            let (by_option, tls, created, removed) = (true, false, time, None);
-            portals.put(PortalEntry { controller: 1, number, endpoint, by_option, tls, created, removed });
+            let (by_option, created, removed) = (true, time, None);
+            let (tls, moves) = (false, false);
+            let entry =
+                PortalEntry { controller: 1, number, endpoint, by_option, tls, moves, created, removed };
+            portals.put(entry);
         }
         numbers
     }

@@ -2500,6 +2500,9 @@ type TargetPortal struct {
 	// Hosts Hosts that use it now.
 	Hosts []string `json:"hosts"`
 
+	// Moves Whether its address moves to the home while its controller does not serve it.
+	Moves bool `json:"moves"`
+
 	// Number Number, which it keeps: relative target port identifier and, of iSCSI, target portal group tag.
 	Number int32 `json:"number"`
 
@@ -2508,6 +2511,9 @@ type TargetPortal struct {
 
 	// Reason Reason for which it does not listen; `null` if it does, or it is not known.
 	Reason nullable.Nullable[string] `json:"reason,omitempty"`
+
+	// ServedBy Number of the controller that serves it now: another one than its own only if it moves.
+	ServedBy int32 `json:"served_by"`
 
 	// State State of a portal.
 	State PortalState `json:"state"`

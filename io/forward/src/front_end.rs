@@ -26,6 +26,8 @@ pub struct FrontEnd {
     /// There may be output.
     asked: Notify,
     configuration: watch::Sender<Option<Bytes>>,
+    /// Whether there is a connection to the home.
+    connected: watch::Sender<bool>,
 }
 
 struct State {
@@ -69,12 +71,23 @@ impl FrontEnd {
             awake: now(),
         };
         let (state, asked, configuration) = (Mutex::new(state), Notify::new(), watch::Sender::new(None));
-        Arc::new(Self { now: Box::new(now), state, asked, configuration })
+        Arc::new(Self {
+            now: Box::new(now),
+            state,
+            asked,
+            configuration,
+            connected: watch::Sender::new(false),
+        })
     }
 
     /// What homes have sent of the configuration, the newest; `None` before the first.
     pub fn configuration(&self) -> watch::Receiver<Option<Bytes>> {
         self.configuration.subscribe()
+    }
+
+    /// Whether there is a connection to the home.
+    pub fn connected(&self) -> watch::Receiver<bool> {
+        self.connected.subscribe()
     }
 
     /// From now on homes may locate data, which this reads; `None` if they may not.
@@ -126,6 +139,7 @@ impl FrontEnd {
         let (mut state, now) = self.lock();
         state.front.connect(channel, hello, now);
         self.act(state);
+        _ = self.connected.send_replace(true);
     }
 
     /// The connection has ended.
@@ -133,6 +147,7 @@ impl FrontEnd {
         let (mut state, now) = self.lock();
         state.front.disconnect(now);
         self.act(state);
+        _ = self.connected.send_replace(false);
     }
 
     /// Takes bytes of the connection.

@@ -28,6 +28,11 @@ pub struct ApiAddress {
     address: Option<String>,
     /// Whether it listens at the address that the array keeps.
     listens: bool,
+    /// Address that moves with the home; `null` if there is none.
+    #[schema(example = "10.0.0.9:8443")]
+    moving: Option<String>,
+    /// Whether it listens at the address that moves.
+    moving_listens: bool,
     /// Address that is on trial; `null` if there is none. The first authenticated request by it confirms it.
     trial: Option<String>,
     /// Time at which that is given up without such a request.
@@ -43,6 +48,10 @@ struct ApiAddressChange {
     #[schema(example = "10.0.0.1", required = true)]
     #[serde(deserialize_with = "Option::deserialize")]
     address: Option<String>,
+    /// Change the address that moves with the home: each home adds it to the interface of its machine that has an address in the
+    /// same network. It must not be configured on a machine. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.
+    #[serde(default)]
+    moves: bool,
 }
 
 /// Get the addresses of the API
@@ -65,9 +74,9 @@ async fn show_api_address(operator: Operator, State(context): State<Context>) ->
 async fn change_api_address(
     operator: Operator,
     State(context): State<Context>,
-    Body(ApiAddressChange { address }): Body<ApiAddressChange>,
+    Body(ApiAddressChange { address, moves }): Body<ApiAddressChange>,
 ) -> Answer<ApiAddress> {
-    Ok(Json(perform(operator, &context, array::ChangeApiAddress { address }).await?.into()))
+    Ok(Json(perform(operator, &context, array::ChangeApiAddress { address, moves }).await?.into()))
 }
 
 /// Confirm the address of the API that is on trial
@@ -85,6 +94,8 @@ impl From<array::ApiAddress> for ApiAddress {
             by_option: it.by_option.to_string(),
             address: it.address.map(|address| address.to_string()),
             listens: it.listens,
+            moving: it.moving.map(|address| address.to_string()),
+            moving_listens: it.moving_listens,
             trial: it.trial.map(|address| address.to_string()),
             trial_until: it.trial_until.map(utc),
         }

@@ -36,6 +36,10 @@ pub struct TargetPortal {
     by_option: bool,
     /// Whether hosts have to use TLS.
     tls: bool,
+    /// Whether its address moves to the home while its controller does not serve it.
+    moves: bool,
+    /// Number of the controller that serves it now: another one than its own only if it moves.
+    served_by: u16,
     /// State.
     state: PortalState,
     /// Reason for which it does not listen; `null` if it does, or it is not known.
@@ -96,6 +100,11 @@ struct NewPortal {
     /// Require TLS 1.3 of hosts, by their PSKs; of `nvme-tcp` alone.
     #[serde(default)]
     tls: bool,
+    /// Let its address move: it is that of the home while the controller does not serve it. Portals of `nvme-tcp` that move are
+    /// always served by the home. The address must not be configured on a machine: its controller adds it to the interface that
+    /// has an address in the same network. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.
+    #[serde(default)]
+    moves: bool,
     /// Add it also if the address can't be listened on now, such as for a network that comes later.
     #[serde(default)]
     force: bool,
@@ -159,9 +168,9 @@ async fn show_portal(
 async fn create_portal(
     operator: Operator,
     State(context): State<Context>,
-    Body(NewPortal { address, protocol, controller, tls, force }): Body<NewPortal>,
+    Body(NewPortal { address, protocol, controller, tls, moves, force }): Body<NewPortal>,
 ) -> Created<TargetPortal> {
-    let request = array::CreatePortal { address, protocol: protocol.into(), controller, tls, force };
+    let request = array::CreatePortal { address, protocol: protocol.into(), controller, tls, moves, force };
     let it = perform(operator, &context, request).await?;
     Ok((StatusCode::CREATED, Json(it.into())))
 }
@@ -220,6 +229,8 @@ impl From<array::Portal> for TargetPortal {
             address: it.address,
             by_option: it.by_option,
             tls: it.tls,
+            moves: it.moves,
+            served_by: it.served_by,
             state,
             reason,
             hosts: it.hosts,

@@ -23,7 +23,7 @@ async fn start(rig: &Rig) -> Up {
 }
 
 fn change(address: &str) -> ChangeApiAddress {
-    ChangeApiAddress { address: Some(address.into()) }
+    ChangeApiAddress { address: Some(address.into()), moves: false }
 }
 
 async fn shown(up: &Up) -> ApiAddress {
@@ -62,7 +62,7 @@ async fn a_new_address_replaces_the_one_before_once_a_request_came_by_it() {
     let up = start(&rig).await;
     up.array.tick().await;
     assert_eq!(open(&rig), [at(NEW)], "after a restart, too");
-    ok(&up, ChangeApiAddress { address: None }).await;
+    ok(&up, ChangeApiAddress { address: None, moves: false }).await;
     assert_eq!((open(&rig), shown(&up).await.address), (vec![], None));
     up.down().await;
 }

@@ -14,6 +14,7 @@ mod fibre_channel;
 mod keys;
 mod logins;
 mod measured;
+mod moving;
 mod notices;
 mod nvme;
 mod outgoing;

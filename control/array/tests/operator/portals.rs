@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-const IQN: &str = "iqn.1993-08.org.debian:01:web1";
+pub const IQN: &str = "iqn.1993-08.org.debian:01:web1";
 const KVM: &str = "iqn.1993-08.org.debian:01:kvm1";
 /// What the array is started with in tests that have sessions.
 const OPTION: &str = "127.0.0.1:0";
@@ -59,7 +59,7 @@ async fn command(up: &Up, port: u16, cdb: &[u8], data: &[u8]) -> Response {
 }
 
 /// A volume that a host sees.
-async fn volume(up: &Up) {
+pub async fn volume(up: &Up) {
     ok(up, CreateVolume { name: "db".into(), bytes: 1 << 30, block_bytes: 512, ..CreateVolume::default() })
         .await;
     ok(up, CreateHost { name: "web1".into(), initiators: vec![IQN.into()], ..CreateHost::default() }).await;
@@ -121,12 +121,12 @@ async fn a_number_that_registrations_name_is_not_that_of_another_portal() {
 }
 
 /// Serves hosts as the process does after a start with [`OPTION`]; returns where.
-async fn serve(up: &Up) -> SocketAddr {
+pub async fn serve(up: &Up) -> SocketAddr {
     let own = OwnPorts { controller: 1, group: 1, numbers: 1..=64, is_shared: false };
     serve_as(up, own).await
 }
 
-async fn serve_as(up: &Up, own: OwnPorts) -> SocketAddr {
+pub async fn serve_as(up: &Up, own: OwnPorts) -> SocketAddr {
     let portals = up.array.settle_portals(own, &[iscsi(OPTION)]).await.unwrap();
     let of = |protocol| -> Vec<Portal> {
         let of = portals.iter().filter(|it| it.endpoint.protocol == protocol);
@@ -150,12 +150,12 @@ fn free(last: u8) -> SocketAddr {
     TcpListener::bind(SocketAddr::from(([127, 0, 31, last], 0))).unwrap().local_addr().unwrap()
 }
 
-fn add(address: impl ToString) -> CreatePortal {
+pub fn add(address: impl ToString) -> CreatePortal {
     let (protocol, controller, tls, force) = (PortalProtocol::Iscsi, None, false, false);
-    CreatePortal { address: address.to_string(), protocol, controller, tls, force }
+    CreatePortal { address: address.to_string(), protocol, controller, tls, moves: false, force }
 }
 
-fn remove(which: impl ToString, force: bool, cut_off: &[&str]) -> DeletePortal {
+pub fn remove(which: impl ToString, force: bool, cut_off: &[&str]) -> DeletePortal {
     let cut_off = cut_off.iter().map(|name| (*name).to_owned()).collect();
     DeletePortal { which: which.to_string(), force, cut_off }
 }

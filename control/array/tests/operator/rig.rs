@@ -3,8 +3,8 @@
 use array::{
     ApiListeners, Array, Caller, Controller, ControllerChange, ControllerState, Controllers, Credential, Env,
     Error, Examined, FibreChannel, FibreChannelNexus, FoundDrive, Health, KEY_BYTES, KeySource, Kind, Link,
-    LinkIdentity, Machine, Network, NewKey, Parts, Request, Role, SealingKey, Secret, Takeover, Uptime, Verb,
-    WrappedKey,
+    LinkIdentity, Machine, MovingAddresses, Network, NewKey, Parts, Request, Role, SealingKey, Secret,
+    Takeover, Uptime, Verb, WrappedKey,
 };
 use block::Disk;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use shelf::pool::BoxFuture;
 use shelf::{AlignedBuf, Batch, Done, Drive, JournalPos, Layout, SegmentId, Shelf, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::pin::Pin;
@@ -43,6 +43,7 @@ pub struct Rig {
     pub network: Arc<Cables>,
     pub adapters: Arc<Adapters>,
     pub api: Arc<Doors>,
+    pub addresses: Arc<Moving>,
     /// Number of the array.
     pub serial: u64,
     /// Whether new drives are encrypted.
@@ -162,6 +163,32 @@ impl ApiListeners for Doors {
 
     fn is_used(&self, address: SocketAddr) -> bool {
         self.open.lock().unwrap().get(&address).copied().unwrap_or_default()
+    }
+}
+
+/// Addresses that move, of a test.
+#[derive(Default)]
+pub struct Moving {
+    /// By how many each is held.
+    pub held: Mutex<BTreeMap<IpAddr, usize>>,
+    /// Those that this machine can't have.
+    pub refused: Mutex<BTreeSet<IpAddr>>,
+}
+
+impl MovingAddresses for Moving {
+    fn hold(&self, address: IpAddr) -> std::io::Result<()> {
+        *self.held.lock().unwrap().entry(address).or_default() += 1;
+        match self.refused.lock().unwrap().contains(&address) {
+            true => Err(std::io::ErrorKind::PermissionDenied.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn release(&self, address: IpAddr) {
+        let mut held = self.held.lock().unwrap();
+        let uses = held.get_mut(&address).expect("it is held");
+        *uses -= 1;
+        held.retain(|_, uses| *uses > 0);
     }
 }
 
@@ -344,6 +371,7 @@ impl Rig {
             network: Arc::default(),
             adapters: Arc::default(),
             api: Arc::default(),
+            addresses: Arc::default(),
             serial: 0x5e71a1,
             encrypted: false,
             formats: engine::FORMATS,
@@ -514,6 +542,7 @@ impl Rig {
             host_connections: 64,
             threads: array::Threads { now: 2, by_option: false },
             api: self.api.clone(),
+            addresses: self.addresses.clone(),
             subsystem,
             history,
             sealing,

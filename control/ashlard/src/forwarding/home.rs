@@ -64,6 +64,8 @@ pub struct Home {
     configuration: watch::Sender<Bytes>,
     /// The portals that are recorded.
     portals: RecordedPortals,
+    /// Those of other controllers that this one serves.
+    moved: Mutex<BTreeSet<u16>>,
     history: Arc<Store>,
     take_api: TakeApi,
     put_logins: PutLogins,
@@ -109,7 +111,8 @@ impl Home {
         (history, take_api, put_logins, shards): (Arc<Store>, TakeApi, PutLogins, Vec<Handle>),
     ) -> Arc<Self> {
         let (fronts, settled, services, copies) = Default::default();
-        let configuration = watch::Sender::new(portals::configuration(target_name, access, &recorded()));
+        let configuration =
+            watch::Sender::new(portals::configuration(target_name, access, (&recorded(), &BTreeSet::new())));
         let data = data.to_owned();
         Arc::new(Self {
             link,
@@ -120,6 +123,7 @@ impl Home {
             permit,
             configuration,
             portals: recorded,
+            moved: Mutex::default(),
             history,
             take_api,
             put_logins,
@@ -188,8 +192,9 @@ impl Home {
         let (mut access, mut ticks) = (server.access_changes(), interval(FOLLOW));
         let own = self.link.own.id;
         loop {
-            let recorded = (self.portals)();
-            let configuration = portals::configuration(&target_name, server.access_table(), &recorded);
+            let (recorded, moved) = ((self.portals)(), self.moved().clone());
+            let served = (&recorded, &moved);
+            let configuration = portals::configuration(&target_name, server.access_table(), served);
             self.configuration.send_if_modified(|known| {
                 let changed = *known != configuration;
                 *known = configuration;
@@ -197,8 +202,8 @@ impl Home {
             });
             let map = self.map.borrow().clone();
             if let Some(map) = map {
-                self.target.set_port_groups(ports::groups(&map, own, &self.connected(), &recorded));
-                server.set_other_portals(ports::others(&map, own, &recorded));
+                self.target.set_port_groups(ports::groups(&map, own, &self.connected(), served));
+                server.set_other_portals(ports::others(&map, own, served));
                 self.forget(&map).await;
                 self.keep_state(&map).await;
             }
@@ -212,6 +217,25 @@ impl Home {
 
     fn fronts(&self) -> MutexGuard<'_, BTreeMap<u64, Front>> {
         self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn moved(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Front ends learn soon that these portals are served here.
+    pub fn note_moved(&self, numbers: BTreeSet<u16>) {
+        *self.moved() = numbers;
+    }
+
+    /// The cluster's map, as far as it is known.
+    pub fn map(&self) -> Option<Arc<cluster::Map>> {
+        self.map.borrow().clone()
+    }
+
+    /// The number of this controller.
+    pub fn number(&self) -> u16 {
+        self.link.own.id
     }
 
     /// Numbers of the controllers whose hosts it serves now.

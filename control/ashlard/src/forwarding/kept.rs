@@ -4,6 +4,7 @@
 //! process now. A session from after it has a nexus of the home's target, like those of an array with one controller.
 
 use super::front;
+use super::held::Held;
 use array::LoginQueue;
 use forward::FrontEnd;
 use iscsi::{NexusLost, Server, TargetDevice};
@@ -59,6 +60,8 @@ pub struct Served {
     pub budget: Arc<Budget>,
     /// Log-ins that were reported to no home.
     pub logins: Arc<LoginQueue>,
+    /// The addresses of its portals that move.
+    pub held: Arc<Held>,
 }
 
 /// What a front end leaves to the home in its process.
@@ -80,6 +83,8 @@ impl Kept {
     /// This controller is the home: sessions attach to its target from now on. Returns what those from before use.
     pub fn attach_to(self, target: Arc<Target>) -> Arc<FrontEnd> {
         assert!(self.served.target.here.set(target).is_ok(), "a controller becomes the home once");
+        // The array holds them now.
+        self.served.held.keep_only(&BTreeSet::new());
         let front_end = self.running.front_end.clone();
         // The home has all of it, and its own cache.
         front_end.resolve_with(None);

@@ -1,5 +1,6 @@
 //! Two controllers over a model of the store, with a real link between them.
 
+use super::held::Held;
 use super::history::{Copying, HISTORY};
 use super::home::Home;
 use super::identity::Own;
@@ -33,7 +34,7 @@ use scsi::{
     ManagementResponse, Power, Response, Status, Target, TargetIdentity, TaskAttribute,
 };
 use shelf::arbiter::MemberId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -219,7 +220,7 @@ const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 3, 0, 0, 1, 0];
 async fn host(running: &front::Running, lost: &Arc<AtomicUsize>) -> Device {
     let mut configuration = running.front_end.configuration();
     let known = configuration.wait_for(Option::is_some).await.unwrap().clone().unwrap();
-    assert_eq!(known, portals::configuration(TARGET, access(), &Portals::default()));
+    assert_eq!(known, portals::configuration(TARGET, access(), (&Portals::default(), &BTreeSet::new())));
     let lost = lost.clone();
     let mut device = running.front_end.attach(33, [2; 6], HOST, move || _ = lost.fetch_add(1, SeqCst));
     let first = perform(&mut device, &[0; 6], &[]).await;
@@ -316,8 +317,15 @@ async fn sessions_of_a_front_end_that_becomes_the_home_go_on() {
     let forwarded = Forwarded::new(running.front_end.clone());
     let budget = Arc::new(Budget::new(1 << 20));
     let server = Server::new(forwarded.clone(), ServerConfig::new(TARGET), budget.clone());
-    let served =
-        Served { server, name: TARGET.into(), target: forwarded.clone(), budget, logins: Arc::default() };
+    let held = Held::new(address::Addresses::new(|| true));
+    let served = Served {
+        server,
+        name: TARGET.into(),
+        target: forwarded.clone(),
+        budget,
+        logins: Arc::default(),
+        held,
+    };
     let kept = Kept::new(served, running);
 
     // The former home has performed them, and can't say so.

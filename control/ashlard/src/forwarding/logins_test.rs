@@ -31,6 +31,7 @@ async fn logins_at_a_front_end_are_reported_to_the_home() {
         shards: vec![Handle::current()],
         permit: Permit::default(),
         reading: None,
+        addresses: address::Addresses::new(|| true),
     };
     let standby = portals::Standby::start(two.link.clone(), two.controller.map(), settings);
     let mut stream = loop {

@@ -1,10 +1,12 @@
 //! The iSCSI portals of a front end: log-ins are answered by the home's configuration, commands are forwarded.
 
+use super::held::{self, GIVE_UP, Held};
 use super::kept::{Forwarded, Kept, Served};
 use super::reading::Reading;
 use super::{Link, front, logins, ports};
 use crate::controller::MapWatch;
 use crate::memory;
+use address::Addresses;
 use anyhow::{Context, Result};
 use array::{Endpoint, LoginQueue, PortalEntry, Portals};
 use bytes::Bytes;
@@ -13,11 +15,15 @@ use forward::FrontEnd;
 use iscsi::{Access, AccessTable, Credentials, Portal, Server, ServerConfig};
 use serde::{Deserialize, Serialize};
 use shelf::arbiter::MemberId;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::future::pending;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 use transport::Permit;
 
 /// What front ends are to know of the configuration. Fields that are not known are of a newer release.
@@ -29,6 +35,9 @@ struct Configuration {
     /// The portals that are recorded, of all controllers.
     #[serde(default)]
     portals: Vec<PortalEntry>,
+    /// Numbers of the portals of other controllers that the home serves.
+    #[serde(default)]
+    moved: BTreeSet<u16>,
 }
 
 /// An initiator that may log in.
@@ -64,8 +73,12 @@ impl From<Secret> for Credentials {
     }
 }
 
-/// The configuration of a server, for front ends.
-pub fn configuration(target: &str, table: AccessTable, portals: &Portals) -> Bytes {
+/// The configuration of a server, for front ends. `moved`: the portals of theirs that it serves.
+pub fn configuration(
+    target: &str,
+    table: AccessTable,
+    (portals, moved): (&Portals, &BTreeSet<u16>),
+) -> Bytes {
     let entry = |(initiator, Access { chap, mutual }): (String, Access)| Entry {
         initiator,
         chap: chap.map(Secret::from),
@@ -75,20 +88,29 @@ pub fn configuration(target: &str, table: AccessTable, portals: &Portals) -> Byt
         target: target.to_owned(),
         access: table.into_iter().map(entry).collect(),
         portals: portals.ever().cloned().collect(),
+        moved: moved.clone(),
     };
     serde_json::to_vec(&configuration).expect("strings have a form in JSON").into()
 }
 
-/// The target's name, the access table and the recorded portals of a configuration that came over the link.
-fn parse(configuration: &[u8]) -> Result<(String, AccessTable, Portals)> {
-    let Configuration { target, access, portals } =
+/// The portals of all controllers.
+#[derive(Default)]
+struct AllPortals {
+    recorded: Portals,
+    /// Those that the home serves instead of their controllers.
+    moved: BTreeSet<u16>,
+}
+
+/// The target's name, the access table and the portals of a configuration that came over the link.
+fn parse(configuration: &[u8]) -> Result<(String, AccessTable, AllPortals)> {
+    let Configuration { target, access, portals, moved } =
         serde_json::from_slice(configuration).context("the configuration of the home can't be read")?;
     let access = access.into_iter().map(|Entry { initiator, chap, mutual }| {
         (initiator, Access { chap: chap.map(Credentials::from), mutual: mutual.map(Credentials::from) })
     });
     let mut recorded = Portals::default();
     portals.into_iter().for_each(|entry| recorded.put(entry));
-    Ok((target, access.collect(), recorded))
+    Ok((target, access.collect(), AllPortals { recorded, moved }))
 }
 
 /// How a front end serves hosts.
@@ -103,6 +125,8 @@ pub struct Settings {
     pub permit: Permit,
     /// How it reads the store itself, if it can.
     pub reading: Option<Reading>,
+    /// The addresses of this machine that move.
+    pub addresses: Addresses,
 }
 
 /// The front end of a controller that is not the home, with its portals.
@@ -198,13 +222,13 @@ async fn run(
 async fn serve(
     controller: u16,
     settings: Settings,
-    mut map: MapWatch,
+    map: MapWatch,
     (front_end, logins): (Arc<FrontEnd>, Arc<LoginQueue>),
     served: &watch::Sender<Option<Served>>,
 ) -> Result<Infallible> {
-    let Settings { endpoints, connections, shards, permit, .. } = settings;
-    let mut configured = front_end.configuration();
-    let (target, access, mut recorded) = loop {
+    let Settings { endpoints, connections, shards, permit, addresses, .. } = settings;
+    let (mut configured, connected) = (front_end.configuration(), front_end.connected());
+    let (target, access, all) = loop {
         let text = configured.wait_for(Option::is_some).await.context("the link has ended")?.clone();
         match parse(&text.unwrap_or_default()) {
             Ok(first) => break first,
@@ -222,40 +246,114 @@ async fn serve(
     let server = Server::new(forwarded.clone(), config, budget.clone());
     server.set_access(access);
     server.observe(logins.clone());
-    let wanted = own(controller, &endpoints, &recorded);
+    let held = Held::new(addresses);
+    let (wanted, moving) = own(controller, &endpoints, &all, true);
+    held.add(&moving);
     let portals =
         server.serve(&wanted, shards).await.with_context(|| format!("can't listen on {wanted:?}"))?;
     tracing::info!(?portals, "hosts can log in at this controller");
-    let kept = Served { server: server.clone(), name: target, target: forwarded, budget, logins };
+    let kept = Served {
+        server: server.clone(),
+        name: target,
+        target: forwarded,
+        budget,
+        logins,
+        held: held.clone(),
+    };
     _ = served.send_replace(Some(kept));
-    loop {
-        if let Some(map) = map.borrow_and_update().as_deref() {
-            server.set_other_portals(ports::others(map, controller, &recorded));
-        }
-        tokio::select! {
-            changed = configured.changed() => changed.context("the link has ended")?,
-            changed = map.changed() => changed.context("the membership has ended")?,
-        }
-        let text = configured.borrow_and_update().clone();
-        match parse(&text.unwrap_or_default()) {
-            Ok((_, access, portals)) => {
-                server.set_access(access);
-                recorded = portals;
-                for (portal, error) in server.set_portals(&own(controller, &endpoints, &recorded)).await {
-                    tracing::error!(address = %portal.address, %error, "hosts can't log in at this portal");
+    let serving = Serving { controller, endpoints, server, held, all };
+    serving.follow(map, configured, connected).await
+}
+
+/// A front end that serves hosts.
+struct Serving {
+    controller: u16,
+    /// The portals that its options name.
+    endpoints: Vec<Endpoint>,
+    server: Arc<Server>,
+    held: Arc<Held>,
+    all: AllPortals,
+}
+
+impl Serving {
+    /// Follows what the home says, and whether it is reached, forever.
+    async fn follow(
+        mut self,
+        mut map: MapWatch,
+        mut configured: watch::Receiver<Option<Bytes>>,
+        mut connected: watch::Receiver<bool>,
+    ) -> Result<Infallible> {
+        let since = |is_connected: bool| (!is_connected).then(Instant::now);
+        // Since when the home is not reached, and whether portals that move are served all the same.
+        let (mut lost, mut reaches) = (since(*connected.borrow_and_update()), true);
+        loop {
+            if let Some(map) = map.borrow_and_update().as_deref() {
+                let AllPortals { recorded, moved } = &self.all;
+                self.server.set_other_portals(ports::others(map, self.controller, (recorded, moved)));
+            }
+            let given_up = async {
+                match lost {
+                    Some(lost) if reaches => sleep_until(lost + GIVE_UP).await,
+                    _ => pending().await,
                 }
+            };
+            tokio::select! {
+                changed = configured.changed() => {
+                    changed.context("the link has ended")?;
+                    let text = configured.borrow_and_update().clone();
+                    reaches |= self.configure(&text.unwrap_or_default());
+                }
+                changed = map.changed() => changed.context("the membership has ended")?,
+                changed = connected.changed() => {
+                    changed.context("the link has ended")?;
+                    lost = since(*connected.borrow_and_update());
+                }
+                // The next configuration is of a home that is reached.
+                () = given_up => reaches = false,
+            }
+            self.open(reaches).await;
+        }
+    }
+
+    /// Takes a configuration of the home; false if it can't be read.
+    fn configure(&mut self, text: &[u8]) -> bool {
+        match parse(text) {
+            Ok((_, access, all)) => {
+                self.server.set_access(access);
+                self.all = all;
+                true
             }
             Err(error) => {
                 tracing::warn!(error = format_args!("{error:#}"), "the access of hosts stays as it is");
+                false
             }
         }
     }
+
+    /// Opens and closes portals until they are those of this controller.
+    async fn open(&self, reaches: bool) {
+        let (wanted, moving) = own(self.controller, &self.endpoints, &self.all, reaches);
+        self.held.add(&moving);
+        for (portal, error) in self.server.set_portals(&wanted).await {
+            tracing::error!(address = %portal.address, %error, "hosts can't log in at this portal");
+        }
+        self.held.keep_only(&moving);
+    }
 }
 
-/// The portals of this controller.
-fn own(controller: u16, options: &[Endpoint], recorded: &Portals) -> Vec<Portal> {
-    let all = ports::portals_of(controller, options, recorded).into_iter();
-    all.filter_map(|(number, endpoint)| Some(Portal::plain(number, endpoint.socket()?))).collect()
+/// The portals that this controller serves, and the addresses of these that move. `reaches`: whether it reaches the home.
+fn own(
+    controller: u16,
+    options: &[Endpoint],
+    AllPortals { recorded, moved }: &AllPortals,
+    reaches: bool,
+) -> (Vec<Portal>, BTreeSet<IpAddr>) {
+    let mut portals = ports::portals_of(controller, options, recorded);
+    let moving = held::of_controller(controller, recorded);
+    portals.retain(|number, _| !moving.contains_key(number) || reaches && !moved.contains(number));
+    let addresses = portals.keys().filter_map(|number| moving.get(number)).copied().collect();
+    let portal = |(number, endpoint): (u16, Endpoint)| Some(Portal::plain(number, endpoint.socket()?));
+    (portals.into_iter().filter_map(portal).collect(), addresses)
 }
 
 #[cfg(test)]
@@ -275,16 +373,26 @@ mod tests {
         ]
         .into();
         let endpoint = Endpoint { protocol: PortalProtocol::Iscsi, address: "192.0.2.2:3260".into() };
-        let (by_option, tls, created, removed) = (true, false, 1, None);
-        let entry = PortalEntry { controller: 2, number: 34, endpoint, by_option, tls, created, removed };
+        let (by_option, tls, moves, created, removed) = (true, false, false, 1, None);
+        let entry =
+            PortalEntry { controller: 2, number: 34, endpoint, by_option, tls, moves, created, removed };
         let mut portals = Portals::default();
         portals.put(entry.clone());
-        let text = configuration("iqn.2026-01.test:target", table.clone(), &portals);
-        let (target, access, recorded) = parse(&text).unwrap();
+        let text = configuration("iqn.2026-01.test:target", table.clone(), (&portals, &[40].into()));
+        let (target, access, all) = parse(&text).unwrap();
         assert_eq!((target.as_str(), access), ("iqn.2026-01.test:target", table));
-        assert_eq!(recorded.ever().collect::<Vec<_>>(), [&entry]);
+        assert_eq!((all.recorded.ever().collect::<Vec<_>>(), all.moved), (vec![&entry], [40].into()));
         // A newer release may say more.
         assert!(parse(br#"{"target":"t","access":[],"more":{}}"#).is_ok());
+        // What moves is served here unless the home does, or is not reached.
+        let moves = PortalEntry { moves: true, by_option: false, ..entry.clone() };
+        let served = |moved: &[u16], reaches| {
+            let mut all = AllPortals { moved: moved.iter().copied().collect(), ..AllPortals::default() };
+            all.recorded.put(moves.clone());
+            let (portals, addresses) = own(2, &[], &all, reaches);
+            (portals.len(), addresses.len())
+        };
+        assert_eq!((served(&[], true), served(&[34], true), served(&[], false)), ((1, 1), (0, 0), (0, 0)));
         for wrong in [&b""[..], b"{", b"{\"target\":1}", b"[]"] {
             assert!(parse(wrong).is_err());
         }

@@ -68,6 +68,9 @@ pub enum ArrayVerb {
         /// Give up the address that the array keeps: only that of the options is left
         #[arg(long, group = "api_address_change")]
         remove: bool,
+        /// Set or remove the address that moves with the home, not that of this controller
+        #[arg(long, requires = "api_address_change", conflicts_with = "confirm")]
+        moves: bool,
     },
 }
 
@@ -100,8 +103,9 @@ impl ArrayVerb {
             ArrayVerb::ApiAddress { set: None, remove: false, .. } => {
                 client.call(api::show_api_address())?.into()
             }
-            ArrayVerb::ApiAddress { set, .. } => {
-                client.call(api::change_api_address(&ApiAddressChange { address: Some(set) }))?.into()
+            ArrayVerb::ApiAddress { set, moves, .. } => {
+                let change = ApiAddressChange { address: Some(set), moves: Some(moves) };
+                client.call(api::change_api_address(&change))?.into()
             }
             ArrayVerb::ConfirmTime => {
                 client.call(api::confirm_time())?;

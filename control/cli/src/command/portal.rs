@@ -45,6 +45,10 @@ pub enum PortalVerb {
         /// Require TLS 1.3 of hosts, by their PSKs; of NVMe/TCP alone
         #[arg(long)]
         tls: bool,
+        /// Let its address move: it is that of the home while the controller does not serve it. It must not be configured on a
+        /// machine
+        #[arg(long)]
+        moves: bool,
         /// Add it also if the address can't be listened on now
         #[arg(long)]
         force: bool,
@@ -67,12 +71,13 @@ impl PortalVerb {
         Ok(match self {
             PortalVerb::List => client.call(api::list_portals(&api::ListPortals::default()))?.into(),
             PortalVerb::Show { portal } => client.call(api::show_portal(&portal))?.into(),
-            PortalVerb::Add { address, protocol, controller, tls, force } => {
+            PortalVerb::Add { address, protocol, controller, tls, moves, force } => {
                 let new = NewPortal {
                     address,
                     protocol: Some(protocol.into()),
                     controller: controller.map(u32::from),
                     tls: Some(tls),
+                    moves: Some(moves),
                     force: Some(force),
                 };
                 client.call(api::create_portal(&new))?.into()

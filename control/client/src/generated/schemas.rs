@@ -160,6 +160,11 @@ pub struct ApiAddress {
     pub by_option: ::std::string::String,
     ///Whether it listens at the address that the array keeps.
     pub listens: bool,
+    ///Address that moves with the home; `null` if there is none.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub moving: ::std::option::Option<::std::string::String>,
+    ///Whether it listens at the address that moves.
+    pub moving_listens: bool,
     ///Address that is on trial; `null` if there is none. The first authenticated request by it confirms it.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub trial: ::std::option::Option<::std::string::String>,
@@ -174,6 +179,10 @@ pub struct ApiAddress {
 pub struct ApiAddressChange {
     ///Address of the home's machine, with port 8443 unless another is given; `null`: only that of the options.
     pub address: ::std::option::Option<::std::option::Option<::std::string::String>>,
+    /**Change the address that moves with the home: each home adds it to the interface of its machine that has an address in the
+same network. It must not be configured on a machine. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub moves: ::std::option::Option<bool>,
 }
 ///An API token.
 ///
@@ -2684,6 +2693,11 @@ pub struct NewPortal {
     ///Add it also if the address can't be listened on now, such as for a network that comes later.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub force: ::std::option::Option<bool>,
+    /**Let its address move: it is that of the home while the controller does not serve it. Portals of `nvme-tcp` that move are
+always served by the home. The address must not be configured on a machine: its controller adds it to the interface that
+has an address in the same network. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub moves: ::std::option::Option<bool>,
     ///Protocol; `iscsi` by default. `fibre-channel` is refused: ports of adapters are options of the start.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub protocol: ::std::option::Option<PortalProtocol>,
@@ -4959,6 +4973,8 @@ pub struct TargetPortal {
     pub created: ::std::string::String,
     ///Hosts that use it now.
     pub hosts: ::std::vec::Vec<::std::string::String>,
+    ///Whether its address moves to the home while its controller does not serve it.
+    pub moves: bool,
     ///Number, which it keeps: relative target port identifier and, of iSCSI, target portal group tag.
     pub number: u32,
     ///Protocol.
@@ -4966,6 +4982,8 @@ pub struct TargetPortal {
     ///Reason for which it does not listen; `null` if it does, or it is not known.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub reason: ::std::option::Option<::std::string::String>,
+    ///Number of the controller that serves it now: another one than its own only if it moves.
+    pub served_by: u32,
     ///State.
     pub state: PortalState,
     ///Whether hosts have to use TLS.

@@ -38,7 +38,7 @@ export function PortalsPanel() {
     { name: "Number", key: (it) => it.number, cell: (it) => <span className="number">{it.number}</span>, right: true },
     { name: "Address", key: (it) => it.address, cell: (it) => <span className="number">{it.address}</span> },
     { name: "Protocol", key: (it) => it.protocol, cell: (it) => `${PROTOCOLS[it.protocol]}${it.tls ? ", TLS" : ""}` },
-    { name: "Controller", key: (it) => it.controller, cell: (it) => <span className="number">{it.controller}</span>, right: true, wide: "xl" },
+    { name: "Controller", key: (it) => it.controller, cell: (it) => <ControllerOf portal={it} />, right: true, wide: "xl" },
     { name: "State", key: (it) => it.state, cell: (it) => <StateOf portal={it} /> },
     { name: "Hosts", key: (it) => it.hosts.length, cell: (it) => (it.hosts.length > 0 ? it.hosts.join(", ") : <span className="quiet">none</span>), wide: true },
     {
@@ -66,6 +66,16 @@ export function PortalsPanel() {
   );
 }
 
+/** Whose it is, and by which controller it is served if its address moves. */
+function ControllerOf({ portal: { controller, moves, served_by } }: { portal: Portal }) {
+  return (
+    <>
+      <span className="number">{controller}</span>
+      {moves && <span className="quiet">{served_by === controller ? ", moves" : `, served by ${served_by}`}</span>}
+    </>
+  );
+}
+
 function StateOf({ portal: { state, reason } }: { portal: Portal }) {
   return (
     <>
@@ -79,16 +89,16 @@ function StateOf({ portal: { state, reason } }: { portal: Portal }) {
   );
 }
 
-type Values = { address: string; protocol: "iscsi" | "nvme-tcp"; controller: number | string; tls: boolean; force: boolean };
+type Values = { address: string; protocol: "iscsi" | "nvme-tcp"; controller: number | string; tls: boolean; moves: boolean; force: boolean };
 
 function AddPortal({ onClose }: { onClose: () => void }) {
   const several = (useQuery(controllers()).data?.length ?? 1) > 1;
   const form = useForm<Values>({
-    initialValues: { address: "", protocol: "iscsi", controller: "", tls: false, force: false },
+    initialValues: { address: "", protocol: "iscsi", controller: "", tls: false, moves: false, force: false },
     validate: { address: (it) => (it.trim() === "" ? "Which address?" : null) },
   });
   const add = useChange({
-    run: ({ address, protocol, controller, tls, force }: Values) => answer(api.POST("/api/v1/portals", { body: { address: address.trim(), protocol, force, tls: tls && protocol === "nvme-tcp", ...(controller !== "" && { controller: Number(controller) }) } })),
+    run: ({ address, protocol, controller, tls, moves, force }: Values) => answer(api.POST("/api/v1/portals", { body: { address: address.trim(), protocol, force, moves, tls: tls && protocol === "nvme-tcp", ...(controller !== "" && { controller: Number(controller) }) } })),
     done: (made) => `Portal ${made.address} was added.`,
     then: onClose,
   });
@@ -98,6 +108,7 @@ function AddPortal({ onClose }: { onClose: () => void }) {
       <Select label="Protocol" data={[{ value: "iscsi", label: PROTOCOLS.iscsi }, { value: "nvme-tcp", label: PROTOCOLS["nvme-tcp"] }]} allowDeselect={false} {...form.getInputProps("protocol")} />
       {form.values.protocol === "nvme-tcp" && <Checkbox label="Require TLS" description="Only hosts with a TLS PSK can use the portal." {...form.getInputProps("tls", { type: "checkbox" })} />}
       {several && <NumberInput label="Controller" description="Empty: the one that is the home." min={1} max={16} allowDecimal={false} {...form.getInputProps("controller")} />}
+      {several && <Checkbox label="Let the address move" description="The home serves it while the controller does not. It must not be configured on a machine." {...form.getInputProps("moves", { type: "checkbox" })} />}
       <Checkbox label="Add it also if it can’t listen now" description="Such as for a network that comes later: it is tried again every second." {...form.getInputProps("force", { type: "checkbox" })} />
     </FormModal>
   );

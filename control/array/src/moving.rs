@@ -1,0 +1,71 @@
+//! Portals whose addresses move: the home serves those of controllers that do not, under the numbers that they have.
+
+use crate::array::Array;
+use iscsi::Portal as Listener;
+use records::PortalEntry;
+use std::net::IpAddr;
+
+impl Array {
+    /// Serves these portals of other controllers, and no others any more: their hosts are asked to log out.
+    pub async fn serve_moved(&self, wanted: &[PortalEntry]) {
+        let gone: Vec<PortalEntry> = {
+            let moved = self.moved.portals.lock();
+            moved.values().filter(|entry| !wanted.contains(entry)).cloned().collect()
+        };
+        for entry in gone {
+            self.close_portal(entry.endpoint.protocol, entry.number).await;
+            self.release_of(&entry);
+            self.moved.portals.lock().remove(&entry.number);
+            tracing::info!(
+                portal = entry.number,
+                controller = entry.controller,
+                "the portal's controller has it again"
+            );
+        }
+        for entry in wanted {
+            if self.moved.portals.lock().contains_key(&entry.number) {
+                continue;
+            }
+            let Some(address) = entry.endpoint.socket() else { continue };
+            self.hold_of(entry);
+            let listener = Listener { number: entry.number, address, tls: entry.tls };
+            let opened = self.open_portal(entry.endpoint.protocol, listener, None).await;
+            let mut failed = self.moved.failed.lock();
+            match opened {
+                Ok(()) => {
+                    tracing::info!(
+                        portal = entry.number,
+                        controller = entry.controller,
+                        "the portal is served here"
+                    );
+                    failed.remove(&entry.number);
+                    self.moved.portals.lock().insert(entry.number, entry.clone());
+                }
+                Err(error) => {
+                    self.release_of(entry);
+                    if failed.insert(entry.number) {
+                        tracing::error!(portal = entry.number, %error, "the portal of another controller can't be served");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Holds the address of a portal that moves, from now on if it can't now: it is logged there.
+    pub(crate) fn hold_of(&self, entry: &PortalEntry) {
+        if let Some(address) = moving_address(entry) {
+            _ = self.parts.addresses.hold(address);
+        }
+    }
+
+    pub(crate) fn release_of(&self, entry: &PortalEntry) {
+        if let Some(address) = moving_address(entry) {
+            self.parts.addresses.release(address);
+        }
+    }
+}
+
+/// The address of a portal that moves.
+fn moving_address(entry: &PortalEntry) -> Option<IpAddr> {
+    entry.endpoint.socket().filter(|_| entry.moves).map(|socket| socket.ip())
+}
