@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use lab::array::Programs;
 use lab::ceph::{Ceph, Pools};
 use lab::cut_network::CutNetwork;
-use lab::forwarding::{Cut, Handover, Upgrade};
+use lab::forwarding::{Cut, Handover, Move, Upgrade};
 use lab::takeover::{self, Fault};
 use lab::{crash, forwarding};
 use std::panic::resume_unwind;
@@ -44,6 +44,8 @@ enum Rounds {
     Forwarding,
     /// Both serve hosts, and get another program one after the other
     Upgrade,
+    /// Both serve hosts by addresses that move, and one is killed or stopped
+    Moving,
     /// Both serve hosts, and the link between them is cut; needs root
     Cut,
 }
@@ -72,6 +74,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
         if wanted(Rounds::Upgrade) {
             upgrade(ceph, args)?;
+        }
+        if wanted(Rounds::Moving) {
+            moving(ceph, args)?;
         }
         Ok(())
     })
@@ -168,6 +173,31 @@ fn upgrade(ceph: &Ceph, args: &Args) -> Result<()> {
     );
     let is_slow = found.handovers.iter().any(|it| it.pause >= MAX_HANDOVER);
     ensure!(!(args.check && is_slow), "a host waited for more than {} s", MAX_HANDOVER.as_secs());
+    Ok(())
+}
+
+/// Both controllers serve hosts by addresses that move, and one of them is away.
+fn moving(ceph: &Ceph, args: &Args) -> Result<()> {
+    let times = args.takeovers.div_ceil(3);
+    let found = forwarding::moving(&programs()?, &target_dir(), &place(ceph, "moving"), times)?;
+    for Move { away, moved, back } in &found.moves {
+        println!(
+            "{away:?}: the host is logged in by the same address after {} ms, and {} ms after the controller was started again, there",
+            moved.as_millis(),
+            back.as_millis()
+        );
+        if args.check {
+            ensure!(*moved < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
+        }
+    }
+    println!(
+        "portals moved {} times and back: {} writes acknowledged, {} blocks compared, {} steps of counters by COMPARE AND WRITE; 0 \
+         lost, 0 stale",
+        found.moves.len(),
+        found.acknowledged,
+        found.verified,
+        found.counted
+    );
     Ok(())
 }
 

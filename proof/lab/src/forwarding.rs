@@ -9,9 +9,11 @@
 mod counters;
 mod cut;
 mod load;
+mod moving;
 mod upgrade;
 
 pub use cut::{Cut, cut};
+pub use moving::{Away, Move, Moves, moving};
 pub use upgrade::{Handover, Upgrade, Upgraded, upgrade};
 
 use crate::array::{Array, Programs};
@@ -74,6 +76,8 @@ struct World {
     /// Log-ins at each controller, in turns by the portal that its start gave it and by one that was added, if there is one.
     logins: [u64; 2],
     added: Option<[String; 2]>,
+    /// Log-ins are by those that were added alone.
+    uses_added_only: bool,
     /// A controller that hosts have given up.
     given_up: Option<usize>,
     /// Stamps of acknowledged writes by block; zero where there is none.
@@ -120,6 +124,7 @@ impl World {
             turn: 0,
             logins: [0; 2],
             added: None,
+            uses_added_only: false,
             given_up: None,
             written: vec![0; BLOCKS as usize],
             stamp: 0,
@@ -314,7 +319,7 @@ impl World {
 
     fn login(&self, at: usize) -> Result<Session> {
         let array = &self.controllers[at];
-        let added = self.added.as_ref().filter(|_| self.logins[at] % 2 == 1);
+        let added = self.added.as_ref().filter(|_| self.uses_added_only || self.logins[at] % 2 == 1);
         let portal = added.map_or_else(|| array.portals()[0].to_string(), |added| added[at].clone());
         let login = Login {
             initiator: INITIATOR,

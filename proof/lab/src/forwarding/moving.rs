@@ -1,0 +1,179 @@
+//! Addresses that move: each controller has a portal by one, and the array's API has another. While a controller is away the host goes
+//! on by the same address and port, which the home serves; when the controller is back, it serves its portal again.
+//!
+//! The addresses are of loopback, which every machine has all of: what the kernel does on other interfaces is tested in the crate
+//! `address`.
+
+use super::World;
+use crate::array::Programs;
+use crate::ceph::Pools;
+use crate::pair::{self, TIMEOUT};
+use crate::scratch::Scratch;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Addresses of the portals by controller, and that of the API.
+const PORTALS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 40, 1), Ipv4Addr::new(127, 0, 40, 2)];
+const API: Ipv4Addr = Ipv4Addr::new(127, 0, 40, 3);
+/// Writes between two events.
+const WRITES: u64 = 200;
+
+/// What takes a controller away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// Kill -9 of the home.
+    KillHome,
+    /// Kill -9 of the other controller.
+    KillFront,
+    /// The other controller is stopped in order.
+    StopFront,
+}
+
+/// A controller was away.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// How.
+    pub away: Away,
+    /// From then until the host was logged in again by the same address.
+    pub moved: Duration,
+    /// From when the controller was started again until the host was logged in there again.
+    pub back: Duration,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Moves {
+    /// All of them, in their order.
+    pub moves: Vec<Move>,
+    /// Writes that were acknowledged.
+    pub acknowledged: u64,
+    /// Blocks that were compared.
+    pub verified: u64,
+    /// Steps of counters that were acknowledged.
+    pub counted: u64,
+}
+
+/// Takes controllers away this many times each, in a folder below `parent` and a namespace of its own.
+///
+/// # Errors
+/// What was wrong.
+pub fn moving(programs: &Programs, parent: &Path, place: &Pools, times: u64) -> Result<Moves> {
+    let scratch = Scratch::new(parent, "moving")?;
+    let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
+        let api = world.begin_with_moving_portals()?;
+        let mut found = Moves::default();
+        for round in 0..times {
+            for away in [Away::KillFront, Away::KillHome, Away::StopFront] {
+                let moved = world.take_away(away, api);
+                found.moves.push(moved.with_context(|| format!("{away:?}, round {round}"))?);
+            }
+        }
+        (found.acknowledged, found.verified) = (world.report.acknowledged, world.report.verified);
+        found.counted = world.counters.counted;
+        Ok(found)
+    });
+    scratch.end(result)
+}
+
+impl World {
+    /// The host uses portals at addresses that move alone. Returns the address of the API that moves.
+    fn begin_with_moving_portals(&mut self) -> Result<SocketAddr> {
+        self.added = Some([self.add_moving_portal(0)?, self.add_moving_portal(1)?]);
+        self.uses_added_only = true;
+        self.sessions = [None, None];
+        let api = free(API)?;
+        let home = &self.controllers[self.home];
+        home.cli(&["array", "api-address", "--set", &api.to_string(), "--moves"])?;
+        home.cli(&["array", "api-address", "--confirm"])?;
+        is_answered(api)?;
+        self.register(false)?;
+        Ok(api)
+    }
+
+    fn add_moving_portal(&self, at: usize) -> Result<String> {
+        let controller = (at + 1).to_string();
+        pair::retry(|| {
+            let address = free(PORTALS[at])?.to_string();
+            self.controllers[self.home].cli(&[
+                "portal",
+                "add",
+                &address,
+                "--controller",
+                &controller,
+                "--moves",
+            ])?;
+            Ok(address)
+        })
+    }
+
+    fn take_away(&mut self, away: Away, api: SocketAddr) -> Result<Move> {
+        for at in 0..2 {
+            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
+        }
+        self.load(WRITES)?;
+        let gone = if away == Away::KillHome { self.home } else { self.front() };
+        let stays = 1 - gone;
+        let (counters, session) = self.counting(stays)?;
+        counters.begin(session, gone % 4)?;
+        let start = Instant::now();
+        match away {
+            Away::StopFront => self.controllers[gone].stop()?,
+            Away::KillHome | Away::KillFront => self.controllers[gone].kill()?,
+        }
+        let (counters, session) = self.counting(stays)?;
+        counters.finish(session)?;
+        if away == Away::KillHome {
+            self.home = stays;
+            self.controllers[stays].wait_ready().context("the API of the new home")?;
+        }
+        // The same address and port, while its controller is not there.
+        self.sessions[gone] = None;
+        self.reach(gone).context("the home does not serve the portal of the other controller")?;
+        let moved = start.elapsed();
+        self.check_served_by(gone, stays)?;
+        pair::retry(|| is_answered(api)).context("the address of the API did not move")?;
+        self.load(WRITES)?;
+        self.verify_by_both()?;
+        let start = Instant::now();
+        self.controllers[gone].restart_unattended()?;
+        pair::retry(|| self.check_served_by(gone, gone)).context("the portal did not move back")?;
+        self.sessions[gone] = None;
+        self.reach(gone).context("the controller does not serve its portal again")?;
+        let back = start.elapsed();
+        self.load(WRITES)?;
+        self.verify_by_both()?;
+        is_answered(api)?;
+        Ok(Move { away, moved, back })
+    }
+
+    /// Which controller serves the portal of one.
+    fn check_served_by(&self, of: usize, by: usize) -> Result<()> {
+        let address = &self.added.as_ref().context("portals that move")?[of];
+        let portal = self.controllers[self.home].cli(&["portal", "show", address])?;
+        let (controller, served_by) = (&portal["controller"], &portal["served_by"]);
+        ensure!(
+            (controller, served_by) == (&Value::from(of + 1), &Value::from(by + 1)),
+            "portal {address} of controller {controller} is served by {served_by}"
+        );
+        Ok(())
+    }
+}
+
+fn free(address: Ipv4Addr) -> Result<SocketAddr> {
+    Ok(TcpListener::bind((address, 0))?.local_addr()?)
+}
+
+/// Fails unless the array's API answers at an address.
+fn is_answered(api: SocketAddr) -> Result<()> {
+    let mut stream = TcpStream::connect_timeout(&api, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET /readyz HTTP/1.1\r\nHost: {api}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "the API at {api} answers: {answer}");
+    Ok(())
+}
