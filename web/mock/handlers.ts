@@ -140,7 +140,7 @@ export const handlers: Handlers = {
   "/api/v1/portals": {
     get: (state) => list(state.portals),
     post: (state, { body }) => {
-      const added = { ...model.portal(state.portals.length + 1, body.address.includes(":") ? body.address : `${body.address}:3260`, false), protocol: body.protocol ?? "iscsi", tls: body.tls ?? false };
+      const added = { ...model.portal(state.portals.length + 1, body.address.includes(":") ? body.address : `${body.address}:3260`, false), protocol: body.protocol ?? "iscsi", tls: body.tls ?? false, moves: body.moves ?? false };
       state.portals.push(added);
       return added;
     },

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use lab::array::Programs;
 use lab::ceph::{Ceph, Pools};
 use lab::cut_network::CutNetwork;
-use lab::forwarding::{Cut, Handover, Move, Upgrade};
+use lab::forwarding::{Addresses, Cut, Handover, Move, Upgrade};
 use lab::takeover::{self, Fault};
 use lab::{crash, forwarding};
 use std::panic::resume_unwind;
@@ -62,7 +62,10 @@ pub fn run(args: &Args) -> Result<()> {
     if wanted(Rounds::Cut) {
         cut(args)?;
     }
-    if args.only == Some(Rounds::Cut) {
+    if wanted(Rounds::Moving) {
+        moving(args)?;
+    }
+    if matches!(args.only, Some(Rounds::Cut | Rounds::Moving)) {
         return Ok(());
     }
     with_cluster("cluster", |ceph| {
@@ -74,9 +77,6 @@ pub fn run(args: &Args) -> Result<()> {
         }
         if wanted(Rounds::Upgrade) {
             upgrade(ceph, args)?;
-        }
-        if wanted(Rounds::Moving) {
-            moving(ceph, args)?;
         }
         Ok(())
     })
@@ -176,10 +176,27 @@ fn upgrade(ceph: &Ceph, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Both controllers serve hosts by addresses that move, and one of them is away.
-fn moving(ceph: &Ceph, args: &Args) -> Result<()> {
-    let times = args.takeovers.div_ceil(3);
-    let found = forwarding::moving(&programs()?, &target_dir(), &place(ceph, "moving"), times)?;
+/// Both controllers serve hosts by addresses that move, and one of them is away. In a network of their own the addresses come and go.
+fn moving(args: &Args) -> Result<()> {
+    let programs = programs()?;
+    let run = || {
+        let network = CutNetwork::enter().and_then(|it| it.add_interface(Addresses::INTERFACE));
+        let addresses = match network {
+            Ok(()) => Addresses::ON_INTERFACE,
+            Err(reason) => {
+                println!("addresses that move are of loopback: {reason:#}");
+                Addresses::LOOPBACK
+            }
+        };
+        with_cluster("cluster-moving", |ceph| move_portals(ceph, args, &programs, addresses))
+    };
+    // The network is that of a thread.
+    std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn move_portals(ceph: &Ceph, args: &Args, programs: &Programs, addresses: Addresses) -> Result<()> {
+    let run = (addresses, args.takeovers.div_ceil(3));
+    let found = forwarding::moving(programs, &target_dir(), &place(ceph, "moving"), run)?;
     for Move { away, moved, back } in &found.moves {
         println!(
             "{away:?}: the host is logged in by the same address after {} ms, and {} ms after the controller was started again, there",

@@ -19,6 +19,9 @@ pub enum Direction {
 
 /// The rules of drops, before that of the addresses of this machine.
 const PREFERENCES: [(&str, &str); 2] = [("dport", "10"), ("sport", "11")];
+/// The names of an interface and of its other end.
+const INTERFACE: &str = "lab0";
+const OTHER_END: &str = "lab1";
 const LOCAL_PREFERENCE: &str = "100";
 
 /// The namespace, which is that of this thread from now on.
@@ -42,6 +45,17 @@ impl CutNetwork {
         ip(&["rule", "add", "pref", LOCAL_PREFERENCE, "lookup", "local"])?;
         ip(&["rule", "del", "pref", "0"])?;
         Ok(Self { port: None })
+    }
+
+    /// Gives it an interface with an address, such as `192.0.2.1/24`. Its other end has none.
+    ///
+    /// # Errors
+    /// When the kernel has no virtual Ethernet.
+    pub fn add_interface(&self, address: &str) -> Result<()> {
+        ip(&["link", "add", INTERFACE, "type", "veth", "peer", "name", OTHER_END])?;
+        ip(&["address", "add", address, "dev", INTERFACE])?;
+        ip(&["link", "set", OTHER_END, "up"])?;
+        ip(&["link", "set", INTERFACE, "up"])
     }
 
     /// Drops packets of connections to a port from now on.

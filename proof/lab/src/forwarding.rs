@@ -13,7 +13,7 @@ mod moving;
 mod upgrade;
 
 pub use cut::{Cut, cut};
-pub use moving::{Away, Move, Moves, moving};
+pub use moving::{Addresses, Away, Move, Moves, moving};
 pub use upgrade::{Handover, Upgrade, Upgraded, upgrade};
 
 use crate::array::{Array, Programs};

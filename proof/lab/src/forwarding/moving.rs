@@ -1,8 +1,8 @@
 //! Addresses that move: each controller has a portal by one, and the array's API has another. While a controller is away the host goes
 //! on by the same address and port, which the home serves; when the controller is back, it serves its portal again.
 //!
-//! The addresses are of loopback, which every machine has all of: what the kernel does on other interfaces is tested in the crate
-//! `address`.
+//! Both controllers are on one machine. Its interface has the addresses in turn; or they are of loopback, which needs no
+//! rights. What peers on a network learn is tested in the crate `address`.
 
 use super::World;
 use crate::array::Programs;
@@ -16,9 +16,31 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Addresses of the portals by controller, and that of the API.
-const PORTALS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 40, 1), Ipv4Addr::new(127, 0, 40, 2)];
-const API: Ipv4Addr = Ipv4Addr::new(127, 0, 40, 3);
+/// Addresses that move: those of the portals by controller, and that of the API.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    portals: [Ipv4Addr; 2],
+    api: Ipv4Addr,
+    /// The machine has one only as long as a controller holds it.
+    are_added: bool,
+}
+
+impl Addresses {
+    /// The address that an interface has to have for [`Addresses::ON_INTERFACE`].
+    pub const INTERFACE: &str = "192.0.2.1/24";
+    /// Those in the network of an interface.
+    pub const ON_INTERFACE: Self = Self {
+        portals: [Ipv4Addr::new(192, 0, 2, 21), Ipv4Addr::new(192, 0, 2, 22)],
+        api: Ipv4Addr::new(192, 0, 2, 20),
+        are_added: true,
+    };
+    /// Those of loopback.
+    pub const LOOPBACK: Self = Self {
+        portals: [Ipv4Addr::new(127, 0, 40, 1), Ipv4Addr::new(127, 0, 40, 2)],
+        api: Ipv4Addr::new(127, 0, 40, 3),
+        are_added: false,
+    };
+}
 /// Writes between two events.
 const WRITES: u64 = 200;
 
@@ -61,10 +83,15 @@ pub struct Moves {
 ///
 /// # Errors
 /// What was wrong.
-pub fn moving(programs: &Programs, parent: &Path, place: &Pools, times: u64) -> Result<Moves> {
+pub fn moving(
+    programs: &Programs,
+    parent: &Path,
+    place: &Pools,
+    (addresses, times): (Addresses, u64),
+) -> Result<Moves> {
     let scratch = Scratch::new(parent, "moving")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
-        let api = world.begin_with_moving_portals()?;
+        let api = world.begin_with_moving_portals(addresses)?;
         let mut found = Moves::default();
         for round in 0..times {
             for away in [Away::KillFront, Away::KillHome, Away::StopFront] {
@@ -81,11 +108,17 @@ pub fn moving(programs: &Programs, parent: &Path, place: &Pools, times: u64) -> 
 
 impl World {
     /// The host uses portals at addresses that move alone. Returns the address of the API that moves.
-    fn begin_with_moving_portals(&mut self) -> Result<SocketAddr> {
-        self.added = Some([self.add_moving_portal(0)?, self.add_moving_portal(1)?]);
+    fn begin_with_moving_portals(&mut self, addresses: Addresses) -> Result<SocketAddr> {
+        let Addresses { portals, api, are_added } = addresses;
+        let is_here = |address: Ipv4Addr| TcpListener::bind((address, 0)).is_ok();
+        ensure!(
+            is_here(api) != are_added,
+            "the machine has {api} although no controller holds it, or none of loopback"
+        );
+        self.added = Some([self.add_moving_portal(portals, 0)?, self.add_moving_portal(portals, 1)?]);
         self.uses_added_only = true;
         self.sessions = [None, None];
-        let api = free(API)?;
+        let api = SocketAddr::from((api, free_port()?));
         let home = &self.controllers[self.home];
         home.cli(&["array", "api-address", "--set", &api.to_string(), "--moves"])?;
         home.cli(&["array", "api-address", "--confirm"])?;
@@ -94,10 +127,10 @@ impl World {
         Ok(api)
     }
 
-    fn add_moving_portal(&self, at: usize) -> Result<String> {
+    fn add_moving_portal(&self, portals: [Ipv4Addr; 2], at: usize) -> Result<String> {
         let controller = (at + 1).to_string();
         pair::retry(|| {
-            let address = free(PORTALS[at])?.to_string();
+            let address = SocketAddr::from((portals[at], free_port()?)).to_string();
             self.controllers[self.home].cli(&[
                 "portal",
                 "add",
@@ -163,17 +196,22 @@ impl World {
     }
 }
 
-fn free(address: Ipv4Addr) -> Result<SocketAddr> {
-    Ok(TcpListener::bind((address, 0))?.local_addr()?)
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Fails unless the array's API answers at an address.
 fn is_answered(api: SocketAddr) -> Result<()> {
     let mut stream = TcpStream::connect_timeout(&api, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET /readyz HTTP/1.1\r\nHost: {api}\r\nConnection: close\r\n\r\n")?;
+    // In one piece: it may answer the first one.
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {api}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "the API at {api} answers: {answer}");
+    // Beyond loopback it answers HTTPS alone, and says so.
+    let is_answer = ["HTTP/1.1 200", "HTTP/1.1 426"].iter().any(|status| answer.starts_with(status));
+    ensure!(is_answer, "the API at {api} answers: {answer}");
     Ok(())
 }
