@@ -9,7 +9,8 @@
 
 use crate::api_listeners::Trial;
 use crate::array::Array;
-use crate::portal::{check_movable, not_settled};
+use crate::moving_addresses::{Movable, OF_HOME, check_movable, check_owner};
+use crate::portal::not_settled;
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Caller, Error, Result, check};
@@ -21,8 +22,6 @@ use std::net::SocketAddr;
 
 /// Port of the API where none is given.
 const API_PORT: u16 = 8443;
-/// In the place of a controller's number: the address is that of the home, whichever controller it is.
-const OF_HOME: u16 = 0;
 /// How long a new address is on trial, in seconds.
 const TRIAL_SECONDS: u64 = 600;
 
@@ -210,6 +209,7 @@ impl Transaction<'_> {
             Some(new) => {
                 if moves {
                     check_movable(array.own_ports.get().ok_or_else(not_settled)?, new.ip())?;
+                    check_owner(&array.config(), &Movable { controller, protocol: None, moves }, new.ip())?;
                 }
                 array.open_api(new, moves).map_err(|error| {
                     let has = if moves { "can have" } else { "has" };

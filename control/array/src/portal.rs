@@ -7,6 +7,7 @@
 use crate::array::Array;
 use crate::configuration::{put, put_records};
 use crate::membership::ControllerState;
+use crate::moving_addresses::{Movable, check_movable, check_owner};
 use crate::ports::{MAX_PORTS, OwnPorts};
 use crate::request::verbs;
 use crate::transaction::Transaction;
@@ -16,7 +17,7 @@ use records::{Config, Edit, Endpoint, PortalEntry, PortalProtocol, Portals, Reco
 use scsi::PortGroup;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use transport::{BoundPortal, ConnectionLimits};
 
 /// TCP ports where none is given: iSCSI (RFC 7143, 13.1), NVMe/TCP (NVM Express TCP Transport Specification, 3.1.1).
@@ -288,7 +289,7 @@ impl Transaction<'_> {
                 config.apply(edit.clone());
             }
             self.check_free(&config, controller, socket)?;
-            check_owner(&config, (controller, moves), socket.ip())?;
+            check_owner(&config, &Movable { controller, protocol: Some(protocol), moves }, socket.ip())?;
             let reserved = self.array.parts.exports.registered_ports();
             let numbers = (controller, own.numbers_of(controller));
             let number = config.portals.number(numbers, std::slice::from_ref(&endpoint), &reserved);
@@ -511,40 +512,6 @@ impl Array {
         }
         self.share_connections();
     }
-}
-
-/// Refuses an address that can't move.
-pub(crate) fn check_movable(own: &OwnPorts, address: IpAddr) -> Result<()> {
-    if !own.is_shared {
-        return Err(Error::precondition(
-            "an address moves between controllers that have a link to each other: this one has none",
-        )
-        .about("moves"));
-    }
-    if address.is_unspecified() {
-        let message = format!("{address} stands for all addresses of a machine: name the one that moves");
-        return Err(Error::invalid(message).about("moves"));
-    }
-    Ok(())
-}
-
-/// Refuses an address that moves for one portal and not for another, or that portals of another controller have.
-fn check_owner(config: &Config, (controller, moves): (u16, bool), address: IpAddr) -> Result<()> {
-    let has_it = |entry: &&PortalEntry| entry.endpoint.socket().is_some_and(|socket| socket.ip() == address);
-    let is_wrong = |entry: &&PortalEntry| match entry.controller == controller {
-        true => entry.moves != moves,
-        false => entry.moves || moves,
-    };
-    let Some(other) = config.portals.iter().filter(has_it).find(is_wrong) else { return Ok(()) };
-    let (how, rule) = match other.moves {
-        true => ("moves", "portals at an address that moves are of one controller, and all move"),
-        false => ("stays there", "an address that moves is for portals that move"),
-    };
-    Err(Error::conflict(format!(
-        "portal {} of controller {} has the address {address}, which {how}: {rule}",
-        other.number, other.controller
-    ))
-    .about("address"))
 }
 
 pub(crate) fn not_settled() -> Error {

@@ -146,6 +146,18 @@ async fn all_portals_at_an_address_move_together_or_stay() {
     let of_other = CreatePortal { force: true, ..moving("192.0.2.50:3261", 1) };
     assert_eq!(refused(&up, of_other).await.kind, Kind::Conflict);
     ok(&up, moving("192.0.2.50:3261", 2)).await;
+    // Only the home serves NVMe/TCP and the API, whichever controller it is.
+    let nvme = |address, controller| CreatePortal {
+        protocol: PortalProtocol::NvmeTcp,
+        ..moving(address, controller)
+    };
+    assert_eq!(refused(&up, nvme("192.0.2.50", 2)).await.kind, Kind::Conflict);
+    let api = |address: &str| ChangeApiAddress { address: Some(address.into()), moves: true };
+    assert_eq!(refused(&up, api("192.0.2.50")).await.kind, Kind::Conflict);
+    ok(&up, nvme("192.0.2.51", 2)).await;
+    ok(&up, api("192.0.2.51")).await;
+    ok(&up, ConfirmApiAddress).await;
+    assert_eq!(refused(&up, moving("192.0.2.51", 2)).await.kind, Kind::Conflict);
     // That of an option of controller 2.
     assert_eq!(refused(&up, moving("192.0.2.2:3261", 2)).await.kind, Kind::Conflict);
     assert_eq!(refused(&up, moving("0.0.0.0", 2)).await.field, Some("moves"));

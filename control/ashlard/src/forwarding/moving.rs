@@ -40,9 +40,14 @@ pub async fn serve(home: Arc<Home>, array: Arc<Array>) {
     }
 }
 
-/// Since when controllers that take part do not reach the home.
+/// Controllers that do not reach the home.
 #[derive(Default)]
-struct Absent(BTreeMap<u16, Instant>);
+struct Absent {
+    /// Since when, of those that take part.
+    since: BTreeMap<u16, Instant>,
+    /// Those whose portals the home serves.
+    replaced: BTreeSet<u16>,
+}
 
 impl Absent {
     /// The portals of other controllers that the home is to serve.
@@ -56,9 +61,10 @@ impl Absent {
         let moving: Vec<&PortalEntry> =
             recorded.iter().filter(|it| it.moves && it.controller != own).collect();
         let owners: BTreeSet<u16> = moving.iter().map(|it| it.controller).collect();
-        self.0.retain(|controller, _| owners.contains(controller));
+        self.since.retain(|controller, _| owners.contains(controller));
         let absent: BTreeSet<u16> =
             owners.into_iter().filter(|it| self.is_absent(*it, map, connected, now)).collect();
+        self.replaced.clone_from(&absent);
         // Only the home serves NVMe/TCP.
         let is_wanted = |it: &&PortalEntry| {
             absent.contains(&it.controller) || it.endpoint.protocol == PortalProtocol::NvmeTcp
@@ -69,11 +75,12 @@ impl Absent {
     fn is_absent(&mut self, controller: u16, map: &Map, connected: &[u16], now: Instant) -> bool {
         let takes_part = map.active(MemberId(controller)).is_some();
         if !takes_part || connected.contains(&controller) {
-            self.0.remove(&controller);
+            self.since.remove(&controller);
             return !takes_part;
         }
-        let since = *self.0.entry(controller).or_insert(now);
-        now.saturating_duration_since(since) >= TAKE
+        let since = *self.since.entry(controller).or_insert(now);
+        // One that has come back serves nothing before it has connected, which may fail.
+        self.replaced.contains(&controller) || now.saturating_duration_since(since) >= TAKE
     }
 }
 
@@ -117,7 +124,12 @@ mod tests {
         let mut left = map();
         left.members[1].standing = Standing::Left;
         assert_eq!(at(&left, &[], TAKE + seconds(4)), [40, 42], "it forwards nothing any more");
-        assert_eq!(at(&map(), &[], TAKE + seconds(5)), [42], "another process of it takes part");
+        assert_eq!(
+            at(&map(), &[], TAKE + seconds(5)),
+            [40, 42],
+            "another process of it has not connected yet"
+        );
+        assert_eq!(at(&map(), &[2], TAKE + seconds(6)), [42]);
         let without = Portals::default();
         assert!(absent.portals(&map(), (1, &[]), &without, begin + TAKE * 9).is_empty());
     }
