@@ -266,7 +266,9 @@ impl Core {
 
     /// Reads a frame for a host; `None` if nothing refers to it any more, or it is in the cache by now.
     async fn fetch_for_host(&self, number: u64, last: u8) -> Result<Option<Decoded>> {
-        if self.streams.in_flight.wait_until_read(number).await && self.cache.has(number, last) {
+        self.streams.in_flight.wait_until_read(number).await;
+        // Also without a wait: it may have been read ahead since the look-up.
+        if self.cache.has(number, last) {
             return Ok(None);
         }
         self.fetch(number, last).await

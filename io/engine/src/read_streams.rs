@@ -49,10 +49,12 @@ pub struct ReadStreams {
 }
 
 impl Stream {
-    /// Whether a read of its volume goes on where it is. Reads that are under way together may be seen in another order.
+    /// Whether a read of its volume goes on where it is. Reads that are under way together may be seen in another order: reads
+    /// that wait for the rest of a window are seen before the first of it comes back with its mark.
     fn takes(&self, read: &Range<u64>) -> bool {
         let slack = read.end - read.start;
-        read.start.saturating_add(slack) >= self.next && read.start <= self.ahead.saturating_add(slack)
+        let reach = slack.max(2 * self.window);
+        read.start.saturating_add(reach) >= self.next && read.start <= self.ahead.saturating_add(slack)
     }
 }
 
@@ -76,12 +78,15 @@ impl Streams {
         stream.next = stream.next.max(read.end);
         stream.ahead = stream.ahead.max(stream.next);
         stream.reads = stream.reads.saturating_add(1);
-        let wanted = (stream.reads >= tunables.read_ahead_min_reads && (at_mark || is_beyond)).then(|| {
-            stream.window = (2 * stream.window).max(FIRST_WINDOW_BLOCKS).min(window_max);
-            let from = stream.ahead;
-            stream.ahead = from.saturating_add(stream.window);
-            from..stream.ahead
-        });
+        // A host that has overtaken its windows meets several marks at once: one window that it has not begun is enough.
+        let is_near = stream.ahead - stream.next <= stream.window;
+        let wanted = (stream.reads >= tunables.read_ahead_min_reads && (at_mark && is_near || is_beyond))
+            .then(|| {
+                stream.window = (2 * stream.window).max(FIRST_WINDOW_BLOCKS).min(window_max);
+                let from = stream.ahead;
+                stream.ahead = from.saturating_add(stream.window);
+                from..stream.ahead
+            });
         self.0.push_back(stream);
         wanted
     }
@@ -148,18 +153,16 @@ impl InFlight {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until a frame is no longer being read ahead; returns whether it waited.
-    pub fn wait_until_read(&self, number: u64) -> impl Future<Output = bool> + '_ {
-        let mut waited = false;
+    /// Waits until a frame is no longer being read ahead.
+    pub fn wait_until_read(&self, number: u64) -> impl Future<Output = ()> + '_ {
         poll_fn(move |cx| match self.frames.lock().get_mut(&number) {
             Some(waiting) => {
-                waited = true;
                 if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
                     waiting.push(cx.waker().clone());
                 }
                 Poll::Pending
             }
-            None => Poll::Ready(waited),
+            None => Poll::Ready(()),
         })
     }
 }

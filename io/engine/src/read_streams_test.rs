@@ -30,6 +30,26 @@ fn the_third_read_in_order_begins_a_window_and_each_mark_one_twice_as_long() {
 }
 
 #[test]
+fn a_mark_begins_the_next_window_although_later_reads_were_seen_before_it() {
+    let mut streams = Streams::default();
+    let mut from = 0;
+    while streams.0.back().is_none_or(|stream| stream.window < WINDOW_MAX) {
+        miss(&mut streams, 1, from..from + 16);
+        from += 16;
+    }
+    // Eight reads wait for the window, which has a mark at its front.
+    let (window, end) = (from, streams.0[0].ahead);
+    assert_eq!(end - window, WINDOW_MAX);
+    (0..8).for_each(|n| assert_eq!(miss(&mut streams, 1, window + n * 16..window + n * 16 + 16), None));
+    let mut mark = |from: u64| streams.note(1, from..from + 16, true, WINDOW_MAX, &tunables(8));
+    assert_eq!(mark(window), Some(end..end + WINDOW_MAX));
+    // A host that has met several marks gets one window more than it has begun.
+    assert_eq!(mark(window + 16), Some(end + WINDOW_MAX..end + 2 * WINDOW_MAX));
+    assert_eq!(mark(window + 32), None);
+    assert_eq!(streams.0.len(), 1);
+}
+
+#[test]
 fn a_window_that_was_cut_short_is_followed_by_one_as_soon_as_the_host_is_there() {
     let mut streams = Streams::default();
     (0..2).for_each(|n| assert_eq!(miss(&mut streams, 1, n * 16..n * 16 + 16), None));
@@ -124,9 +144,9 @@ fn who_waits_for_a_frame_is_woken_when_it_is_not_in_flight_any_more() {
     assert_eq!(in_flight.bytes.load(Ordering::Relaxed), 150);
     let mut context = Context::from_waker(Waker::noop());
     let (mut one, mut other) = (pin!(in_flight.wait_until_read(1)), pin!(in_flight.wait_until_read(3)));
-    assert_eq!(other.as_mut().poll(&mut context), Poll::Ready(false));
+    assert_eq!(other.as_mut().poll(&mut context), Poll::Ready(()));
     assert_eq!(one.as_mut().poll(&mut context), Poll::Pending);
     in_flight.remove([1, 2].into_iter(), 150);
-    assert_eq!(one.as_mut().poll(&mut context), Poll::Ready(true));
+    assert_eq!(one.as_mut().poll(&mut context), Poll::Ready(()));
     assert_eq!(in_flight.bytes.load(Ordering::Relaxed), 0);
 }

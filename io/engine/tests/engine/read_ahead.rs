@@ -60,6 +60,40 @@ fn a_volume_is_read_in_order_in_larger_pieces() {
     assert!(ahead < one_by_one / 4, "{ahead} of {one_by_one}");
 }
 
+/// A host with many reads under way looks for blocks that are in flight, and goes on when they have come.
+#[test]
+fn what_was_read_ahead_since_the_look_up_is_not_read_again() {
+    let ahead = scan(&mut filled(Tunables::default()));
+    let mut world = filled(Tunables::default());
+    // Metadata is in memory afterwards: reads are seen in the order in which the host sends them.
+    [500, 1000].iter().for_each(|at| drop(world.read(1, *at, 1)));
+    world.slow(5);
+    let before = world.shelf.reads();
+    let mut running: Vec<Reading> = Vec::new();
+    let mut starts = (0..BLOCKS).step_by(16);
+    loop {
+        let free = 8 - running.len();
+        running.extend(starts.by_ref().take(free).map(|at| {
+            let read = world.volume(1).execute(Op::Read(Extent::new(at, 16)));
+            (at, text(at, 16), read)
+        }));
+        if running.is_empty() {
+            break;
+        }
+        world.turn(1);
+        running.retain_mut(|(at, expected, pending)| match poll(Pin::new(pending)) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(Reply::Data(found))) => {
+                assert!(found.to_bytes() == *expected, "block {at}");
+                false
+            }
+            Poll::Ready(other) => panic!("{other:?}"),
+        });
+    }
+    let reads = world.shelf.reads() - before;
+    assert!(reads <= ahead + 8, "{reads}, {ahead} one by one");
+}
+
 #[test]
 fn reads_at_random_and_the_end_of_a_scan_read_nothing_more() {
     let mut world = filled(Tunables::default());
