@@ -5,12 +5,13 @@ use anyhow::{Context, Result};
 use engine::{Engine, Rest};
 use raid::device::LocalRing;
 use shelf::pool::Pool;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -85,21 +86,12 @@ impl Shards {
     pub fn start(count: usize) -> Result<Self> {
         let mut shards = Self { handles: Vec::new(), running: Vec::new() };
         for number in 0..count {
-            let runtime = builder()
-                .event_interval(EVENT_INTERVAL_TASKS)
-                .build()
-                .context("a runtime can't be created")?;
-            shards.handles.push(runtime.handle().clone());
             let (stop, stopped) = oneshot::channel();
-            let thread = named(&shard(number), move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        // Ends when the sender is dropped as well.
-                        _ = stopped => {}
-                        () = serve_drives() => {}
-                    }
-                });
-            })?;
+            let (begin, begun) = mpsc::channel();
+            let thread = named(&shard(number), move || serve_shard(&begin, stopped))?;
+            // A thread that has ended without an answer has panicked, and the process with it.
+            let handle = begun.recv().context("a shard has ended")?;
+            shards.handles.push(handle.context("a runtime can't be created")?);
             shards.running.push((stop, thread));
         }
         Ok(shards)
@@ -120,6 +112,34 @@ impl Shards {
         let threads: Vec<_> = self.running.into_iter().map(|(_, thread)| thread).collect();
         threads.into_iter().for_each(join);
     }
+}
+
+/// Runs the tasks of a shard until it is stopped. Its runtime belongs to its thread.
+fn serve_shard(begin: &mpsc::Sender<io::Result<Handle>>, stopped: oneshot::Receiver<()>) {
+    let runtime = builder().event_interval(EVENT_INTERVAL_TASKS).build_local(LocalOptions::default());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        // Who waits has gone only if the process ends.
+        Err(error) => return drop(begin.send(Err(error))),
+    };
+    drop(begin.send(Ok(runtime.handle().clone())));
+    run_shard(&runtime, stopped);
+}
+
+fn run_shard(runtime: &LocalRuntime, stopped: oneshot::Receiver<()>) {
+    // A task in the queue of all others, and not what the runtime is blocked on: that is polled only after the runtime has looked
+    // for events again, which is a system call for each time that a drive is asked.
+    let mut drives = runtime.spawn_local(serve_drives());
+    runtime.block_on(async {
+        tokio::select! {
+            // Ends when the sender is dropped as well.
+            _ = stopped => {}
+            ended = &mut drives => panic!("the drives of a shard are not served any more: {ended:?}"),
+        }
+        // Before the tasks that it answers: the ring waits for what is in flight.
+        drives.abort();
+        _ = drives.await;
+    });
 }
 
 fn shard(number: usize) -> String {
