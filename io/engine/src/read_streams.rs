@@ -59,7 +59,8 @@ impl Stream {
 }
 
 impl Streams {
-    /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead.
+    /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead. While there is no
+    /// memory for that, a stream is followed nevertheless.
     fn note(
         &mut self,
         volume: u32,
@@ -80,13 +81,13 @@ impl Streams {
         stream.reads = stream.reads.saturating_add(1);
         // A host that has overtaken its windows meets several marks at once: one window that it has not begun is enough.
         let is_near = stream.ahead - stream.next <= stream.window;
-        let wanted = (stream.reads >= tunables.read_ahead_min_reads && (at_mark && is_near || is_beyond))
-            .then(|| {
-                stream.window = (2 * stream.window).max(FIRST_WINDOW_BLOCKS).min(window_max);
-                let from = stream.ahead;
-                stream.ahead = from.saturating_add(stream.window);
-                from..stream.ahead
-            });
+        let may_read = stream.reads >= tunables.read_ahead_min_reads && window_max > 0;
+        let wanted = (may_read && (at_mark && is_near || is_beyond)).then(|| {
+            stream.window = (2 * stream.window).max(FIRST_WINDOW_BLOCKS).min(window_max);
+            let from = stream.ahead;
+            stream.ahead = from.saturating_add(stream.window);
+            from..stream.ahead
+        });
         self.0.push_back(stream);
         wanted
     }
@@ -177,17 +178,15 @@ impl ReadStreams {
         read: Range<u64>,
         at_mark: bool,
     ) -> Option<Range<u64>> {
+        // Two windows of a stream are in the cache: the one that the host reads, and the next.
+        let bytes = tunables.read_ahead_window_bytes.min(cache.probation_bytes() / 2);
+        if bytes < BLOCK {
+            return None;
+        }
         let in_flight = self.in_flight.bytes.load(Ordering::Relaxed);
         let free = tunables.read_ahead_in_flight_bytes.saturating_sub(in_flight);
-        // Two windows of a stream are in the cache: the one that the host reads, and the next.
-        let bytes = tunables.read_ahead_window_bytes.min(free).min(cache.probation_bytes() / 2);
-        match (bytes / BLOCK) as u64 {
-            0 => None,
-            window_max => {
-                let mut streams = self.streams.lock();
-                streams.note(volume, read, at_mark, window_max, tunables)
-            }
-        }
+        let window_max = (bytes.min(free) / BLOCK) as u64;
+        self.streams.lock().note(volume, read, at_mark, window_max, tunables)
     }
 
     /// Notes a read that is to be located. True if it is of a host that reads in order, for which is read ahead: it is to be

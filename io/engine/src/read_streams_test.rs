@@ -131,6 +131,13 @@ fn windows_are_as_large_as_there_is_memory_for() {
     assert_eq!(note(&measured, 0), Some(192..224));
     assert_eq!(note(&measured, measured.read_ahead_in_flight_bytes - 3 * BLOCK), Some(192..195));
     assert_eq!(note(&measured, measured.read_ahead_in_flight_bytes), None);
+    // The stream was followed meanwhile.
+    let (streams, full) = (ReadStreams::default(), measured.read_ahead_in_flight_bytes);
+    assert!(streams.in_flight.add(7, full));
+    let read = |n: u64| streams.note(&measured, &cache, 1, n * 64..n * 64 + 64, false);
+    (0..8).for_each(|n| assert_eq!(read(n), None));
+    streams.in_flight.remove([7].into_iter(), full);
+    assert_eq!(read(8), Some(576..608));
     assert_eq!(note(&Tunables { read_ahead_window_bytes: 2 * BLOCK, ..measured }, 0), Some(192..194));
     assert_eq!(note(&Tunables { read_ahead_window_bytes: BLOCK - 1, ..measured }, 0), None);
     let small = Cache::new(0);
