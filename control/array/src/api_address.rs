@@ -210,6 +210,7 @@ impl Transaction<'_> {
                 if moves {
                     check_movable(array.own_ports.get().ok_or_else(not_settled)?, new.ip())?;
                     check_owner(&array.config(), &Movable { controller, protocol: None, moves }, new.ip())?;
+                    array.check_unused(new.ip()).await?;
                 }
                 array.open_api(new, moves).map_err(|error| {
                     let has = if moves { "can have" } else { "has" };

@@ -1,8 +1,11 @@
 //! Portals whose addresses move: the home serves those of controllers that do not, under the numbers that they have.
 
 use crate::array::Array;
+use crate::moving_addresses::OF_HOME;
+use crate::{Error, Result};
 use iscsi::Portal as Listener;
 use records::PortalEntry;
+use std::io;
 use std::net::IpAddr;
 
 impl Array {
@@ -47,6 +50,31 @@ impl Array {
                         tracing::error!(portal = entry.number, %error, "the portal of another controller can't be served");
                     }
                 }
+            }
+        }
+    }
+
+    /// Refuses an address that moves from now on and that another machine has. Where nothing can be asked, nothing is refused.
+    pub(crate) async fn check_unused(&self, address: IpAddr) -> Result<()> {
+        let is_known = {
+            let config = self.config();
+            let portals = config.portals.iter().filter(|it| it.moves).filter_map(|it| it.endpoint.socket());
+            portals.chain(config.api_addresses.get(&OF_HOME).copied()).any(|it| it.ip() == address)
+        };
+        if is_known {
+            return Ok(());
+        }
+        let addresses = self.parts.addresses.clone();
+        let found = tokio::task::spawn_blocking(move || addresses.user_of(address)).await;
+        match found.map_err(io::Error::other).flatten() {
+            Ok(None) => Ok(()),
+            Ok(Some(station)) => Err(Error::conflict(format!(
+                "{address} is in use: {station} answers for it. Take it from that machine, or choose another address"
+            ))
+            .about("address")),
+            Err(error) => {
+                tracing::info!(%address, %error, "whether another machine has the address is not known");
+                Ok(())
             }
         }
     }

@@ -21,6 +21,12 @@ pub trait MovingAddresses: Send + Sync {
 
     /// Holds it for one user less.
     fn release(&self, address: IpAddr);
+
+    /// What on the network has it; `None` if nothing answers within a second. Blocks as long.
+    ///
+    /// # Errors
+    /// Why nothing can be asked.
+    fn user_of(&self, address: IpAddr) -> io::Result<Option<String>>;
 }
 
 /// What this controller serves only as long as it is the home.

@@ -275,6 +275,9 @@ impl Transaction<'_> {
         if moves {
             check_movable(&own, socket.ip())?;
         }
+        if moves && !force {
+            self.array.check_unused(socket.ip()).await?;
+        }
         let controller = controller.unwrap_or(own.controller);
         let is_own = controller == own.controller;
         let mut edits = Vec::new();

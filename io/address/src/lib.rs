@@ -14,14 +14,18 @@ use netlink::Interface;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an address stays on an interface after it was renewed for the last time.
 pub const LIFETIME: Duration = Duration::from_secs(4);
 /// Interval of renewals.
 const RENEWAL: Duration = Duration::from_secs(1);
+/// How long a station may take to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// A port that nobody listens on (RFC 863).
+const DISCARD: u16 = 9;
 /// Announcements of an address, one with each renewal: any of them may be lost.
 const ANNOUNCEMENTS: u8 = 3;
 
@@ -95,6 +99,34 @@ impl Addresses {
             state.held.remove(&address);
             remove(address);
         }
+    }
+
+    /// The station on the network that has an address, such as `02:00:00:00:00:01`; `None` if none answers within a second, or
+    /// this machine has it. Blocks as long.
+    ///
+    /// # Errors
+    /// Why nobody can be asked.
+    pub fn user_of(&self, address: IpAddr) -> io::Result<Option<String>> {
+        if address.is_loopback() || netlink::assigned()?.iter().any(|it| it.address == address) {
+            return Ok(None);
+        }
+        let interface = interface_for(address)?;
+        // What is known may be of a machine that is gone. The kernel asks for it as soon as something is sent.
+        netlink::forget_station(interface.index, address)?;
+        let own: SocketAddr = match address {
+            IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        UdpSocket::bind(own)?.send_to(&[], (address, DISCARD))?;
+        let end = Instant::now() + ANSWER_TIME;
+        while Instant::now() < end {
+            if let Some(station) = netlink::station(interface.index, address)? {
+                let bytes: Vec<String> = station.iter().map(|byte| format!("{byte:02x}")).collect();
+                return Ok(Some(bytes.join(":")));
+            }
+            std::thread::sleep(ANSWER_TIME / 50);
+        }
+        Ok(None)
     }
 
     /// Releases all of them.

@@ -8,6 +8,7 @@ use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressScope, CacheInfo,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read};
@@ -153,15 +154,62 @@ pub fn delete(index: u32, address: IpAddr) -> io::Result<()> {
     request(message, NLM_F_ACK).map(|_| ()).map_err(needs_rights)
 }
 
+/// Forgets by which station an interface reaches an address, if it knows one.
+///
+/// # Errors
+/// The system's.
+pub fn forget_station(index: u32, address: IpAddr) -> io::Result<()> {
+    let mut message = NeighbourMessage::default();
+    message.header.ifindex = index;
+    message.header.family = family(address);
+    message.attributes.push(NeighbourAttribute::Destination(address.into()));
+    match request(RouteNetlinkMessage::DelNeighbour(message), NLM_F_ACK) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        forgotten => forgotten.map(|_| ()).map_err(needs_rights),
+    }
+}
+
+/// The station by which an interface reaches an address, if one has answered.
+///
+/// # Errors
+/// The system's.
+pub fn station(index: u32, address: IpAddr) -> io::Result<Option<Vec<u8>>> {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family(address);
+    let found = request(RouteNetlinkMessage::GetNeighbour(message), NLM_F_DUMP)?;
+    Ok(found.into_iter().find_map(|message| match message {
+        RouteNetlinkMessage::NewNeighbour(it) if it.header.ifindex == index => answered(&it, address),
+        _ => None,
+    }))
+}
+
+fn answered(neighbour: &NeighbourMessage, address: IpAddr) -> Option<Vec<u8>> {
+    let is_unknown = matches!(
+        neighbour.header.state,
+        NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
+    );
+    let is_it = |it: &NeighbourAttribute| *it == NeighbourAttribute::Destination(address.into());
+    let station = neighbour.attributes.iter().find_map(|it| match it {
+        NeighbourAttribute::LinkLayerAddress(station) => Some(station.clone()),
+        _ => None,
+    });
+    station.filter(|_| !is_unknown && neighbour.attributes.iter().any(is_it))
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
 /// A message on a single address: it adds no route of a network.
 fn message(index: u32, address: IpAddr) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.index = index;
     message.header.scope = AddressScope::Universe;
-    (message.header.family, message.header.prefix_len) = match address {
-        IpAddr::V4(_) => (AddressFamily::Inet, 32),
-        IpAddr::V6(_) => (AddressFamily::Inet6, 128),
-    };
+    message.header.family = family(address);
+    message.header.prefix_len = if address.is_ipv4() { 32 } else { 128 };
     message.attributes.push(AddressAttribute::Local(address));
     message.attributes.push(AddressAttribute::Address(address));
     message

@@ -148,6 +148,25 @@ fn an_address_ends_by_itself_when_its_holder_does_not_go_on() {
 }
 
 #[test]
+fn a_station_that_has_an_address_is_found() {
+    in_network(|network| {
+        let held = Addresses::new(|| true);
+        let user = |address: &str| held.user_of(address.parse().unwrap()).unwrap();
+        let other = network.peer("link show other").unwrap();
+        let station = other.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();
+        for address in ["192.0.2.2", "2001:db8::2"] {
+            assert_eq!(user(address).as_deref(), Some(station));
+        }
+        for address in ["192.0.2.99", "2001:db8::99", "192.0.2.1", "127.0.0.9"] {
+            assert_eq!(user(address), None);
+        }
+        // Nobody has it any more, although it was known.
+        network.peer("address del 192.0.2.2/24 dev other").unwrap();
+        assert_eq!(user("192.0.2.2"), None);
+    });
+}
+
+#[test]
 fn addresses_that_the_machine_has_for_good_are_left_alone() {
     in_network(|_| {
         let held = Addresses::new(|| true);

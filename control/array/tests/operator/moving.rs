@@ -85,6 +85,24 @@ async fn an_address_that_the_machine_cant_have_changes_nothing() {
 }
 
 #[tokio::test]
+async fn an_address_that_another_machine_has_is_left_to_it() {
+    let rig = Rig::new();
+    let up = start(&rig).await;
+    rig.addresses.used.lock().unwrap().extend([ip("192.0.2.50"), ip("192.0.2.60")]);
+    let error = refused(&up, moving("192.0.2.50", 2)).await;
+    assert_eq!((error.kind, error.field), (Kind::Conflict, Some("address")));
+    assert!(error.to_string().contains("02:00:00:00:00:99"), "{error}");
+    let api = ChangeApiAddress { address: Some("192.0.2.60".into()), moves: true };
+    assert_eq!(refused(&up, api).await.kind, Kind::Conflict);
+    assert_eq!((held(&rig), ok(&up, ListPortals).await.len()), (BTreeMap::new(), 1));
+    // It is that of a portal already, which another controller serves: a second portal joins it.
+    ok(&up, CreatePortal { force: true, ..moving("192.0.2.50", 2) }).await;
+    ok(&up, moving("192.0.2.50:3261", 2)).await;
+    up.server.close(0).await;
+    up.down().await;
+}
+
+#[tokio::test]
 async fn the_home_serves_portals_of_others_under_their_numbers() {
     let rig = Rig::new();
     let up = start(&rig).await;

@@ -173,6 +173,8 @@ pub struct Moving {
     pub held: Mutex<BTreeMap<IpAddr, usize>>,
     /// Those that this machine can't have.
     pub refused: Mutex<BTreeSet<IpAddr>>,
+    /// Those that another one has.
+    pub used: Mutex<BTreeSet<IpAddr>>,
 }
 
 impl MovingAddresses for Moving {
@@ -189,6 +191,10 @@ impl MovingAddresses for Moving {
         let uses = held.get_mut(&address).expect("it is held");
         *uses -= 1;
         held.retain(|_, uses| *uses > 0);
+    }
+
+    fn user_of(&self, address: IpAddr) -> std::io::Result<Option<String>> {
+        Ok(self.used.lock().unwrap().get(&address).map(|_| "02:00:00:00:00:99".into()))
     }
 }
 

@@ -22,6 +22,10 @@ impl MovingAddresses for OfMachine {
     fn release(&self, address: IpAddr) {
         self.0.release(address);
     }
+
+    fn user_of(&self, address: IpAddr) -> io::Result<Option<String>> {
+        self.0.user_of(address)
+    }
 }
 
 /// Addresses that a front end holds, until this is dropped.
