@@ -165,7 +165,7 @@ impl World {
     }
 
     /// The port of the home's link, which a token for a new controller names last.
-    fn link_port(&self) -> Result<u16> {
+    pub(super) fn link_port(&self) -> Result<u16> {
         let made = pair::retry(|| self.controllers[self.home].cli(&["controller", "add"]))?;
         let token = made["token"].as_str().context("controller add without a token")?;
         let port = token.rsplit(':').next().and_then(|port| port.parse().ok());

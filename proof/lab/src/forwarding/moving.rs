@@ -4,12 +4,15 @@
 //! Both controllers are on one machine. Its interface has the addresses in turn; or they are of loopback, which needs no
 //! rights. What peers on a network learn is tested in the crate `address`.
 
-use super::World;
+use super::{BLOCKS, UNDER_WAY, World, command};
 use crate::array::Programs;
+use crate::cdb;
 use crate::ceph::Pools;
+use crate::cut_network::{CutNetwork, Direction};
+use crate::libiscsi::Ending;
 use crate::pair::{self, TIMEOUT};
 use crate::scratch::Scratch;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -53,6 +56,8 @@ pub enum Away {
     KillFront,
     /// The other controller is stopped in order.
     StopFront,
+    /// The link between both is cut, and both go on.
+    CutLink,
 }
 
 /// A controller was away.
@@ -62,7 +67,7 @@ pub struct Move {
     pub away: Away,
     /// From then until the host was logged in again by the same address.
     pub moved: Duration,
-    /// From when the controller was started again until the host was logged in there again.
+    /// From when the controller was started again, or the link mended, until the host was logged in there again.
     pub back: Duration,
 }
 
@@ -79,7 +84,7 @@ pub struct Moves {
     pub counted: u64,
 }
 
-/// Takes controllers away this many times each, in a folder below `parent` and a namespace of its own.
+/// Takes controllers away this many times each, and cuts their link in a network that can be cut, in a folder below `parent` and a namespace of its own.
 ///
 /// # Errors
 /// What was wrong.
@@ -87,7 +92,7 @@ pub fn moving(
     programs: &Programs,
     parent: &Path,
     place: &Pools,
-    (addresses, times): (Addresses, u64),
+    (addresses, mut network, times): (Addresses, Option<CutNetwork>, u64),
 ) -> Result<Moves> {
     let scratch = Scratch::new(parent, "moving")?;
     let result = World::new(programs, scratch.path(), place).and_then(|mut world| {
@@ -98,6 +103,9 @@ pub fn moving(
                 let moved = world.take_away(away, api);
                 found.moves.push(moved.with_context(|| format!("{away:?}, round {round}"))?);
             }
+        }
+        if let Some(network) = &mut network {
+            found.moves.push(world.cut_off(network, api).context("the link is cut")?);
         }
         (found.acknowledged, found.verified) = (world.report.acknowledged, world.report.verified);
         found.counted = world.counters.counted;
@@ -156,6 +164,7 @@ impl World {
         match away {
             Away::StopFront => self.controllers[gone].stop()?,
             Away::KillHome | Away::KillFront => self.controllers[gone].kill()?,
+            Away::CutLink => bail!("no controller is away"),
         }
         let (counters, session) = self.counting(stays)?;
         counters.finish(session)?;
@@ -181,6 +190,57 @@ impl World {
         self.verify_by_both()?;
         is_answered(api)?;
         Ok(Move { away, moved, back })
+    }
+
+    /// The front end can't reach the home, and has commands. It ends the session before the home serves its portal, so that none
+    /// of them takes effect when the link is there again.
+    fn cut_off(&mut self, network: &mut CutNetwork, api: SocketAddr) -> Result<Move> {
+        let (home, front) = (self.home, self.front());
+        for at in 0..2 {
+            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
+        }
+        self.load(WRITES)?;
+        let port = self.link_port()?;
+        let start = Instant::now();
+        network.cut(port, Direction::Both)?;
+        let mut left = self.sessions[front].take().context("a session that works")?;
+        let mut open = Vec::new();
+        for _ in 0..UNDER_WAY {
+            let (lba, stamp) = self.next();
+            left.submit(stamp, command(lba, stamp))?;
+            left.service(libc::POLLOUT)?;
+            open.push((lba, stamp));
+        }
+        self.given_up = Some(front);
+        // Load goes on by the home alone.
+        pair::retry(|| {
+            self.load(WRITES)?;
+            self.check_served_by(front, home)
+        })
+        .context("the home does not serve the portal")?;
+        let ending = left.perform(cdb::test_unit_ready(1));
+        ensure!(
+            matches!(ending, Err(_) | Ok(Ending::Unanswered)),
+            "the front end serves its portal although the home does: {ending:?}"
+        );
+        self.given_up = None;
+        self.reach(front).context("the home does not serve the portal of the other controller")?;
+        let moved = start.elapsed();
+        for (lba, stamp) in open {
+            self.write(lba, stamp)?;
+        }
+        self.load(BLOCKS)?;
+        let start = Instant::now();
+        network.mend()?;
+        pair::retry(|| self.check_served_by(front, front)).context("the portal did not move back")?;
+        self.sessions[front] = None;
+        self.reach(front).context("the controller does not serve its portal again")?;
+        let back = start.elapsed();
+        self.verify_by_both()?;
+        self.load(WRITES)?;
+        self.verify_by_both()?;
+        is_answered(api)?;
+        Ok(Move { away: Away::CutLink, moved, back })
     }
 
     /// Which controller serves the portal of one.
