@@ -29,15 +29,9 @@ struct Stream {
     reads: u32,
 }
 
-/// Streams, the one that was seen last at the end. Every random read is noted as what could be the first of a stream, so that one
-/// is found, added and forgotten in one pass.
+/// Streams, the one that was seen last at the end.
 #[derive(Default)]
-struct Streams {
-    /// Those that have gone on for as many reads as read-ahead begins after.
-    going: VecDeque<Stream>,
-    /// Those that may turn out to.
-    new: VecDeque<Stream>,
-}
+struct Streams(VecDeque<Stream>);
 
 /// Frames that are being read ahead, with those who wait for them.
 #[derive(Default)]
@@ -75,7 +69,9 @@ impl Streams {
         window_max: u64,
         tunables: &Tunables,
     ) -> Option<Range<u64>> {
-        let mut stream = self.take(volume, &read).unwrap_or_else(|| {
+        let goes_on = |stream: &Stream| stream.volume == volume && stream.takes(&read);
+        let found = self.0.iter().position(goes_on).and_then(|index| self.0.remove(index));
+        let mut stream = found.unwrap_or_else(|| {
             self.make_room(tunables);
             Stream { volume, next: read.start, ahead: read.start, window: 0, reads: 0 }
         });
@@ -92,27 +88,14 @@ impl Streams {
             stream.ahead = from.saturating_add(stream.window);
             from..stream.ahead
         });
-        self.add(stream, tunables);
+        self.0.push_back(stream);
         wanted
-    }
-
-    fn add(&mut self, stream: Stream, tunables: &Tunables) {
-        let goes_on = stream.reads >= tunables.read_ahead_min_reads;
-        if goes_on { &mut self.going } else { &mut self.new }.push_back(stream);
-    }
-
-    /// Removes the stream that a read goes on with.
-    fn take(&mut self, volume: u32, read: &Range<u64>) -> Option<Stream> {
-        [&mut self.going, &mut self.new].into_iter().find_map(|streams| {
-            let index = streams.iter().position(|stream| stream.volume == volume && stream.takes(read))?;
-            streams.remove(index)
-        })
     }
 
     /// Notes a read that is to be located. True if it goes on with a stream: then it is to be read, and that notes it again.
     fn note_located(&mut self, volume: u32, read: Range<u64>, tunables: &Tunables) -> bool {
-        let goes_on = |stream: &&mut Stream| stream.volume == volume && stream.takes(&read);
-        match self.going.iter_mut().chain(&mut self.new).find(goes_on) {
+        let found = self.0.iter_mut().find(|stream| stream.volume == volume && stream.takes(&read));
+        match found {
             // The same blocks again: what the cache serves is not noted elsewhere, and would not be here.
             Some(stream) if read.end <= stream.next => false,
             Some(stream) if stream.reads.saturating_add(1) >= tunables.read_ahead_min_reads => {
@@ -120,13 +103,8 @@ impl Streams {
                 (stream.next, stream.ahead) = (read.end, stream.ahead.max(read.start));
                 true
             }
-            Some(_) => {
+            _ => {
                 self.note(volume, read, false, 0, tunables);
-                false
-            }
-            None => {
-                self.make_room(tunables);
-                self.add(Stream { volume, next: read.end, ahead: read.end, window: 0, reads: 1 }, tunables);
                 false
             }
         }
@@ -134,8 +112,7 @@ impl Streams {
 
     /// Of what was to be read ahead up to `end`, only what is before `reached` is.
     fn shorten(&mut self, volume: u32, end: u64, reached: u64) {
-        let is_it = |stream: &&mut Stream| stream.volume == volume && stream.ahead == end;
-        let found = self.going.iter_mut().rev().find(is_it);
+        let found = self.0.iter_mut().rev().find(|stream| stream.volume == volume && stream.ahead == end);
         if let Some(stream) = found {
             stream.ahead = reached.max(stream.next);
         }
@@ -145,9 +122,11 @@ impl Streams {
     /// each of which could be the first of one, do not displace them.
     fn make_room(&mut self, tunables: &Tunables) {
         let streams_max = tunables.read_ahead_streams;
-        while self.going.len() + self.new.len() >= streams_max {
-            let is_new = self.new.len() >= streams_max.div_ceil(2);
-            if is_new { &mut self.new } else { &mut self.going }.pop_front();
+        while self.0.len() >= streams_max {
+            let is_new = |stream: &Stream| stream.reads < tunables.read_ahead_min_reads;
+            let new = self.0.iter().filter(|stream| is_new(stream)).count();
+            let oldest_new = self.0.iter().position(is_new).filter(|_| new >= streams_max.div_ceil(2));
+            self.0.remove(oldest_new.unwrap_or(0));
         }
     }
 }
