@@ -193,6 +193,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_page_has_the_recorded_cost_of_an_io() -> Result<()> {
+        let readme = std::fs::read_to_string(root().join("README.md"))?;
+        let peers = recorded("peers")?;
+        for (load, peer) in [("read", "tgt"), ("write", "tgt without either")] {
+            let name = format!("4K random, depth 32 {load}, 1 session: CPU per I/O");
+            let figure = peers.iter().find(|figure| figure.name == name).context("it is recorded")?;
+            let cells = format!("| {} | {peer} {} |", figure.array, figure.peer);
+            assert!(readme.contains(&cells), "README.md does not say {cells:?} of a {load}");
+        }
+        Ok(())
+    }
+
+    #[test]
     fn figures_are_taken_from_a_printed_table() {
         let printed = "| what | aim | result | |\n|---|---|---|---|\n| read | ≤ 6 µs | 1.89 µs |  |\n| copy | – | 2 s |  |\n";
         let found = figures(printed, [Some(0), Some(2), None, Some(1)]);
