@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use iscsi::Portal as Listener;
 use records::PortalEntry;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl Array {
     /// Serves these portals of other controllers, and no others any more: their hosts are asked to log out.
@@ -58,8 +58,8 @@ impl Array {
     pub(crate) async fn check_unused(&self, address: IpAddr) -> Result<()> {
         let is_known = {
             let config = self.config();
-            let portals = config.portals.iter().filter(|it| it.moves).filter_map(|it| it.endpoint.socket());
-            portals.chain(config.api_addresses.get(&OF_HOME).copied()).any(|it| it.ip() == address)
+            let portals = config.portals.iter().filter_map(PortalEntry::moving_address);
+            portals.chain(config.api_addresses.get(&OF_HOME).map(SocketAddr::ip)).any(|it| it == address)
         };
         if is_known {
             return Ok(());
@@ -81,19 +81,14 @@ impl Array {
 
     /// Holds the address of a portal that moves, from now on if it can't now: it is logged there.
     pub(crate) fn hold_of(&self, entry: &PortalEntry) {
-        if let Some(address) = moving_address(entry) {
+        if let Some(address) = entry.moving_address() {
             _ = self.parts.addresses.hold(address);
         }
     }
 
     pub(crate) fn release_of(&self, entry: &PortalEntry) {
-        if let Some(address) = moving_address(entry) {
+        if let Some(address) = entry.moving_address() {
             self.parts.addresses.release(address);
         }
     }
-}
-
-/// The address of a portal that moves.
-fn moving_address(entry: &PortalEntry) -> Option<IpAddr> {
-    entry.endpoint.socket().filter(|_| entry.moves).map(|socket| socket.ip())
 }

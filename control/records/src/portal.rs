@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
 /// A protocol by which hosts reach a portal.
@@ -86,6 +86,13 @@ pub struct PortalEntry {
     /// When it was removed, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<u64>,
+}
+
+impl PortalEntry {
+    /// Its address, if that moves.
+    pub fn moving_address(&self) -> Option<IpAddr> {
+        self.endpoint.socket().filter(|_| self.moves).map(|socket| socket.ip())
+    }
 }
 
 /// All portals of all controllers, by controller and number.

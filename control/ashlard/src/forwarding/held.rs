@@ -1,7 +1,7 @@
 //! Addresses that move and that this machine has: for the array, and for the portals of a front end.
 
 use address::Addresses;
-use array::{MovingAddresses, PortalEntry, PortalProtocol, Portals};
+use array::{MovingAddresses, PortalProtocol, Portals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
@@ -67,9 +67,8 @@ impl Drop for Held {
 
 /// The addresses of a controller's iSCSI portals that move, by number.
 pub fn of_controller(controller: u16, recorded: &Portals) -> BTreeMap<u16, IpAddr> {
-    let moves = |it: &&PortalEntry| it.moves && it.endpoint.protocol == PortalProtocol::Iscsi;
-    let moving = recorded.of(controller).filter(moves);
-    moving.filter_map(|it| Some((it.number, it.endpoint.socket()?.ip()))).collect()
+    let iscsi = recorded.of(controller).filter(|it| it.endpoint.protocol == PortalProtocol::Iscsi);
+    iscsi.filter_map(|it| Some((it.number, it.moving_address()?))).collect()
 }
 
 #[cfg(test)]
