@@ -190,8 +190,7 @@ fn moving(args: &Args) -> Result<()> {
         };
         with_cluster("cluster-moving", |ceph| move_portals(ceph, args, &programs, (addresses, network)))
     };
-    // The network is that of a thread.
-    std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| resume_unwind(panic))
+    on_a_thread(run)
 }
 
 fn move_portals(
@@ -246,7 +245,11 @@ fn cut(args: &Args) -> Result<()> {
         };
         with_cluster("cluster-cut", |ceph| cut_links(ceph, args, &programs, &mut network))
     };
-    // The network is that of a thread.
+    on_a_thread(run)
+}
+
+/// Runs what enters a network of its own: that is the network of a thread.
+fn on_a_thread(run: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 

@@ -150,9 +150,7 @@ impl World {
     }
 
     fn round(&mut self, fault: Fault, round: u64) -> Result<()> {
-        for at in 0..2 {
-            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
-        }
+        self.reach_both()?;
         let (home, front) = (self.home, self.front());
         let name = format!("made-{:03}", self.made.len());
         self.controllers[home].add_volume(&name, Shape { bytes: 1 << 20, ..VOLUME })?;
@@ -341,6 +339,10 @@ impl World {
             self.logins[at] += 1;
         }
         Ok(())
+    }
+
+    fn reach_both(&mut self) -> Result<()> {
+        (0..2).try_for_each(|at| self.reach(at).with_context(|| format!("controller {}", at + 1)))
     }
 
     fn verify(&mut self, lba: u64, block: &[u8], at: usize) -> Result<()> {

@@ -152,9 +152,7 @@ impl World {
     }
 
     fn take_away(&mut self, away: Away, api: SocketAddr) -> Result<Move> {
-        for at in 0..2 {
-            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
-        }
+        self.reach_both()?;
         self.load(WRITES)?;
         let gone = if away == Away::KillHome { self.home } else { self.front() };
         let stays = 1 - gone;
@@ -182,23 +180,26 @@ impl World {
         self.verify_by_both()?;
         let start = Instant::now();
         self.controllers[gone].restart_unattended()?;
-        pair::retry(|| self.check_served_by(gone, gone)).context("the portal did not move back")?;
-        self.sessions[gone] = None;
-        self.reach(gone).context("the controller does not serve its portal again")?;
-        let back = start.elapsed();
+        let back = self.move_back(gone, start)?;
         self.load(WRITES)?;
         self.verify_by_both()?;
         is_answered(api)?;
         Ok(Move { away, moved, back })
     }
 
+    /// Waits until the host is logged in at a controller that can serve its portal again since `start`. Returns how long that took.
+    fn move_back(&mut self, at: usize, start: Instant) -> Result<Duration> {
+        pair::retry(|| self.check_served_by(at, at)).context("the portal did not move back")?;
+        self.sessions[at] = None;
+        self.reach(at).context("the controller does not serve its portal again")?;
+        Ok(start.elapsed())
+    }
+
     /// The front end can't reach the home, and has commands. It ends the session before the home serves its portal, so that none
     /// of them takes effect when the link is there again.
     fn cut_off(&mut self, network: &mut CutNetwork, api: SocketAddr) -> Result<Move> {
         let (home, front) = (self.home, self.front());
-        for at in 0..2 {
-            self.reach(at).with_context(|| format!("controller {}", at + 1))?;
-        }
+        self.reach_both()?;
         self.load(WRITES)?;
         let port = self.link_port()?;
         let start = Instant::now();
@@ -232,10 +233,7 @@ impl World {
         self.load(BLOCKS)?;
         let start = Instant::now();
         network.mend()?;
-        pair::retry(|| self.check_served_by(front, front)).context("the portal did not move back")?;
-        self.sessions[front] = None;
-        self.reach(front).context("the controller does not serve its portal again")?;
-        let back = start.elapsed();
+        let back = self.move_back(front, start)?;
         self.verify_by_both()?;
         self.load(WRITES)?;
         self.verify_by_both()?;
