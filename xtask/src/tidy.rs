@@ -2,6 +2,8 @@
 //! them alone and adds the check for published advisories, which needs the network.
 
 #[cfg(test)]
+mod boundaries;
+#[cfg(test)]
 mod circles;
 #[cfg(test)]
 mod dependencies;

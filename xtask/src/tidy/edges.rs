@@ -1,7 +1,8 @@
 //! Who may import whom inside the workspace.
 
 use super::{members, metadata};
-use std::collections::BTreeSet;
+use crate::shell::root;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A crate, what it may import, and what only its tests and examples may import besides.
 struct Edges {
@@ -12,6 +13,12 @@ struct Edges {
 
 const fn edges(from: &'static str, to: &'static [&'static str], tests: &'static [&'static str]) -> Edges {
     Edges { from, to, tests }
+}
+
+impl Edges {
+    fn allows(&self, to: &str, test: bool) -> bool {
+        self.to.contains(&to) || test && self.tests.contains(&to)
+    }
 }
 
 /// The order of the path of an I/O, then control, then proof: nothing here points upwards.
@@ -139,10 +146,49 @@ fn crates_import_only_what_lies_below_them() {
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("a name");
             let test = dependency["kind"] == "dev";
-            let allowed = edges.to.contains(&to) || test && edges.tests.contains(&to);
-            assert!(allowed || !names.contains(to), "{name} must not import {to}");
+            assert!(edges.allows(to, test) || !names.contains(to), "{name} must not import {to}");
         }
     }
+}
+
+/// The folder above a crate: `io`, `control`, `proof`, or none for `xtask`.
+pub(super) fn folder(package: &serde_json::Value) -> &str {
+    let path = package["manifest_path"].as_str().expect("a path");
+    let below = path.strip_prefix(root().to_str().expect("a path in UTF-8")).expect("below the top");
+    below.trim_start_matches('/').split('/').next().unwrap_or_default()
+}
+
+/// What a crate in a folder may import, whatever the list says.
+fn may_import(from: &str, to: &str, test: bool) -> bool {
+    match from {
+        "io" => to == "io" || test && to == "proof",
+        "control" => ["io", "control"].contains(&to) || test && to == "proof",
+        _ => true,
+    }
+}
+
+#[test]
+fn io_imports_no_control_and_the_product_no_proof() {
+    let metadata = metadata();
+    let folders: BTreeMap<_, _> = members(&metadata)
+        .map(|package| (package["name"].as_str().expect("a name"), folder(package)))
+        .collect();
+    for edges in ALLOWED {
+        let from = folders[edges.from];
+        let product = edges.to.iter().map(|to| (to, false));
+        for (to, test) in product.chain(edges.tests.iter().map(|to| (to, true))) {
+            assert!(may_import(from, folders[to], test), "{} in {from} → {to}", edges.from);
+        }
+    }
+}
+
+#[test]
+fn an_import_upwards_is_found() {
+    let raid = ALLOWED.iter().find(|edges| edges.from == "raid").expect("a line");
+    assert!(raid.allows("shelf", false) && !raid.allows("engine", false));
+    assert!(raid.allows("rig", true) && !raid.allows("rig", false));
+    assert!(may_import("control", "io", false) && !may_import("io", "control", true));
+    assert!(may_import("io", "proof", true) && !may_import("io", "proof", false));
 }
 
 #[test]

@@ -72,55 +72,6 @@ fn no_code_is_unfinished() {
     }
 }
 
-/// System calls, clocks, threads, runtimes and randomness: what makes runs differ from each other.
-const OUTSIDE_WORLD: &[&str] = &[
-    "Instant::now",
-    "SystemTime",
-    "std::thread",
-    "thread::spawn",
-    "thread::sleep",
-    "tokio::net",
-    "tokio::spawn",
-    "tokio::time",
-    "tokio::runtime",
-    "spawn_blocking",
-    "std::fs",
-    "std::net::Tcp",
-    "std::env",
-    "libc::",
-    "io_uring",
-    "getrandom",
-    "rand::",
-    "RandomState",
-];
-
-/// The files of `io/` that may use them.
-const OUTSIDE_WORLD_FILES: &[&str] = &[
-    "io/address/src",
-    "io/iscsi/src/portal",
-    "io/transport/src/portal",
-    "io/transport/src/tls",
-    "io/tcmu/src/adapter",
-    "io/tcmu/src/configfs",
-    "io/tcmu/src/uio",
-    "io/raid/src/device",
-    "io/rados/src/client",
-];
-
-#[test]
-fn io_uses_the_outside_world_only_in_listed_files() {
-    for (path, text) in sources() {
-        let name = path.to_string_lossy();
-        if !name.starts_with("io/") || OUTSIDE_WORLD_FILES.iter().any(|file| name.starts_with(file)) {
-            continue;
-        }
-        for (number, line) in product_lines(&path, &text) {
-            let found = OUTSIDE_WORLD.iter().find(|word| line.contains(**word));
-            assert!(found.is_none(), "{name}:{number}: {}", line.trim());
-        }
-    }
-}
-
 #[test]
 fn modules_have_specific_names() {
     for (path, _) in sources() {
