@@ -32,7 +32,7 @@ pub struct ConfigurationDocument {
     /// What the document does not contain, as text for an operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// Where hosts log in; set by options of the daemon.
+    /// Portals: shown only, since their addresses are those of a machine. An import does not change them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portals: Option<PortalsItem>,
     /// Settings of the array.

@@ -193,12 +193,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_page_has_the_recorded_cost_of_an_io() -> Result<()> {
+    fn the_first_page_has_the_recorded_figures_beside_both_peers() -> Result<()> {
         let readme = std::fs::read_to_string(root().join("README.md"))?;
-        let peers = recorded("peers")?;
-        for (load, peer) in [("read", "tgt"), ("write", "tgt without either")] {
-            let name = format!("4K random, depth 32 {load}, 1 session: CPU per I/O");
-            let figure = peers.iter().find(|figure| figure.name == name).context("it is recorded")?;
+        let shown = [
+            ("peers", "read", "CPU per I/O", "tgt"),
+            ("peers", "write", "CPU per I/O", "tgt without either"),
+            ("spdk", "read", "CPU per I/O", "SPDK"),
+            ("spdk", "write", "CPU per I/O", "SPDK without either"),
+            ("spdk", "write", "IOPS", "SPDK without either"),
+        ];
+        for (suite, load, what, peer) in shown {
+            let name = format!("4K random, depth 32 {load}, 1 session: {what}");
+            let figures = recorded(suite)?;
+            let figure = figures.iter().find(|figure| figure.name == name).context("it is recorded")?;
             let cells = format!("| {} | {peer} {} |", figure.array, figure.peer);
             assert!(readme.contains(&cells), "README.md does not say {cells:?} of a {load}");
         }

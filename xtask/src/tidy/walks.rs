@@ -5,18 +5,54 @@
 
 use crate::shell::root;
 
-/// The layers from the top: a walk may only go down, turn once, and go up.
-const LAYERS: &[&str] = &[
-    "control/ashlard/",
-    "control/array/",
-    "io/transport/",
-    "io/iscsi/",
-    "io/scsi/",
-    "io/export/",
-    "io/block/",
-    "io/engine/",
-    "io/raid/",
+/// The layers from the top, by the beginning of a walk's name: a walk may only go down, turn once, and go up. The last one
+/// holds for all others.
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "A forwarded command, at the front end",
+        &["io/transport/", "io/iscsi/", "io/forward/", "io/peer/", "control/ashlard/src/forwarding/"],
+    ),
+    (
+        "A forwarded command, at the home",
+        &[
+            "control/ashlard/src/forwarding/",
+            "io/peer/",
+            "io/forward/",
+            "io/scsi/",
+            "io/export/",
+            "io/engine/",
+            "io/raid/",
+        ],
+    ),
+    (
+        "Synchronous replication: a write, at the source",
+        &["io/engine/", "control/replication/", "control/array/"],
+    ),
+    ("Fibre Channel", &["io/tcmu/", "io/scsi/", "io/export/", "io/engine/", "io/raid/"]),
+    (
+        "",
+        &[
+            "control/ashlard/",
+            "control/api/",
+            "control/array/",
+            "control/replication/",
+            "io/transport/",
+            "io/iscsi/",
+            "io/nvmf/",
+            "io/scsi/",
+            "io/export/",
+            "io/block/",
+            "io/engine/",
+            "io/raid/",
+        ],
+    ),
 ];
+
+/// The layers of a walk.
+fn layers(name: &str) -> &'static [&'static str] {
+    let found = LAYERS.iter().find(|(beginning, _)| name.starts_with(beginning));
+    found.expect("the last one holds for all").1
+}
 
 struct Walk {
     name: String,
@@ -68,6 +104,9 @@ fn every_walk_exists_and_goes_down_once_and_up_once() {
     for named in ["WRITE(16)", "READ(16)", "COMPARE AND WRITE", "UNMAP", "WRITE SAME", "EXTENDED COPY"] {
         assert!(walks.iter().any(|walk| walk.name.starts_with(named)), "no walk for {named}");
     }
+    for named in ["NVMe", "Fibre Channel", "A forwarded command", "Creating", "Asynchronous", "Synchronous"] {
+        assert!(walks.iter().any(|walk| walk.name.starts_with(named)), "no walk for {named}");
+    }
     for named in ["PERSISTENT RESERVE OUT", "ABORT TASK", "LOGICAL UNIT RESET", "Path failover", "Recovery"] {
         assert!(walks.iter().any(|walk| walk.name.starts_with(named)), "no walk for {named}");
     }
@@ -83,7 +122,7 @@ fn depth(walk: &Walk, file: &str, function: &str) -> usize {
     let text = std::fs::read_to_string(root().join(file));
     let text = text.unwrap_or_else(|error| panic!("{}: {file}: {error}", walk.name));
     assert!(defines(&text, function), "{}: no function {function} in {file}", walk.name);
-    let depth = LAYERS.iter().position(|layer| file.starts_with(layer));
+    let depth = layers(&walk.name).iter().position(|layer| file.starts_with(layer));
     depth.unwrap_or_else(|| panic!("{}: {file} lies in no layer", walk.name))
 }
 
