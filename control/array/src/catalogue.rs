@@ -385,14 +385,14 @@ pub fn json() -> String {
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Log messages\n\n\
-         Generated from the code by `cargo xtask openapi --write`. `ashlar notification create NAME --syslog HOST --tls --content \
-         alerts,events,audit,statistics` sends them by syslog: RFC 5424 with octet counting over TCP (RFC 6587) or TLS (RFC 5425). \
-         HOSTNAME is the name of the array, APP-NAME is `ashlar`, PROCID is empty, and **MSGID is the identifier of the \
-         message** in the tables below. The facility is 3 (system daemons), that of the audit log 13 (log audit). Messages are \
-         delivered in order, wait in memory while the receiver can't be reached, and may arrive twice after a failure: with the \
-         same `id`. \
-         [messages.json](messages.json) has the same for programs.\n\n\
-         The severity of syslog is 2 for `critical`, 4 for `warning`, 6 for `info`; 5 for the end of an alert and for audited \
+         Generated from the code by `cargo xtask openapi --write`.\n\
+         `ashlar notification create NAME --syslog HOST --tls --content alerts,events,audit,statistics` sends them by syslog: RFC\n\
+         5424 with octet counting over TCP (RFC 6587) or TLS (RFC 5425). HOSTNAME is the name of the array, APP-NAME is `ashlar`,\n\
+         PROCID is empty, and **MSGID is the identifier of the message** in the tables below. The facility is 3 (system daemons),\n\
+         that of the audit log 13 (log audit). Messages are delivered in order, wait in memory while the receiver can't be\n\
+         reached, and may arrive twice after a failure: with the same `id`. [messages.json](messages.json) has the same for\n\
+         programs.\n\n\
+         The severity of syslog is 2 for `critical`, 4 for `warning`, 6 for `info`; 5 for the end of an alert and for audited\n\
          changes, 4 for refused ones.\n\n\
          ## Structured data\n\n\
          Every message has the element `ashlar@32473`, and after it one of its class.\n",

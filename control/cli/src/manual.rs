@@ -66,10 +66,26 @@ fn arguments(text: &mut String, command: &Command, wanted: impl Fn(&Arg) -> bool
             None => arg.get_id().as_str().to_uppercase(),
         };
         let choices: Vec<_> = arg.get_possible_values().iter().map(|it| it.get_name().to_owned()).collect();
-        let _ = write!(text, "- `{name}`: {help}");
+        let mut line = format!("- `{name}`: {help}");
         if !choices.is_empty() && arg.get_action().takes_values() {
-            let _ = write!(text, " ({})", choices.join(", "));
+            let _ = write!(line, " ({})", choices.join(", "));
         }
-        text.push('\n');
+        push_wrapped(text, &line);
     }
+}
+
+/// Adds an item of a list in lines of at most 120 characters. Its name stays in one line.
+fn push_wrapped(text: &mut String, line: &str) {
+    const LINE_MAX: usize = 120;
+    let at = line.find(": ").map_or(0, |colon| colon + 1);
+    let (name, help) = line.split_at(at);
+    text.push_str(name);
+    let mut length = name.chars().count();
+    for word in help.split_whitespace() {
+        let is_full = length + 1 + word.chars().count() > LINE_MAX;
+        text.push_str(if is_full { "\n  " } else { " " });
+        text.push_str(word);
+        length = if is_full { 2 } else { length + 1 } + word.chars().count();
+    }
+    text.push('\n');
 }

@@ -135,7 +135,23 @@ fn table(recorded: &Recorded) -> String {
     text += "\n";
     for (number, Run { date, command, conditions, run, .. }) in (1..).zip(&recorded.runs) {
         let separator = if run.is_empty() { "" } else { "; " };
-        let _ = writeln!(text, "{number}. {date}, `{command}`: {conditions}{separator}{run}.");
+        let line = format!("{number}. {date}, `{command}`: {conditions}{separator}{run}.");
+        let _ = writeln!(text, "{}", wrapped(&line));
+    }
+    text
+}
+
+/// A line of a list, wrapped as the pages of the documentation are; code between backquotes stays whole.
+fn wrapped(line: &str) -> String {
+    const LINE_MAX: usize = 120;
+    let (mut text, mut length, mut in_code) = (String::new(), 0, false);
+    for word in line.split(' ') {
+        let count = word.chars().count();
+        let separator = if !in_code && length > 0 && length + 1 + count > LINE_MAX { "\n   " } else { " " };
+        length = if separator == " " { length + 1 } else { 3 } + count;
+        text += if text.is_empty() { "" } else { separator };
+        text += word;
+        in_code ^= word.matches('`').count() % 2 == 1;
     }
     text
 }
@@ -210,6 +226,16 @@ mod tests {
             assert!(readme.contains(&cells), "README.md does not say {cells:?} of a {load}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn conditions_are_wrapped_outside_of_code() {
+        let words = "word ".repeat(23);
+        assert_eq!(wrapped(&format!("{words}`a b c` d")), format!("{words}`a b c`\n   d"));
+        assert_eq!(
+            wrapped(&format!("{words}longer `a b`")),
+            format!("{}\n   longer `a b`", words.trim_end())
+        );
     }
 
     #[test]

@@ -79,6 +79,57 @@ fn commands_that_are_shown_exist() {
     }
 }
 
+/// Lines of a page fit in a window. Rows of tables and what stands in blocks of code can't be wrapped.
+const LINE_MAX: usize = 120;
+
+/// The lines of prose that are too long, with their numbers.
+fn long_lines(text: &str) -> Vec<(usize, &str)> {
+    let mut in_code = false;
+    let is_prose = |line: &str| {
+        let line = line.trim_start();
+        in_code ^= line.starts_with("```");
+        !in_code && !line.starts_with('|') && !line.starts_with("```")
+    };
+    let prose: Vec<bool> = text.lines().map(is_prose).collect();
+    let lines = (1..).zip(text.lines()).zip(prose).filter(|(_, is_prose)| *is_prose).map(|(line, _)| line);
+    lines.filter(|(_, line)| line.chars().count() > LINE_MAX).collect()
+}
+
+#[test]
+fn lines_of_prose_have_a_maximum_length() {
+    let faults: Vec<String> = pages()
+        .iter()
+        .flat_map(|(path, text)| {
+            long_lines(text).into_iter().map(move |(at, line)| format!("{}:{at}: {line}", path.display()))
+        })
+        .collect();
+    assert!(faults.is_empty(), "longer than {LINE_MAX} characters:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn a_long_line_is_found_outside_tables_and_code() {
+    let long = "é ".repeat(61);
+    let text = format!("{}\n| {long} |\n```sh\n{long}\n```\n- {long}\n", "é".repeat(120));
+    assert_eq!(long_lines(&text), [(6, format!("- {long}").as_str())]);
+}
+
+#[test]
+fn architecture_has_every_crate_in_its_picture_and_its_table() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let picture = text.split("```").nth(1).expect("a picture");
+    let metadata = super::metadata();
+    let crates = super::members(&metadata).filter(|package| package["name"] != "client-generate");
+    for name in crates.map(|package| package["name"].as_str().expect("a name")) {
+        let is_word = |part: &str| part == name;
+        assert!(picture.split(|it: char| !it.is_alphanumeric()).any(is_word), "the picture lacks {name}");
+        let row = |line: &str| {
+            let cell = line.split('|').nth(1).unwrap_or_default();
+            cell.split(['`', '/', ',', ' ']).any(is_word)
+        };
+        assert!(text.lines().any(|line| line.starts_with("| `") && row(line)), "the table lacks {name}");
+    }
+}
+
 /// The words of a command up to its first option or value.
 fn words(line: &str) -> Vec<&str> {
     let plain = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
