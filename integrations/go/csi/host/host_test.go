@@ -305,18 +305,43 @@ func TestChapIsSetAndItsSecretsAreNotShown(t *testing.T) {
 	volume := l.staged()
 	volume.CHAP = csi.CHAP{User: "alice", Secret: "alice-secret-1", MutualUser: "array", MutualSecret: "array-secret-1"}
 	l.must(l.host.Stage(t.Context(), volume))
-	node := "iscsiadm -m node -T " + target + " -p " + portalA + " -o update -n node.session.auth."
-	for _, setting := range []string{
-		"authmethod -v CHAP", "username -v alice", "password -v alice-secret-1", "username_in -v array", "password_in -v array-secret-1",
-	} {
-		if !slices.Contains(l.log, node+setting) {
-			t.Errorf("no %s", setting)
+	if !slices.Contains(l.log, "iscsiadm -m node -T "+target+" -p "+portalA+" -o update -n node.session.auth.authmethod -v CHAP") {
+		t.Error("no CHAP")
+	}
+	want := "# BEGIN RECORD 2.1.9\nnode.name = " + target + "\nnode.session.auth.username = alice\n" +
+		"node.session.auth.password = alice-secret-1\nnode.session.auth.username_in = array\n" +
+		"node.session.auth.password_in = array-secret-1\n# END RECORD\n"
+	for _, portal := range []string{"10.0.0.1,3260,1", "10.0.1.1,3260,1"} {
+		file := l.at("etc/iscsi/nodes", target, portal, "default")
+		info, err := os.Stat(file)
+		l.must(err)
+		if text, err := os.ReadFile(file); err != nil || string(text) != want || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %s", portal, info.Mode(), text)
+		}
+	}
+	if left, err := filepath.Glob(l.at("etc/iscsi/.ashlar-*")); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+	// Arguments are shown to every process of the host.
+	for _, line := range l.log {
+		if strings.Contains(line, "secret-1") {
+			t.Error(line)
 		}
 	}
 	l = newLab(t)
-	l.results["password"] = Result{Code: 1, Said: "failed"}
-	if err := l.host.Stage(t.Context(), volume); err == nil || strings.Contains(err.Error(), "secret-1") {
+	l.database = "var/lib/iscsi"
+	l.must(l.host.Stage(t.Context(), volume))
+	l = newLab(t)
+	l.database = "elsewhere"
+	if err := l.host.Stage(t.Context(), volume); !errors.Is(err, csi.ErrPrecondition) || strings.Contains(err.Error(), "secret-1") {
 		t.Error(err)
+	}
+	for _, wrong := range []string{"two\nlines-of-a-secret", " blank-at-the-end ", ""} {
+		l, volume := newLab(t), volume
+		volume.CHAP.Secret = wrong
+		if err := l.host.Stage(t.Context(), volume); !errors.Is(err, csi.ErrPrecondition) {
+			t.Errorf("%q: %v", wrong, err)
+		}
 	}
 	l = newLab(t)
 	l.results["--login"] = Result{Code: codeNoAccess, Said: "authorization failure"}

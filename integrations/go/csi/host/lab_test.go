@@ -42,6 +42,8 @@ type lab struct {
 	autoMap bool
 	// results of programs that do not succeed, by a part of the command.
 	results map[string]Result
+	// database is the folder of open-iscsi's records.
+	database string
 	// down are portals that can't be reached.
 	down  []string
 	blkid Result
@@ -50,7 +52,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	l := &lab{
-		t: t, root: t.TempDir(), multipathd: true, autoMap: true,
+		t: t, root: t.TempDir(), multipathd: true, autoMap: true, database: "etc/iscsi",
 		luns: map[int]lun{1: {volumeNAA, gib}}, results: map[string]Result{}, blkid: Result{Code: codeNothingFound},
 	}
 	l.put("etc/iscsi/initiatorname.iscsi", "## comment\nInitiatorName=iqn.2001-04.org.example:Node-1\n")
@@ -188,6 +190,10 @@ func (l *lab) run(_ context.Context, program string, arguments ...string) Result
 			return Result{Code: 8, Said: "connection timed out"}
 		}
 		l.session(portal)
+	case program == "iscsiadm" && last == "new":
+		address, port, _ := strings.Cut(arguments[5], ":")
+		l.put(filepath.Join(l.database, "nodes", target, address+","+port+",1", "default"),
+			"# BEGIN RECORD 2.1.9\nnode.name = "+target+"\nnode.session.auth.password = old\n# END RECORD\n")
 	case program == "iscsiadm" && last == "--logout":
 		l.end(arguments[5])
 	case line == "multipathd show daemon" && !l.multipathd:

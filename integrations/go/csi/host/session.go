@@ -140,16 +140,22 @@ func (h *Host) loginPortal(ctx context.Context, target, portal string, chap csi.
 	if h.config.Multipath != MultipathOff {
 		settings[2][1] = timeoutMultipath
 	}
+	var secrets [][2]string
 	if chap.User != "" {
-		settings = append(settings, [2]string{"node.session.auth.authmethod", "CHAP"},
-			[2]string{"node.session.auth.username", chap.User}, [2]string{"node.session.auth.password", chap.Secret})
+		settings = append(settings, [2]string{"node.session.auth.authmethod", "CHAP"})
+		secrets = append(secrets, [2]string{"node.session.auth.username", chap.User}, [2]string{"node.session.auth.password", chap.Secret})
 	}
 	if chap.MutualUser != "" {
-		settings = append(settings, [2]string{"node.session.auth.username_in", chap.MutualUser},
+		secrets = append(secrets, [2]string{"node.session.auth.username_in", chap.MutualUser},
 			[2]string{"node.session.auth.password_in", chap.MutualSecret})
 	}
 	for _, setting := range settings {
 		if _, err := h.run(ctx, nil, "iscsiadm", append(node, "-o", "update", "-n", setting[0], "-v", setting[1])...); err != nil {
+			return err
+		}
+	}
+	if len(secrets) > 0 {
+		if err := h.setSecrets(target, portal, secrets); err != nil {
 			return err
 		}
 	}
