@@ -33,6 +33,9 @@ pub fn content(name: u64) -> Vec<u8> {
     }
 }
 
+/// The name of a block of which nothing is known.
+const ANY: u64 = u64::MAX;
+
 /// What the volumes hold: names of blocks by volume and block.
 #[derive(Clone, Default)]
 pub struct Model {
@@ -264,6 +267,9 @@ fn compare(seen: &mut Seen, id: u128, volume: &BTreeMap<u64, u64>, first: u64, b
     for (block, found) in (first..).zip(bytes.chunks(BLOCK as usize)) {
         let name = volume.get(&block).copied().unwrap_or(0);
         // What was filled or cleared by a pattern is not in the model.
+        if name == ANY {
+            continue;
+        }
         let is_pattern = found.iter().all(|byte| *byte == found[0]) && matches!(found[0], 7 | 9);
         if found == content(name) || name == 0 && is_pattern {
             seen.right += 1;
@@ -302,17 +308,13 @@ pub fn use_all(world: &mut World, model: &mut Model, seed: u64) {
             };
             let is_write = matches!(op, Op::Write { .. });
             let outcome = world.execute(*id, op);
-            // Everything else is forgotten: what it left is not looked at again.
+            // What anything else left is not known.
             for (block, name) in (block..block + count).zip(names) {
                 if let Some(volume) = model.volumes.get_mut(id)
                     && outcome.is_ok()
                 {
-                    if is_write {
-                        model.seen.insert(block);
-                        volume.insert(block, name);
-                    } else {
-                        model.seen.remove(&block);
-                    }
+                    model.seen.insert(block);
+                    volume.insert(block, if is_write { name } else { ANY });
                 }
             }
         }
