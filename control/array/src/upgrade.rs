@@ -8,7 +8,7 @@ use crate::membership::Controller;
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::{Error, Result};
-use engine::NOTING_VERSION;
+use engine::{INDEX_VERSION, NOTING_VERSION};
 use export::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION};
 use history::Severity;
 use records::{Record, Topic};
@@ -16,11 +16,18 @@ use serde::Serialize;
 use std::ops::RangeInclusive;
 
 /// What a commit enables, by the format of the engine that it needs.
-const ENABLED_BY: &[(u32, &str)] = &[(
-    NOTING_VERSION,
-    "commands of hosts are noted with their effect, so that a takeover by another controller repeats none and ends none with an \
-     error; in force from the next start of the home on",
-)];
+const ENABLED_BY: &[(u32, &str)] = &[
+    (
+        NOTING_VERSION,
+        "commands of hosts are noted with their effect, so that a takeover by another controller repeats none and ends none with \
+         an error; in force from the next start of the home on",
+    ),
+    (
+        INDEX_VERSION,
+        "the deduplication index is stored with the data, so that duplicates are found from the first second after a start or a \
+         takeover",
+    ),
+];
 
 /// The formats of the array, and what a commit would change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -167,6 +167,15 @@ impl Appender {
         Ok(location)
     }
 
+    /// Appends an object of the deduplication index; `None` if there is no room.
+    pub async fn append_index(&mut self, object: Bytes) -> block::Result<Option<Location>> {
+        let len = object.len() as u64;
+        let appended = self.writer.append(&mut self.streams.pages, &mut self.pool, object).await;
+        let location = appended.map_err(failed)?.ok();
+        self.written.metadata(ObjectKind::Index, location.map_or(0, |_| len));
+        Ok(location)
+    }
+
     /// Appends an object of a checkpoint.
     ///
     /// # Errors

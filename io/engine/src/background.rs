@@ -130,14 +130,26 @@ impl Worker {
             self.cleaner.retry();
         }
         let before = self.appender.data_bytes();
-        let flushed = self.reducer.flush(&mut self.appender).await?;
+        // What is flushed before the index is there may be stored a second time, so flushing waits for it while little waits.
+        let loads = !self.reducer.is_index_loaded();
+        if loads {
+            self.reducer.load_index_step().await;
+            busy = true;
+        }
+        let waiting = self.core.state.read().maps.slots.bytes() as u64;
+        let flushed = match loads && waiting <= self.core.backpressure_start_bytes() {
+            true => Step::Idle.into(),
+            false => self.reducer.flush(&mut self.appender).await?,
+        };
         flushed.leaves.iter().for_each(|(volume, block)| self.idle.note_new_frame(*volume, *block));
         let mut full = false;
         match flushed.step {
             Step::Done => busy = true,
             Step::Idle => {}
             Step::Full => {
-                let gained = self.make_space().await? || self.appender.allow_reduced_redundancy();
+                let gained = self.drop_stored_index().await?
+                    || self.make_space().await?
+                    || self.appender.allow_reduced_redundancy();
                 busy |= gained;
                 full = !gained;
             }
@@ -150,6 +162,9 @@ impl Worker {
         let is_due = self.idle.take_checkpoint_request()
             || self.core.format.is_to_be_raised()
             || self.checkpointer.is_due();
+        if settle {
+            self.reducer.drop_stored_index();
+        }
         if is_due || settle || (!busy && self.checkpointer.wants_trim()) {
             self.checkpoint().await?;
             busy = true;
@@ -172,10 +187,20 @@ impl Worker {
 
     /// Writes a checkpoint.
     pub async fn checkpoint(&mut self) -> block::Result<()> {
+        self.reducer.write_index(&mut self.appender).await?;
         let freed = self.checkpointer.write(&mut self.appender).await?;
         self.cleaner.end_checkpoint(&freed, self.appender.free_bytes());
         self.appender.end_checkpoint();
         Ok(())
+    }
+
+    /// Drops the deduplication index from the log, which frees its segments; false if there is none.
+    async fn drop_stored_index(&mut self) -> block::Result<bool> {
+        let dropped = self.reducer.drop_stored_index();
+        if dropped {
+            self.checkpoint().await?;
+        }
+        Ok(dropped)
     }
 
     /// Takes a step of cleaning, or the checkpoint that it asks for. False if nothing can be reclaimed.

@@ -77,6 +77,9 @@ const VOLUME_MAX_BYTES: u64 = 256;
 const CLEANING_RESERVE_MAX_BYTES: u64 = 16 << 20;
 const CLEANING_RESERVE_DIVISOR: u64 = 8;
 
+/// Part of the log that is free after the deduplication index was written to it, as a divisor.
+const INDEX_ROOM_DIVISOR: u64 = 32;
+
 impl Core {
     /// Bytes of objects that segments hold for sure: the end of a segment stays empty where the next object does not fit.
     fn bytes_of(&self, segments: u32) -> u64 {
@@ -163,7 +166,19 @@ impl Core {
     /// Bytes in use or promised, as if nothing that waits to be written reduced.
     pub fn used_bytes(&self, state: &State) -> u64 {
         let waiting = (state.maps.slots.bytes() / BLOCK) as u64 * BLOCK_MAX_LOG_BYTES;
-        live_bytes(state) + waiting + dirty_bytes(state)
+        live_bytes(state) + state.maps.index_log.bytes() + waiting + dirty_bytes(state)
+    }
+
+    /// Whether the deduplication index may take this many bytes more of the log: it leaves a part of it to hosts.
+    pub fn has_room_for_index(&self, bytes: u64) -> bool {
+        let state = self.state.read();
+        self.free_bytes(&state) >= bytes.saturating_add(self.total_bytes() / INDEX_ROOM_DIVISOR)
+    }
+
+    /// Whether the deduplication index has to leave the log: so little is free that hosts would soon be refused.
+    pub fn needs_room_of_index(&self) -> bool {
+        let state = self.state.read();
+        self.free_bytes(&state) < self.total_bytes() / INDEX_ROOM_DIVISOR / 2
     }
 
     /// Bytes of segments in use that nothing refers to. A checkpoint that is being written is not counted yet.
@@ -288,12 +303,15 @@ fn renewed_bytes(state: &State) -> u64 {
     let maps = &state.maps;
     let chunks = maps.page_index.locations.len() + maps.table.page_index.locations.len();
     let lists = chunks + maps.usage.segments().len() + maps.slots.bytes() / BLOCK + maps.orphans.len();
+    let lists = lists + maps.index_log.objects().len();
     state.catalog.bytes() + 16 * lists as u64 + 8 * state.done.len() as u64
 }
 
-/// Bytes of the log that are referred to, and the room to write the catalog and the root beside the old ones.
+/// Bytes of the log that are referred to, and the room to write the catalog and the root beside the old ones. Not the
+/// deduplication index, which makes room where it is needed.
 fn live_bytes(state: &State) -> u64 {
-    state.maps.usage.physical + state.maps.usage.metadata + renewed_bytes(state)
+    let Maps { usage, index_log, .. } = &state.maps;
+    usage.physical + usage.metadata - index_log.bytes() + renewed_bytes(state)
 }
 
 /// Upper bound of the bytes that mutations add permanently to the metadata of an array.

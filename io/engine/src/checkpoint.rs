@@ -29,7 +29,7 @@ use crate::frame::{self, ObjectKind};
 use crate::map::{Maps, Need};
 use crate::page_index::{CHUNK, PageIndex};
 use crate::pages::NumberMap;
-use crate::root::{Aside, Payload, Root, Unflushed, chunks_of};
+use crate::root::{Aside, INDEX_VERSION, Payload, Root, Unflushed, chunks_of};
 use crate::space::{Location, Usage};
 use crate::wake::pause;
 use parking_lot::Mutex;
@@ -201,6 +201,7 @@ impl Checkpointer {
             unflushed: unflushed.collect(),
             aside,
             done: state.done.clone(),
+            index: (self.core.format.active() >= INDEX_VERSION).then(|| maps.index_log.clone()),
             ..Root::default()
         };
         maps.slots.freeze();

@@ -364,6 +364,12 @@ impl Cleaner {
                     self.core.state.write().catalog.dirty = true;
                 }
             }
+            ObjectKind::Index => {
+                if self.core.state.read().maps.index_log.holds(number, location) {
+                    let Some(new) = appender.append_index(object).await? else { return Ok(false) };
+                    self.core.state.write().maps.move_index_object(number, new);
+                }
+            }
             ObjectKind::Root => {}
         }
         Ok(true)

@@ -3,6 +3,7 @@
 //! It is a hint of bounded size: what it does not know is stored again, what it knows is verified in the frame table.
 //! Only the background uses it; no read touches it.
 
+use crate::codec::{Malformed, Put, Take};
 use crate::entry::BlockId;
 use crate::frame::{self, Fingerprint, ObjectKind, UNKNOWN};
 use aegis::aegis256x4::Aegis256X4Mac;
@@ -23,9 +24,24 @@ const MAX_ENTRIES_PER_BUCKET: usize = 1;
 
 /// A fingerprint, and its block: the bits of the block plus one, then how often it was found and the generation of
 /// that. All zeros if unused.
-type Entry = [u64; 3];
+pub type Entry = [u64; 3];
+
+/// Bytes of an entry, in memory and in the log.
+pub const ENTRY_BYTES: usize = size_of::<Entry>();
 
 const NONE: Entry = [0; 3];
+
+/// Writes entries for the log.
+pub fn encode_entries(entries: &[Entry], out: &mut Vec<u8>) {
+    entries.iter().flatten().for_each(|word| out.u64(*word));
+}
+
+/// Reads what [`encode_entries`] wrote.
+pub fn decode_entries(bytes: &[u8]) -> Result<Vec<Entry>, Malformed> {
+    let mut take = Take::new(bytes, "index entries");
+    take.check(bytes.len().is_multiple_of(ENTRY_BYTES))?;
+    (0..bytes.len() / ENTRY_BYTES).map(|_| Ok([take.u64()?, take.u64()?, take.u64()?])).collect()
+}
 
 /// Bits of a block's name.
 const BLOCK_BITS: u32 = 54;
@@ -77,6 +93,8 @@ pub struct Index {
     inserted: u64,
     /// Some block of the log that could be shared is not in it.
     partial: bool,
+    /// Insertions since they were taken last, in order; see [`Index::record`].
+    recorded: Option<Vec<Entry>>,
 }
 
 /// Fingerprint under the key of sevens of [`known_block`], as libaegis computes it without instructions for AES.
@@ -138,7 +156,7 @@ impl Index {
         // All the address space at once, so that growing never copies; memory is taken at the first touch.
         let mut buckets = Vec::with_capacity(limit);
         buckets.push([NONE; WAYS]);
-        Self { buckets, limit, taken: 0, inserted: 0, partial: false }
+        Self { buckets, limit, taken: 0, inserted: 0, partial: false, recorded: None }
     }
 
     /// Whether the log may have blocks to share that are not in the index.
@@ -148,6 +166,78 @@ impl Index {
 
     /// Notes that a block was left out.
     pub fn leave_out(&mut self) {
+        self.partial = true;
+    }
+
+    /// Entries in use.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Insertions so far: the clock by which entries age.
+    pub fn insertions(&self) -> u64 {
+        self.inserted
+    }
+
+    /// Continues a clock.
+    pub fn set_insertions(&mut self, insertions: u64) {
+        self.inserted = insertions;
+    }
+
+    /// Records insertions from now on, if it does not yet. Returns whether it did before.
+    pub fn record(&mut self) -> bool {
+        let before = self.recorded.is_some();
+        self.recorded.get_or_insert_default();
+        before
+    }
+
+    /// The insertions that were recorded since this was called last; `None` if there were too many to be kept.
+    pub fn take_recorded(&mut self) -> Option<Vec<Entry>> {
+        let max = self.max_recorded();
+        let recorded = self.recorded.as_mut().map(std::mem::take).unwrap_or_default();
+        (recorded.len() <= max).then_some(recorded)
+    }
+
+    /// Insertions beyond which as many entries of a full index would have been replaced.
+    fn max_recorded(&self) -> usize {
+        WAYS * self.limit
+    }
+
+    fn note_inserted(&mut self, entry: Entry) {
+        let max = self.max_recorded();
+        if let Some(recorded) = self.recorded.as_mut().filter(|recorded| recorded.len() <= max) {
+            recorded.push(entry);
+        }
+    }
+
+    /// Buckets in use. Those that are added take entries from earlier ones only, so that who reads bucket after bucket misses none.
+    pub fn bucket_count(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// The entries of a bucket.
+    pub fn entries_of(&self, bucket: usize) -> impl Iterator<Item = Entry> {
+        self.buckets[bucket].iter().copied().filter(|entry| entry[2] & BLOCK_MASK != 0)
+    }
+
+    /// Takes an entry of an earlier start, unless there is one with this fingerprint, which is newer.
+    pub fn restore(&mut self, old: Entry) {
+        let wanted = [old[0], old[1]];
+        let now = self.now();
+        let bucket = self.bucket(wanted);
+        if old[2] & BLOCK_MASK == 0 || Self::position(bucket, wanted).is_some() {
+            return;
+        }
+        if let Some(free) = bucket.iter_mut().find(|known| **known == NONE) {
+            *free = old;
+            self.taken += 1;
+            self.grow();
+            return;
+        }
+        let weakest = weakest(bucket, now);
+        if rank(&old, now) > rank(&bucket[weakest], now) {
+            bucket[weakest] = old;
+        }
         self.partial = true;
     }
 
@@ -209,6 +299,7 @@ impl Index {
         self.inserted += 1;
         let (wanted, now, bits) = (halves(&fingerprint), self.now(), block.bits() + 1);
         assert!(bits <= BLOCK_MASK, "a block's name has {BLOCK_BITS} bits");
+        self.note_inserted(entry(wanted, bits, 0, now));
         let bucket = self.bucket(wanted);
         if let Some(at) = Self::position(bucket, wanted) {
             bucket[at] = entry(wanted, bits, hits_and_generation(&bucket[at]).0, now);
@@ -274,6 +365,51 @@ mod tests {
         index.remove(&[5; 16]);
         assert_eq!(index.find(&[5; 16]), None);
         assert_eq!(index.find(&[6; 16]), Some(block(6)));
+    }
+
+    #[test]
+    fn entries_come_back_by_what_was_recorded_or_by_all_buckets_and_newer_ones_stay() {
+        let mut fingerprinter = Fingerprinter::new(&[7; 32]);
+        let fingerprints: Vec<_> = (0..500u64).map(|n| fingerprinter.of(&n.to_le_bytes())).collect();
+        let mut index = Index::new(1 << 20);
+        assert!(!index.record() && index.record());
+        let insert = |index: &mut Index, numbers: std::ops::Range<usize>| {
+            numbers.for_each(|n| index.insert(fingerprints[n], block(n as u64)));
+        };
+        insert(&mut index, 0..300);
+        let mut stored = index.take_recorded().expect("few");
+        assert_eq!((stored.len(), index.take_recorded()), (300, Some(Vec::new())));
+        // Buckets that are added while all are read lie after those that were read.
+        stored.clear();
+        let mut at = 0;
+        while at < index.bucket_count() {
+            stored.extend(index.entries_of(at));
+            at += 1;
+            if at == 100 {
+                insert(&mut index, 300..500);
+            }
+        }
+        stored.extend(index.take_recorded().expect("few"));
+        let mut bytes = Vec::new();
+        encode_entries(&stored, &mut bytes);
+        assert!(decode_entries(&bytes[1..]).is_err());
+        let mut other = Index::new(1 << 20);
+        other.insert(fingerprints[5], block(9999));
+        decode_entries(&bytes).expect("whole").into_iter().rev().for_each(|entry| other.restore(entry));
+        other.restore([1, 2, 0]);
+        assert_eq!(other.find(&fingerprints[5]), Some(block(9999)));
+        assert!((6..500).all(|n| other.find(&fingerprints[n]) == Some(block(n as u64))));
+        assert_eq!(other.taken(), 500);
+    }
+
+    #[test]
+    fn more_than_the_index_holds_is_not_recorded() {
+        let mut index = Index::new(0);
+        index.record();
+        (0..=WAYS as u8).for_each(|n| index.insert([n; 16], block(u64::from(n))));
+        assert_eq!(index.take_recorded(), None);
+        index.insert([7; 16], block(7));
+        assert_eq!(index.take_recorded().map(|recorded| recorded.len()), Some(1));
     }
 
     #[test]

@@ -28,12 +28,16 @@ pub enum ObjectKind {
     Catalog = 6,
     /// A part of a checkpoint's root.
     Root = 7,
+    /// Entries of the deduplication index, from format [`crate::INDEX_VERSION`] on.
+    Index = 8,
 }
 
 impl ObjectKind {
     fn from_byte(byte: u8) -> Option<Self> {
-        use ObjectKind::{Catalog, Frame, Map, MapIndex, Root, Table, TableIndex};
-        [Frame, Map, Table, MapIndex, TableIndex, Catalog, Root].into_iter().find(|kind| *kind as u8 == byte)
+        use ObjectKind::{Catalog, Frame, Index, Map, MapIndex, Root, Table, TableIndex};
+        [Frame, Map, Table, MapIndex, TableIndex, Catalog, Root, Index]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -15,6 +15,8 @@ pub struct LogWrites {
     pub table: u64,
     /// Page indexes of both.
     pub indexes: u64,
+    /// The deduplication index.
+    pub fingerprints: u64,
     /// Catalogs and roots.
     pub roots: u64,
     /// Padding of stripes that were written before they were full.
@@ -30,6 +32,7 @@ impl LogWrites {
             ObjectKind::Map => &mut self.maps,
             ObjectKind::Table => &mut self.table,
             ObjectKind::MapIndex | ObjectKind::TableIndex => &mut self.indexes,
+            ObjectKind::Index => &mut self.fingerprints,
             ObjectKind::Catalog | ObjectKind::Root => &mut self.roots,
             ObjectKind::Frame => &mut self.moved,
         } += bytes;
@@ -37,7 +40,7 @@ impl LogWrites {
 
     /// Everything written.
     pub fn total(&self) -> u64 {
-        let metadata = self.maps + self.table + self.indexes + self.roots;
+        let metadata = self.maps + self.table + self.indexes + self.fingerprints + self.roots;
         self.data + self.moved + metadata + self.padding
     }
 }
@@ -52,6 +55,7 @@ impl std::ops::Sub for LogWrites {
             maps: self.maps - before.maps,
             table: self.table - before.table,
             indexes: self.indexes - before.indexes,
+            fingerprints: self.fingerprints - before.fingerprints,
             roots: self.roots - before.roots,
             padding: self.padding - before.padding,
             checkpoints: self.checkpoints - before.checkpoints,

@@ -5,6 +5,7 @@
 use crate::entry::{BlockId, Entry, FAN, Kind, Node, SlotId, blocks_under};
 use crate::frame_table::{Absent, FrameTable};
 use crate::inconsistency::Inconsistencies;
+use crate::index_log::IndexLog;
 use crate::page_index::{CHUNK, PageIndex, PageInfo};
 use crate::pages::Pages;
 use crate::slots::{SlotRuns, Slots};
@@ -107,6 +108,8 @@ pub struct Maps {
     pub slots: Slots,
     /// Bytes in use.
     pub usage: Usage,
+    /// The deduplication index in the log.
+    pub index_log: IndexLog,
     /// Page numbers free for use, below `next_page`.
     pub free: Vec<u64>,
     /// The lowest page number never used.

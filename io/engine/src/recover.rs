@@ -12,6 +12,7 @@ use crate::error::{failed, unusable};
 use crate::frame::{self, ObjectKind};
 use crate::frame_table::{FRAMES, MAX_FRAMES};
 use crate::inconsistency::Findings;
+use crate::index_log::IndexLog;
 use crate::journal::Journal;
 use crate::map::{Maps, Need};
 use crate::options::Options;
@@ -315,6 +316,7 @@ impl Core {
         maps.slots_before = payload.replay_from;
         take_chunks(&mut maps.page_index, map_chunks);
         take_chunks(&mut maps.table.page_index, table_chunks);
+        self.take_index(maps, root.index.take(), findings);
         self.take_usage(maps, &root, &payload.root, findings);
         take_numbers(maps, &root, findings);
         take_pending(maps, &root, findings);
@@ -337,6 +339,24 @@ impl Core {
         Ok(root.catalog)
     }
 
+    /// Takes over where the deduplication index is, without what can't be right: it is a hint.
+    fn take_index(&self, maps: &mut Maps, index: Option<IndexLog>, findings: &mut Findings) {
+        let all = maps.all_frame_pages();
+        let Some(mut index) = index else {
+            maps.index_log = IndexLog::without_objects(all);
+            return;
+        };
+        index.unread = index.unread.start.min(all.end)..index.unread.end.min(all.end);
+        let wrong = index.locations().find(|location| !self.is_inside(*location));
+        if let Some(wrong) = wrong {
+            findings.note(format_args!(
+                "checkpoint root: a part of the deduplication index lies outside of the log: {wrong}"
+            ));
+            index = IndexLog::without_objects(all);
+        }
+        maps.index_log = index;
+    }
+
     /// Takes over the counters of a checkpoint. Metadata is recounted, because all of it is listed.
     fn take_usage(&self, maps: &mut Maps, root: &Root, parts: &[Location], findings: &mut Findings) {
         let max = u64::from(self.layout.segment_bytes);
@@ -355,7 +375,12 @@ impl Core {
         let pages = maps.page_index.iter().chain(maps.table.page_index.iter()).map(|(_, info)| info.location);
         let chunks =
             maps.page_index.locations.values().chain(maps.table.page_index.locations.values()).copied();
-        pages.chain(chunks).chain(root.catalog.iter().copied()).for_each(|location| usage.add_meta(location));
+        let index: Vec<Location> = maps.index_log.locations().collect();
+        pages
+            .chain(chunks)
+            .chain(index)
+            .chain(root.catalog.iter().copied())
+            .for_each(|location| usage.add_meta(location));
         for (segment, (counted, kept)) in usage.segments().iter().zip(&root.segments).enumerate() {
             if counted.meta != kept.meta {
                 let (counted, kept) = (counted.meta, kept.meta);

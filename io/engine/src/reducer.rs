@@ -9,6 +9,7 @@ mod flush;
 mod index_rebuild;
 mod locality;
 mod recompress;
+mod stored_index;
 
 pub use flush::Step;
 pub use flush::runs;
@@ -19,16 +20,19 @@ use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::BlockId;
 use crate::frame::Packer;
+use crate::root::INDEX_VERSION;
 use bytes::Bytes;
 use index_rebuild::IndexRebuild;
 use locality::LocalityCache;
 use std::sync::Arc;
+use stored_index::StoredIndex;
 
 /// The reducer.
 pub struct Reducer {
     core: Arc<Core>,
     index: Index,
     index_rebuild: IndexRebuild,
+    stored: StoredIndex,
     locality: LocalityCache,
     fingerprinter: Fingerprinter,
     adaptivity: Adaptivity,
@@ -36,12 +40,23 @@ pub struct Reducer {
 }
 
 impl Reducer {
-    /// A reducer with an empty index: [`Reducer::rebuild_index_step`] reads the present contents of the log again.
+    /// A reducer with an empty index. [`Reducer::load_index_step`] reads what the last checkpoint wrote of it,
+    /// [`Reducer::rebuild_index_step`] the frames that are missing there.
     pub fn new(core: Arc<Core>) -> Self {
-        let last = core.state.read().maps.table.page_index.last();
+        let mut index = Index::new(core.options.index_bytes);
+        let stored = StoredIndex::new(&core);
+        let log = core.state.read().maps.index_log.clone();
+        index.set_insertions(log.insertions);
+        if log.partial {
+            index.leave_out();
+        }
+        if core.format.active() >= INDEX_VERSION {
+            index.record();
+        }
         Self {
-            index: Index::new(core.options.index_bytes),
-            index_rebuild: IndexRebuild::up_to(last),
+            index,
+            index_rebuild: IndexRebuild::of(log.unread),
+            stored,
             locality: LocalityCache::new(core.options.tunables),
             fingerprinter: Fingerprinter::new(&core.key),
             adaptivity: Adaptivity::new(core.options.tunables.unique_blocks_max),

@@ -104,7 +104,12 @@ impl Engine {
     pub async fn repair(&self, found: Vec<String>, progress: ProgressSink<'_>) -> Result<Repair> {
         let core = &self.core;
         let mut walk = Walk { defects: found, ..Walk::default() };
-        core.state.write().maps.table.deferred.retain(|_, changes| !changes.is_empty());
+        {
+            let maps = &mut core.state.write().maps;
+            maps.table.deferred.retain(|_, changes| !changes.is_empty());
+            // Its entries may name what the repair frees.
+            maps.drop_index_objects();
+        }
         let tables = core.read_tables(&mut walk, progress).await?;
         core.walk_volumes(&mut walk, progress).await?;
         core.walk_orphans(&mut walk).await?;

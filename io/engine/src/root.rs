@@ -2,6 +2,7 @@
 
 use crate::codec::{Malformed, Put, Take};
 use crate::entry::{BlockId, SlotId};
+use crate::index_log::IndexLog;
 use crate::page_index::MAX_REFS;
 use crate::pages::NumberMap;
 use crate::record::checksum;
@@ -13,10 +14,13 @@ const MAGIC: u32 = u32::from_le_bytes(*b"ALE1");
 
 /// Formats of the store that this release reads and writes. Another one is refused before anything is written. An array keeps
 /// the format that it has until an operator commits to the newest, so that an earlier release can open it until then.
-pub const FORMATS: RangeInclusive<u32> = 6..=NOTING_VERSION;
+pub const FORMATS: RangeInclusive<u32> = 6..=INDEX_VERSION;
 
 /// The first format in which commands of front ends are noted.
 pub const NOTING_VERSION: u32 = 7;
+
+/// The first format in which checkpoints write the deduplication index.
+pub const INDEX_VERSION: u32 = 8;
 
 /// What the superblock says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,6 +133,8 @@ pub struct Root {
     pub aside: Vec<Aside>,
     /// Commands of front ends that took effect. Absent from the bytes if there are none.
     pub done: NotedCommands,
+    /// The deduplication index. Absent from the bytes before format [`INDEX_VERSION`].
+    pub index: Option<IndexLog>,
 }
 
 fn put_slot(out: &mut Vec<u8>, slot: SlotId, holders: u64) {
@@ -195,15 +201,19 @@ impl Root {
             out.var(u64::from(one.volume));
             out.var(one.block);
         }
-        if !self.aside.is_empty() || !self.done.is_empty() {
+        let (done, index) = (!self.done.is_empty(), self.index.as_ref());
+        if !self.aside.is_empty() || done || index.is_some() {
             out.var(self.aside.len() as u64);
             for one in &self.aside {
                 put_slot(&mut out, one.slot, one.holders);
                 put_block(&mut out, one.block);
             }
         }
-        if !self.done.is_empty() {
+        if done || index.is_some() {
             out.blob(&self.done.encode());
+        }
+        if let Some(index) = index {
+            index.encode(&mut out);
         }
         out
     }
@@ -243,6 +253,7 @@ impl Root {
             true => NotedCommands::default(),
             false => NotedCommands::decode(take.blob()?).ok_or(take.malformed())?,
         };
+        let index = if take.is_empty() { None } else { Some(IndexLog::decode(&mut take)?) };
         take.check(take.is_empty())?;
         Ok(Self {
             next_frame,
@@ -257,6 +268,7 @@ impl Root {
             unflushed,
             aside,
             done,
+            index,
         })
     }
 }
@@ -298,6 +310,7 @@ mod tests {
             }],
             aside: Vec::new(),
             done: NotedCommands::default(),
+            index: None,
         };
         let short = root.encode();
         assert_eq!(Root::decode(&short), Ok(root.clone()));
@@ -312,6 +325,10 @@ mod tests {
         done.note(Note { sequence: Sequence { front: 5, number: 9, lowest: 8 }, whole: true });
         for aside in [Vec::new(), vec![one]] {
             let root = Root { aside, done: done.clone(), ..root.clone() };
+            let bytes = root.encode();
+            assert_eq!(Root::decode(&bytes), Ok(root.clone()));
+            assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());
+            let root = Root { index: Some(IndexLog::without_objects(3..5)), ..root };
             let bytes = root.encode();
             assert_eq!(Root::decode(&bytes), Ok(root));
             assert!(Root::decode(&bytes[..bytes.len() - 1]).is_err());

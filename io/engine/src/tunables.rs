@@ -65,6 +65,13 @@ pub struct Tunables {
     pub index_rebuild_frames: usize,
     /// Pages of the frame table searched in one step.
     pub index_rebuild_pages: u64,
+    /// Objects of the deduplication index read at the same time after a start.
+    pub index_reads_in_flight: usize,
+    /// Bytes by which the objects of the deduplication index may outgrow it before all of it is written again, if that is more
+    /// than half of it.
+    pub index_spare_bytes: u64,
+    /// Bytes of it that a checkpoint writes again at least, once that is due.
+    pub index_rewrite_min_bytes: u64,
     /// Frames whose fingerprints locality prefetch remembers.
     pub locality_frames: usize,
     /// Frames that locality prefetch may read without finding a block in them.
@@ -143,6 +150,9 @@ impl Default for Tunables {
             recompress_queue_max: 1 << 16,
             index_rebuild_frames: 8,
             index_rebuild_pages: 4096,
+            index_reads_in_flight: 16,
+            index_spare_bytes: 1 << 20,
+            index_rewrite_min_bytes: 4 << 20,
             locality_frames: 2048,
             locality_credit_frames_max: 4096,
             unique_blocks_max: 1024,
@@ -187,6 +197,7 @@ impl Tunables {
             self.recompress_windows,
             self.recompress_leaves,
             self.index_rebuild_frames,
+            self.index_reads_in_flight,
             self.reads_in_flight,
             self.read_pages,
             self.read_ahead_streams,

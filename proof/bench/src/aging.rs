@@ -122,13 +122,14 @@ impl Traffic {
 fn breakdown(log_writes: LogWrites, host: f64, journal: f64, log: f64) -> String {
     let part = |bytes: u64| bytes as f64 / host;
     format!(
-        "journal {journal:.2}; data {:.2}; cleaning {:.2}; maps {:.2}; frame table {:.2}; page indexes {:.2}; catalog and \
-         roots {:.2}; padding {:.2}; parity {:.2}; {} checkpoints, one for {:.1} MiB of the host",
+        "journal {journal:.2}; data {:.2}; cleaning {:.2}; maps {:.2}; frame table {:.2}; page indexes {:.2}; deduplication \
+         index {:.2}; catalog and roots {:.2}; padding {:.2}; parity {:.2}; {} checkpoints, one for {:.1} MiB of the host",
         part(log_writes.data),
         part(log_writes.moved),
         part(log_writes.maps),
         part(log_writes.table),
         part(log_writes.indexes),
+        part(log_writes.fingerprints),
         part(log_writes.roots),
         part(log_writes.padding),
         log - part(log_writes.total()),

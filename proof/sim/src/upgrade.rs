@@ -10,7 +10,7 @@ use crate::bounds::{self, Bounds};
 use crate::machine::{Machine, Outcome};
 use block::workload::Random;
 use block::{Data, Disk, DiskId, Extent, Geometry, Known, Ledger, Note, Op, Sequence};
-use engine::{Engine, NOTING_VERSION, Options};
+use engine::{Engine, FORMATS, Options};
 use raid::{FormatOptions, Limits, Opening, Sizes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const DISK: DiskId = DiskId(1);
 const DRIVE_BYTES: u64 = 96 << 20;
 /// The format of the earlier release.
 const OLD: u32 = 6;
+/// The format of this release.
+const NEWEST: u32 = *FORMATS.end();
 const BLOCK: usize = 4096;
 /// Blocks that are written, each by one write at a time.
 const BLOCKS: u64 = 24;
@@ -120,7 +122,11 @@ impl World {
         }
         let newest = *options.formats.end();
         let started = match self.machine.start_array(&mut self.formatted, store, options) {
-            Err(why) if why.contains("format 7") && newest == OLD && self.commit != Commit::None => {
+            Err(why)
+                if why.contains(&format!("format {NEWEST}"))
+                    && newest == OLD
+                    && self.commit != Commit::None =>
+            {
                 self.commit = Commit::Durable;
                 return Ok(None);
             }
@@ -130,7 +136,7 @@ impl World {
         let format = engine.format();
         self.commit = match (self.commit, format) {
             (Commit::None | Commit::Begun, OLD) => Commit::None,
-            (Commit::Begun | Commit::Durable, NOTING_VERSION) => Commit::Durable,
+            (Commit::Begun | Commit::Durable, NEWEST) => Commit::Durable,
             (commit, format) => {
                 return Err(format!("the array has format {format}, and its commit: {commit:?}"));
             }
@@ -177,7 +183,7 @@ impl World {
     /// Writes go on, and at some moment the commit, until the machine crashes.
     fn work(&mut self, engine: &Arc<Engine>) -> Result<(), String> {
         let mut committing: Option<Outcome<block::Result<()>>> = None;
-        let may_commit = engine.formats().contains(&NOTING_VERSION) && engine.format() == OLD;
+        let may_commit = engine.formats().contains(&NEWEST) && engine.format() == OLD;
         while !self.machine.must_crash() {
             if self.random.chance(30) {
                 self.write(engine);
@@ -192,7 +198,7 @@ impl World {
             }
             if let Some(ended) = committing.as_ref().and_then(Outcome::take) {
                 ended.map_err(|cause| format!("committing: {cause}"))?;
-                if engine.format() != NOTING_VERSION {
+                if engine.format() != NEWEST {
                     return Err(format!("it was committed, and the format is {}", engine.format()));
                 }
                 self.commit = Commit::Durable;

@@ -37,7 +37,7 @@ async fn a_new_array_has_nothing_to_commit() {
     let up = rig.up().await;
     let shown = ok(&up, ShowUpgrade).await;
     assert!(shown.committed && shown.enables.is_empty() && shown.blocked.is_none());
-    assert_eq!(engine_format(&shown), (Some(7), 6, 7));
+    assert_eq!(engine_format(&shown), (Some(8), 6, 8));
     assert_eq!(ok(&up, CommitUpgrade).await, shown);
     assert!(!is_alerted(&up).await);
 }
@@ -46,7 +46,7 @@ async fn a_new_array_has_nothing_to_commit() {
 async fn the_release_before_is_installed_again_as_long_as_nothing_was_committed() {
     let (mut rig, up) = upgraded().await;
     let shown = ok(&up, ShowUpgrade).await;
-    assert_eq!((shown.committed, engine_format(&shown)), (false, (Some(6), 6, 7)));
+    assert_eq!((shown.committed, engine_format(&shown)), (false, (Some(6), 6, 8)));
     assert_eq!(shown.enables.len(), 1);
     assert!(is_alerted(&up).await);
     let made =
@@ -65,7 +65,7 @@ async fn a_commit_is_audited_survives_a_crash_and_ends_the_alert_and_the_way_bac
     assert!(is_alerted(&up).await);
     let mut updates = up.array.subscribe();
     let shown = ok(&up, CommitUpgrade).await;
-    assert_eq!((shown.committed, engine_format(&shown)), (true, (Some(7), 6, 7)));
+    assert_eq!((shown.committed, engine_format(&shown)), (true, (Some(8), 6, 8)));
     assert!(shown.enables.is_empty());
     assert!(std::iter::from_fn(|| updates.try_recv().ok()).any(|it| it == Update::Changed(Topic::Upgrade)));
     rig.clock.fetch_add(10, std::sync::atomic::Ordering::SeqCst);
@@ -76,7 +76,7 @@ async fn a_commit_is_audited_survives_a_crash_and_ends_the_alert_and_the_way_bac
     up.crash().await;
     rig.formats = 6..=6;
     let refused = rig.up_with_fuse(i64::MAX, false).await.err().expect("refused").to_string();
-    assert!(refused.contains("format 7") && refused.contains("newer"), "{refused}");
+    assert!(refused.contains("format 8") && refused.contains("newer"), "{refused}");
     rig.formats = engine::FORMATS;
     let up = rig.up().await;
     assert_eq!(ok(&up, ShowUpgrade).await, shown);

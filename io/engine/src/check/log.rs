@@ -111,8 +111,11 @@ impl Core {
             maps.page_index.iter().chain(maps.table.page_index.iter()).map(|(_, info)| info.location);
         let chunks =
             maps.page_index.locations.values().chain(maps.table.page_index.locations.values()).copied();
-        for location in
-            listed.chain(chunks).chain(roots.iter().copied()).filter(|location| !location.is_none())
+        for location in listed
+            .chain(chunks)
+            .chain(maps.index_log.locations())
+            .chain(roots.iter().copied())
+            .filter(|location| !location.is_none())
         {
             locations.push(location);
             if let Some(live) = segments.get_mut(location.segment as usize) {

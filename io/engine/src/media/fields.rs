@@ -120,7 +120,35 @@ impl Fields<'_> {
             fields.byte()?;
             fields.var().map(drop)
         })?;
-        self.each(|fields| fields.vars(5))
+        self.each(|fields| fields.vars(5))?;
+        if self.take.is_empty() {
+            return Ok(());
+        }
+        self.each(|fields| {
+            fields.vars(4)?;
+            fields.byte().map(drop)
+        })?;
+        if self.take.is_empty() {
+            return Ok(());
+        }
+        self.blob()?;
+        if self.take.is_empty() {
+            return Ok(());
+        }
+        self.var()?;
+        self.byte()?;
+        self.vars(3)?;
+        self.each(|fields| {
+            fields.var()?;
+            fields.location()
+        })
+    }
+
+    fn index(&mut self) -> Result<(), Malformed> {
+        while !self.take.is_empty() {
+            self.long()?;
+        }
+        Ok(())
     }
 
     fn catalog(&mut self) -> Result<(), Malformed> {
@@ -214,6 +242,7 @@ pub fn of_object(kind: ObjectKind, payload: &[u8]) -> Result<Vec<Field>, Malform
         ObjectKind::MapIndex | ObjectKind::TableIndex => fields.chunk()?,
         ObjectKind::Catalog => fields.catalog()?,
         ObjectKind::Root => fields.root()?,
+        ObjectKind::Index => fields.index()?,
     }
     Ok(fields.noted)
 }

@@ -39,12 +39,14 @@ pub enum Target {
     Table,
     /// The header of a frame.
     Frame,
+    /// Entries of the deduplication index.
+    Index,
     /// A record of the journal, which follows the others.
     Journal,
 }
 
 /// Every target but [`Target::Nothing`].
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target::Superblock,
     Target::Root,
     Target::Catalog,
@@ -53,6 +55,7 @@ pub const TARGETS: [Target; 9] = [
     Target::Map,
     Target::Table,
     Target::Frame,
+    Target::Index,
     Target::Journal,
 ];
 
@@ -225,6 +228,7 @@ impl Media {
             Target::Map => self.change_page(ObjectKind::Map, pick).await,
             Target::Table => self.change_page(ObjectKind::Table, pick).await,
             Target::Frame => self.change_frame(pick).await,
+            Target::Index => self.change_index(pick).await,
             Target::Journal => self.change_journal(pick).await,
         }
     }
@@ -254,6 +258,18 @@ impl Media {
         chunk.encode(&mut bytes);
         let (what, bytes) = self.changed(kind, bytes, pick)?;
         self.replace_chunk(kind, number, &bytes);
+        Ok(format!("{number}, {what}"))
+    }
+
+    async fn change_index(&mut self, pick: Pick<'_>) -> Result<String> {
+        let objects = self.root.index.as_ref().map_or(&[][..], |index| index.objects());
+        let Some((number, before)) = objects.get(pick(objects.len().max(1) as u64) as usize).copied() else {
+            return Ok("there is none".into());
+        };
+        let payload = self.object(ObjectKind::Index, number, before).await?;
+        let (what, bytes) = self.changed(ObjectKind::Index, payload.to_vec(), pick)?;
+        let location = self.replace(&[before], ObjectKind::Index, number, &bytes);
+        self.root.index.as_mut().map(|index| index.relocate(number, location));
         Ok(format!("{number}, {what}"))
     }
 

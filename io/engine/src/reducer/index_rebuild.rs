@@ -1,13 +1,14 @@
 //! Index rebuild: warms up the deduplication index after a start.
 //!
-//! The index is in memory alone. While the array is idle, the frames of the log are read, a few at a time, and their
-//! fingerprints are inserted. No I/O waits for it: a copy that the index does not know yet is stored again.
+//! Where the log holds no index, or only a part of it, the frames of the log are read while the array is idle, a few at a
+//! time, and their fingerprints are inserted. No I/O waits for it: a copy that the index does not know yet is stored again.
 
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::BlockId;
 use crate::frame_table::{FRAMES, Frame};
 use crate::map::Need;
+use std::ops::Range;
 
 /// How far the index has been rebuilt.
 pub struct IndexRebuild {
@@ -19,9 +20,15 @@ pub struct IndexRebuild {
 }
 
 impl IndexRebuild {
-    /// From everything in the pages of the frame table up to this one.
-    pub fn up_to(last: Option<u64>) -> Self {
-        Self { next: 0, end: last.map_or(0, |page| page + 1), frames: Vec::new() }
+    /// From the frames of these pages of the frame table.
+    pub fn of(pages: Range<u64>) -> Self {
+        Self { next: pages.start, end: pages.end, frames: Vec::new() }
+    }
+
+    /// The pages whose frames have not all been read.
+    pub fn unread(&self) -> Range<u64> {
+        let started = u64::from(!self.frames.is_empty());
+        self.next.saturating_sub(started)..self.end
     }
 
     /// Whether all has been read.

@@ -26,6 +26,9 @@ pub const V6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v6.bin");
 /// A shelf of format 7, in which a command of a front end is noted.
 const V7: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v7.bin");
 
+/// A shelf of format 8, in which checkpoints write the deduplication index.
+const V8: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/media/v8.bin");
+
 /// The command that is noted there.
 const NOTED: Sequence = Sequence { front: 5, number: 9, lowest: 9 };
 
@@ -93,7 +96,22 @@ fn media_of_version_6_open() {
 
 #[test]
 fn media_of_version_7_open() {
-    let mut world = fixture(V7, 7);
+    verify_noted(fixture(V7, 7));
+}
+
+#[test]
+fn media_of_version_8_open() {
+    let mut world = fixture(V8, 8);
+    let unique = world.engine.space().unique;
+    world.write(1, 1 << 18, &text(3, 10_240));
+    world.write(1, 1 << 18, &text(3, 8192));
+    world.settle();
+    assert!(world.engine.space().unique <= unique + 4096, "the index knows what was written");
+    verify_noted(world);
+}
+
+/// [`verify`], and the noted command.
+fn verify_noted(mut world: World) {
     assert_eq!(world.engine.look_up(NOTED), Known::Done);
     assert_eq!(world.read(1, 1 << 16, 8), text(9, 4096));
     verify(world);
@@ -127,11 +145,11 @@ fn media_of_another_version_are_refused_by_name() {
     let newer = {
         let mut bytes = std::fs::read(V6).expect("the fixture is in the tree");
         let at = bytes.windows(4).position(|four| four == b"ALE1").expect("a superblock");
-        bytes[at + 8..at + 12].copy_from_slice(&8u32.to_le_bytes());
+        bytes[at + 8..at + 12].copy_from_slice(&9u32.to_le_bytes());
         bytes
     };
     let older = std::fs::read(V5).expect("the fixture is in the tree");
-    for (bytes, format, advice) in [(newer, "format 8", "newer"), (older, "format 5", "older")] {
+    for (bytes, format, advice) in [(newer, "format 9", "newer"), (older, "format 5", "older")] {
         let shelf = MemShelf::import(LAYOUT, &bytes);
         let why = World::try_open(shelf, options()).err().expect("refused").to_string();
         assert!(why.contains(format) && why.contains("format 6") && why.contains(advice), "{why}");

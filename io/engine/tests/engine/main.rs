@@ -20,6 +20,7 @@ mod recompress;
 mod snapshots;
 mod space;
 mod staged;
+mod stored_index;
 mod support;
 mod unreadable;
 mod upgrade;

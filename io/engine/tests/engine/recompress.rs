@@ -133,7 +133,7 @@ fn nothing_is_recompressed_while_a_host_reads_even_from_memory() {
     let engine = hasty.engine.clone();
     hasty.run(engine.shutdown()).expect("the last checkpoint");
     let before = engine.space().physical;
-    let mut world = World::open_slow(hasty.shelf, 3);
+    let mut world = World::open_slow(hasty.shelf, options(), 3);
     for n in 0..2000 {
         assert_eq!(world.read(1, n % 64, 1), prose(1, 64)[n as usize % 64 * BLOCK..][..BLOCK]);
         world.turn(1);

@@ -33,10 +33,10 @@ fn commit(engine: &Arc<Engine>) -> Pin<Box<dyn Future<Output = block::Result<()>
 #[test]
 fn a_new_array_has_the_newest_format_and_has_nothing_to_commit() {
     let mut world = World::open(MemShelf::small());
-    assert_eq!((world.engine.format(), world.engine.formats()), (7, 6..=7));
+    assert_eq!((world.engine.format(), world.engine.formats()), (8, 6..=8));
     let done = commit(&world.engine);
     world.run(done).expect("nothing to do");
-    assert_eq!(format_of(&world.shelf), 7);
+    assert_eq!(format_of(&world.shelf), 8);
 }
 
 #[test]
@@ -59,17 +59,17 @@ fn an_array_of_an_earlier_release_goes_on_in_its_format_until_a_commit() {
     let mut world = world.crash(&mut Dice::new(3));
     let done = commit(&world.engine);
     world.run(done).expect("committed");
-    assert_eq!((world.engine.format(), format_of(&world.shelf)), (7, 7));
+    assert_eq!((world.engine.format(), format_of(&world.shelf)), (8, 8));
     assert!(world.engine.notes_commands());
     assert_eq!(world.read(9, 0, 24), [[1; 4096], [2; 4096], [3; 4096]].concat());
     let mut world = world.crash(&mut Dice::new(4));
     world.settle();
     world.check();
-    assert_eq!((world.engine.format(), format_of(&world.shelf)), (7, 7));
+    assert_eq!((world.engine.format(), format_of(&world.shelf)), (8, 8));
     let known = world.engine.look_up(Sequence { front: 1, number: 0, lowest: 0 });
     assert_eq!(known, Known::New);
     let why = World::try_open(world.shelf.crash(&mut Dice::new(5)), earlier()).err().expect("refused");
-    assert!(why.to_string().contains("format 7") && why.to_string().contains("newer"), "{why}");
+    assert!(why.to_string().contains("format 8") && why.to_string().contains("newer"), "{why}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_power_loss_at_any_moment_of_a_commit_leaves_the_old_format_or_the_new_one()
         let shelf = world.shelf.crash(&mut dice);
         drop(world);
         let format = format_of(&shelf);
-        assert!(!committed || format == 7, "seed {seed}: it was acknowledged");
+        assert!(!committed || format == 8, "seed {seed}: it was acknowledged");
         let expected = options.formats.contains(&format.into());
         match World::try_open(shelf, options) {
             Ok(mut world) => {
@@ -101,10 +101,10 @@ fn a_power_loss_at_any_moment_of_a_commit_leaves_the_old_format_or_the_new_one()
                 assert_eq!(world.read(9, 0, 16), [1; 8192], "seed {seed}");
                 world.check();
             }
-            Err(why) => assert!(!expected && why.to_string().contains("format 7"), "seed {seed}: {why}"),
+            Err(why) => assert!(!expected && why.to_string().contains("format 8"), "seed {seed}: {why}"),
         }
         acknowledged += u32::from(committed);
-        (old, new) = (old + u32::from(format == 6), new + u32::from(format == 7));
+        (old, new) = (old + u32::from(format == 6), new + u32::from(format == 8));
     }
     assert!(old > 20 && new > 20 && acknowledged > 10, "{old} old, {new} new, {acknowledged} acknowledged");
 }

@@ -588,14 +588,14 @@ impl World {
 
     /// A world whose background is never left alone for long.
     pub fn open_restless(shelf: Arc<MemShelf>) -> Self {
-        Self::open_resting(shelf, |rest| {
+        Self::open_resting(shelf, options(), |rest| {
             std::future::poll_fn(move |_| if rest == Rest::Long { Poll::Pending } else { Poll::Ready(()) })
         })
     }
 
     /// A world whose background, once hosts have woken it, rests until `open`. It is never left alone for long.
     pub fn open_gated(shelf: Arc<MemShelf>, open: Arc<AtomicBool>) -> Self {
-        Self::open_resting(shelf, move |rest| {
+        Self::open_resting(shelf, options(), move |rest| {
             let open = open.clone();
             let is_over = move || rest == Rest::Short && open.load(Ordering::Relaxed);
             std::future::poll_fn(move |_| if is_over() { Poll::Ready(()) } else { Poll::Pending })
@@ -603,8 +603,8 @@ impl World {
     }
 
     /// A world whose background rests for as many turns.
-    pub fn open_slow(shelf: Arc<MemShelf>, turns: usize) -> Self {
-        Self::open_resting(shelf, move |_| {
+    pub fn open_slow(shelf: Arc<MemShelf>, options: Options, turns: usize) -> Self {
+        Self::open_resting(shelf, options, move |_| {
             let mut left = turns;
             std::future::poll_fn(move |_| {
                 left = left.saturating_sub(1);
@@ -615,9 +615,10 @@ impl World {
 
     fn open_resting<R: Future<Output = ()> + Send + 'static>(
         shelf: Arc<MemShelf>,
+        options: Options,
         rest: impl Fn(Rest) -> R + Send + 'static,
     ) -> Self {
-        let mut opening = Box::pin(Engine::open(shelf.clone(), options()));
+        let mut opening = Box::pin(Engine::open(shelf.clone(), options));
         let Poll::Ready(Ok(engine)) = poll(opening.as_mut()) else { panic!("the engine opens") };
         let background =
             Some(Box::pin(engine.background_with_rest(rest)) as Pin<Box<dyn Future<Output = ()>>>);
