@@ -4,6 +4,7 @@
 //! Front ends translate commands to [`Op`]; the engine, the model in [`mem`] and every test double perform it. This
 //! crate knows neither SCSI nor media, and makes no system call.
 
+mod collector;
 mod data;
 mod disk;
 mod done;
@@ -15,6 +16,7 @@ pub mod mem;
 pub mod suite;
 pub mod workload;
 
+pub use collector::Collector;
 pub use data::{Data, is_zero};
 pub use disk::{Disk, DiskId, Geometry, Pending, Space};
 pub use done::{Known, MAX_WINDOW, Note, NotedCommands, Sequence};

@@ -8,14 +8,8 @@ use crate::keys::Parameters;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FINAL, Header, NO_TAG, opcode};
 use crate::response::{Condition, Expectation};
-use bytes::BytesMut;
-use scsi::{Command, Data, Lun, TaskAttribute};
+use scsi::{Collector, Command, Data, Lun, TaskAttribute};
 use std::collections::VecDeque;
-
-/// Data of shorter PDUs is copied together, so that tiny PDUs don't become as many pieces.
-const SMALL_BYTES: usize = 4 << 10;
-/// Size at which copied data becomes a piece.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// A command that has not been executed yet.
 pub(crate) struct PendingCommand {
@@ -65,33 +59,6 @@ struct Sequence {
     offset: u32,
     end: u32,
     data_sn: u32,
-}
-
-#[derive(Default)]
-struct Collector {
-    pieces: Data,
-    small: BytesMut,
-    received: u32,
-}
-
-impl Collector {
-    fn push(&mut self, data: bytes::Bytes) {
-        self.received += data.len() as u32;
-        if data.len() < SMALL_BYTES && !(self.pieces.is_empty() && self.small.is_empty()) {
-            self.small.extend_from_slice(&data);
-            if self.small.len() >= PIECE_BYTES {
-                self.pieces.push(self.small.split().freeze());
-            }
-            return;
-        }
-        self.pieces.push(self.small.split().freeze());
-        self.pieces.push(data);
-    }
-
-    fn finish(mut self) -> Data {
-        self.pieces.push(self.small.freeze());
-        self.pieces
-    }
 }
 
 /// How a Data-Out PDU was processed.
@@ -421,7 +388,7 @@ impl Gather {
     /// It is admitted and all data has arrived, or nothing more is expected after a failure.
     fn is_complete(&self) -> bool {
         let idle = self.unsolicited.is_none() && self.solicited.is_empty();
-        let has_all = self.needs.is_none() && self.data.received >= self.wanted;
+        let has_all = self.needs.is_none() && self.data.len() as u64 >= u64::from(self.wanted);
         idle && (self.failure.is_some() || has_all)
     }
 

@@ -14,7 +14,7 @@ use crate::pdu::incoming::Pdu;
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{Digests, FatalError, Header, Termination, kind};
 use crate::psk::PskIdentity;
-use crate::queue::{Admit, Queue, QueueEnd, WAITING_RECORD_BYTES, sqe_of};
+use crate::queue::{Admit, Held, Queue, QueueEnd, WAITING_RECORD_BYTES, sqe_of};
 use crate::spec::{DISCOVERY_NQN, MAX_ADMIN_ENTRIES, MAX_QUEUE_ENTRIES};
 use crate::sqe::{FABRICS, Outcome, Sqe, completion};
 use crate::status::Status;
@@ -466,6 +466,17 @@ impl Connection {
                 self.wire.out.terminate(&termination);
                 self.close(&termination.to_string());
             }
+        }
+    }
+
+    /// What it holds for its commands, for tests.
+    ///
+    /// # Panics
+    /// If its records contradict each other.
+    pub fn audit(&self) -> Held {
+        match &self.stage {
+            Stage::Queue(queue) => queue.audit(),
+            Stage::Connecting | Stage::Ended(_) => Held::default(),
         }
     }
 

@@ -9,6 +9,7 @@ mod abort;
 mod admin;
 mod authentication;
 mod command;
+mod commands;
 mod connection;
 mod controller;
 mod copy;
@@ -34,6 +35,7 @@ mod spec;
 mod sqe;
 mod status;
 mod subsystem;
+mod transfers;
 mod wire;
 
 pub use authentication::Credentials;
@@ -41,6 +43,7 @@ pub use authentication::secret::{DhchapSecret, NotASecret};
 pub use connection::{Connection, ConnectionConfig};
 pub use observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
 pub use psk::{NotATlsPsk, TlsPsk};
+pub use queue::Held;
 pub use server::{Random, Server};
 pub use spec::nqn;
 pub use subsystem::{ControllerInfo, HostSecurity, Subsystem, SubsystemIdentity};
@@ -49,6 +52,8 @@ pub use subsystem::{ControllerInfo, HostSecurity, Subsystem, SubsystemIdentity};
 mod authentication_test;
 #[cfg(test)]
 mod connection_test;
+#[cfg(test)]
+mod hostile_test;
 #[cfg(test)]
 mod lab_test;
 #[cfg(test)]

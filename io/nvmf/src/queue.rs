@@ -8,23 +8,22 @@
 use crate::abort::{self, Aborts};
 use crate::admin;
 use crate::authentication::{Authentication, Failure, Step};
+use crate::commands::{About, Command, Commands, Gathered};
 use crate::controller::Controller;
 use crate::execute::{self, COMPARE, Execution, VERIFY};
 use crate::fabrics;
-use crate::fused::{Fused, Half, Pair};
+use crate::fused::Pair;
 use crate::pdu::incoming::Pdu;
-use crate::pdu::{FatalError, Header, LAST_PDU, Termination, kind};
+use crate::pdu::{FatalError, Header, Termination, kind};
 use crate::read_write::VERIFY_CHUNK_BYTES;
-use crate::spec::{MAX_EVENT_REQUESTS, MAX_TRANSFER_BYTES};
+use crate::spec::MAX_TRANSFER_BYTES;
 use crate::sqe::{DataLocation, Direction, FABRICS, Fuse, Outcome, Sqe, completion};
 use crate::status::Status;
 use crate::wire::Wire;
 use block::Data;
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use transport::Tasks;
 
 /// Upper bound of the records of one command in bytes, and of one that waits for memory.
 const RECORD_BYTES: u64 = 1 << 10;
@@ -60,23 +59,15 @@ impl From<Termination> for QueueEnd {
     }
 }
 
-/// A command whose data were requested with an R2T.
-struct Gather {
-    sqe: Sqe,
-    data: Data,
-    charge: u64,
-    /// Data came with a wrong digest.
-    damaged: bool,
-    /// Its command has ended: the data are thrown away.
-    orphan: bool,
-}
-
-/// What has to be known of a running command when it ends.
-enum About {
-    /// Command identifier, and most bytes of data for the host.
-    Single(u16, u32),
-    /// The command identifiers of Compare and Write.
-    Fused(u16, u16),
+/// What a connection holds for its commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Commands that have not ended.
+    pub commands: usize,
+    /// R2Ts whose data have not come whole, with those of commands that ended meanwhile.
+    pub requests: usize,
+    /// The memory that the commands are charged, in bytes.
+    pub charge: u64,
 }
 
 /// A queue.
@@ -86,18 +77,7 @@ pub(crate) struct Queue {
     entries: u16,
     /// Submission queue head, if the host uses flow control.
     head: Option<u16>,
-    /// Commands without memory, none of which has data in its capsule.
-    waiting: VecDeque<Sqe>,
-    gathers: BTreeMap<u16, Gather>,
-    /// The charges of all gathers: [`Queue::held`] is asked for with every command.
-    gathered_bytes: u64,
-    next_tag: u16,
-    tasks: Tasks<About, Outcome>,
-    fused: Fused,
-    /// Second halves of running fused operations.
-    seconds: Vec<u16>,
-    /// Asynchronous Event Requests that wait for an event.
-    event_requests: VecDeque<u16>,
+    commands: Commands,
     aborts: Arc<Aborts>,
     authentication: Authentication,
     /// Why an authentication failed.
@@ -118,14 +98,7 @@ impl Queue {
             qid,
             entries,
             head: flow_control.then_some(0),
-            waiting: VecDeque::new(),
-            gathers: BTreeMap::new(),
-            gathered_bytes: 0,
-            next_tag: 0,
-            tasks: Tasks::default(),
-            fused: Fused::default(),
-            seconds: Vec::new(),
-            event_requests: VecDeque::new(),
+            commands: Commands::new(entries),
             aborts,
             authentication,
             failure: None,
@@ -136,16 +109,21 @@ impl Queue {
     /// The charge of the queue in bytes. It includes the records of as many waiting commands as there are entries.
     pub(crate) fn held(&self, wire: &Wire) -> u64 {
         u64::from(self.entries) * WAITING_RECORD_BYTES
-            + self.gathered_bytes
-            + self.fused.charge()
-            + self.tasks.charge()
+            + self.commands.charge()
             + wire.incoming.charge()
             + wire.out.len() as u64
     }
 
-    /// The memory that a command needs.
-    fn need(sqe: &Sqe) -> u64 {
-        let data = u64::from(sqe.data_bytes().min(MAX_TRANSFER_BYTES));
+    /// What it holds for its commands, for tests.
+    pub(crate) fn audit(&self) -> Held {
+        self.commands.audit();
+        let Self { commands, .. } = self;
+        Held { commands: commands.len(), requests: commands.transfers().len(), charge: commands.charge() }
+    }
+
+    /// The memory that a command needs, with as much data as its capsule brings.
+    fn need(sqe: &Sqe, in_capsule: usize) -> u64 {
+        let data = u64::from(sqe.data_bytes().min(MAX_TRANSFER_BYTES)).max(in_capsule as u64);
         let more = match sqe.opcode() {
             COMPARE => data,
             VERIFY => VERIFY_CHUNK_BYTES,
@@ -159,14 +137,14 @@ impl Queue {
         match header.kind() {
             kind::CAPSULE_CMD => {}
             kind::H2C_DATA => {
-                self.check_data(header)?;
-                return Ok(Admit::Take(0));
+                let is_wanted = self.commands.check_data(header)?;
+                return Ok(if is_wanted { Admit::Take(0) } else { Admit::Skip });
             }
             _ => return Ok(Admit::Take(0)),
         }
-        let need = Self::need(&sqe_of(header));
+        let need = Self::need(&sqe_of(header), header.data_bytes);
         let wanted = self.held(wire) + need;
-        if self.waiting.is_empty() && wire.share.cover(wanted) {
+        if self.commands.first_waiting().is_none() && wire.share.cover(wanted) {
             wire.share.stop_waiting();
             return Ok(Admit::Take(need));
         }
@@ -174,38 +152,12 @@ impl Queue {
             return Ok(Admit::Take(0));
         }
         // A host that does not read its completions is not served further, whatever it still has to send.
-        if !self.gathers.is_empty() && wire.out.len() < MAX_UNSENT_BYTES {
+        if self.commands.transfers().wanted() > 0 && wire.out.len() < MAX_UNSENT_BYTES {
             return Ok(Admit::Skip);
         }
         let waits = wire.share.wait_for(wanted).is_ok();
-        let idle = self.tasks.is_empty() && wire.out.is_empty();
+        let idle = !self.commands.is_running() && wire.out.is_empty();
         Ok(if waits || !idle { Admit::Wait } else { Admit::Skip })
-    }
-
-    /// Checks that data was requested, and comes in order.
-    fn check_data(&self, header: &Header) -> Result<(), Termination> {
-        let (cid, tag) = (header.u16::<8>(), header.u16::<10>());
-        let (offset, bytes) = (header.u32::<12>(), header.u32::<16>());
-        let field = |at, detail| Err(Termination::field(header.bytes(), at, detail));
-        let Some(gather) = self.gathers.get(&tag) else { return field(10, "no R2T with this tag") };
-        if gather.sqe.cid() != cid {
-            return field(8, "another command than that of the R2T");
-        }
-        if bytes as usize != header.data_bytes || bytes == 0 {
-            return field(16, "another length than that of the PDU");
-        }
-        let (received, wanted) = (gather.data.len() as u64, u64::from(gather.sqe.data_bytes()));
-        if u64::from(offset) != received {
-            let detail = "data out of order";
-            return Err(Termination::other(FatalError::DataOutOfRange, header.bytes(), detail));
-        }
-        let end = received + u64::from(bytes);
-        let last = header.flags() & LAST_PDU != 0;
-        if end > wanted || last != (end == wanted) {
-            let detail = "another amount of data than requested";
-            return Err(Termination::other(FatalError::DataOutOfRange, header.bytes(), detail));
-        }
-        Ok(())
     }
 
     /// Processes a PDU.
@@ -221,12 +173,12 @@ impl Queue {
         let cid = sqe.cid();
         self.controller.set_active();
         self.consume();
-        if self.outstanding() >= usize::from(self.entries) {
+        if self.commands.is_full() {
             let detail = "more commands than the queue has entries";
             return Err(Termination::other(FatalError::SequenceError, pdu.header.bytes(), detail).into());
         }
         let refusal = match () {
-            () if self.is_outstanding(cid) => Some(Status::COMMAND_ID_CONFLICT),
+            () if self.commands.contains(cid) => Some(Status::COMMAND_ID_CONFLICT),
             () if pdu.damaged => Some(Status::TRANSIENT_TRANSPORT_ERROR),
             () if pdu.skipped => Some(Status::COMMAND_INTERRUPTED),
             () if !self.is_authenticated() && !fabrics::is_authentication(&sqe) => {
@@ -236,8 +188,8 @@ impl Queue {
         };
         match refusal {
             Some(status) => self.complete(wire, cid, 0, status.into()),
-            None if pdu.charge == 0 => self.waiting.push_back(sqe),
-            None => return self.begin(wire, sqe, pdu.data, pdu.charge),
+            None if pdu.charge == 0 => self.commands.wait(sqe),
+            None => return self.begin(wire, Command { sqe, charge: pdu.charge }, pdu.data),
         }
         Ok(())
     }
@@ -249,156 +201,106 @@ impl Queue {
         }
     }
 
-    fn outstanding(&self) -> usize {
-        self.tasks.len()
-            + self.seconds.len()
-            + self.gathers.values().filter(|gather| self.is_single(gather)).count()
-            + self.waiting.len()
-            + self.fused.len()
-            + self.event_requests.len()
-    }
-
-    /// The halves of fused operations are counted as such.
-    fn is_single(&self, gather: &Gather) -> bool {
-        !gather.orphan && gather.sqe.fuse() == Fuse::Normal
-    }
-
-    fn is_outstanding(&self, cid: u16) -> bool {
-        self.tasks.contains(cid.into())
-            || self.gathers.values().any(|gather| !gather.orphan && gather.sqe.cid() == cid)
-            || self.waiting.iter().any(|sqe| sqe.cid() == cid)
-            || self.fused.contains(cid)
-            || self.seconds.contains(&cid)
-            || self.event_requests.contains(&cid)
-    }
-
     /// Begins a command that has memory: its data is here, or is requested.
-    fn begin(&mut self, wire: &mut Wire, sqe: Sqe, capsule: Bytes, charge: u64) -> Result<(), QueueEnd> {
-        let data = match data_in_capsule(&sqe, &capsule) {
+    fn begin(&mut self, wire: &mut Wire, command: Command, capsule: Bytes) -> Result<(), QueueEnd> {
+        let data = match data_in_capsule(&command.sqe, &capsule) {
             Ok(data) => data,
             Err(status) => {
-                self.complete(wire, sqe.cid(), 0, status.into());
+                self.complete(wire, command.cid(), 0, status.into());
                 return Ok(());
             }
         };
-        if sqe.fuse() != Fuse::Normal && !self.begin_half(wire, &sqe, charge) {
+        if command.sqe.fuse() != Fuse::Normal && !self.begin_half(wire, command) {
             return Ok(());
         }
         match data {
-            Some(data) => return self.ready(wire, sqe, data, charge),
-            None => self.request_data(wire, sqe, charge),
+            Some(data) => return self.ready(wire, command, data),
+            None => {
+                let tag = self.commands.request_data(command);
+                wire.out.ready_to_transfer(command.cid(), tag, command.sqe.data_bytes());
+            }
         }
         Ok(())
     }
 
     /// Enters a half of a fused operation; false if it ends at once.
-    fn begin_half(&mut self, wire: &mut Wire, sqe: &Sqe, charge: u64) -> bool {
-        let half = Half::new(*sqe, charge);
-        let missing = match sqe.fuse() {
-            Fuse::First if self.qid > 0 && sqe.opcode() == COMPARE => {
-                self.fused.first(half).into_iter().collect()
-            }
-            Fuse::Second if self.qid > 0 => self.fused.second(half).err().unwrap_or_default(),
-            _ => {
-                self.complete(wire, sqe.cid(), 0, Status::INVALID_FIELD.into());
-                return false;
-            }
+    fn begin_half(&mut self, wire: &mut Wire, half: Command) -> bool {
+        let is_known = match half.sqe.fuse() {
+            Fuse::First => half.sqe.opcode() == COMPARE,
+            Fuse::Second => true,
+            Fuse::Normal | Fuse::Reserved => false,
         };
-        for half in &missing {
-            self.orphan(half.cid());
-            self.complete(wire, half.cid(), 0, Status::MISSING_FUSED.into());
+        if !is_known || self.qid == 0 {
+            self.complete(wire, half.cid(), 0, Status::INVALID_FIELD.into());
+            return false;
         }
-        !missing.iter().any(|half| half.cid() == sqe.cid())
-    }
-
-    /// The data of a command that has ended are thrown away when they come.
-    fn orphan(&mut self, cid: u16) {
-        for gather in self.gathers.values_mut().filter(|gather| gather.sqe.cid() == cid) {
-            gather.orphan = true;
+        let missing = self.commands.add_half(half);
+        for cid in &missing {
+            self.complete(wire, *cid, 0, Status::MISSING_FUSED.into());
         }
-    }
-
-    /// Requests all data of a command with one R2T.
-    fn request_data(&mut self, wire: &mut Wire, sqe: Sqe, charge: u64) {
-        while self.gathers.contains_key(&self.next_tag) {
-            self.next_tag = self.next_tag.wrapping_add(1);
-        }
-        let tag = self.next_tag;
-        self.next_tag = tag.wrapping_add(1);
-        // A half of a fused operation is charged there.
-        let charge = if sqe.fuse() == Fuse::Normal { charge } else { 0 };
-        self.gathered_bytes += charge;
-        self.gathers.insert(tag, Gather { sqe, data: Data::new(), charge, damaged: false, orphan: false });
-        wire.out.ready_to_transfer(sqe.cid(), tag, sqe.data_bytes());
+        !missing.contains(&half.cid())
     }
 
     /// H2CData
     fn data(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), QueueEnd> {
-        let tag = pdu.header.u16::<10>();
-        let Some(gather) = self.gathers.get_mut(&tag) else { return Ok(()) };
-        gather.damaged |= pdu.damaged;
-        // Data that were damaged count, so that the rest is found in order.
-        gather.data.push(match pdu.damaged {
-            true => Bytes::from(vec![0; pdu.header.data_bytes]),
-            false => pdu.data,
-        });
-        if gather.data.len() as u64 != u64::from(gather.sqe.data_bytes()) {
-            return Ok(());
-        }
-        let Some(Gather { sqe, data, charge, damaged, orphan }) = self.gathers.remove(&tag) else {
-            return Ok(());
-        };
-        self.gathered_bytes -= charge;
-        if orphan {
-            return Ok(());
-        }
-        match (damaged, sqe.fuse()) {
-            (true, Fuse::Normal) => {
-                self.complete(wire, sqe.cid(), 0, Status::TRANSIENT_TRANSPORT_ERROR.into());
+        match self.commands.data(pdu) {
+            None => {}
+            Some(Gathered::Pair(pair)) => self.pair_ready(wire, &pair),
+            Some(Gathered::Single(command, Ok(data))) => return self.dispatch(wire, command, data),
+            Some(Gathered::Single(command, Err(status))) => {
+                self.complete(wire, command.cid(), 0, status.into());
             }
-            (true, _) => self.half_ready(wire, sqe.cid(), Err(Status::TRANSIENT_TRANSPORT_ERROR)),
-            (false, Fuse::Normal) => return self.dispatch(wire, sqe, data, charge),
-            (false, _) => self.half_ready(wire, sqe.cid(), Ok(data)),
         }
         Ok(())
     }
 
     /// A command has all its data.
-    fn ready(&mut self, wire: &mut Wire, sqe: Sqe, data: Data, charge: u64) -> Result<(), QueueEnd> {
+    fn ready(&mut self, wire: &mut Wire, command: Command, data: Data) -> Result<(), QueueEnd> {
+        let sqe = &command.sqe;
         if sqe.fuse() != Fuse::Normal {
-            self.half_ready(wire, sqe.cid(), Ok(data));
+            if let Some(pair) = self.commands.supply_half(command.cid(), Ok(data)) {
+                self.pair_ready(wire, &pair);
+            }
             return Ok(());
         }
-        if self.qid > 0 && sqe.opcode() == FABRICS && !fabrics::is_authentication(&sqe) {
-            return self.disconnect(wire, &sqe);
+        if self.qid > 0 && sqe.opcode() == FABRICS && !fabrics::is_authentication(sqe) {
+            return self.disconnect(wire, sqe);
         }
-        self.dispatch(wire, sqe, data, charge)
+        self.dispatch(wire, command, data)
     }
 
-    fn dispatch(&mut self, wire: &mut Wire, sqe: Sqe, data: Data, charge: u64) -> Result<(), QueueEnd> {
+    fn dispatch(&mut self, wire: &mut Wire, command: Command, data: Data) -> Result<(), QueueEnd> {
+        let sqe = command.sqe;
         if fabrics::is_authentication(&sqe) {
             return self.authenticate(wire, &sqe, &data);
         }
         let execution = match self.qid {
             0 if sqe.opcode() == admin::EVENT_REQUEST => {
-                self.event_request(wire, &sqe);
+                self.event_request(wire, sqe);
                 return Ok(());
             }
             0 if sqe.opcode() == admin::ABORT && sqe.dword(10) as u16 == 0 && self.controller.is_ready() => {
                 let aborted = self.abort(wire, (sqe.dword(10) >> 16) as u16);
                 Execution::Done(abort::outcome(aborted))
             }
-            0 => admin::start(&self.controller, &sqe),
+            0 => self.start_admin(&sqe),
             _ => execute::start(&self.controller, sqe, data),
         };
         match execution {
             Execution::Done(outcome) => self.complete(wire, sqe.cid(), sqe.data_bytes(), outcome),
-            Execution::Task(running) => {
-                let about = About::Single(sqe.cid(), sqe.data_bytes());
-                self.tasks.insert(sqe.cid().into(), about, charge, running);
-            }
+            Execution::Task(running) => self.commands.run(command, sqe.data_bytes(), running),
         }
         Ok(())
+    }
+
+    /// Starts an admin command. A reset of the controller ends all others without completions (Base 3.7.2).
+    fn start_admin(&mut self, sqe: &Sqe) -> Execution {
+        let was_ready = self.controller.is_ready();
+        let execution = admin::start(&self.controller, sqe);
+        if was_ready && !self.controller.is_ready() {
+            self.commands.clear();
+        }
+        execution
     }
 
     /// Authentication Send and Authentication Receive (Base 6.1 and 6.2).
@@ -463,9 +365,8 @@ impl Queue {
         Err(QueueEnd::Disconnected)
     }
 
-    fn half_ready(&mut self, wire: &mut Wire, cid: u16, data: Result<Data, Status>) {
-        let Some(pair) = self.fused.put(cid, data) else { return };
-        let Pair { first, second } = &pair;
+    fn pair_ready(&mut self, wire: &mut Wire, pair: &Pair) {
+        let Pair { first, second, .. } = pair;
         let (compare, write) = match pair.data() {
             Ok(data) => data,
             Err((one, other)) => {
@@ -475,11 +376,7 @@ impl Queue {
         };
         match execute::compare_and_write(&self.controller, first.sqe, compare, write) {
             Execution::Done(outcome) => self.complete_pair(wire, first.cid(), second.cid(), &outcome),
-            Execution::Task(running) => {
-                let about = About::Fused(first.cid(), second.cid());
-                self.seconds.push(second.cid());
-                self.tasks.insert(first.cid().into(), about, first.charge + second.charge, running);
-            }
+            Execution::Task(running) => self.commands.run_pair(*first, *second, running),
         }
     }
 
@@ -490,36 +387,25 @@ impl Queue {
         self.complete(wire, second, 0, other.into());
     }
 
-    fn event_request(&mut self, wire: &mut Wire, sqe: &Sqe) {
+    fn event_request(&mut self, wire: &mut Wire, sqe: Sqe) {
         match () {
             () if !self.controller.is_ready() => {
                 self.complete(wire, sqe.cid(), 0, Status::COMMAND_SEQUENCE_ERROR.into());
             }
-            () if self.event_requests.len() >= MAX_EVENT_REQUESTS => {
+            () if !self.commands.request_event(sqe) => {
                 self.complete(wire, sqe.cid(), 0, Status::EVENT_REQUEST_LIMIT.into());
             }
-            () => self.event_requests.push_back(sqe.cid()),
+            () => {}
         }
     }
 
-    /// Aborts a command, if it has not ended: it has then taken effect whole or never will. A half of a fused operation ends with
-    /// the other only.
+    /// Aborts a command, if it has not ended.
     fn abort(&mut self, wire: &mut Wire, cid: u16) -> bool {
-        let waits = |queue: &VecDeque<u16>| queue.iter().position(|waiting| *waiting == cid);
-        let gathers = |gather: &&Gather| gather.sqe.cid() == cid && self.is_single(gather);
-        if let Some(index) = waits(&self.event_requests) {
-            self.event_requests.remove(index);
-        } else if let Some(index) = self.waiting.iter().position(|sqe| sqe.cid() == cid) {
-            self.waiting.remove(index);
-        } else if self.gathers.values().any(|gather| gathers(&gather)) {
-            self.orphan(cid);
-        } else if matches!(self.tasks.about(cid.into()), Some(About::Single(..))) {
-            self.tasks.remove(cid.into());
-        } else {
-            return false;
+        let aborted = self.commands.abort(cid);
+        if aborted {
+            self.complete(wire, cid, 0, Status::ABORT_REQUESTED.into());
         }
-        self.complete(wire, cid, 0, Status::ABORT_REQUESTED.into());
-        true
+        aborted
     }
 
     /// Queues the data and the completion of a command. `limit` is the most data that it may return.
@@ -549,16 +435,16 @@ impl Queue {
 
     /// Begins waiting commands as far as there is memory.
     pub(crate) fn advance(&mut self, wire: &mut Wire) -> Result<(), QueueEnd> {
-        while let Some(sqe) = self.waiting.front().copied() {
-            let need = Self::need(&sqe);
+        while let Some(sqe) = self.commands.first_waiting() {
+            let need = Self::need(&sqe, 0);
             let wanted = self.held(wire) + need;
             if wire.share.waits() && !wire.share.covers(wanted) {
                 return Ok(());
             }
             wire.share.stop_waiting();
             if wire.share.cover(wanted) {
-                self.waiting.pop_front();
-                self.begin(wire, sqe, Bytes::new(), need)?;
+                self.commands.take_waiting();
+                self.begin(wire, Command { sqe, charge: need }, Bytes::new())?;
                 continue;
             }
             // A queue that waits holds no draws that it does not need.
@@ -566,7 +452,7 @@ impl Queue {
             if wire.share.wait_for(wanted).is_ok() {
                 return Ok(());
             }
-            self.waiting.pop_front();
+            self.commands.take_waiting();
             self.complete(wire, sqe.cid(), 0, Status::COMMAND_INTERRUPTED.into());
         }
         Ok(())
@@ -580,21 +466,18 @@ impl Queue {
             request.answer(aborted);
             progress = true;
         }
-        if let Poll::Ready(ended) = self.tasks.poll(cx) {
+        if let Poll::Ready(ended) = self.commands.poll(cx) {
             progress = true;
             for (about, outcome) in ended {
                 match about {
                     About::Single(cid, limit) => self.complete(wire, cid, limit, outcome),
-                    About::Fused(first, second) => {
-                        self.seconds.retain(|cid| *cid != second);
-                        self.complete_pair(wire, first, second, &outcome);
-                    }
+                    About::Fused(first, second) => self.complete_pair(wire, first, second, &outcome),
                 }
             }
         }
-        while let Some(cid) = self.event_requests.front().copied() {
+        while self.commands.awaits_event() {
             let Poll::Ready(event) = self.controller.events.poll(cx) else { break };
-            self.event_requests.pop_front();
+            let Some(cid) = self.commands.take_event_request() else { break };
             self.complete(wire, cid, 0, Outcome::result(event.into()));
             progress = true;
         }

@@ -41,7 +41,7 @@ mod verify;
 mod volatile;
 mod write_same;
 
-pub use block::Data;
+pub use block::{Collector, Data};
 pub use device_server::DeviceServer;
 pub use export::{Clock, InitiatorPort, MAX_ISCSI_NAME_BYTES, Power, Sleep, iscsi_name};
 pub use inquiry::{naa, serial_number};

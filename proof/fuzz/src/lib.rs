@@ -24,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "forward", run: targets::forward::run, test_inputs: 3000 },
     Target { name: "media", run: targets::media::run, test_inputs: 10_000 },
     Target { name: "nvme", run: targets::nvme::run, test_inputs: 3000 },
+    Target { name: "nvme_queues", run: targets::nvme_queues::run, test_inputs: 1500 },
     Target { name: "parameter_list", run: targets::parameter_list::run, test_inputs: 3000 },
     Target { name: "pdu", run: targets::pdu::run, test_inputs: 3000 },
     Target { name: "peer", run: targets::peer::run, test_inputs: 10_000 },

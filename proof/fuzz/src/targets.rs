@@ -5,6 +5,7 @@ pub mod contradiction;
 pub mod forward;
 pub mod media;
 pub mod nvme;
+pub mod nvme_queues;
 pub mod parameter_list;
 pub mod pdu;
 pub mod peer;

@@ -117,6 +117,7 @@ targets!(
     forward,
     media,
     nvme,
+    nvme_queues,
     parameter_list,
     pdu,
     peer,

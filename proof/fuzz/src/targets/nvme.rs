@@ -21,16 +21,17 @@ const SUBSYSTEM: &str = "nqn.2026-01.test:subsystem";
 /// Small, since the model keeps a map entry for each block written.
 const BLOCKS: u64 = 1 << 12;
 /// Bytes of a submission queue entry.
-const ENTRY_BYTES: usize = 64;
+pub(super) const ENTRY_BYTES: usize = 64;
 
-struct World {
-    subsystem: Arc<Subsystem>,
-    budget: Arc<Budget>,
+pub(super) struct World {
+    pub(super) subsystem: Arc<Subsystem>,
+    pub(super) budget: Arc<Budget>,
+    pub(super) exports: Arc<Exports>,
     digests: u8,
 }
 
 impl World {
-    fn new(digests: u8) -> Self {
+    pub(super) fn new(digests: u8) -> Self {
         let exports = Exports::new(Arc::new(FastClock::default()));
         let store = MemArray::new();
         for id in [1, 2] {
@@ -44,12 +45,12 @@ impl World {
             model: "TEST".into(),
             revision: "1".into(),
         };
-        let subsystem = Subsystem::new(identity, exports);
+        let subsystem = Subsystem::new(identity, exports.clone());
         subsystem.set_hosts([(HOST.to_owned(), HostSecurity::default())].into());
-        Self { subsystem, budget: Arc::default(), digests }
+        Self { subsystem, budget: Arc::default(), exports, digests }
     }
 
-    fn open(&self) -> Connection {
+    pub(super) fn open(&self) -> Connection {
         let mut connection = Connection::new(ConnectionConfig {
             subsystem: self.subsystem.clone(),
             budget: self.budget.clone(),
@@ -67,7 +68,7 @@ impl World {
     }
 
     /// A capsule with the digests of the connection.
-    fn capsule(&self, entry: &[u8], data: &[u8]) -> Vec<u8> {
+    pub(super) fn capsule(&self, entry: &[u8], data: &[u8]) -> Vec<u8> {
         let digest = |bit: u8| if self.digests & bit != 0 { 4 } else { 0 };
         let offset = 8 + ENTRY_BYTES + digest(1);
         let has_digest = !data.is_empty() && digest(2) > 0;
@@ -90,7 +91,7 @@ impl World {
         out
     }
 
-    fn connect(&self, connection: &mut Connection, qid: u16, controller: u16) {
+    pub(super) fn connect(&self, connection: &mut Connection, qid: u16, controller: u16) {
         let mut entry = [0; ENTRY_BYTES];
         (entry[0], entry[1], entry[4], entry[39]) = (0x7F, 0x40, 1, 1);
         entry[32..36].copy_from_slice(&1024_u32.to_le_bytes());
@@ -106,21 +107,28 @@ impl World {
     }
 }
 
-/// Delivers bytes and lets everything happen that can.
-fn deliver(connection: &mut Connection, mut bytes: &[u8]) {
+/// Puts bytes into a connection as long as it takes them; `between` runs after each portion.
+pub(super) fn put(connection: &mut Connection, mut bytes: &[u8], between: impl Fn(&mut Connection)) {
     while !bytes.is_empty() && connection.wants_input() {
         let mut space = connection.space();
         let count = bytes.len().min(space.remaining_mut());
         space.put_slice(&bytes[..count]);
         bytes = &bytes[count..];
         connection.received();
+        between(connection);
+    }
+}
+
+/// Delivers bytes and lets everything happen that can.
+fn deliver(connection: &mut Connection, bytes: &[u8]) {
+    put(connection, bytes, |connection| {
         while connection.poll_tasks(&mut Context::from_waker(Waker::noop())).is_ready() {}
         while connection.wants_output() {
             let count = connection.slices().iter().map(|slice| slice.len()).sum();
             connection.sent(count);
         }
         connection.proceed();
-    }
+    });
 }
 
 /// One input.
