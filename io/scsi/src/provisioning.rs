@@ -1,6 +1,5 @@
 //! Thin provisioning: VPD page B2h, GET LBA STATUS, and soft thresholds (SBC-4 4.7).
 
-use crate::block_limits::BlockLimits;
 use crate::command::{Flow, Request};
 use crate::path::Path;
 use crate::sense::{Code, Fault};
@@ -17,7 +16,7 @@ pub(crate) fn provisioning_page(_: &Path) -> Vec<u8> {
     vec![THRESHOLD_EXPONENT, 0xE0 | 0x04, 0x02, 0x00]
 }
 
-/// GET LBA STATUS (SBC-4 5.6)
+/// GET LBA STATUS (SBC-4 5.6). The first descriptor begins at the requested address, also inside a physical block (5.6.2.3).
 pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
     let unit = request.path.unit.clone();
     let lba = request.cdb.u64(2);
@@ -30,30 +29,12 @@ pub(crate) fn get_lba_status(request: Request<'_>) -> Result<Flow, Fault> {
         unit.volume.disk().execute(Op::Status(Extent::new(lba, (blocks - lba).min(STATUS_MAX_BLOCKS))));
     Ok(Flow::later(async move {
         match pending.await? {
-            Reply::Status(regions) => Ok(status_list(&from_physical(regions, &unit), room).into()),
+            Reply::Status(regions) => Ok(status_list(&regions, room).into()),
             Reply::Done | Reply::Data(_) | Reply::Located(_) | Reply::Image(_) => {
                 Err(Code::INTERNAL_TARGET_FAILURE.into())
             }
         }
     }))
-}
-
-/// The regions, without a start inside of a mapped physical block.
-///
-/// SBC-4 5.6.2.3 wants the first descriptor to begin at the requested address. libiscsi's GetLBAStatus.UnmapSingle
-/// requests an address inside of a mapped physical block and accepts only descriptors from the next one on. Space is
-/// allocated by physical blocks, so an address inside of one has no state of its own, and reporting from the next one
-/// on loses nothing.
-fn from_physical(mut regions: Vec<Region>, unit: &Unit) -> Vec<Region> {
-    let granularity = u64::from(BlockLimits::of(unit.block_bytes).granularity);
-    if let Some(first) = regions.first_mut().filter(|first| first.state == Provisioning::Mapped) {
-        let skipped = first.extent.lba.next_multiple_of(granularity) - first.extent.lba;
-        // If the state or the medium ends before, the address itself is reported.
-        if skipped < first.extent.blocks {
-            first.extent = Extent::new(first.extent.lba + skipped, first.extent.blocks - skipped);
-        }
-    }
-    regions
 }
 
 /// The parameter data with as many descriptors as fit, but at least one.
