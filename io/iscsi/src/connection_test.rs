@@ -385,7 +385,7 @@ fn a_text_may_come_and_go_in_several_pdus() {
     let header = |flags, ttt, lab: &Lab| {
         Header::new(opcode::TEXT | 0x40, flags).with_itt(3).with_ttt(ttt).put_u32(24, lab.cmd_sn)
     };
-    let request = text(&[("SendTargets", "All")]);
+    let request = text(&[("SendTargets", "")]);
     let first = header(0x40, NO_TAG, &lab);
     lab.send(first, &request[..5]);
     let mut answer = lab.one();
@@ -437,8 +437,14 @@ fn an_exchange_goes_on_until_the_initiator_has_nothing_more_to_say() {
 #[test]
 fn text_requests_that_ask_for_nothing_known_are_rejected() {
     let mut lab = Lab::session(&[]);
-    let pairs =
-        [("SendTargets", "Alle"), ("sENDtARGETS", "aLL"), ("MaxBurstLength", "512"), ("TargetAddress", "x")];
+    let pairs = [
+        ("SendTargets", "Alle"),
+        // Of discovery sessions (RFC 7143 Appendix C).
+        ("SendTargets", "All"),
+        ("sENDtARGETS", "aLL"),
+        ("MaxBurstLength", "512"),
+        ("TargetAddress", "x"),
+    ];
     for (key, value) in pairs {
         let request =
             Header::new(opcode::TEXT | 0x40, FINAL).with_itt(3).with_ttt(NO_TAG).put_u32(24, lab.cmd_sn);

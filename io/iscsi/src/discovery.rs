@@ -127,12 +127,13 @@ fn answer(
     Ok(answers)
 }
 
-/// The response to SendTargets: the target's name, and every portal with its portal group tag.
+/// The response to SendTargets: the target's name, and every portal with its portal group tag. `All` is for discovery sessions, and
+/// an empty value, this target, for normal ones (RFC 7143 Appendix C).
 fn targets(value: &str, place: &TextContext<'_>) -> Result<Pairs, TextRequestError> {
     let mut answers = Pairs::new();
     let name = place.target_config.target_name.as_str();
     match value {
-        "All" => {}
+        "All" if place.discovery => {}
         "" if !place.discovery => {}
         value if value == name => {}
         // A name: any other target has no addresses here.
