@@ -161,11 +161,14 @@ pub enum ManagementResponse {
 
 impl Lun {
     /// The single-level logical unit number of a peripheral or flat address; `None` for any other address.
+    ///
+    /// A peripheral address of another bus than 0 counts as a number above 255: there are no buses here, and initiators that
+    /// write the number into the field as it is (libiscsi, QEMU) mean that.
     pub fn number(self) -> Option<u16> {
         let [first, second, rest @ ..] = self.0;
         let number = match first >> 6 {
-            // Peripheral device addressing of bus 0.
-            0b00 if first == 0 => u16::from(second),
+            // Peripheral device addressing.
+            0b00 => u16::from_be_bytes([first, second]),
             // Flat space addressing.
             0b01 => u16::from_be_bytes([first & 0x3F, second]),
             _ => return None,
