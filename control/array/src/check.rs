@@ -19,9 +19,9 @@ pub const MAX_NAME: usize = 63;
 const MAX_SNAPSHOT_NAME: usize = 3 * MAX_NAME;
 /// Longest CHAP user in bytes, as long as an iSCSI name.
 const MAX_CHAP_USER: usize = scsi::MAX_ISCSI_NAME_BYTES;
-/// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec.
-const MIN_SECRET: usize = 12;
-const MAX_SECRET: usize = 255;
+/// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec. Characters that take several bytes of UTF-8 count as several.
+const MIN_SECRET_BYTES: usize = 12;
+const MAX_SECRET_BYTES: usize = 255;
 
 /// An address of this machine to listen on, where others connect to: with this TCP port unless it has one.
 pub fn own_address(text: &str, port: u16) -> Result<SocketAddr> {
@@ -259,14 +259,17 @@ pub fn tls_psk(psk: Option<&Secret>) -> Result<()> {
 fn credentials(chap: &Chap) -> Result<()> {
     let visible = |text: &str| text.chars().all(|c| !c.is_control());
     if chap.user.is_empty() || chap.user.len() > MAX_CHAP_USER || !visible(&chap.user) {
-        return Err(Error::invalid(format!("a CHAP user has 1 to {MAX_CHAP_USER} printable characters")));
+        return Err(Error::invalid(format!("a CHAP user has 1 to {MAX_CHAP_USER} bytes of printable text")));
     }
     let secret = chap.secret.expose();
-    if !(MIN_SECRET..=MAX_SECRET).contains(&secret.len()) || !visible(secret) {
+    if !(MIN_SECRET_BYTES..=MAX_SECRET_BYTES).contains(&secret.len()) {
         return Err(Error::invalid(format!(
-            "a CHAP secret has {MIN_SECRET} to {MAX_SECRET} printable characters; this one has {}",
-            secret.chars().count()
+            "a CHAP secret has {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes; this one has {}",
+            secret.len()
         )));
+    }
+    if !visible(secret) {
+        return Err(Error::invalid("a CHAP secret has printable characters only"));
     }
     Ok(())
 }

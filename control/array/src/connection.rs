@@ -5,10 +5,10 @@ use crate::ensure::{Ensured, Existing};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::verb::Object;
-use crate::view::{Attachment, Connection};
+use crate::view::{Attachment, Connection, NvmeAttachment};
 use crate::{Error, Result};
 use block::{Disk, DiskId};
-use records::{Config, ConnectionEntry, Edit, Peer, Record};
+use records::{ChosenLun, Config, ConnectionEntry, Edit, Peer, Record};
 use serde::Serialize;
 
 /// The fields of a request that name both ends.
@@ -41,7 +41,7 @@ pub struct CreateConnection {
     pub volume: String,
     /// The host or host group.
     pub peer: PeerName,
-    /// The LUN, 0 to 16383; the lowest free one when none is given.
+    /// The LUN, 0 to 16383; if none is given, the lowest free one, over NVMe/TCP that named no other volume before.
     pub lun: Option<u16>,
     /// When no LUN is given: the lowest one to choose.
     pub min_lun: Option<u16>,
@@ -97,11 +97,11 @@ impl Transaction<'_> {
             let id = config.disk_named(&volume)?;
             let peer = peer_named(&config, &peer)?;
             let existing = config.connections.between(id, peer).cloned();
-            let lun = match &existing {
-                Some(existing) => existing.lun,
+            let ChosenLun { lun, reused } = match &existing {
+                Some(existing) => ChosenLun { lun: existing.lun, reused: existing.reused },
                 None => config.choose_lun(id, peer, lun, min_lun.unwrap_or(0))?,
             };
-            (ConnectionEntry { volume: id, peer, lun, read_only }, config.peer_name(peer), existing)
+            (ConnectionEntry { volume: id, peer, lun, read_only, reused }, config.peer_name(peer), existing)
         };
         if let Some(existing) = existing {
             let (_, name) = self.noun_and_name(entry.volume);
@@ -178,6 +178,11 @@ impl Array {
             portals: self.parts.server.portals(),
             chap: hosts.iter().any(|host| host.chap.is_some()),
             mutual_chap: hosts.iter().any(|host| host.mutual.is_some()),
+            nvme: hosts.iter().any(|host| !host.nqns.is_empty()).then(|| NvmeAttachment {
+                subsystem_nqn: self.identity.subsystem_nqn(),
+                nsid: nvmf::nsid(entry.lun),
+                portals: self.parts.subsystem.portals().iter().map(|portal| portal.address).collect(),
+            }),
         })
     }
 }

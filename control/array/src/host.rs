@@ -246,6 +246,7 @@ impl Transaction<'_> {
             dhchap,
             dhchap_controller,
             tls_psk,
+            luns_retired_below: 0,
             created,
             labels,
         };
@@ -401,7 +402,7 @@ impl Transaction<'_> {
         let id = HostGroupId(self.id64());
         let hosts = self.joinable(id, &hosts.unwrap_or_default())?;
         let labels = Labels::default().with(&labels)?;
-        let entry = HostGroupEntry { id, name, created: self.now(), hosts, labels };
+        let entry = HostGroupEntry { id, name, created: self.now(), hosts, luns_retired_below: 0, labels };
         self.commit(vec![Edit::Put(Record::HostGroup(entry.clone()))]).await?;
         self.done("host-group.created", "host group", &entry.name, "was created");
         self.host_group_now(id).map(Ensured::new)

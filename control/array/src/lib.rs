@@ -205,7 +205,8 @@ pub use verb::{Effect, Verb};
 pub use view::{
     ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
     Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, MeasuredReduction, NotificationTarget,
-    OpenAlerts, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State, SubjectName, Volume,
+    NvmeAttachment, OpenAlerts, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State,
+    SubjectName, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,

@@ -89,8 +89,12 @@ fn is_connected(config: &Config, id: DiskId) -> bool {
 
 /// What a host sees by LUN: its own connections and those of its group.
 fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, export::Mapping> {
-    let mapping =
-        |entry: &ConnectionEntry| export::Mapping { disk: entry.volume, read_only: entry.read_only };
+    let retired = config.hosts.get(host).map_or(0, |host| host.luns_retired_below);
+    let mapping = |entry: &ConnectionEntry| {
+        // A group's LUNs were chosen for it whatever its hosts had before they joined.
+        let reused = entry.reused || entry.peer != Peer::Host(host) && entry.lun < retired;
+        export::Mapping { disk: entry.volume, read_only: entry.read_only, reused }
+    };
     config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
 }
 

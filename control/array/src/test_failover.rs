@@ -8,7 +8,8 @@ use crate::view::some_of;
 use crate::{Error, Result};
 use block::DiskId;
 use records::{
-    ConnectionEntry, DiskEntry, Edit, Named, Peer, Record, ReplicationEntry, ReplicationRole, VolumeEntry,
+    ChosenLun, ConnectionEntry, DiskEntry, Edit, Named, Peer, Record, ReplicationEntry, ReplicationRole,
+    VolumeEntry,
 };
 use serde::Serialize;
 
@@ -73,8 +74,9 @@ impl Transaction<'_> {
     /// Connects a clone to hosts, each at its lowest free LUN.
     async fn show_clone(&mut self, volume: DiskId, peers: &[Peer]) -> Result<()> {
         for peer in peers {
-            let lun = self.array.config().choose_lun(volume, *peer, None, 0)?;
-            self.add_connection(&ConnectionEntry { volume, peer: *peer, lun, read_only: false }).await?;
+            let ChosenLun { lun, reused } = self.array.config().choose_lun(volume, *peer, None, 0)?;
+            self.add_connection(&ConnectionEntry { volume, peer: *peer, lun, read_only: false, reused })
+                .await?;
         }
         Ok(())
     }

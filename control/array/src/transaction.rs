@@ -50,6 +50,8 @@ impl<'a> Transaction<'a> {
         others: Vec<(String, Option<Bytes>)>,
     ) -> Result<()> {
         self.refuse_mixed_transports(&edits)?;
+        self.refuse_invisible_namespaces(&edits)?;
+        let edits = self.array.config().retiring_luns(edits);
         let mut records = self.records(&edits);
         records.extend(others.into_iter().map(|(key, value)| (key, value.map(|value| value.to_vec()))));
         put_records(&self.array.parts.engine, records).await?;
@@ -84,6 +86,18 @@ impl<'a> Transaction<'a> {
              protocol for all of its hosts, or allow it for this volume (mixed_transports)"
         ))
         .about("mixed_transports"))
+    }
+
+    /// Refuses edits by which a host would have more volumes over NVMe/TCP than it can see.
+    fn refuse_invisible_namespaces(&self, edits: &[Edit]) -> Result<()> {
+        let Some((host, count)) = self.array.config().first_above(edits, nvmf::MAX_NAMESPACES) else {
+            return Ok(());
+        };
+        let most = nvmf::MAX_NAMESPACES;
+        Err(Error::precondition(format!(
+            "host {host:?} would have {count} volumes, and a host sees at most {most} over NVMe/TCP: disconnect some from it or \
+             from its host group first"
+        )))
     }
 
     /// Writes the record of a volume and creates it with its reduction policy, in one step.

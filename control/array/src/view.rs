@@ -308,6 +308,19 @@ pub struct Attachment {
     pub chap: bool,
     /// The array passes CHAP to the host; of a host group: to one of its hosts.
     pub mutual_chap: bool,
+    /// For hosts that use NVMe/TCP.
+    pub nvme: Option<NvmeAttachment>,
+}
+
+/// What a host needs to attach a volume over NVMe/TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvmeAttachment {
+    /// NQN of the subsystem.
+    pub subsystem_nqn: String,
+    /// The namespace identifier.
+    pub nsid: u32,
+    /// Where the host connects.
+    pub portals: Vec<SocketAddr>,
 }
 
 /// Settings of the array as a whole.

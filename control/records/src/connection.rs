@@ -1,14 +1,18 @@
 //! Who sees which volume: connections with hosts and with host groups, and the view of one host that follows.
 
-use crate::host::{HostEntry, HostGroupId, HostId};
+use crate::config::Edit;
+use crate::host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
+use crate::record::Record;
 use crate::{Config, Error, Result};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Highest LUN of flat space addressing (SAM-5 4.7.3).
 pub const MAX_LUN: u16 = 16_383;
+/// Highest LUN that every SCSI host can address: Windows ends there.
+const MAX_LUN_OF_ALL_SCSI_HOSTS: u16 = 254;
 
 /// Checks a LUN that an operator chose.
 ///
@@ -53,6 +57,23 @@ pub struct ConnectionEntry {
     /// Its writes are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// The LUN may have named another volume for a host over NVMe/TCP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reused: bool,
+}
+
+/// A LUN for a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenLun {
+    /// The LUN.
+    pub lun: u16,
+    /// As that of a [`ConnectionEntry`].
+    pub reused: bool,
+}
+
+/// For serialization: the default is left out.
+pub(crate) fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 /// Every connection, found from both of its ends.
@@ -143,9 +164,19 @@ impl Config {
         name.unwrap_or_else(|| peer.to_string())
     }
 
-    /// The LUN for a new connection: the given one when it is free for every host of the peer, or the
-    /// lowest free one from `min_lun`. A host sees a volume once only.
-    pub fn choose_lun(&self, volume: DiskId, peer: Peer, lun: Option<u16>, min_lun: u16) -> Result<u16> {
+    /// The LUN for a new connection: the given one when it is free for every host of the peer, or the lowest free one from
+    /// `min_lun`; over NVMe/TCP the lowest one that named no other volume before, as long as there is one. A host sees a volume
+    /// once only.
+    ///
+    /// # Errors
+    /// If the given one is taken, none is free, or a host sees the volume already.
+    pub fn choose_lun(
+        &self,
+        volume: DiskId,
+        peer: Peer,
+        lun: Option<u16>,
+        min_lun: u16,
+    ) -> Result<ChosenLun> {
         let mut taken: BTreeMap<u16, DiskId> =
             self.connections.of_peer(peer).map(|entry| (entry.lun, entry.volume)).collect();
         for host in self.hosts_of(peer) {
@@ -158,7 +189,8 @@ impl Config {
                 format!("{who} sees {name:?} already, as LUN {lun}: disconnect it first to change that");
             return Err(Error::conflict(message).about("host_group"));
         }
-        match lun.map(check_lun).transpose()? {
+        let retired = self.retired_below(peer);
+        let lun = match lun.map(check_lun).transpose()? {
             Some(lun) if taken.contains_key(&lun) => {
                 let message = format!(
                     "LUN {lun} of {who} is taken: choose another, or none to get the lowest free one"
@@ -166,11 +198,171 @@ impl Config {
                 Err(Error::conflict(message).about("lun"))
             }
             Some(lun) => Ok(lun),
-            None => (min_lun..=MAX_LUN).find(|lun| !taken.contains_key(lun)).ok_or_else(|| {
-                Error::precondition(format!(
-                    "{who} has no free LUN from {min_lun}: disconnect a volume first"
-                ))
-            }),
+            None => {
+                let free = |lun: &u16| !taken.contains_key(lun);
+                let unused = (min_lun.max(retired)..=self.max_chosen_lun(peer)).find(free);
+                unused.or_else(|| (min_lun..=MAX_LUN).find(free)).ok_or_else(|| {
+                    Error::precondition(format!(
+                        "{who} has no free LUN from {min_lun}: disconnect a volume first"
+                    ))
+                })
+            }
+        };
+        lun.map(|lun| ChosenLun { lun, reused: lun < retired })
+    }
+
+    /// LUNs of a peer below it may have named other volumes over NVMe/TCP.
+    fn retired_below(&self, peer: Peer) -> u16 {
+        let of_group = match peer {
+            Peer::Host(id) => self.group_of(id),
+            Peer::HostGroup(id) => self.host_groups.get(id),
+        };
+        let hosts = self.hosts_of(peer).into_iter().filter(|host| !host.nqns.is_empty());
+        let of_hosts = hosts.map(|host| host.luns_retired_below);
+        of_hosts.chain(of_group.map(|group| group.luns_retired_below)).max().unwrap_or(0)
+    }
+
+    /// The highest LUN that is chosen for a peer only because the lower ones named other volumes before.
+    fn max_chosen_lun(&self, peer: Peer) -> u16 {
+        let has_scsi = |host: &&HostEntry| !host.initiators.is_empty() || !host.wwpns.is_empty();
+        match self.hosts_of(peer).iter().any(has_scsi) {
+            true => MAX_LUN_OF_ALL_SCSI_HOSTS,
+            false => MAX_LUN,
         }
     }
+
+    /// A change with the records that note which LUNs it frees of hosts that use NVMe/TCP: a host that is away may return and
+    /// take a namespace identifier for that of the volume that it knew.
+    pub fn retiring_luns(&self, mut edits: Vec<Edit>) -> Vec<Edit> {
+        let mut retired: BTreeMap<Peer, u16> = BTreeMap::new();
+        let mut retire = |peer: Peer, below: u16| {
+            let uses_nvme = self.hosts_of(peer).iter().any(|host| !host.nqns.is_empty());
+            if uses_nvme && below > 0 {
+                let known = retired.entry(peer).or_default();
+                *known = below.max(*known);
+            }
+        };
+        for edit in &edits {
+            match edit.record() {
+                (Record::Connection(entry), stays) => {
+                    let before = self.connections.between(entry.volume, entry.peer);
+                    if let Some(before) = before.filter(|before| !stays || before.lun != entry.lun) {
+                        retire(entry.peer, before.lun + 1);
+                    }
+                }
+                (Record::HostGroup(entry), stays) => {
+                    let Some(before) = self.host_groups.get(entry.id) else { continue };
+                    let last = self.connections.of_peer(Peer::HostGroup(entry.id)).last();
+                    let below = last.map_or(0, |it| it.lun + 1).max(before.luns_retired_below);
+                    let leave = before.hosts.iter().filter(|id| !stays || !entry.hosts.contains(id));
+                    leave.for_each(|id| retire(Peer::Host(*id), below));
+                }
+                _ => {}
+            }
+        }
+        for (peer, below) in retired {
+            self.retire_below(peer, below, &mut edits);
+        }
+        edits
+    }
+
+    /// Notes retired LUNs in the record of a peer, which may be among the edits.
+    fn retire_below(&self, peer: Peer, below: u16, edits: &mut Vec<Edit>) {
+        let of = |record: &Record| match (record, peer) {
+            (Record::Host(host), Peer::Host(id)) => host.id == id,
+            (Record::HostGroup(group), Peer::HostGroup(id)) => group.id == id,
+            _ => false,
+        };
+        let known = match peer {
+            Peer::Host(id) => self.hosts.get(id).cloned().map(Record::Host),
+            Peer::HostGroup(id) => self.host_groups.get(id).cloned().map(Record::HostGroup),
+        };
+        if !edits.iter().any(|edit| of(edit.record().0)) {
+            edits.extend(known.map(Edit::Put));
+        }
+        for edit in edits {
+            match edit {
+                Edit::Put(Record::Host(host)) if peer == Peer::Host(host.id) => {
+                    host.luns_retired_below = host.luns_retired_below.max(below);
+                }
+                Edit::Put(Record::HostGroup(group)) if peer == Peer::HostGroup(group.id) => {
+                    group.luns_retired_below = group.luns_retired_below.max(below);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The first host that uses NVMe/TCP and would see more than `limit` volumes after a change that gives it more than before,
+    /// with their number.
+    pub fn first_above(&self, edits: &[Edit], limit: usize) -> Option<(String, usize)> {
+        let mut after = Ahead::default();
+        for edit in edits {
+            after.note(self, edit);
+        }
+        after.hosts(self).into_iter().find_map(|host| {
+            let count = after.volumes_of(self, host.id);
+            let known = self.hosts.get(host.id).filter(|known| !known.nqns.is_empty());
+            let before = known.map_or(0, |known| self.seen_by(known.id).count());
+            (count > limit && count > before).then(|| (host.name.clone(), count))
+        })
+    }
 }
+
+/// Hosts, groups and numbers of connections as they will be after a change.
+#[derive(Default)]
+struct Ahead {
+    hosts: BTreeMap<HostId, Option<HostEntry>>,
+    groups: BTreeMap<HostGroupId, Option<HostGroupEntry>>,
+    connections: BTreeMap<Peer, BTreeMap<DiskId, bool>>,
+}
+
+impl Ahead {
+    fn note(&mut self, config: &Config, edit: &Edit) {
+        let (record, stays) = edit.record();
+        match record {
+            Record::Host(host) => drop(self.hosts.insert(host.id, stays.then(|| host.clone()))),
+            Record::HostGroup(group) => {
+                let before = config.host_groups.get(group.id);
+                if stays && before.is_some_and(|before| before.hosts == group.hosts) {
+                    return;
+                }
+                self.groups.insert(group.id, stays.then(|| group.clone()));
+            }
+            Record::Connection(entry) => {
+                self.connections.entry(entry.peer).or_default().insert(entry.volume, stays);
+            }
+            _ => {}
+        }
+    }
+
+    /// The hosts that the change concerns and that use NVMe/TCP.
+    fn hosts<'a>(&'a self, config: &'a Config) -> Vec<&'a HostEntry> {
+        let mut ids: BTreeSet<HostId> = self.hosts.keys().copied().collect();
+        let gaining = self.connections.iter().filter(|(_, volumes)| volumes.values().any(|stays| *stays));
+        for peer in gaining.map(|(peer, _)| *peer) {
+            ids.extend(config.hosts_of(peer).iter().map(|host| host.id));
+        }
+        ids.extend(self.groups.values().flatten().flat_map(|group| group.hosts.iter().copied()));
+        let host = |id: HostId| self.hosts.get(&id).map_or_else(|| config.hosts.get(id), Option::as_ref);
+        ids.into_iter().filter_map(host).filter(|host| !host.nqns.is_empty()).collect()
+    }
+
+    fn volumes_of(&self, config: &Config, host: HostId) -> usize {
+        let joined = self.groups.values().flatten().find(|group| group.hosts.contains(&host));
+        let stays = || config.group_of(host).filter(|group| !self.groups.contains_key(&group.id));
+        let group = joined.or_else(stays).map(|group| Peer::HostGroup(group.id));
+        std::iter::once(Peer::Host(host)).chain(group).map(|peer| self.connections_of(config, peer)).sum()
+    }
+
+    fn connections_of(&self, config: &Config, peer: Peer) -> usize {
+        let changed = self.connections.get(&peer);
+        let unchanged = |entry: &&ConnectionEntry| changed.is_none_or(|it| !it.contains_key(&entry.volume));
+        let added = changed.map_or(0, |volumes| volumes.values().filter(|stays| **stays).count());
+        config.connections.of_peer(peer).filter(unchanged).count() + added
+    }
+}
+
+#[cfg(test)]
+#[path = "connection_test.rs"]
+mod tests;

@@ -44,6 +44,9 @@ pub struct HostEntry {
     /// PSK of TLS over NVMe/TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_psk: Option<Sealed>,
+    /// LUNs below it may have named volumes over NVMe/TCP that it sees no longer: none of them is chosen for another volume.
+    #[serde(default, skip_serializing_if = "crate::connection::is_zero")]
+    pub luns_retired_below: u16,
     /// When it was created, in seconds since 1970.
     pub created: u64,
     /// Its labels.
@@ -62,6 +65,9 @@ pub struct HostGroupEntry {
     pub created: u64,
     /// Its hosts; a host is in one group at most.
     pub hosts: BTreeSet<HostId>,
+    /// As that of a host, for its connections.
+    #[serde(default, skip_serializing_if = "crate::connection::is_zero")]
+    pub luns_retired_below: u16,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,

@@ -29,7 +29,7 @@ mod window;
 pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
 pub use array::{ApiAddressEntry, ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
 pub use config::{Config, Edit};
-pub use connection::{ConnectionEntry, Connections, MAX_LUN, Peer, check_lun};
+pub use connection::{ChosenLun, ConnectionEntry, Connections, MAX_LUN, Peer, check_lun};
 pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry};
 pub use error::{Error, Kind, Result, utc};
 pub use host::{HostEntry, HostGroupEntry, HostGroupId, HostId};

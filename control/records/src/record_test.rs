@@ -17,6 +17,7 @@ fn host() -> HostEntry {
         name: "esx1".into(),
         initiators: vec!["iqn.1998-01.com.vmware:esx1".into()],
         nqns: Vec::new(),
+        luns_retired_below: 0,
         wwpns: Vec::new(),
         chap: None,
         mutual: None,
@@ -98,6 +99,7 @@ fn peers() -> Vec<Case> {
         name: "cluster".into(),
         created: 9,
         hosts: [HostId(0xabc)].into(),
+        luns_retired_below: 0,
         labels: Labels::default(),
     };
     let connection = ConnectionEntry {
@@ -105,6 +107,7 @@ fn peers() -> Vec<Case> {
         peer: Peer::HostGroup(HostGroupId(5)),
         lun: 16_383,
         read_only: false,
+        reused: false,
     };
     vec![
         (

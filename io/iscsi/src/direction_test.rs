@@ -69,7 +69,7 @@ fn lab(keys: &[(&str, &str)]) -> Lab {
     let target = Target::new(identity, exports.clone(), [7; 32]);
     let disk = store.create(DiskId(1), Geometry { block_bytes: BLOCK as u32, blocks: 1 << 12 });
     exports.add_volume(Arc::new(disk));
-    exports.set_mappings("i", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: false })]));
+    exports.set_mappings("i", BTreeMap::from([(0, Mapping::from(DiskId(1)))]));
     let nexus: Nexus = target.attach(InitiatorPort::iscsi("i", [0; 6]), 1);
     let mut lab = Lab::new(setup(target_config()));
     lab.device = Some(Box::new(nexus));

@@ -299,6 +299,14 @@ async fn other_ports_and_portals_are_other_sessions() {
     let handles: std::collections::BTreeSet<u16> =
         world.server.sessions().iter().map(|info| info.tsih).collect();
     assert_eq!(handles.len(), 4);
+    // A handle that was freed is not soon another session's.
+    drop(hosts.pop());
+    while world.sessions().len() > 3 {
+        tokio::task::yield_now().await;
+    }
+    hosts.push(world.host(0, OTHER, 1).await);
+    let fresh = world.server.sessions().iter().filter(|info| !handles.contains(&info.tsih)).count();
+    assert_eq!(fresh, 1);
     for host in &mut hosts {
         assert_eq!(host.command(&[0; 6], 0, &[]).await.0, 0);
     }

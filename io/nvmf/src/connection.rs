@@ -220,7 +220,7 @@ impl Connection {
 
     /// The first command, which has to be Connect. A refused host may try again.
     fn connect(&mut self, pdu: &Pdu) -> Result<(), QueueEnd> {
-        let sqe = sqe_of(&pdu.header);
+        let sqe = sqe_of(&pdu.header, 0);
         let outcome = match () {
             () if sqe.opcode() != FABRICS || sqe.fabrics_type() != fabrics::CONNECT => {
                 Err(Status::COMMAND_SEQUENCE_ERROR.into())

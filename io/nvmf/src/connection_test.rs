@@ -256,7 +256,7 @@ fn blocks_are_compared_zeroed_deallocated_and_copied() {
 fn a_read_only_host_changes_nothing() {
     let world = World::new();
     let (mut admin, mut io) = world.connected(HOST);
-    let mapping = export::Mapping { disk: DiskId(1), read_only: true };
+    let mapping = export::Mapping { read_only: true, ..DiskId(1).into() };
     world.exports.set_mappings(HOST, BTreeMap::from([(0, mapping)]));
     assert_eq!(io.run(write(1, 0, vec![1; 512], true)).status, 0x020, "Namespace is Write Protected");
     assert_eq!(io.run(Cmd::new(0x08, 1).run_of(0, 1)).status, 0x020);
@@ -391,21 +391,22 @@ fn a_host_can_have_256_namespaces() {
         world.exports.add_volume(std::sync::Arc::new(disk));
         DiskId(id)
     });
-    let mappings: BTreeMap<u16, DiskId> = (0..).zip(disks).collect();
+    // After those that named other volumes.
+    let mappings: BTreeMap<u16, DiskId> = (2..).zip(disks).collect();
     world.exports.set_mappings(HOST, mappings);
     let list = admin.run(identify(2, 0)).data;
     let ids: Vec<u32> = list.chunks(4).map(|id| u32::from_le_bytes(id.try_into().unwrap())).collect();
-    let expected: Vec<u32> = (1..=256).collect();
+    let expected: Vec<u32> = (3..=258).collect();
     assert_eq!((&ids[..256], ids[256]), (&expected[..], 0));
     let access = admin.run(log_page(0x0C, 16 + 32 + 256 * 4, 0)).data;
     assert_eq!(u32::from_le_bytes(access[20..24].try_into().unwrap()), 256, "namespaces of the group");
-    for nsid in [1, 2, 128, 255, 256] {
+    for nsid in [3, 4, 128, 255, 258] {
         assert_eq!(io.run(write(nsid, 3, vec![nsid as u8; 512], true)).status, 0);
     }
-    for nsid in [1, 2, 128, 255, 256] {
+    for nsid in [3, 4, 128, 255, 258] {
         assert_eq!(io.run(read(nsid, 3, 1)).data, vec![nsid as u8; 512]);
     }
-    assert_eq!(io.run(read(257, 0, 1)).status, 0x00B);
+    assert_eq!(io.run(read(259, 0, 1)).status, 0x00B);
 }
 
 /// Keeps what happened.

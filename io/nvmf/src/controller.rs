@@ -3,14 +3,16 @@
 use crate::abort::Aborts;
 use crate::authentication::{Credentials, Names};
 use crate::event::Events;
+use crate::namespaces::Namespaces;
 use crate::path::{Path, View};
 use crate::spec::{
     CAPABILITIES, FeatureRow, MAX_IO_QUEUES, READY_TIMEOUTS, VERSION, configuration, property,
 };
+use crate::sqe::Sqe;
 use crate::status::Status;
 use crate::subsystem::Subsystem;
 use export::{Clock, Exports, InitiatorPort, NexusName};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,7 +44,7 @@ pub(crate) struct Controller {
     pub(crate) port: Port,
     pub(crate) events: Events,
     state: Mutex<State>,
-    view: RwLock<Arc<View>>,
+    pub(crate) namespaces: Namespaces,
     /// A command has come since the last tick of the admin queue.
     active: AtomicBool,
     /// Its host is authenticated, or need not be.
@@ -102,7 +104,7 @@ impl Controller {
                 granted: MAX_IO_QUEUES,
                 keep_alive_ms,
             }),
-            view: RwLock::default(),
+            namespaces: Namespaces::default(),
             active: AtomicBool::new(true),
             admin,
         }
@@ -118,16 +120,17 @@ impl Controller {
 
     /// The namespace with this identifier, if the host sees it.
     pub(crate) fn path(&self, nsid: u32) -> Option<Arc<Path>> {
-        self.view.read().get(&nsid).cloned()
+        self.namespaces.path(nsid)
+    }
+
+    /// The namespace that a command names, if the host saw it when the command came.
+    pub(crate) fn path_of(&self, sqe: &Sqe) -> Option<Arc<Path>> {
+        self.path(sqe.nsid()).filter(|path| path.since <= sqe.view)
     }
 
     /// All namespaces that the host sees.
     pub(crate) fn view(&self) -> Arc<View> {
-        self.view.read().clone()
-    }
-
-    pub(crate) fn set_view(&self, view: View) {
-        *self.view.write() = Arc::new(view);
+        self.namespaces.view()
     }
 
     /// The controller identifier by which a registrant is listed.

@@ -111,6 +111,12 @@ impl Events {
         }
     }
 
+    /// Whether the host will read, as it is to be notified of it, that a namespace changed.
+    pub(crate) fn is_unread(&self, nsid: u32) -> bool {
+        let state = self.0.lock();
+        state.configuration & event_notice::NAMESPACE != 0 && state.changed.contains(&nsid)
+    }
+
     /// Another host changed the reservation of a namespace.
     pub(crate) fn reservation_changed(&self, nsid: u32, notice: ReservationNotice) {
         let mut state = self.0.lock();

@@ -156,7 +156,7 @@ impl Row {
 
     /// The command, on the path to its namespace, with the amount of data that it needs.
     fn request(&self, controller: &Arc<Controller>, sqe: Sqe, data: Data) -> Result<Request, Status> {
-        let path = controller.path(sqe.nsid()).ok_or(Status::INVALID_NAMESPACE)?;
+        let path = controller.path_of(&sqe).ok_or(Status::INVALID_NAMESPACE)?;
         self.check_data(&sqe, path.volume.block_bytes())?;
         Ok(Request { controller: controller.clone(), path, sqe, data })
     }

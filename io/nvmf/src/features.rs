@@ -22,7 +22,7 @@ fn namespace(controller: &Controller, row: &FeatureRow, sqe: &Sqe) -> Result<u32
     match (row.namespace, sqe.nsid()) {
         (false, _) => Ok(0),
         (true, ALL_NAMESPACES) if row.feature != Feature::ReservationPersistence => Ok(0),
-        (true, nsid) => controller.path(nsid).map(|_| nsid).ok_or(Status::INVALID_NAMESPACE),
+        (true, nsid) => controller.path_of(sqe).map(|_| nsid).ok_or(Status::INVALID_NAMESPACE),
     }
 }
 
@@ -68,7 +68,7 @@ fn set_now(controller: &Arc<Controller>, sqe: &Sqe) -> Result<Execution, Status>
         Feature::AsynchronousEvents => controller.events.configure(value),
         Feature::KeepAliveTimer => controller.set_keep_alive_ms(value),
         Feature::ReservationPersistence => {
-            let path = controller.path(nsid).ok_or(Status::INVALID_NAMESPACE)?;
+            let path = controller.path_of(sqe).ok_or(Status::INVALID_NAMESPACE)?;
             let exports = controller.exports().clone();
             return Ok(Execution::Task(Box::pin(async move {
                 match reservation::set_persistence(&exports, &path, value != 0).await {
@@ -103,7 +103,7 @@ pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status>
         Feature::AsynchronousEvents => controller.events.configuration(),
         Feature::KeepAliveTimer => controller.keep_alive_ms(),
         Feature::ReservationPersistence => {
-            let path = controller.path(nsid).ok_or(Status::INVALID_NAMESPACE)?;
+            let path = controller.path_of(sqe).ok_or(Status::INVALID_NAMESPACE)?;
             u32::from(path.volume.state().registrations.persists)
         }
         Feature::HostIdentifier => {

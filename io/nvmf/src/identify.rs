@@ -61,11 +61,11 @@ pub(crate) fn identify(controller: &Controller, sqe: &Sqe) -> Result<Outcome, St
             if nsid >= ALL_NAMESPACES - 1 {
                 return Err(Status::INVALID_NAMESPACE);
             }
-            let view = controller.view();
-            list_of_u32(view.keys().copied().filter(|known| *known > nsid), STRUCTURE_BYTES)
+            namespaces_after(controller, nsid)
         }
         Cns::Namespace | Cns::AllocatedNamespace => {
-            of_namespace(controller, nsid)?.map_or_else(zeros, |path| namespace(&path))
+            let path = of_namespace(controller, nsid)?.inspect(|path| path.set_identified());
+            path.map_or_else(zeros, |path| namespace(&path))
         }
         Cns::CommandSetNamespace => of_namespace(controller, nsid)?.map_or_else(zeros, |_| zeros()),
         Cns::IndependentNamespace => {
@@ -73,6 +73,7 @@ pub(crate) fn identify(controller: &Controller, sqe: &Sqe) -> Result<Outcome, St
         }
         Cns::NamespaceDescriptors => {
             let path = of_namespace(controller, nsid)?.ok_or(Status::INVALID_NAMESPACE)?;
+            path.set_identified();
             descriptors(path.volume.id())
         }
         // No limits of Verify, Write Zeroes and Dataset Management below those of their fields.
@@ -86,6 +87,21 @@ pub(crate) fn identify(controller: &Controller, sqe: &Sqe) -> Result<Outcome, St
         Cns::CommandSets => Structure::new(STRUCTURE_BYTES).u64(0, 1).into_vec(),
     };
     Ok(Outcome::data(structure))
+}
+
+/// The list of the namespaces with identifiers above `nsid`. There are never more than fit in it. With it the host learns which
+/// identifiers are free.
+fn namespaces_after(controller: &Controller, nsid: u32) -> Vec<u8> {
+    const _: () = assert!(MAX_NAMESPACES * 4 <= STRUCTURE_BYTES);
+    if nsid == 0 {
+        controller.subsystem.begin_inventory(controller, |nsid| controller.events.is_unread(nsid));
+    }
+    let view = controller.view();
+    let withheld = controller.namespaces.listed(&view, nsid, |nsid| controller.events.is_unread(nsid));
+    if !withheld.is_empty() {
+        controller.events.namespaces_changed(withheld);
+    }
+    list_of_u32(view.keys().copied().filter(|known| *known > nsid), STRUCTURE_BYTES)
 }
 
 /// The namespace with an identifier; `None` if it is valid but the host does not see it.

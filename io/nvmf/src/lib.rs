@@ -23,6 +23,7 @@ mod fused;
 mod identify;
 mod key_text;
 mod log_pages;
+mod namespaces;
 mod observer;
 mod path;
 mod pdu;
@@ -45,8 +46,8 @@ pub use observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
 pub use psk::{NotATlsPsk, TlsPsk};
 pub use queue::Held;
 pub use server::{Random, Server};
-pub use spec::nqn;
-pub use subsystem::{ControllerInfo, HostSecurity, Subsystem, SubsystemIdentity};
+pub use spec::{MAX_NAMESPACES, nqn};
+pub use subsystem::{ControllerInfo, HostSecurity, Subsystem, SubsystemIdentity, nsid};
 
 #[cfg(test)]
 mod authentication_test;
@@ -60,6 +61,8 @@ mod lab_test;
 mod malformed_test;
 #[cfg(test)]
 mod mixed_test;
+#[cfg(test)]
+mod namespaces_test;
 #[cfg(test)]
 mod reservation_test;
 #[cfg(test)]

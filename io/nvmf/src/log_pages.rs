@@ -32,6 +32,9 @@ pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status>
         return Err(Status::DATA_SGL_LENGTH_INVALID);
     }
     let retain = sqe.dword(10) & RETAIN != 0;
+    if page == LogPage::ChangedNamespaces && !retain && from == 0 {
+        controller.subsystem.begin_inventory(controller, |_| false);
+    }
     let whole = content(controller, page, sqe, retain);
     let from = usize::try_from(from).ok().filter(|from| *from <= whole.len()).ok_or(Status::INVALID_FIELD)?;
     let wanted = usize::try_from(wanted).map_err(|_too_long| Status::INVALID_FIELD)?;

@@ -25,6 +25,8 @@ const LIMITED: u64 = 1 << 34;
 const CLOSED: u64 = 1 << 35;
 /// Somebody waits until no command is in progress.
 const AWAITED: u64 = 1 << 36;
+/// The host has to identify the namespace before it uses it.
+const UNIDENTIFIED: u64 = 1 << 37;
 /// The number of commands in progress.
 const COUNT: u64 = RESERVED - 1;
 
@@ -47,22 +49,30 @@ pub(crate) struct Path {
     pub(crate) host: Arc<NexusName>,
     name: Arc<str>,
     pub(crate) recorder: Arc<Recorder>,
+    /// The number of the view in which it appeared: commands that came before it were meant for another namespace.
+    pub(crate) since: u64,
     gate: AtomicU64,
     awaiting: Mutex<Vec<Waker>>,
 }
 
+/// What a path begins with.
+pub(crate) struct Opening {
+    pub(crate) nsid: u32,
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) read_only: bool,
+    /// The host may take the identifier for another volume's.
+    pub(crate) unidentified: bool,
+    pub(crate) since: u64,
+}
+
 impl Path {
-    pub(crate) fn open(
-        nsid: u32,
-        volume: Arc<Volume>,
-        host: Arc<NexusName>,
-        (name, port): (Arc<str>, u16),
-        read_only: bool,
-    ) -> Arc<Path> {
+    pub(crate) fn open(opening: Opening, host: Arc<NexusName>, (name, port): (Arc<str>, u16)) -> Arc<Path> {
+        let Opening { nsid, volume, read_only, unidentified, since } = opening;
         let recorder = volume.open_path(PathId { initiator: (*name).to_owned(), port });
         let (gate, awaiting) = (AtomicU64::new(0), Mutex::default());
-        let path = Arc::new(Path { nsid, volume, host, name, recorder, gate, awaiting });
+        let path = Arc::new(Path { nsid, volume, host, name, recorder, since, gate, awaiting });
         path.set(READ_ONLY, read_only);
+        path.set(UNIDENTIFIED, unidentified);
         path.refresh();
         path
     }
@@ -83,6 +93,11 @@ impl Path {
 
     fn has(&self, flag: u64) -> bool {
         self.gate.load(Ordering::SeqCst) & flag != 0
+    }
+
+    /// The host has read whose namespace it is.
+    pub(crate) fn set_identified(&self) {
+        self.set(UNIDENTIFIED, false);
     }
 
     /// Sets whether the host may only read; returns true if that is a change.
@@ -138,6 +153,9 @@ impl Path {
         let flags = self.gate.load(Ordering::SeqCst);
         if flags & CLOSED != 0 {
             return Err(Status::INVALID_NAMESPACE);
+        }
+        if flags & UNIDENTIFIED != 0 {
+            return Err(Status::NAMESPACE_NOT_READY);
         }
         if flags & RESERVED != 0 && self.conflicts(access) {
             return Err(Status::RESERVATION_CONFLICT);

@@ -142,7 +142,7 @@ impl Queue {
             }
             _ => return Ok(Admit::Take(0)),
         }
-        let need = Self::need(&sqe_of(header), header.data_bytes);
+        let need = Self::need(&sqe_of(header, 0), header.data_bytes);
         let wanted = self.held(wire) + need;
         if self.commands.first_waiting().is_none() && wire.share.cover(wanted) {
             wire.share.stop_waiting();
@@ -169,7 +169,7 @@ impl Queue {
     }
 
     fn command(&mut self, wire: &mut Wire, pdu: Pdu) -> Result<(), QueueEnd> {
-        let sqe = sqe_of(&pdu.header);
+        let sqe = sqe_of(&pdu.header, self.controller.namespaces.number());
         let cid = sqe.cid();
         self.controller.set_active();
         self.consume();
@@ -485,9 +485,9 @@ impl Queue {
     }
 }
 
-/// The command of a capsule.
-pub(crate) fn sqe_of(header: &Header) -> Sqe {
-    Sqe(header.array::<8, 64>())
+/// The command of a capsule that came under a view of its controller.
+pub(crate) fn sqe_of(header: &Header, view: u64) -> Sqe {
+    Sqe::new(header.array::<8, 64>(), view)
 }
 
 /// The data of a command, if they are in its capsule or if it has none; `None` if they have to be requested.

@@ -26,7 +26,7 @@ pub(crate) const MAX_ABORTS: usize = 4;
 /// NN: the largest namespace identifier, one more than the largest number of a mapping.
 pub(crate) const MAX_NSID: u32 = 1 << 14;
 /// MNAN: namespaces that a host may see. The log page of asymmetric access must fit in a transfer.
-pub(crate) const MAX_NAMESPACES: usize = 1024;
+pub const MAX_NAMESPACES: usize = 1024;
 const _: () = assert!(16 + 32 + 4 * MAX_NAMESPACES < MAX_TRANSFER_BYTES as usize);
 
 /// KAS: granularity of the keep alive timer, in units of 100 ms.

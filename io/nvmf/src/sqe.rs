@@ -51,15 +51,24 @@ pub(crate) enum Fuse {
 
 /// A submission queue entry.
 #[derive(Clone, Copy)]
-pub(crate) struct Sqe(pub(crate) [u8; SQE_BYTES]);
+pub(crate) struct Sqe {
+    bytes: [u8; SQE_BYTES],
+    /// The number of its controller's view when it came: the namespaces that the host can have meant.
+    pub(crate) view: u64,
+}
 
 impl Sqe {
+    /// A command that came under a view of its controller.
+    pub(crate) fn new(bytes: [u8; SQE_BYTES], view: u64) -> Sqe {
+        Sqe { bytes, view }
+    }
+
     pub(crate) fn opcode(&self) -> u8 {
-        self.0[0]
+        self.bytes[0]
     }
 
     pub(crate) fn fuse(&self) -> Fuse {
-        match self.0[1] & 0x03 {
+        match self.bytes[1] & 0x03 {
             0 => Fuse::Normal,
             1 => Fuse::First,
             2 => Fuse::Second,
@@ -69,12 +78,12 @@ impl Sqe {
 
     /// Command identifier.
     pub(crate) fn cid(&self) -> u16 {
-        u16::from_le_bytes([self.0[2], self.0[3]])
+        u16::from_le_bytes([self.bytes[2], self.bytes[3]])
     }
 
     /// The type of a fabrics command.
     pub(crate) fn fabrics_type(&self) -> u8 {
-        self.0[4]
+        self.bytes[4]
     }
 
     pub(crate) fn nsid(&self) -> u32 {
@@ -84,7 +93,7 @@ impl Sqe {
     /// Command dword `index`.
     pub(crate) fn dword(&self, index: usize) -> u32 {
         let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.0[4 * index..4 * index + 4]);
+        bytes.copy_from_slice(&self.bytes[4 * index..4 * index + 4]);
         u32::from_le_bytes(bytes)
     }
 
@@ -119,10 +128,10 @@ impl Sqe {
 
     /// Where the data are; commands over fabrics describe them by SGLs only.
     pub(crate) fn data_location(&self) -> Result<DataLocation, Status> {
-        if self.0[1] >> 6 != 0x01 {
+        if self.bytes[1] >> 6 != 0x01 {
             return Err(Status::INVALID_FIELD);
         }
-        match self.0[39] {
+        match self.bytes[39] {
             SGL_IN_CAPSULE => Ok(DataLocation::Capsule(self.qword(6))),
             SGL_TRANSPORT => Ok(DataLocation::Transport),
             _ => Err(Status::SGL_TYPE_INVALID),

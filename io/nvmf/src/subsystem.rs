@@ -6,8 +6,9 @@
 use crate::authentication::Credentials;
 use crate::controller::{Controller, Port, Start};
 use crate::event::{EventKind, ReservationNotice};
+use crate::namespaces::{ViewChange, Wanted};
 use crate::observer::{ConnectObserver, RefusedConnect};
-use crate::path::{Path, View};
+use crate::path::Path;
 use crate::psk::{PskIdentity, TlsPsk};
 use crate::spec::{DISCOVERY_NQN, DISCOVERY_PORT, MAX_NAMESPACES};
 use crate::status::Status;
@@ -27,6 +28,11 @@ const MAX_DISCOVERY_CONTROLLERS: usize = 256;
 const ANY_CONTROLLER: u16 = 0xFFFF;
 /// The largest controller identifier (Base 3.1.3.3): higher ones have a meaning of their own.
 const MAX_CONTROLLER_ID: u16 = 0xFFEF;
+
+/// The namespace identifier of a volume that is mapped under a number.
+pub fn nsid(number: u16) -> u32 {
+    u32::from(number) + 1
+}
 
 /// Names by which the subsystem identifies itself.
 #[derive(Clone, Debug)]
@@ -257,8 +263,7 @@ impl Subsystem {
     pub(crate) fn disconnect(&self, controller: &Arc<Controller>, reason: &str) {
         self.state.lock().controllers.remove(&controller.id);
         controller.close_queues("the controller has ended");
-        controller.view().values().for_each(|path| path.close());
-        controller.set_view(View::new());
+        controller.namespaces.close();
         if let Some(observer) =
             self.observer.get().filter(|_| !controller.discovery && controller.is_admitted())
         {
@@ -303,6 +308,18 @@ impl Subsystem {
         self.state.lock().access_changes
     }
 
+    /// The host of a controller begins to read which namespaces it has: identifiers that it found free before may name others now.
+    /// `unread`: it has a notification of an identifier to read first.
+    pub(crate) fn begin_inventory(&self, controller: &Controller, unread: impl Fn(u32) -> bool) {
+        if !controller.namespaces.begin_inventory(unread) {
+            return;
+        }
+        self.exports.read(|registry| {
+            let mut state = self.state.lock();
+            state.access_changes += u64::from(refresh(controller, registry));
+        });
+    }
+
     /// Every path to a volume, with its controller.
     fn paths(&self, volume: DiskId) -> Vec<(Arc<Controller>, Arc<Path>)> {
         let controllers: Vec<_> = self.state.lock().controllers.values().cloned().collect();
@@ -326,35 +343,29 @@ impl State {
     }
 }
 
-/// Makes the view of a controller that of its host's mappings; returns the namespaces that appeared or changed, and whether
-/// any appeared.
-fn rebuild(controller: &Controller, registry: &Registry) -> (Vec<u32>, bool) {
-    let old = controller.view();
-    let (mut new, mut changed, mut appeared) = (View::new(), Vec::new(), false);
-    for (number, mapping) in registry.mappings(&controller.nqn).take(MAX_NAMESPACES) {
-        let Some(volume) = registry.volume(mapping.disk) else { continue };
-        let nsid = u32::from(number) + 1;
-        let kept = old.get(&nsid).filter(|path| Arc::ptr_eq(&path.volume, volume)).cloned();
-        if let Some(path) = &kept
-            && path.set_read_only(mapping.read_only)
-        {
-            changed.push(nsid);
-        }
-        let path = kept.unwrap_or_else(|| {
-            appeared = true;
-            changed.push(nsid);
-            let name = (controller.nqn.clone(), controller.port.number);
-            Path::open(nsid, volume.clone(), controller.host.clone(), name, mapping.read_only)
-        });
-        new.insert(nsid, path);
+/// Makes the view of a controller that of its host's mappings.
+fn rebuild(controller: &Controller, registry: &Registry) -> ViewChange {
+    let wanted = registry.mappings(&controller.nqn).take(MAX_NAMESPACES).filter_map(|(number, mapping)| {
+        let volume = registry.volume(mapping.disk)?.clone();
+        Some(Wanted { nsid: nsid(number), volume, mapping })
+    });
+    controller.namespaces.rebuild(wanted, |opening| {
+        Path::open(opening, controller.host.clone(), (controller.nqn.clone(), controller.port.number))
+    })
+}
+
+/// Makes the view of a controller that of its host's mappings, and notifies the host of what changed. Returns whether anything did.
+fn refresh(controller: &Controller, registry: &Registry) -> bool {
+    let change = rebuild(controller, registry);
+    if change.nsids.is_empty() {
+        return false;
     }
-    let stays = |nsid: &u32, path: &Arc<Path>| new.get(nsid).is_some_and(|kept| Arc::ptr_eq(kept, path));
-    for (nsid, path) in old.iter().filter(|(nsid, path)| !stays(nsid, path)) {
-        path.close();
-        changed.push(*nsid);
+    controller.events.namespaces_changed(change.nsids);
+    if change.appeared {
+        // A host uses a namespace only once it knows the state of its group.
+        controller.events.raise(EventKind::Access);
     }
-    controller.set_view(new);
-    (changed, appeared)
+    true
 }
 
 /// The notification of a reservation notice.
@@ -376,18 +387,8 @@ impl FrontEnd for Subsystem {
     fn mappings_changed(&self, registry: &Registry) {
         let mut state = self.state.lock();
         let controllers: Vec<_> = state.controllers.values().filter(|it| !it.discovery).cloned().collect();
-        for controller in controllers {
-            let (changed, appeared) = rebuild(&controller, registry);
-            if changed.is_empty() {
-                continue;
-            }
-            state.access_changes += 1;
-            controller.events.namespaces_changed(changed);
-            if appeared {
-                // A host uses a namespace only once it knows the state of its group.
-                controller.events.raise(EventKind::Access);
-            }
-        }
+        let changed = controllers.iter().filter(|controller| refresh(controller, registry)).count();
+        state.access_changes += changed as u64;
     }
 
     fn limits_changed(&self, _: &Registry) {

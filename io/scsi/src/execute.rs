@@ -158,11 +158,15 @@ fn begin(
     flow
 }
 
-/// Checks what the flags of the path ask for: unit attentions, reservations, write protection.
+/// Checks what the flags of the path ask for: unit attentions, whether the initiator means this unit, reservations, write
+/// protection.
 fn check_flags(path: &Arc<Path>, row: &Row, cdb: &Cdb, flags: Flags) -> Result<(), Fault> {
     let reports = flags.unit_attention() && row.conflict != ConflictRule::Open;
     if let Some(sense) = reports.then(|| path.take_unit_attention()).flatten() {
         return Err(sense.into());
+    }
+    if flags.replaced() && row.conflict != ConflictRule::Open {
+        return Err(Code::UNIT_NOT_SUPPORTED.into());
     }
     if flags.reserved() && path.unit.lock().reservations.refuses(path, row, cdb) {
         return Err(Fault::CONFLICT);

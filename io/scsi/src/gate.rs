@@ -22,6 +22,9 @@ pub(crate) const PROTECTED: u64 = 1 << 35;
 pub(crate) const CLOSED: u64 = 1 << 36;
 /// A QoS limit applies.
 pub(crate) const LIMITED: u64 = 1 << 37;
+/// The number of the unit was another unit's for this nexus, and the initiator has not read since which one it
+/// is.
+pub(crate) const REPLACED: u64 = 1 << 38;
 /// The number of tasks inside.
 const COUNT: u64 = UNIT_ATTENTION - 1;
 
@@ -51,6 +54,10 @@ impl Flags {
         self.0 & PROTECTED != 0
     }
 
+    pub(crate) fn replaced(self) -> bool {
+        self.0 & REPLACED != 0
+    }
+
     pub(crate) fn limited(self) -> bool {
         self.0 & LIMITED != 0
     }
@@ -71,6 +78,10 @@ impl Gate {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Ordering::SeqCst) & CLOSED != 0
+    }
+
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & REPLACED != 0
     }
 
     /// Tasks inside.

@@ -5,6 +5,7 @@ mod vpd;
 pub(crate) use vpd::naa_bytes;
 
 use crate::command::{Flow, Request};
+use crate::gate;
 use crate::sense::Fault;
 use crate::target::TargetIdentity;
 use block::DiskId;
@@ -37,7 +38,13 @@ const VERSIONS: [u16; 4] = [
 pub(crate) fn inquiry(request: Request<'_>) -> Result<Flow, Fault> {
     let (vital, page) = (request.cdb.bit(1, 0x01), request.cdb.u8(2));
     match (vital, page) {
-        (true, page) => vpd::page(page, request.path).map(Flow::data).ok_or(Fault::cdb_byte(2)),
+        (true, page) => {
+            let data = vpd::page(page, request.path).ok_or(Fault::cdb_byte(2))?;
+            if [vpd::SERIAL_NUMBER, vpd::IDENTIFICATION].contains(&page) {
+                request.path.gate.set(gate::REPLACED, false);
+            }
+            Ok(Flow::data(data))
+        }
         (false, 0) => Ok(Flow::data(standard(&request.path.unit.identity, DISK))),
         (false, _) => Err(Fault::cdb_byte(2)),
     }

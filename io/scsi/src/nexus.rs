@@ -9,9 +9,9 @@ use crate::{
     Command, Execution, Lun, ManagementFunction, ManagementResponse, Response, Status, execute,
     incorrect_lun, task_management,
 };
-use block::Sequence;
+use block::{DiskId, Sequence};
 use export::NexusName;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,11 +26,15 @@ pub(crate) struct Shared {
     /// The nexus at its front end, if it comes by one.
     pub(crate) origin: Option<Origin>,
     pub(crate) view: RwLock<Arc<View>>,
+    /// The unit that each number named last for this nexus, whether it does now or not. Commands that are on their way name
+    /// nothing else than the number.
+    pub(crate) named: Mutex<BTreeMap<u16, DiskId>>,
 }
 
 impl Shared {
     pub(crate) fn new(nexus: NexusName, host: Arc<str>, origin: Option<Origin>) -> Shared {
-        Shared { nexus: Arc::new(nexus), host, origin, view: RwLock::new(Arc::new(View::new())) }
+        let (view, named) = (RwLock::new(Arc::new(View::new())), Mutex::default());
+        Shared { nexus: Arc::new(nexus), host, origin, view, named }
     }
 }
 
@@ -108,6 +112,9 @@ impl Nexus {
         let Some(path) = lun.number().and_then(|number| view.get(&number)) else {
             return ManagementResponse::IncorrectLun;
         };
+        if path.gate.is_replaced() {
+            return ManagementResponse::IncorrectLun;
+        }
         match function {
             ManagementFunction::AbortTask { tag } => path.abort(tag, None),
             ManagementFunction::AbortTaskSet => {

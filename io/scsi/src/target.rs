@@ -1,6 +1,7 @@
 //! The SCSI target device: a front end of the exported volumes, with a logical unit for each of them and the paths of
 //! each I_T nexus.
 
+use crate::gate;
 use crate::nexus::{Begin, Shared, View};
 use crate::path::Path;
 use crate::reservation::Reservations;
@@ -235,14 +236,19 @@ impl State {
     fn rebuild(&self, shared: &Shared, registry: &Registry, why: Rebuild) {
         let old = shared.view.read().clone();
         let mut new = View::new();
-        for (lun, Mapping { disk, read_only }) in registry.mappings(&shared.host) {
+        for (lun, Mapping { disk, read_only, .. }) in registry.mappings(&shared.host) {
             let Some(unit) = self.units.get(&disk) else { continue };
             let kept = old.get(&lun).filter(|path| Arc::ptr_eq(&path.unit, unit)).cloned();
             if let Some(path) = &kept {
                 path.set_read_only(read_only);
             }
             let begin = if let Rebuild::Begin(begin) = why { begin } else { Begin::New };
-            let open = || Path::open(unit.clone(), shared, (lun, read_only), begin);
+            let open = || {
+                let path = Path::open(unit.clone(), shared, (lun, read_only), begin);
+                let before = shared.named.lock().insert(lun, unit.id);
+                path.gate.set(gate::REPLACED, before.is_some_and(|before| before != unit.id));
+                path
+            };
             new.insert(lun, kept.unwrap_or_else(open));
         }
         let new = Arc::new(new);

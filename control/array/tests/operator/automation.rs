@@ -276,11 +276,11 @@ async fn attaching_is_one_request_that_can_be_repeated() {
     ok(&up, CreateHost { chap: Some(Chap::new("web1", "twelve chars")), ..host("web1") }).await;
     let first = ok(&up, connect("db1", "web1")).await;
     assert!(first.created);
-    let Attachment { connection, serial, bytes, block_bytes, target_iqn, portals, chap, mutual_chap } =
+    let Attachment { connection, serial, bytes, block_bytes, target_iqn, portals, chap, mutual_chap, nvme } =
         first.object.clone();
     assert_eq!((connection.volume_id, connection.lun, bytes, block_bytes), (id, 1, MIB, 512));
     assert!(array::naa(id).ends_with(&serial) && serial.len() == 25, "{serial}");
-    assert!(target_iqn.starts_with("iqn.") && chap && !mutual_chap);
+    assert!(target_iqn.starts_with("iqn.") && chap && !mutual_chap && nvme.is_none());
     assert_eq!(portals, up.server.portals());
     assert_eq!(ok(&up, connect("db1", "web1")).await, Ensured { created: false, ..first.clone() });
     let peer = || PeerName::Host("web1".into());

@@ -2,8 +2,9 @@
 
 use crate::rig::{Rig, ok, refused};
 use array::{
-    ChangeHost, ChangeVolume, CreateConnection, CreateHost, CreateVolume, HostChange, Kind, ListAudit,
-    ListHosts, Page, PeerName, Secret, ShowConfiguration, VolumeChange,
+    ChangeHost, ChangeHostGroup, ChangeVolume, CreateConnection, CreateHost, CreateHostGroup, CreateVolume,
+    DeleteConnection, HostChange, HostGroupChange, Kind, ListAudit, ListHosts, Page, PeerName, Secret,
+    ShowConfiguration, ShowConnection, VolumeChange,
 };
 
 const IQN: &str = "iqn.1993-08.org.debian:01:web1";
@@ -144,4 +145,81 @@ async fn the_psk_of_tls_is_checked_kept_and_never_shown() {
     assert!(ok(&up, ListHosts { initiator: Some(NQN.into()) }).await[0].tls, "after a restart");
     let none = HostChange { tls_psk: Some(None), ..HostChange::default() };
     assert!(!ok(&up, ChangeHost { name: "web2".into(), change: none }).await.tls);
+}
+
+fn volume(name: &str) -> CreateVolume {
+    CreateVolume { name: name.into(), bytes: 1 << 20, block_bytes: 512, ..CreateVolume::default() }
+}
+
+fn disconnect(volume: &str, host: &str) -> DeleteConnection {
+    DeleteConnection { volume: volume.into(), peer: PeerName::Host(host.into()) }
+}
+
+#[tokio::test]
+async fn a_number_over_nvme_is_not_chosen_for_another_volume() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    for name in ["a", "b", "c", "d"] {
+        ok(&up, volume(name)).await;
+    }
+    ok(&up, host("nvme", None, Some(NQN))).await;
+    for name in ["a", "b"] {
+        ok(&up, connect(name, "nvme")).await;
+    }
+    ok(&up, disconnect("b", "nvme")).await;
+    let connected = ok(&up, connect("c", "nvme")).await.object;
+    assert_eq!(connected.connection.lun, 2, "1 was b's");
+    let nvme = connected.nvme.unwrap();
+    assert_eq!((nvme.nsid, nvme.subsystem_nqn.starts_with("nqn.")), (3, true));
+    ok(&up, disconnect("c", "nvme")).await;
+    // A host that was away while both were disconnected may come back after a restart.
+    up.crash().await;
+    let up = rig.up().await;
+    assert_eq!(ok(&up, connect("d", "nvme")).await.object.connection.lun, 3);
+    let chosen = CreateConnection { lun: Some(1), ..connect("c", "nvme") };
+    assert_eq!(ok(&up, chosen).await.object.connection.lun, 1, "an operator may choose it");
+    let shown = ok(&up, ShowConnection { volume: "d".into(), peer: PeerName::Host("nvme".into()) }).await;
+    assert_eq!(shown.nvme.map(|nvme| nvme.nsid), Some(4));
+    // LUNs of SCSI hosts are few, and unit attentions report their changes.
+    ok(&up, host("scsi", Some(IQN), None)).await;
+    ok(&up, connect("b", "scsi")).await;
+    ok(&up, disconnect("b", "scsi")).await;
+    let connected = ok(&up, connect("b", "scsi")).await.object;
+    assert_eq!((connected.connection.lun, connected.nvme), (0, None));
+}
+
+#[tokio::test]
+async fn a_host_over_nvme_has_no_volume_that_it_can_not_see() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, host("nvme", None, Some(NQN))).await;
+    ok(&up, host("scsi", Some(IQN), None)).await;
+    ok(&up, CreateHostGroup { name: "farm".into(), ..CreateHostGroup::default() }).await;
+    let farm =
+        |volume: &str| CreateConnection { peer: PeerName::HostGroup("farm".into()), ..connect(volume, "") };
+    for number in 0..=nvmf::MAX_NAMESPACES {
+        ok(&up, volume(&format!("v{number}"))).await;
+        ok(&up, farm(&format!("v{number}"))).await;
+    }
+    let members = |name: &str| {
+        let change = HostGroupChange { hosts: Some(vec![name.into()]), ..HostGroupChange::default() };
+        ChangeHostGroup { name: "farm".into(), change }
+    };
+    let error = refused(&up, members("nvme")).await;
+    assert_eq!(error.kind, Kind::Precondition);
+    assert!(error.to_string().contains("at most 1024"), "{error}");
+    let last = format!("v{}", nvmf::MAX_NAMESPACES);
+    let end = DeleteConnection { volume: last.clone(), peer: PeerName::HostGroup("farm".into()) };
+    ok(&up, end).await;
+    ok(&up, members("nvme")).await;
+    for way in [farm(&last), connect(&last, "nvme")] {
+        assert_eq!(refused(&up, way).await.kind, Kind::Precondition);
+    }
+    // A host over iSCSI may have more, until it gets an NQN instead.
+    ok(&up, members("scsi")).await;
+    ok(&up, farm(&last)).await;
+    let nqns = Some(vec!["nqn.2026-01.test:x".into()]);
+    let change = HostChange { initiators: Some(Vec::new()), nqns, ..HostChange::default() };
+    let error = refused(&up, ChangeHost { name: "scsi".into(), change }).await;
+    assert!(error.to_string().contains("1025 volumes"), "{error}");
 }

@@ -9,11 +9,15 @@ use block::DiskId;
 
 type Page = fn(&Path) -> Vec<u8>;
 
+/// The pages that say which unit it is.
+pub(super) const SERIAL_NUMBER: u8 = 0x80;
+pub(super) const IDENTIFICATION: u8 = 0x83;
+
 /// Page codes in ascending order, as page 00h lists them.
 const PAGES: [(u8, Page); 9] = [
     (0x00, supported_pages),
-    (0x80, unit_serial_number),
-    (0x83, device_identification),
+    (SERIAL_NUMBER, unit_serial_number),
+    (IDENTIFICATION, device_identification),
     (0x86, extended_inquiry_data),
     (0x87, mode_page_policy),
     (0x8F, copy::third_party_copy_page),

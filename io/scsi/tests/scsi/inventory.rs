@@ -37,25 +37,47 @@ fn an_initiator_sees_what_is_mapped_to_it_under_its_own_numbers() {
     assert_eq!(a.nexus.luns(), [0, 255, 256, 16383]);
 }
 
+/// The status of TEST UNIT READY to an address as it is.
+fn status_at(host: &Host, lun: [u8; 8]) -> Status {
+    let command = Command {
+        tag: 1,
+        lun: Lun(lun),
+        cdb: vec![0; 16].into(),
+        attribute: TaskAttribute::Simple,
+        direction: Direction::None,
+        data_out: Data::new(),
+        data_in_limit: 0,
+    };
+    let Execution::Done(response) = host.nexus.execute(command) else { panic!("over at once") };
+    response.status
+}
+
 #[test]
 fn small_numbers_are_found_by_flat_addresses_too() {
     let (_array, _disk, host) = Array::with_host();
-    let send = |lun| {
-        let command = Command {
-            tag: 1,
-            lun: Lun(lun),
-            cdb: vec![0; 16].into(),
-            attribute: TaskAttribute::Simple,
-            direction: Direction::None,
-            data_out: Data::new(),
-            data_in_limit: 0,
-        };
-        let Execution::Done(response) = host.nexus.execute(command) else { panic!("over at once") };
-        response.status
-    };
-    assert_eq!(send([0x40, 0, 0, 0, 0, 0, 0, 0]), Status::Good);
+    assert_eq!(status_at(&host, [0x40, 0, 0, 0, 0, 0, 0, 0]), Status::Good);
     for wrong in [[0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0], [0xC1, 1, 0, 0, 0, 0, 0, 0]] {
-        assert_eq!(send(wrong), Status::CheckCondition);
+        assert_eq!(status_at(&host, wrong), Status::CheckCondition);
+    }
+}
+
+#[test]
+fn numbers_above_255_are_found_as_they_are_and_by_flat_addresses() {
+    let array = Array::new();
+    array.disk(1);
+    array.map_luns("a", &[(300, 1), (0x3FFF, 1)]);
+    let a = array.connect("a", 1);
+    assert_eq!(luns(&a, 0), [[0x41, 0x2C, 0, 0, 0, 0, 0, 0], [0x7F, 0xFF, 0, 0, 0, 0, 0, 0]]);
+    for lun in [300, 0x3FFF] {
+        assert_eq!(a.command_lun(lun, &[0; 6]).code(), Some((6, 0x29, 0)));
+    }
+    for lun in [[0x01, 0x2C], [0x41, 0x2C], [0x3F, 0xFF], [0x7F, 0xFF]] {
+        let address = |rest: u8| [lun[0], lun[1], rest, 0, 0, 0, 0, 0];
+        assert_eq!(status_at(&a, address(0)), Status::Good, "{lun:x?}");
+        assert_eq!(status_at(&a, address(1)), Status::CheckCondition, "a second level");
+    }
+    for other in [[0x01, 0x2D], [0x00, 0x2C], [0x81, 0x2C], [0xC1, 0x2C]] {
+        assert_eq!(status_at(&a, [other[0], other[1], 0, 0, 0, 0, 0, 0]), Status::CheckCondition);
     }
 }
 
@@ -110,6 +132,34 @@ fn changes_of_mappings_are_reported_and_take_effect_at_once() {
     a.read(0, 1).fails(5, 0x25, 0);
     array.exports.remove_mappings("a");
     assert!(luns(&a, 0).is_empty());
+}
+
+#[test]
+fn commands_for_a_number_that_is_another_unit_now_wait_until_it_is_identified() {
+    let array = Array::new();
+    (1..=2).for_each(|id| drop(array.disk(id)));
+    let a = array.host("a", 1);
+    array.map_luns("a", &[(0, 1), (1, 1)]);
+    array.map_luns("a", &[(0, 1)]);
+    array.map_luns("a", &[(0, 1), (1, 2)]);
+    // An initiator repeats what a unit attention has refused.
+    let write = [0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+    for (key, code, qualifier) in [(6, 0x29, 0), (6, 0x3F, 0x0E), (5, 0x25, 0), (5, 0x25, 0)] {
+        a.command_lun(1, &write).fails(key, code, qualifier);
+    }
+    assert_eq!(luns(&a, 0).len(), 2, "it can be found");
+    a.command_lun(1, &[0; 6]).fails(5, 0x25, 0);
+    a.command_lun(1, &[0x12, 0, 0, 0, 36, 0]).good();
+    a.command_lun(1, &[0; 6]).fails(5, 0x25, 0);
+    a.command_lun(1, &[0x12, 1, 0x83, 1, 0, 0]).good();
+    a.command_lun(1, &[0; 6]).good();
+    // A number that named nothing before is used at once, and so is the same unit again.
+    array.map_luns("a", &[(0, 1), (5, 2)]);
+    array.map_luns("a", &[(0, 1), (1, 2), (5, 2)]);
+    for lun in [1, 5] {
+        while a.command_lun(lun, &[0; 6]).code().is_some_and(|(key, ..)| key == 6) {}
+        a.command_lun(lun, &[0; 6]).good();
+    }
 }
 
 #[test]

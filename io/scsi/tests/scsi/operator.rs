@@ -14,7 +14,7 @@ fn operations(per_second: u64) -> QosLimits {
 }
 
 fn show_read_only(array: &Array, name: &str, read_only: bool) {
-    array.exports.set_mappings(name, BTreeMap::from([(0, Mapping { disk: DISK, read_only })]));
+    array.exports.set_mappings(name, BTreeMap::from([(0, Mapping { read_only, ..DISK.into() })]));
 }
 
 #[test]

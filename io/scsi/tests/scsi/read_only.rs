@@ -17,8 +17,8 @@ fn shared() -> (Array, Host, Host) {
     array.exports.set_mappings(
         "r",
         BTreeMap::from([
-            (0, Mapping { disk: DiskId(1), read_only: true }),
-            (1, Mapping { disk: DiskId(2), read_only: false }),
+            (0, Mapping { read_only: true, ..DiskId(1).into() }),
+            (1, Mapping { read_only: false, ..DiskId(2).into() }),
         ]),
     );
     let reader = array.connect("r", 1);
@@ -86,7 +86,7 @@ fn the_owner_of_a_writable_mapping_may_do_all_of_that() {
 #[test]
 fn functions_that_end_the_tasks_of_others_are_rejected() {
     let (array, disk) = Array::with_held_disk();
-    array.exports.set_mappings("r", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
+    array.exports.set_mappings("r", BTreeMap::from([(0, Mapping { read_only: true, ..DiskId(1).into() })]));
     let (writer, reader) = (array.host("a", 1), array.connect("r", 1));
     reader.take_unit_attentions();
     writer.command(&[0x16, 0, 0, 0, 0, 0]).good();
@@ -110,7 +110,7 @@ fn a_reservation_does_not_outlast_the_right_to_write() {
     let other = array.host("b", 1);
     writer.command(&[0x16, 0, 0, 0, 0, 0]).good();
     other.write(0, &pattern(1, 1)).conflicts();
-    array.exports.set_mappings("a", BTreeMap::from([(0, Mapping { disk: DiskId(1), read_only: true })]));
+    array.exports.set_mappings("a", BTreeMap::from([(0, Mapping { read_only: true, ..DiskId(1).into() })]));
     other.write(0, &pattern(1, 1)).good();
 }
 
