@@ -204,7 +204,7 @@ export function connect(state: State, volume: string, host: string, lun: number 
   while (seen.some((it) => it.lun === free)) free += 1;
   const connection: SchemaConnection = { volume, volume_id: id, naa, host, lun: lun ?? free, read_only: false };
   state.connections.push(connection);
-  return { ...connection, serial: naa.slice(-25), size, block_size, target_iqn: "iqn.2026-11.io.ashlar:mock", portals: [], chap: false, mutual_chap: false };
+  return { ...connection, serial: naa.slice(-25), size, block_size, target_iqn: "iqn.2026-11.io.ashlar:mock", portals: [], chap: false, mutual_chap: false, subsystem_nqn: null, nsid: null, nvme_portals: [] };
 }
 
 export function create(state: State, name: string, size: number, block: number): SchemaVolume {

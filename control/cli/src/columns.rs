@@ -188,6 +188,7 @@ pub const TEXTS: &[(&str, &str)] = &[
     ("FibreChannelDevice", "LUN {lun} {volume} ({commands} commands, {aborted} aborted, {refused} refused)"),
     ("Format", "{part} {active|each its own} (known: {oldest} to {newest})"),
     ("Grant", "{group}={role}"),
+    ("NvmeAddress", "{address} port {port}"),
     ("Portal", "{address} port {port} (group {group_tag})"),
     ("StorePool", "{name}: {stored} stored, {available} available"),
     ("RefusedLogin", "{last}: {reason}"),

@@ -751,6 +751,12 @@ type Attachment struct {
 	// Naa Identifier reported to hosts (NAA, VPD page 83h).
 	Naa string `json:"naa"`
 
+	// Nsid Namespace identifier over NVMe/TCP: the logical unit number + 1; `null` likewise.
+	Nsid nullable.Nullable[int32] `json:"nsid,omitempty"`
+
+	// NvmePortals NVMe/TCP portals, those with port 8009 for discovery only; none if no host of the connection has an NQN.
+	NvmePortals []NvmeAddress `json:"nvme_portals"`
+
 	// Portals iSCSI portals.
 	Portals []Portal `json:"portals"`
 
@@ -762,6 +768,9 @@ type Attachment struct {
 
 	// Size Size presented to hosts, in bytes.
 	Size int64 `json:"size"`
+
+	// SubsystemNqn NQN of the array's NVMe subsystem; `null` if no host of the connection has an NQN.
+	SubsystemNqn nullable.Nullable[string] `json:"subsystem_nqn,omitempty"`
 
 	// TargetIqn iSCSI target name.
 	TargetIqn string `json:"target_iqn"`
@@ -859,7 +868,7 @@ type CapacitySummary struct {
 
 // Chap CHAP credentials for one direction.
 type Chap struct {
-	// Secret CHAP secret, 12 to 255 characters. Never returned.
+	// Secret CHAP secret, 12 to 255 bytes. Never returned.
 	Secret string `json:"secret"`
 
 	// User CHAP user name.
@@ -1416,7 +1425,7 @@ type NewConnection struct {
 	// HostGroup Host group. Not allowed with `host`.
 	HostGroup nullable.Nullable[string] `json:"host_group,omitempty"`
 
-	// Lun Logical unit number, 0 to 16383; default: the lowest free one.
+	// Lun Logical unit number, 0 to 16383; default: the lowest free one, over NVMe/TCP the lowest one that named no other volume before.
 	Lun nullable.Nullable[int32] `json:"lun,omitempty"`
 
 	// MinLun Lowest logical unit number to choose if `lun` is not given; default: 0. Not allowed with `lun`.
@@ -1460,7 +1469,7 @@ type NewHost struct {
 	// DhchapSecret DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
 	DhchapSecret nullable.Nullable[string] `json:"dhchap_secret,omitempty"`
 
-	// Initiators iSCSI initiator names, at most 64; may be empty if there are NQNs or WWPNs.
+	// Initiators iSCSI initiator names, at most 64; may be left out if there are NQNs or WWPNs.
 	Initiators []string `json:"initiators"`
 
 	// Labels Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
@@ -1701,6 +1710,15 @@ type NotificationTargets struct {
 
 	// Total Total count, regardless of `limit` and `offset`.
 	Total int `json:"total"`
+}
+
+// NvmeAddress The address of an NVMe/TCP portal.
+type NvmeAddress struct {
+	// Address IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
+	Address string `json:"address"`
+
+	// Port TCP port.
+	Port int32 `json:"port"`
 }
 
 // OnLinkLoss What becomes of writes of a synchronous replication while the other array is out of reach.

@@ -64,7 +64,7 @@ func chapAttribute(description string) schema.Attribute {
 	return schema.SingleNestedAttribute{Optional: true, MarkdownDescription: description, Attributes: map[string]schema.Attribute{
 		"user": schema.StringAttribute{Required: true, MarkdownDescription: "CHAP user name."},
 		"secret": schema.StringAttribute{Required: true, Sensitive: true, WriteOnly: true,
-			MarkdownDescription: "CHAP secret, 12 to 255 characters. It is in no plan and no state."},
+			MarkdownDescription: "CHAP secret, 12 to 255 bytes. It is in no plan and no state."},
 		"secret_version": schema.Int64Attribute{Optional: true, MarkdownDescription: "A number to change when the secret has changed."},
 	}}
 }

@@ -83,6 +83,21 @@ pub struct Attachment {
     chap: bool,
     /// Whether the array presents CHAP credentials to the host, or to a host of the host group.
     mutual_chap: bool,
+    /// NQN of the array's NVMe subsystem; `null` if no host of the connection has an NQN.
+    subsystem_nqn: Option<String>,
+    /// Namespace identifier over NVMe/TCP: the logical unit number + 1; `null` likewise.
+    nsid: Option<u32>,
+    /// NVMe/TCP portals, those with port 8009 for discovery only; none if no host of the connection has an NQN.
+    nvme_portals: Vec<NvmeAddress>,
+}
+
+/// The address of an NVMe/TCP portal.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NvmeAddress {
+    /// IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
+    address: String,
+    /// TCP port.
+    port: u16,
 }
 
 /// An iSCSI portal.
@@ -115,7 +130,7 @@ pub struct NewConnection {
     host: Option<String>,
     /// Host group. Not allowed with `host`.
     host_group: Option<String>,
-    /// Logical unit number, 0 to 16383; default: the lowest free one.
+    /// Logical unit number, 0 to 16383; default: the lowest free one, over NVMe/TCP the lowest one that named no other volume before.
     lun: Option<u16>,
     /// Lowest logical unit number to choose if `lun` is not given; default: 0. Not allowed with `lun`.
     min_lun: Option<u16>,
@@ -254,13 +269,17 @@ impl Attachment {
     /// With the address at which the API was reached in the place of an unspecified one.
     fn of(it: array::Attachment, reached: ReachedAddress) -> Self {
         let connection = Connection::from(it.connection);
-        let portal = |number: u16, portal: SocketAddr| {
-            let address = match reached.0 {
-                Some(reached) if portal.ip().is_unspecified() => reached,
-                _ => portal.ip(),
-            };
-            Portal { address: address.to_string(), port: portal.port(), group_tag: number }
+        let address = |portal: SocketAddr| match reached.0 {
+            Some(reached) if portal.ip().is_unspecified() => reached.to_string(),
+            _ => portal.ip().to_string(),
         };
+        let portal = |number: u16, portal: SocketAddr| Portal {
+            address: address(portal),
+            port: portal.port(),
+            group_tag: number,
+        };
+        let nvme_portal =
+            |portal: &SocketAddr| NvmeAddress { address: address(*portal), port: portal.port() };
         Self {
             volume: connection.volume,
             volume_id: connection.volume_id,
@@ -278,6 +297,9 @@ impl Attachment {
             portals: it.portals.iter().map(|it| portal(it.number, it.address)).collect(),
             chap: it.chap,
             mutual_chap: it.mutual_chap,
+            nsid: it.nvme.as_ref().map(|nvme| nvme.nsid),
+            nvme_portals: it.nvme.iter().flat_map(|nvme| nvme.portals.iter().map(nvme_portal)).collect(),
+            subsystem_nqn: it.nvme.map(|nvme| nvme.subsystem_nqn),
         }
     }
 }

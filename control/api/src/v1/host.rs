@@ -122,7 +122,8 @@ pub struct Hosts {
 pub struct NewHost {
     /// 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     name: String,
-    /// iSCSI initiator names, at most 64; may be empty if there are NQNs or WWPNs.
+    /// iSCSI initiator names, at most 64; may be left out if there are NQNs or WWPNs.
+    #[serde(default)]
     initiators: Vec<String>,
     /// NVMe qualified names (NQNs) for NVMe/TCP, at most 64.
     #[serde(default)]
@@ -192,7 +193,7 @@ pub struct HostChange {
 pub struct Chap {
     /// CHAP user name.
     user: String,
-    /// CHAP secret, 12 to 255 characters. Never returned.
+    /// CHAP secret, 12 to 255 bytes. Never returned.
     #[schema(format = Password)]
     secret: String,
 }

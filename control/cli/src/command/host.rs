@@ -149,7 +149,7 @@ pub struct Secrets {
     /// CHAP user of the host; without --chap-secret the secret is read from the terminal or from standard input
     #[arg(long, value_name = "USER")]
     chap_user: Option<String>,
-    /// CHAP secret of the host, 12 to 255 characters
+    /// CHAP secret of the host, 12 to 255 bytes
     #[arg(
         long,
         value_name = "SECRET",

@@ -135,7 +135,7 @@ pub enum VolumeVerb {
         /// Refuse writes
         #[arg(long)]
         read_only: bool,
-        /// LUN, 0 to 16383 [default: the lowest free one]
+        /// LUN, 0 to 16383 [default: the lowest free one; over NVMe/TCP one that named no other volume before]
         #[arg(long)]
         lun: Option<u16>,
         /// Lowest LUN to choose [default: 0]

@@ -362,6 +362,11 @@ pub struct Attachment {
     pub mutual_chap: bool,
     ///Identifier reported to hosts (NAA, VPD page 83h).
     pub naa: ::std::string::String,
+    ///Namespace identifier over NVMe/TCP: the logical unit number + 1; `null` likewise.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub nsid: ::std::option::Option<u32>,
+    ///NVMe/TCP portals, those with port 8009 for discovery only; none if no host of the connection has an NQN.
+    pub nvme_portals: ::std::vec::Vec<NvmeAddress>,
     ///iSCSI portals.
     pub portals: ::std::vec::Vec<Portal>,
     ///Whether writes are refused, by the connection or because the snapshot is not writable.
@@ -370,6 +375,9 @@ pub struct Attachment {
     pub serial: ::std::string::String,
     ///Size presented to hosts, in bytes.
     pub size: u64,
+    ///NQN of the array's NVMe subsystem; `null` if no host of the connection has an NQN.
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub subsystem_nqn: ::std::option::Option<::std::string::String>,
     ///iSCSI target name.
     pub target_iqn: ::std::string::String,
     ///Volume or snapshot.
@@ -600,7 +608,7 @@ pub struct Certificate {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Chap {
-    ///CHAP secret, 12 to 255 characters. Never returned.
+    ///CHAP secret, 12 to 255 bytes. Never returned.
     pub secret: ::std::string::String,
     ///CHAP user name.
     pub user: ::std::string::String,
@@ -2532,7 +2540,7 @@ pub struct NewConnection {
     ///Host group. Not allowed with `host`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub host_group: ::std::option::Option<::std::string::String>,
-    ///Logical unit number, 0 to 16383; default: the lowest free one.
+    ///Logical unit number, 0 to 16383; default: the lowest free one, over NVMe/TCP the lowest one that named no other volume before.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lun: ::std::option::Option<u32>,
     ///Lowest logical unit number to choose if `lun` is not given; default: 0. Not allowed with `lun`.
@@ -2618,7 +2626,8 @@ pub struct NewHost {
     ///DH-HMAC-CHAP secret of the host for NVMe/TCP, as `nvme gen-dhchap-key` makes it: `DHHC-1:HH:BASE64:`. Never returned.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub dhchap_secret: ::std::option::Option<::std::string::String>,
-    ///iSCSI initiator names, at most 64; may be empty if there are NQNs or WWPNs.
+    ///iSCSI initiator names, at most 64; may be left out if there are NQNs or WWPNs.
+    #[serde(default, skip_serializing_if = "::std::vec::Vec::is_empty")]
     pub initiators: ::std::vec::Vec<::std::string::String>,
     ///Labels: keys of 1 to 63 letters, digits, '-', '_', '.' or '/', values of at most 255 bytes; 64 at most.
     #[serde(default, skip_serializing_if = ":: std :: collections :: HashMap::is_empty")]
@@ -3046,6 +3055,15 @@ pub struct NotificationTargets {
     pub items: ::std::vec::Vec<NotificationTarget>,
     ///Total count, regardless of `limit` and `offset`.
     pub total: u64,
+}
+///The address of an NVMe/TCP portal.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct NvmeAddress {
+    ///IP address, IPv6 without brackets. An array that listens on all addresses reports the one at which the API was reached.
+    pub address: ::std::string::String,
+    ///TCP port.
+    pub port: u32,
 }
 ///Statistics of one offloaded primitive.
 ///

@@ -53,7 +53,7 @@ options:
         type: str
         required: true
       secret:
-        description: CHAP secret, 12 to 255 characters.
+        description: CHAP secret, 12 to 255 bytes.
         type: str
         required: true
   mutual:
@@ -65,7 +65,7 @@ options:
         type: str
         required: true
       secret:
-        description: CHAP secret, 12 to 255 characters.
+        description: CHAP secret, 12 to 255 bytes.
         type: str
         required: true
   update_secret:

@@ -45,7 +45,11 @@ const dhchapError = (secret: string) => (/^DHHC-1:0[0-3]:[A-Za-z0-9+/=]+:$/.test
 /** The form of a PSK of TLS; the array checks the rest. */
 const pskError = (psk: string) => (/^NVMeTLSkey-1:0[0-2]:[A-Za-z0-9+/=]+:$/.test(psk) ? null : "A PSK looks like NVMeTLSkey-1:01:…:, as nvme gen-tls-key makes it.");
 
-const secretError = (secret: string) => (secret.length < 12 || secret.length > 255 ? "12 to 255 characters." : null);
+/** The length counts in bytes of UTF-8, as in RFC 7143 12.1.4. */
+const secretError = (secret: string) => {
+  const bytes = new TextEncoder().encode(secret).length;
+  return bytes < 12 || bytes > 255 ? "12 to 255 bytes." : null;
+};
 
 /** Makes a host known, with the secrets it logs in with when that is wanted. `initiator`: a name that is known already. */
 export function CreateHost({ opened, onClose, initiator = "" }: Window & { initiator?: string }) {
