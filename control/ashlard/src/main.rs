@@ -7,6 +7,7 @@
 
 mod access;
 mod args;
+mod authentication;
 mod backing;
 mod board;
 mod ceph;
@@ -599,7 +600,8 @@ async fn assemble(
         }
     };
     let subsystem = nvmf::Subsystem::new(nvme_names(&identity), exports.clone());
-    let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed));
+    let worker = authentication::start()?;
+    let nvme = nvmf::Server::new(subsystem.clone(), budget.clone(), permit, Box::new(seed), worker);
     let listeners = web::Listeners::new(args.api, args.tls_only());
     let history = open_history(args, link.is_some());
     let sealing = Arc::new(sealing_key(args, engine)?);

@@ -4,11 +4,11 @@
 //! Its owner (the portal, a test) fills [`Connection::space`], calls [`Connection::received`], polls its tasks, sends
 //! what [`Connection::slices`] returns, and calls [`Connection::tick`] once a second.
 
+use crate::LoginAttempts;
 use crate::access::TargetConfig;
 use crate::chap::Nonce;
 use crate::keys::{DISCOVERY_DATA_BYTES, LOGIN_DATA_BYTES, Offers, Parameters};
 use crate::login::{Login, LoginIdentity, LoginReply, LoginStatus, Refusal};
-use crate::login_throttle::LoginAttempts;
 use crate::memory_admission::{Admit, LOGIN_GUARANTEE_BYTES, LOGIN_MAX_UNSENT_BYTES, SESSION_GUARANTEE};
 use crate::observer::RefusalCause;
 use crate::pdu::incoming::{Incoming, Pdu};
@@ -24,7 +24,7 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use transport::{Budget, BudgetShare};
+use transport::{Budget, BudgetShare, ConnectionLog, Owner};
 
 /// The configuration of a connection.
 #[derive(Clone)]
@@ -47,6 +47,8 @@ pub struct ConnectionConfig {
     pub nonce: Nonce,
     /// Counts failed authentication from the address of the initiator.
     pub attempts: LoginAttempts,
+    /// The log about connections.
+    pub log: Arc<ConnectionLog>,
     /// Finds the connection of a session that an initiator names by its TSIH.
     pub session_exists: SessionLookup,
 }
@@ -281,6 +283,7 @@ impl Connection {
             target_config: setup.target_config.clone(),
             local: setup.local,
             device: opened.device,
+            log: setup.log.clone(),
             cmd_sn: header.cmd_sn(),
         })));
         self.proceed();
@@ -296,7 +299,11 @@ impl Connection {
             self.wire.incoming.set_max_data(DISCOVERY_DATA_BYTES);
             return Ok(opened);
         };
-        if !self.wire.share.open(&complete.identity.initiator, SESSION_GUARANTEE) {
+        let owner = match complete.identity.authenticated {
+            true => Owner::proved(&complete.identity.initiator),
+            false => Owner::address(self.setup.attempts.address()),
+        };
+        if !self.wire.share.open(&owner, SESSION_GUARANTEE) {
             return Err(LoginStatus::OutOfResources);
         }
         self.wire.incoming.set_max_data(self.setup.offers.max_receive_data as usize);

@@ -197,6 +197,7 @@ pub(crate) fn setup(target_config: Arc<TargetConfig>) -> ConnectionConfig {
             Arc::new(LoginThrottle::new(Arc::new(TestClock::default()))),
             "10.0.0.7".parse().unwrap(),
         ),
+        log: Arc::default(),
         session_exists: Arc::new(|identity| (identity.tsih == 77).then_some(5)),
     }
 }

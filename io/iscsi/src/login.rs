@@ -1,10 +1,10 @@
 //! The login phase (RFC 7143 clause 6.3, 11.12, 11.13): security negotiation, operational negotiation, and the
 //! step into the full feature phase, as a state machine over whole requests.
 
+use crate::LoginAttempts;
 use crate::access::{Access, TargetConfig};
 use crate::chap::{Challenge, ChapError, Nonce};
 use crate::keys::{DISCOVERY_DATA_BYTES, KeyError, Negotiation, Offers, Setting};
-use crate::login_throttle::LoginAttempts;
 use crate::observer::RefusalCause;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{CONTINUE, FINAL, Header, opcode};
@@ -110,6 +110,8 @@ pub struct LoginIdentity {
     pub cid: u16,
     /// SessionType=Discovery
     pub discovery: bool,
+    /// CHAP has proved the name.
+    pub authenticated: bool,
     /// Number of the access table entry that admitted it.
     pub(crate) admission: u64,
 }
@@ -311,7 +313,9 @@ impl Login {
         };
         let known = target_config.admission(&name);
         let admission = known.as_ref().map_or(0, |admission| admission.number);
-        let identity = LoginIdentity { initiator: name, isid, tsih, cid, discovery, admission };
+        let authenticated = false;
+        let identity =
+            LoginIdentity { initiator: name, isid, tsih, cid, discovery, authenticated, admission };
         if !discovery {
             match sent.get("TargetName") {
                 None => return refuse(LoginStatus::MissingParameter, "no TargetName"),
@@ -395,6 +399,7 @@ impl Login {
                 }
                 answer.extend(checked.map_err(|error| chap_refusal(error, sent))?);
                 self.attempts.succeeded(admission);
+                self.identity.as_mut().into_iter().for_each(|identity| identity.authenticated = true);
                 self.authentication = Authentication::Done;
             }
             _ => {}

@@ -2,7 +2,7 @@ use super::*;
 use crate::access::{Access, Credentials};
 use crate::connection::ConnectionConfig;
 use crate::lab_test::{self, INITIATOR, Lab, NONCE, TARGET, TestClock, setup, status, target_config, value};
-use crate::login_throttle::{LoginAttempts, LoginThrottle};
+use crate::{LoginAttempts, LoginThrottle};
 use std::sync::Arc;
 
 const ME: (&str, &str) = ("InitiatorName", INITIATOR);

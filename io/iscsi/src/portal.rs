@@ -55,6 +55,9 @@ impl Service for Server {
 
     fn refused(&self, peer: Peer) {
         let Peer { portal, peer, .. } = peer;
+        if let Some(left_out) = self.log.strangers.admit() {
+            tracing::warn!(%peer, left_out, "too many connections");
+        }
         let refused = RefusedLogin { initiator: None, peer, portal, cause: RefusalCause::TooManyConnections };
         self.notify(|observer| observer.refused(&refused));
     }
@@ -153,8 +156,11 @@ impl Link for ServerLink {
     }
 
     fn finish(mut self, reason: &str) -> bool {
-        let initiator = &self.info.initiator;
-        tracing::info!(peer = %self.info.peer, initiator, reason, "connection closed");
+        let gate = self.server.log.of(self.registration.is_some());
+        if let Some(left_out) = gate.admit() {
+            let SessionInfo { peer, initiator, .. } = &self.info;
+            tracing::info!(%peer, initiator, reason, left_out, "connection closed");
+        }
         self.notify_end(reason);
         if self.connection.is_cold_reset() {
             self.server.close_sessions_sharing_with(&self.info.initiator);

@@ -5,10 +5,10 @@ use crate::chap::Nonce;
 use crate::connection::{ConnectionConfig, OpenedSession, Timeouts};
 use crate::keys::Offers;
 use crate::login::{LoginIdentity, LoginStatus};
-use crate::login_throttle::{LoginAttempts, LoginThrottle};
 use crate::observer::LoginObserver;
 use crate::session::SessionLimits;
 use crate::sessions::{Registration, SessionInfo, Sessions};
+use crate::{LoginAttempts, LoginThrottle};
 use parking_lot::RwLock;
 use scsi::{DeviceServer, InitiatorPort, Target};
 use std::collections::BTreeSet;
@@ -18,7 +18,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use transport::{
-    BoundPortal, Budget, ConnectionLimits, Control, Permit, Portal, Serving, Shard, SystemClock,
+    BoundPortal, Budget, ConnectionLimits, ConnectionLog, Control, Permit, Portal, Serving, Shard,
+    SystemClock,
 };
 
 /// The configuration of a server.
@@ -89,6 +90,7 @@ pub struct Server {
     serving: Serving,
     observer: RwLock<Option<Arc<dyn LoginObserver>>>,
     throttle: Arc<LoginThrottle>,
+    pub(crate) log: Arc<ConnectionLog>,
     access_changes: watch::Sender<()>,
 }
 
@@ -107,6 +109,7 @@ impl Server {
             serving: Serving::default(),
             observer: RwLock::default(),
             throttle: Arc::new(LoginThrottle::new(Arc::new(SystemClock::default()))),
+            log: Arc::default(),
             access_changes: watch::Sender::new(()),
         })
     }
@@ -291,6 +294,7 @@ impl Server {
             local,
             nonce,
             attempts: LoginAttempts::new(self.throttle.clone(), peer.ip()),
+            log: self.log.clone(),
             session_exists: Arc::new(move |identity| sessions.connection(identity, portal)),
         }
     }

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use transport::{Running, Tasks};
+use transport::{ConnectionLog, LogGate, Progress, Running, Tasks, Transferred};
 
 /// Immediate commands outstanding in addition to the command window.
 const MAX_IMMEDIATE: u32 = 32;
@@ -31,8 +31,6 @@ const READ: u8 = 0x40;
 pub(crate) const WRITE: u8 = 0x20;
 /// Longest CDB: 16 bytes in the header, the rest in an additional header segment (11.2.2.3).
 const MAX_CDB_BYTES: usize = 260;
-/// Bytes per second below which a session stalls, if others wait for the memory that it holds.
-const MIN_PROGRESS_BYTES: u64 = 64 << 10;
 /// Types of additional header segments (11.2.2.1).
 const EXTENDED_CDB: u8 = 1;
 const BIDIRECTIONAL_LENGTH: u8 = 2;
@@ -99,6 +97,7 @@ pub(crate) struct Session {
     pub(super) waiting_room: u64,
     next_ping: u32,
     progress: Progress,
+    log: Arc<ConnectionLog>,
 }
 
 /// A task management function of a session that the device server performs.
@@ -107,15 +106,6 @@ pub(crate) struct Managing {
     pub(super) function: ManagementFunction,
     /// The response, where it is not there at once.
     pub(super) running: Option<Running<Option<ManagementResponse>>>,
-}
-
-/// Progress of a session's transfers.
-#[derive(Default)]
-struct Progress {
-    /// Bytes transferred as of the last tick.
-    moved: u64,
-    /// Ticks without progress.
-    stalled: u32,
 }
 
 /// The parts that a session starts with.
@@ -127,6 +117,7 @@ pub(crate) struct Start {
     pub(crate) target_config: Arc<TargetConfig>,
     pub(crate) local: SocketAddr,
     pub(crate) device: Option<Box<dyn DeviceServer>>,
+    pub(crate) log: Arc<ConnectionLog>,
     /// CmdSN of the login, which the first command repeats.
     pub(crate) cmd_sn: u32,
 }
@@ -156,6 +147,7 @@ impl Session {
             waiting_room,
             next_ping: 0,
             progress: Progress::default(),
+            log: start.log,
         }
     }
 
@@ -404,14 +396,18 @@ impl Session {
     /// almost nothing for `stall_limit_ticks` ticks.
     pub(crate) fn tick(&mut self, wire: &mut Wire, stall_limit_ticks: u32) -> bool {
         self.settle_all(wire);
-        let awaits = self.transfers.awaits_solicited();
-        let moved = if awaits { self.transfers.taken() } else { wire.out.sent() };
-        let waits_for_initiator = awaits || !wire.out.is_empty();
-        let stalls = waits_for_initiator && moved.wrapping_sub(self.progress.moved) < MIN_PROGRESS_BYTES;
-        self.progress.moved = moved;
-        self.progress.stalled =
-            if stalls && wire.share.blocks_others() { self.progress.stalled + 1 } else { 0 };
-        self.progress.stalled >= stall_limit_ticks
+        let now = Transferred {
+            awaits_data: self.transfers.awaits_solicited(),
+            received: self.transfers.taken(),
+            unsent: wire.out.len() as u64,
+            sent: wire.out.sent(),
+        };
+        self.progress.is_stalled(now, &wire.share, stall_limit_ticks)
+    }
+
+    /// Whether a line about the session may be logged.
+    pub(super) fn log_gate(&self) -> &LogGate {
+        self.log.of(self.has_device())
     }
 
     pub(super) fn device(&mut self) -> Option<&mut Box<dyn DeviceServer>> {
@@ -434,7 +430,10 @@ impl Session {
         match self.exchange.request(pdu, &context, &mut self.negotiation) {
             Ok((header, text)) => wire.send(&self.window, header, &text.into(), StatSn::Next),
             Err(error) => {
-                tracing::info!(initiator = %self.identity.initiator, %error, "text request rejected");
+                if let Some(left_out) = self.log_gate().admit() {
+                    let initiator = &self.identity.initiator;
+                    tracing::info!(initiator, %error, left_out, "text request rejected");
+                }
                 self.exchange = Exchange::default();
                 self.reject(wire, &pdu.header, RejectReason::Protocol);
             }
@@ -516,7 +515,9 @@ impl Session {
 
     /// Reject (11.17) with the header of the rejected PDU.
     fn reject(&mut self, wire: &mut Wire, rejected: &Header, reason: RejectReason) {
-        tracing::info!(initiator = %self.identity.initiator, pdu = ?rejected, ?reason, "rejected");
+        if let Some(left_out) = self.log_gate().admit() {
+            tracing::info!(initiator = %self.identity.initiator, pdu = ?rejected, ?reason, left_out, "rejected");
+        }
         let header = Header::new(opcode::REJECT, FINAL).put(2, [reason as u8]).with_itt(NO_TAG);
         let copy = Bytes::copy_from_slice(&rejected.0);
         wire.send(&self.window, header, &copy.into(), StatSn::Next);

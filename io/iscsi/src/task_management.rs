@@ -99,7 +99,10 @@ impl Session {
 
     fn respond(&mut self, wire: &mut Wire, header: &Header, outcome: Outcome) -> Result<(), SessionEnd> {
         let function = header.flags() & 0x7f;
-        tracing::info!(initiator = %self.identity.initiator, function, ?outcome, "task management");
+        if let Some(left_out) = self.log_gate().admit() {
+            let initiator = &self.identity.initiator;
+            tracing::info!(initiator, function, ?outcome, left_out, "task management");
+        }
         let response = Header::new(opcode::TASK_MANAGEMENT_RESPONSE, FINAL)
             .put(2, [outcome as u8])
             .with_itt(header.itt());

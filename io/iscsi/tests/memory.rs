@@ -74,6 +74,8 @@ impl Hostile {
     fn connect(budget: &Arc<Budget>, name: &str) -> Self {
         let target_config = TargetConfig::new(TARGET);
         target_config.set_access([(name.to_owned(), Access::default())].into());
+        // A host has an address of its own, and with it a part of the pool.
+        let own = name.bytes().fold(0, u8::wrapping_add);
         let throttle = Arc::new(LoginThrottle::new(Arc::new(SystemClock::default())));
         let connection = Connection::new(ConnectionConfig {
             target_config: Arc::new(target_config),
@@ -84,7 +86,8 @@ impl Hostile {
             portal: 1,
             local: ([127, 0, 0, 1], 3260).into(),
             nonce: Nonce { id: 1, challenge: [2; 32] },
-            attempts: LoginAttempts::new(throttle, [127, 0, 0, 1].into()),
+            attempts: LoginAttempts::new(throttle, [10, 0, 0, own].into()),
+            log: Arc::default(),
             session_exists: Arc::new(|_| None),
         });
         Self { connection, discovery: false, cmd_sn: 1 }

@@ -12,7 +12,7 @@
 //! Success2, if it asked for ours      ─►
 //! ```
 //!
-//! A host may authenticate again at any time. What fails ends the queue, after Failure1 was fetched.
+//! A host negotiates once on a connection; when it has authenticated, it may do so again now and then. What fails ends the queue, after Failure1 was fetched.
 
 pub(crate) mod group;
 pub(crate) mod hash;
@@ -25,6 +25,9 @@ use message::{Explanation, FromHost, Reply};
 use secret::DhchapSecret;
 use std::sync::Arc;
 use zeroize::Zeroizing;
+
+/// Negotiations of a host that has authenticated, at once.
+pub(crate) const MAX_NEGOTIATIONS: u32 = 4;
 
 /// How a host authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +89,9 @@ pub(crate) struct Authentication {
     credentials: Option<Arc<Credentials>>,
     names: Names,
     entropy: Entropy,
-    authenticated: bool,
     transaction: u16,
+    /// How many negotiations the host may begin.
+    negotiations: u32,
     state: State,
 }
 
@@ -118,14 +122,26 @@ impl Authentication {
     /// The authentication of a host with these credentials. Without any there is nothing to prove, and the host can't ask for it.
     /// `seed`: random bytes that are used for nothing else.
     pub(crate) fn new(credentials: Option<Arc<Credentials>>, names: Names, seed: [u8; 32]) -> Self {
-        let authenticated = credentials.is_none();
         let entropy = Entropy { seed: Zeroizing::new(seed), taken: 0 };
-        Self { credentials, names, entropy, authenticated, transaction: 0, state: State::Idle }
+        let state = State::Idle;
+        Self { credentials, names, entropy, transaction: 0, negotiations: 1, state }
     }
 
-    /// Whether the queue takes commands.
-    pub(crate) fn is_done(&self) -> bool {
-        self.authenticated
+    /// Allows the host to begin more negotiations, up to [`MAX_NEGOTIATIONS`].
+    pub(crate) fn allow(&mut self, negotiations: u32) {
+        self.negotiations = (self.negotiations + negotiations).min(MAX_NEGOTIATIONS);
+    }
+
+    /// Whether the next message takes finite-field work: one that the host sent, or the one that it receives.
+    pub(crate) fn takes_long(&self, sent: Option<&[u8]>) -> bool {
+        let message = sent.and_then(|sent| FromHost::parse(sent).ok());
+        match (&self.state, sent, message) {
+            (State::Negotiated(_, group), None, _) => *group != Group::Null,
+            (State::Challenged(challenged), _, Some((_, FromHost::Reply(_)))) => {
+                challenged.group != Group::Null
+            }
+            _ => false,
+        }
     }
 
     /// What it means if the host goes away now: one that was given our response, and does not confirm it, refuses it.
@@ -141,6 +157,10 @@ impl Authentication {
         };
         if let FromHost::Negotiate { secure_channel, offer } = message {
             self.transaction = transaction;
+            let Some(left) = self.negotiations.checked_sub(1) else {
+                return self.fail(Explanation::IncorrectMessage, Failure::Protocol);
+            };
+            self.negotiations = left;
             return self.negotiate(secure_channel, offer);
         }
         let is_same = transaction == self.transaction;
@@ -149,10 +169,7 @@ impl Authentication {
             (FromHost::Reply(reply), State::Challenged(challenged)) if is_same => {
                 self.reply(&challenged, &reply)
             }
-            (FromHost::Success2, State::Responded) if is_same => {
-                self.authenticated = true;
-                Step::Authenticated
-            }
+            (FromHost::Success2, State::Responded) if is_same => Step::Authenticated,
             (FromHost::Reply(_), State::Challenged(_)) | (FromHost::Success2, State::Responded) => {
                 self.fail(Explanation::IncorrectPayload, Failure::Protocol)
             }
@@ -180,7 +197,6 @@ impl Authentication {
                     self.state = State::Responded;
                     return (message, Step::Goes);
                 }
-                self.authenticated = true;
                 (message, Step::Authenticated)
             }
             State::Failed(explanation, failure) => {

@@ -3,6 +3,7 @@
 use crate::authentication::Credentials;
 use crate::authentication::group::{EXPONENT_BYTES, Exponent, Group};
 use crate::authentication::secret::{DhchapSecret, NotASecret};
+use crate::hostile_test::queue_work;
 use crate::lab_test::*;
 use crate::observer::{ConnectObserver, ConnectRefusal, RefusedConnect};
 use crate::subsystem::HostSecurity;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 /// Secrets as nvme-cli 2.3 made them.
 const PLAIN: &str = "DHHC-1:00:tzuO87X781NTu5c9pT+yk2K4rC3xzh0G3gcVObMwF1hNWq/J:";
-const OF_HOST: &str = "DHHC-1:01:nhr7JP2NMnF+O+sHDpADH7X4X92Mro645HWZ341f6zLhtuL4:";
+pub(crate) const OF_HOST: &str = "DHHC-1:01:nhr7JP2NMnF+O+sHDpADH7X4X92Mro645HWZ341f6zLhtuL4:";
 const OTHER_SECRET: &str =
     "DHHC-1:02:dgS7ayLmxnJA2hvQkL8Bheh+ts0pEOy+5brWzrrsNSF1TeCS32FpwcSNNUzC5MbLX/3hmg==:";
 const OF_ARRAY: &str =
@@ -115,7 +116,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// What the observer was notified of.
 #[derive(Default)]
-struct Seen(Mutex<Vec<String>>);
+pub(crate) struct Seen(Mutex<Vec<String>>);
 
 impl Seen {
     fn take(&self) -> Vec<String> {
@@ -146,7 +147,7 @@ fn with_secrets(host: &str, controller: Option<&str>) -> HostSecurity {
 }
 
 /// A world in which the first host has to authenticate, and its observer.
-fn world(host: &str, controller: Option<&str>) -> (World, Arc<Seen>) {
+pub(crate) fn world(host: &str, controller: Option<&str>) -> (World, Arc<Seen>) {
     let world = World::new();
     let hosts =
         [(HOST.to_owned(), with_secrets(host, controller)), (OTHER.to_owned(), HostSecurity::default())];
@@ -302,7 +303,7 @@ impl Side<'_> {
 }
 
 /// An admin queue whose Connect said that the host has to authenticate.
-fn admin(world: &World) -> (Host, u16) {
+pub(crate) fn admin(world: &World) -> (Host, u16) {
     let mut host = world.open();
     host.initialize((false, false));
     let mut data = vec![0; 1024];
@@ -547,4 +548,124 @@ fn another_secret_ends_the_connections_of_its_host() {
     world.subsystem.set_hosts(BTreeMap::from(changed));
     host.turn();
     assert_eq!(host.connection.ended(), Some("access changed"));
+}
+
+/// Does the work that waits.
+fn work(queued: &crate::hostile_test::Queued) -> usize {
+    let waiting = std::mem::take(&mut *queued.lock());
+    let count = waiting.len();
+    waiting.into_iter().for_each(|(_, work)| work());
+    count
+}
+
+#[test]
+fn a_connection_negotiates_once_and_its_shard_does_no_finite_field_work() {
+    let (mut world, seen) = world(OF_HOST, None);
+    let queued = queue_work(&mut world);
+    let (mut host, _) = admin(&world);
+    let start = negotiate(7, &[SHA256], &[Group::Ffdhe8192 as u8]);
+    let side = Side { group: Group::Ffdhe8192, ..Side::default() };
+    side.send(&mut host, &start);
+    host.submit(&auth_receive(4096).cid(9));
+    assert_eq!(host.completion(), None, "the challenge is being computed");
+    // Nothing of the host is worked on at the same time.
+    assert_eq!(host.run(auth_receive(4096)).status, 0x00C, "Command Sequence Error");
+    assert_eq!(queued.lock().len(), 1);
+    assert_eq!(work(&queued), 1);
+    let challenge = host.end(&auth_receive(4096).cid(9));
+    assert_eq!((challenge.cid, &challenge.data[..2]), (9, &[1, 1][..]));
+    side.send(&mut host, &start);
+    assert_eq!(host.run(auth_receive(16)).data[7], 7, "another negotiation is refused");
+    assert!(host.connection.ended().is_some());
+    assert_eq!(work(&queued), 0);
+    assert_eq!(seen.take(), ["protocol-error"]);
+    // The work of a connection that has gone is for nothing, and harms nothing.
+    let (mut host, _) = admin(&world);
+    side.send(&mut host, &start);
+    host.submit(&auth_receive(4096));
+    drop(host);
+    assert_eq!(work(&queued), 1);
+}
+
+#[test]
+fn a_host_that_has_authenticated_does_so_again_only_now_and_then() {
+    let (world, _) = world(OF_HOST, None);
+    let (mut host, _) = admin(&world);
+    let again = |host: &mut Host| Side::default().authenticate(host);
+    (0..5).for_each(|_| assert_eq!(again(&mut host), Answer::Success));
+    for _ in 0..60 {
+        host.connection.tick();
+        host.run(property_get(0x1C, false));
+    }
+    assert_eq!(again(&mut host), Answer::Success);
+    Side::default().send(&mut host, &negotiate(7, &[SHA256], &[0]));
+    assert_eq!(host.run(auth_receive(16)).data[7], 7);
+    assert!(host.connection.ended().is_some());
+}
+
+#[test]
+fn an_address_that_fails_waits_and_keeps_nobody_else_out() {
+    let (mut world, seen) = world(OF_HOST, None);
+    world.stop_clock();
+    let fail = |world: &World| {
+        let (mut host, _) = admin(world);
+        Side { secret: OTHER_SECRET, ..Side::default() }.authenticate(&mut host)
+    };
+    (0..5).for_each(|_| assert_eq!(fail(&world), Answer::Failure(1)));
+    seen.take();
+    let refused = |world: &World| {
+        let mut host = world.open();
+        host.initialize((false, false));
+        host.connect(HOST, SUBSYSTEM, 0, 0xFFFF, 32).unwrap_err().status
+    };
+    assert_eq!(refused(&world), 0x181, "Controller Busy");
+    assert_eq!(seen.take(), ["too-many-attempts"]);
+    let own = std::mem::replace(&mut world.peer, ([10, 0, 0, 7], 50_000).into());
+    let (mut host, _) = admin(&world);
+    assert_eq!(Side::default().authenticate(&mut host), Answer::Success, "from another address");
+    world.peer = own;
+    assert_eq!(refused(&world), 0x181, "it still waits");
+    // Who makes us work and goes away has failed as well.
+    world.peer = ([10, 0, 0, 8], 50_000).into();
+    for _ in 0..5 {
+        let (mut host, _) = admin(&world);
+        Side::default().send(&mut host, &negotiate(7, &[SHA256], &[Group::Ffdhe2048 as u8]));
+        host.run(auth_receive(4096));
+    }
+    assert_eq!(refused(&world), 0x181);
+    // Other credentials begin anew.
+    world.subsystem.set_hosts([(HOST.to_owned(), with_secrets(OTHER_SECRET, None))].into());
+    let (mut host, _) = admin(&world);
+    let side = Side { secret: OTHER_SECRET, ..Side::default() };
+    assert_eq!(side.authenticate(&mut host), Answer::Success);
+}
+
+#[test]
+fn a_queue_without_authentication_holds_no_identifier() {
+    let (world, _) = world(OF_HOST, None);
+    let (mut host, id) = admin(&world);
+    assert_eq!(Side::default().authenticate(&mut host), Answer::Success);
+    assert_eq!(host.run(property_set(0x14, 0x0046_0001)).status, 0);
+    let join = || {
+        let mut io = world.open();
+        io.initialize((false, false));
+        io.connect(HOST, SUBSYSTEM, 1, id, 128).unwrap();
+        io
+    };
+    // Somebody who knows the names, and what the controller's identifier is.
+    let mut strangers: Vec<Host> = (0..8).map(|_| join()).collect();
+    let mut io = join();
+    assert_eq!(Side::default().authenticate(&mut io), Answer::Success);
+    assert_eq!(io.run(write(1, 0, vec![1; BLOCK], true)).status, 0);
+    // Now it is taken.
+    let mut late = join();
+    assert_eq!(Side::default().authenticate(&mut late), Answer::Success);
+    assert_eq!(late.connection.ended(), Some("another queue has its identifier"));
+    assert_eq!(io.run(read(1, 0, 1)).status, 0);
+    // The end of the controller reaches all of them.
+    drop(host);
+    for io in strangers.iter_mut().chain([&mut io]) {
+        io.turn();
+        assert_eq!(io.connection.ended(), Some("the controller has ended"));
+    }
 }

@@ -58,6 +58,8 @@ enum State {
     Second,
     /// An Asynchronous Event Request.
     EventRequest,
+    /// It is carried out elsewhere.
+    Held,
 }
 
 /// A command whose data are complete.
@@ -143,7 +145,7 @@ impl Commands {
             State::Waiting => self.waiting.retain(|waiting| *waiting != cid),
             State::EventRequest => self.event_requests.retain(|waiting| *waiting != cid),
             State::Requested { tag, .. } => self.transfers.abandon(tag),
-            State::Half(_) | State::Second => {}
+            State::Half(_) | State::Second | State::Held => {}
         }
         if self.open_half == Some(cid) {
             self.open_half = None;
@@ -290,6 +292,16 @@ impl Commands {
         self.tasks.insert(cid.into(), About::Single(cid, limit), command.charge, running);
     }
 
+    /// Adds a command that is carried out elsewhere, until it is released.
+    pub(crate) fn hold(&mut self, command: Command) {
+        self.insert(command, State::Held);
+    }
+
+    /// Ends it.
+    pub(crate) fn release(&mut self, cid: u16) {
+        self.remove(cid);
+    }
+
     /// Adds both halves of a fused operation that runs.
     pub(crate) fn run_pair(&mut self, first: Command, second: Command, running: Running<Outcome>) {
         self.insert(second, State::Second);
@@ -315,7 +327,7 @@ impl Commands {
         let can_end = |pending: &Pending| match pending.state {
             State::Waiting | State::EventRequest => true,
             State::Requested { .. } => pending.command.sqe.fuse() == Fuse::Normal,
-            State::Half(_) | State::Second => false,
+            State::Half(_) | State::Second | State::Held => false,
         };
         if self.pending.get(&cid).is_some_and(can_end) {
             return self.remove(cid).is_some();
@@ -352,7 +364,7 @@ impl Commands {
                     events += 1;
                     0
                 }
-                State::Half(_) | State::Second => 0,
+                State::Half(_) | State::Second | State::Held => 0,
             };
             assert!(held as u64 <= command.charge, "{held} bytes for a charge of {}", command.charge);
         }

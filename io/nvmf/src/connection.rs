@@ -14,12 +14,15 @@ use crate::pdu::incoming::Pdu;
 use crate::pdu::outgoing::Outgoing;
 use crate::pdu::{Digests, FatalError, Header, Termination, kind};
 use crate::psk::PskIdentity;
-use crate::queue::{Admit, Held, Queue, QueueEnd, WAITING_RECORD_BYTES, sqe_of};
+use crate::queue::{
+    Admit, Held, Host, Queue, QueueEnd, UNAUTHENTICATED_COVERED_BYTES, WAITING_RECORD_BYTES, sqe_of,
+};
 use crate::spec::{DISCOVERY_NQN, MAX_ADMIN_ENTRIES, MAX_QUEUE_ENTRIES};
 use crate::sqe::{FABRICS, Outcome, Sqe, completion};
 use crate::status::Status;
 use crate::subsystem::Subsystem;
 use crate::wire::Wire;
+use crate::worker::Worker;
 use bytes::BytesMut;
 use bytes::buf::Limit;
 use smallvec::SmallVec;
@@ -29,8 +32,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{
-    Budget, BudgetShare, Control, Guarantee, HandshakeFailure, LARGE_BUFFER_BYTES, SMALL_BUFFER_BYTES,
-    TLS_BYTES,
+    Budget, BudgetShare, Control, Guarantee, HandshakeFailure, LARGE_BUFFER_BYTES, LoginAttempts, Owner,
+    SMALL_BUFFER_BYTES, TLS_BYTES,
 };
 
 /// Guarantee of a connection before Connect in bytes: its receive buffer, one capsule, and responses.
@@ -39,11 +42,13 @@ pub(crate) const UNKNOWN_GUARANTEE_BYTES: u64 = 48 << 10;
 const ADMIN_COVERED_BYTES: u64 = 64 << 10;
 const IO_COVERED_BYTES: u64 = 384 << 10;
 
-/// Ticks, which are seconds: for Connect and for authentication, without commands of a discovery controller without a keep alive timer, and for the
+/// Ticks, which are seconds: for Connect, without commands of a discovery controller without a keep alive timer, and for the
 /// host to receive the last bytes.
 const CONNECT_SECONDS: u32 = 30;
 const DISCOVERY_IDLE_SECONDS: u32 = 120;
 const CLOSE_SECONDS: u32 = 15;
+/// Refused Connects after which the connection ends.
+const MAX_REFUSED_CONNECTS: u32 = 4;
 /// Seconds beyond two periods of the keep alive timer.
 const KEEP_ALIVE_GRACE_SECONDS: u32 = 2;
 
@@ -71,6 +76,10 @@ pub struct ConnectionConfig {
     pub control: UnboundedSender<Control>,
     /// Random bytes for its authentication, used for nothing else.
     pub seed: [u8; 32],
+    /// Counts failed authentications from the host's address.
+    pub attempts: LoginAttempts,
+    /// Does the finite-field work of its authentication.
+    pub worker: Worker,
     /// Whether it comes by TLS, and uses memory for that.
     pub tls: bool,
 }
@@ -88,6 +97,8 @@ pub struct Connection {
     stage: Stage,
     /// A PDU has arrived for which there is no room yet.
     blocked: bool,
+    /// Connects that were refused.
+    refused: u32,
     /// Ticks without a command.
     idle_ticks: u32,
     /// The PSK identity by which its host was authenticated.
@@ -107,7 +118,7 @@ impl Connection {
         let share =
             BudgetShare::unknown_host(setup.budget.clone(), UNKNOWN_GUARANTEE_BYTES + setup.tls_bytes());
         let (wire, stage) = (Wire::new(share), Stage::Connecting);
-        Self { setup, wire, stage, blocked: false, idle_ticks: 0, identity: None }
+        Self { setup, wire, stage, blocked: false, refused: 0, idle_ticks: 0, identity: None }
     }
 
     /// The host has proved by TLS that it knows the key of this PSK identity.
@@ -218,7 +229,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The first command, which has to be Connect. A refused host may try again.
+    /// The first command, which has to be Connect. A refused host may try again a few times.
     fn connect(&mut self, pdu: &Pdu) -> Result<(), QueueEnd> {
         let sqe = sqe_of(&pdu.header, 0);
         let outcome = match () {
@@ -238,8 +249,9 @@ impl Connection {
                 self.report(&sqe, &pdu.data, refusal);
                 let outcome = Outcome::from(refusal);
                 self.wire.out.response(&completion(&outcome, 0, 0, sqe.cid()));
-                if self.wire.out.len() as u64 > UNKNOWN_GUARANTEE_BYTES / 4 {
-                    self.close("it does not read its responses");
+                self.refused += 1;
+                if self.refused >= MAX_REFUSED_CONNECTS {
+                    self.close("several Connects were refused");
                 }
             }
         }
@@ -255,6 +267,11 @@ impl Connection {
         let cause = match (of_tls, refusal.status) {
             (Some((_, cause)), _) => cause,
             (None, Status::CONNECT_INVALID_HOST) => ConnectRefusal::UnknownHost,
+            (None, Status::CONNECT_CONTROLLER_BUSY)
+                if connect.as_ref().is_some_and(|it| self.must_wait(it)) =>
+            {
+                ConnectRefusal::TooManyAttempts
+            }
             (None, Status::CONNECT_CONTROLLER_BUSY) => ConnectRefusal::TooManyConnections,
             _ if names_subsystem && connect.is_some() => ConnectRefusal::UnknownSubsystem,
             _ => ConnectRefusal::Protocol,
@@ -319,6 +336,9 @@ impl Connection {
         if connect.entries > most {
             return Err(Refusal::command(44));
         }
+        if self.must_wait(&connect) {
+            return Err(Status::CONNECT_CONTROLLER_BUSY.into());
+        }
         let waiting = u64::from(connect.entries) * WAITING_RECORD_BYTES;
         let covered = waiting + if connect.qid == 0 { ADMIN_COVERED_BYTES } else { IO_COVERED_BYTES };
         let buffer = if connect.qid == 0 { SMALL_BUFFER_BYTES } else { LARGE_BUFFER_BYTES };
@@ -326,20 +346,49 @@ impl Connection {
             total_bytes: covered + buffer as u64 + UNKNOWN_GUARANTEE_BYTES + self.setup.tls_bytes(),
             covered_bytes: covered,
         };
-        if !self.wire.share.open(&connect.host, guarantee) {
-            return Err(Status::CONNECT_CONTROLLER_BUSY.into());
-        }
+        let promised = self.take_memory(&connect, guarantee)?;
         let (controller, aborts) = match connect.qid {
             0 => (self.create_controller(&connect, discovery)?, Arc::<Aborts>::default()),
             _ => self.join_controller(&connect)?,
         };
-        if connect.qid > 0 {
+        if connect.qid > 0 && promised.is_none() {
             self.wire.incoming.enlarge();
         }
         let entries = (connect.entries, connect.flow_control);
         let credentials = controller.credentials.clone();
         let authentication = Authentication::new(credentials, controller.names(), self.setup.seed);
-        Ok(Queue::new(controller, connect.qid, entries, (aborts, authentication)))
+        let ConnectionConfig { worker, attempts, control, .. } = self.setup.clone();
+        let host = Host { worker, attempts, control, promised };
+        Ok(Queue::new(controller, connect.qid, entries, (aborts, authentication), host))
+    }
+
+    /// Whether the host of a Connect has to wait after failed authentications.
+    fn must_wait(&self, connect: &Connect) -> bool {
+        let admission = self.setup.subsystem.admission(&connect.host);
+        let admission = admission.filter(|_| connect.subsystem != DISCOVERY_NQN);
+        admission.is_some_and(|admission| !self.setup.attempts.wait(admission).is_zero())
+    }
+
+    /// Takes the memory of a queue. One whose host has to authenticate gets it afterwards, and that of discovery, which anyone
+    /// may read, never draws more.
+    fn take_memory(&mut self, connect: &Connect, guarantee: Guarantee) -> Result<Option<Guarantee>, Refusal> {
+        let share = &mut self.wire.share;
+        if connect.subsystem != DISCOVERY_NQN && self.setup.subsystem.admission(&connect.host).is_some() {
+            let total_bytes = UNKNOWN_GUARANTEE_BYTES + self.setup.tls_bytes();
+            let covered_bytes = UNAUTHENTICATED_COVERED_BYTES;
+            // The connection has it.
+            let _has_room = share.guarantee(Guarantee { total_bytes, covered_bytes });
+            return Ok(Some(guarantee));
+        }
+        let owner = match &self.identity {
+            Some(_) => Owner::proved(&connect.host),
+            None => Owner::address(self.setup.attempts.address()),
+        };
+        let has_room = match connect.subsystem == DISCOVERY_NQN {
+            true => share.guarantee(guarantee),
+            false => share.open(&owner, guarantee),
+        };
+        if has_room { Ok(None) } else { Err(Status::CONNECT_CONTROLLER_BUSY.into()) }
     }
 
     /// Connect of an admin queue: a new controller.
@@ -372,10 +421,8 @@ impl Connection {
     /// Sends completions of commands that have ended; pending if there are none. The context is woken when there may be
     /// some.
     pub fn poll_tasks(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.stage {
-            Stage::Queue(queue) => queue.poll_tasks(&mut self.wire, cx),
-            _ => Poll::Pending,
-        }
+        let Stage::Queue(queue) = &mut self.stage else { return Poll::Pending };
+        queue.poll_tasks(&mut self.wire, cx).map(|polled| polled.unwrap_or_else(|end| self.end(end)))
     }
 
     /// The bytes to send next.
@@ -409,8 +456,8 @@ impl Connection {
             Stage::Queue(queue) => {
                 let held = queue.held(&self.wire);
                 self.wire.share.settle_all(held);
-                if queue.tick() >= CONNECT_SECONDS {
-                    return self.close("the host did not authenticate in time");
+                if let Err(reason) = queue.tick(&self.wire) {
+                    return self.close(reason);
                 }
                 if queue.qid > 0 {
                     return;
@@ -447,6 +494,7 @@ impl Connection {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended(reason.to_owned()));
         if let Stage::Queue(queue) = stage {
             self.report_unauthenticated(&queue);
+            queue.end();
             match queue.qid {
                 0 => self.setup.subsystem.disconnect(&queue.controller, reason),
                 qid => queue.controller.remove_queue(qid, &self.setup.control),
@@ -462,6 +510,7 @@ impl Connection {
         match end {
             QueueEnd::Disconnected => self.close("the host disconnected"),
             QueueEnd::Unauthenticated => self.close("the authentication failed"),
+            QueueEnd::Refused(reason) => self.close(reason),
             QueueEnd::Terminated(termination) => {
                 self.wire.out.terminate(&termination);
                 self.close(&termination.to_string());

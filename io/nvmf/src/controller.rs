@@ -6,7 +6,8 @@ use crate::event::Events;
 use crate::namespaces::Namespaces;
 use crate::path::{Path, View};
 use crate::spec::{
-    CAPABILITIES, FeatureRow, MAX_IO_QUEUES, READY_TIMEOUTS, VERSION, configuration, property,
+    CAPABILITIES, DISCOVERY_MDTS, FeatureRow, MAX_IO_QUEUES, MDTS, READY_TIMEOUTS, VERSION, configuration,
+    property,
 };
 use crate::sqe::Sqe;
 use crate::status::Status;
@@ -58,9 +59,22 @@ struct State {
     features: BTreeMap<(u8, u32), u32>,
     /// The connections of I/O queues, by queue identifier.
     queues: BTreeMap<u16, QueueLink>,
+    /// Those whose host has not authenticated: they hold no identifier.
+    unproven: Vec<QueueLink>,
     /// I/O queues that the host may connect.
     granted: u16,
     keep_alive_ms: u32,
+}
+
+impl State {
+    /// Gives an identifier to the connection of a queue.
+    fn claim(&mut self, qid: u16, link: QueueLink) -> Result<(), Status> {
+        if self.queues.get(&qid).is_some_and(|other| !other.control.is_closed()) {
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        self.queues.insert(qid, link);
+        Ok(())
+    }
 }
 
 /// The connection of an I/O queue, as its controller reaches it.
@@ -101,6 +115,7 @@ impl Controller {
                 status: 0,
                 features: BTreeMap::new(),
                 queues: BTreeMap::new(),
+                unproven: Vec::new(),
                 granted: MAX_IO_QUEUES,
                 keep_alive_ms,
             }),
@@ -189,7 +204,17 @@ impl Controller {
         self.state.lock().granted
     }
 
-    /// Enters the connection of an I/O queue.
+    /// MDTS
+    pub(crate) fn mdts(&self) -> u8 {
+        if self.discovery { DISCOVERY_MDTS } else { MDTS }
+    }
+
+    /// Data of one command in bytes.
+    pub(crate) fn max_transfer_bytes(&self) -> u32 {
+        4096 << self.mdts()
+    }
+
+    /// Enters the connection of an I/O queue. It has its identifier as soon as its host has authenticated, if it has to.
     pub(crate) fn add_queue(
         &self,
         qid: u16,
@@ -202,12 +227,24 @@ impl Controller {
         if qid == 0 || qid > state.granted {
             return Err(Status::CONNECT_INVALID_PARAMETERS);
         }
-        if state.queues.get(&qid).is_some_and(|other| !other.control.is_closed()) {
-            return Err(Status::COMMAND_SEQUENCE_ERROR);
-        }
         let aborts = Arc::<Aborts>::default();
-        state.queues.insert(qid, QueueLink { control, aborts: aborts.clone() });
+        let link = QueueLink { control, aborts: aborts.clone() };
+        if self.credentials.is_none() {
+            return state.claim(qid, link).map(|()| aborts);
+        }
+        state.unproven.retain(|other| !other.control.is_closed());
+        state.unproven.push(link);
         Ok(aborts)
+    }
+
+    /// The host of an I/O queue has authenticated: the queue has its identifier now. False if another one has it, or if the
+    /// controller was reset.
+    pub(crate) fn prove_queue(&self, qid: u16, control: &UnboundedSender<Control>) -> bool {
+        let mut state = self.state.lock();
+        let found = state.unproven.iter().position(|link| link.control.same_channel(control));
+        let Some(index) = found else { return false };
+        let link = state.unproven.swap_remove(index);
+        state.claim(qid, link).is_ok()
     }
 
     /// Where aborts of commands of an I/O queue are requested.
@@ -221,6 +258,7 @@ impl Controller {
         if state.queues.get(&qid).is_some_and(|known| known.control.same_channel(control)) {
             state.queues.remove(&qid);
         }
+        state.unproven.retain(|link| !link.control.same_channel(control));
     }
 
     /// Number of connected I/O queues.
@@ -230,10 +268,20 @@ impl Controller {
 
     /// Ends the connections of all I/O queues.
     pub(crate) fn close_queues(&self, reason: &'static str) {
-        for queue in std::mem::take(&mut self.state.lock().queues).into_values() {
+        let mut state = self.state.lock();
+        let unproven = std::mem::take(&mut state.unproven);
+        let queues = std::mem::take(&mut state.queues);
+        drop(state);
+        for queue in queues.into_values().chain(unproven) {
             // A connection that is ending does not receive any more.
             let _gone = queue.control.send(Control::Close(reason));
         }
+    }
+
+    /// The controller has ended: it takes no more queues.
+    pub(crate) fn end(&self) {
+        self.state.lock().status = 0;
+        self.close_queues("the controller has ended");
     }
 
     /// Ends the controller: its admin connection, and with it all others.

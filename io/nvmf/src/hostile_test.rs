@@ -1,6 +1,13 @@
 //! Hosts that try to make the target hold or do more than they are charged, counted: nothing here depends on time.
 
+use crate::connection::UNKNOWN_GUARANTEE_BYTES;
 use crate::lab_test::*;
+use crate::worker::Work;
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
 /// Compare of one block, as the first half of a fused operation.
 fn first_half(in_capsule: bool) -> Cmd {
@@ -97,4 +104,148 @@ fn a_reset_ends_the_event_requests_of_the_time_before() {
         assert_eq!(admin.connection.audit().commands, 0);
         assert_eq!(admin.run(property_set(0x14, 0x0046_0001)).status, 0);
     }
+}
+
+#[test]
+fn discovery_never_takes_memory_of_the_pool() {
+    let world = World::new();
+    let mut strangers = Vec::new();
+    for _ in 0..40 {
+        let mut host = world.open();
+        host.initialize((false, false));
+        // In the name of a host.
+        host.connect(HOST, DISCOVERY, 0, 0xFFFF, 128).unwrap();
+        host.run(property_set(0x14, 1));
+        strangers.push(host);
+    }
+    let before = world.budget.used();
+    for host in &mut strangers {
+        let large = host.run(log_page(0x70, 1 << 20, 0));
+        assert_eq!((large.status, large.data.len()), (0x002, 0), "more than MDTS");
+        assert_eq!(host.run(identify(1, 0)).data[77], 3, "MDTS");
+        // Data that are requested and never come.
+        for _ in 0..100 {
+            let data = Cmd::new(0x09, 0).dword(10, 0x0B).out(vec![0; 32 << 10], false);
+            host.submit(&data);
+        }
+        assert_eq!(host.connection.ended(), None);
+        assert!(host.connection.audit().charge <= 64 << 10);
+    }
+    assert_eq!(world.budget.used(), before, "nothing is drawn");
+    assert!(!world.budget.is_contended(), "and nothing waits");
+    let (_admin, mut io) = world.connected(HOST);
+    assert_eq!(io.run(write(1, 0, vec![1; 1 << 20], false)).status, 0);
+}
+
+#[test]
+fn who_claims_the_name_of_a_host_does_not_use_up_its_part_of_the_pool() {
+    let mut world = World::new();
+    let (_admin, mut victim) = world.connected(HOST);
+    world.peer = ([10, 9, 9, 9], 50_000).into();
+    let (_stranger_admin, mut stranger) = world.connected(HOST);
+    let mut requested = 0;
+    for _ in 0..120 {
+        stranger.submit(&write(1, 0, vec![0; 1 << 20], false));
+        requested += std::iter::from_fn(|| stranger.next()).count();
+    }
+    assert!(requested >= 16, "half of the pool: {requested}");
+    // The host finds as much as is left, as a newcomer does.
+    let mut own = 0;
+    for _ in 0..40 {
+        victim.submit(&write(1, 0, vec![0; 1 << 20], false));
+        own += std::iter::from_fn(|| victim.next()).count();
+    }
+    assert!(own >= 8, "{own} of the host's writes are taken");
+    // The stranger moves nothing while others wait.
+    for _ in 0..30 {
+        assert_eq!(stranger.connection.ended(), None);
+        stranger.connection.tick();
+    }
+    let reason = "it holds memory that others wait for and makes no progress";
+    assert_eq!(stranger.connection.ended(), Some(reason));
+}
+
+#[test]
+fn a_connection_ends_after_a_few_refused_connects() {
+    let world = World::new();
+    let mut host = world.open();
+    host.initialize((false, false));
+    let refused = (0..1000).take_while(|_| {
+        host.connection.ended().is_none() && host.connect(STRANGER, SUBSYSTEM, 0, 0xFFFF, 32).is_err()
+    });
+    assert_eq!(refused.count(), 4);
+}
+
+/// Counts the lines of the log.
+struct Lines(Arc<Mutex<usize>>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        *self.0.lock() += 1;
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn refusals_are_a_few_lines_of_the_log() {
+    let world = World::new();
+    world.stop_clock();
+    let lines = Arc::<Mutex<usize>>::default();
+    tracing::subscriber::with_default(Lines(lines.clone()), || {
+        for _ in 0..500 {
+            let mut host = world.open();
+            host.initialize((false, false));
+            host.connect(STRANGER, SUBSYSTEM, 0, 0xFFFF, 32).unwrap_err();
+            host.connect(HOST, "nqn.2026-01.test:another", 0, 0xFFFF, 32).unwrap_err();
+            let mut discovery = world.open();
+            discovery.initialize((false, false));
+            discovery.connect(STRANGER, DISCOVERY, 0, 0xFFFF, 32).unwrap();
+        }
+    });
+    assert_eq!(*lines.lock(), 8, "at one moment");
+}
+
+/// A worker that does nothing by itself.
+pub(crate) type Queued = Arc<Mutex<Vec<(IpAddr, Work)>>>;
+
+/// Lets a world leave finite-field work undone.
+pub(crate) fn queue_work(world: &mut World) -> Queued {
+    let queued = Queued::default();
+    let waiting = queued.clone();
+    world.worker = Arc::new(move |from, work| waiting.lock().push((from, work)));
+    queued
+}
+
+#[test]
+fn before_the_authentication_a_queue_holds_what_every_connection_does() {
+    let (mut world, _) = crate::authentication_test::world(crate::authentication_test::OF_HOST, None);
+    world.worker = crate::at_once();
+    let before = world.budget.used();
+    let (mut host, _) = crate::authentication_test::admin(&world);
+    assert_eq!(world.budget.used() - before, UNKNOWN_GUARANTEE_BYTES);
+    for _ in 0..20 {
+        host.submit(&write(1, 0, vec![0; 1 << 20], false));
+        host.submit(&log_page(0x02, 1 << 20, 0));
+    }
+    let ends = std::iter::from_fn(|| host.completion()).collect::<Vec<_>>();
+    assert_eq!(ends.len(), 40);
+    assert!(ends.iter().all(|end| end.status == 0x191), "Authentication Required: {ends:?}");
+    assert_eq!(world.budget.used() - before, UNKNOWN_GUARANTEE_BYTES);
+    for _ in 0..30 {
+        host.submit(&identify(1, 0));
+    }
+    assert_eq!(host.connection.ended(), Some("the authentication failed"), "too many");
 }

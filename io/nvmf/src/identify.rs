@@ -6,7 +6,7 @@ use crate::path::Path;
 use crate::spec::{
     ANA_GROUP, ANA_TRANSITION_SECONDS, Cns, KEEP_ALIVE_GRANULARITY, MAX_ABORTS, MAX_COPY_BYTES,
     MAX_COPY_RANGE_BLOCKS, MAX_COPY_RANGES, MAX_EVENT_REQUESTS, MAX_NAMESPACES, MAX_NSID, MAX_QUEUE_ENTRIES,
-    MAX_TRANSFER_BYTES, MDTS, RETRY_DELAY, VERSION, event_notice,
+    MAX_TRANSFER_BYTES, RETRY_DELAY, VERSION, event_notice,
 };
 use crate::sqe::{ALL_NAMESPACES, Outcome, SQE_BYTES, Sqe};
 use crate::status::Status;
@@ -130,7 +130,7 @@ fn any_controller(controller: &Controller) -> Structure {
         .text(4, 20, &identity.serial)
         .text(24, 40, &identity.model)
         .text(64, 8, &identity.revision)
-        .u8(77, MDTS)
+        .u8(77, controller.mdts())
         .u16(78, controller.id)
         .u32(80, VERSION)
         .u16(128, RETRY_DELAY) // CRDT1

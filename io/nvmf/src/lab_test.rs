@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, ConnectionConfig};
 use crate::subsystem::{HostSecurity, Subsystem, SubsystemIdentity};
+use crate::worker::Worker;
 use block::mem::{MemArray, MemDisk};
 use block::{DiskId, Geometry};
 use bytes::BufMut;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use transport::Portal;
-use transport::{Budget, Control};
+use transport::{Budget, Control, LoginAttempts, LoginThrottle};
 
 pub(crate) const SUBSYSTEM: &str = "nqn.2026-11.io.ashlar:test";
 pub(crate) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host-a";
@@ -49,6 +50,10 @@ pub(crate) struct World {
     pub(crate) subsystem: Arc<Subsystem>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) disks: Vec<MemDisk>,
+    /// Where its hosts come from, and what works for them.
+    pub(crate) peer: std::net::SocketAddr,
+    pub(crate) worker: Worker,
+    throttle: Arc<LoginThrottle>,
     clock: Arc<FastClock>,
 }
 
@@ -72,7 +77,17 @@ impl World {
         subsystem.set_hosts(hosts(&[HOST, OTHER]));
         let portal = |number, port| Portal::plain(number, ([127, 0, 0, 1], port).into());
         subsystem.set_portals(vec![portal(1, 4420), portal(2, 8009)]);
-        Self { exports, subsystem, budget: Arc::new(Budget::new(64 << 20)), disks, clock }
+        let throttle = Arc::new(LoginThrottle::new(clock.clone()));
+        Self {
+            exports,
+            subsystem,
+            budget: Arc::new(Budget::new(64 << 20)),
+            disks,
+            peer: ([127, 0, 0, 1], 50_000).into(),
+            worker: crate::at_once(),
+            throttle,
+            clock,
+        }
     }
 
     /// Stops the clock: what waits for a time waits forever.
@@ -88,9 +103,11 @@ impl World {
             budget: self.budget.clone(),
             portal: 1,
             local: ([127, 0, 0, 1], 4420).into(),
-            peer: ([127, 0, 0, 1], 50_000).into(),
+            peer: self.peer,
             control,
             seed: [7; 32],
+            attempts: LoginAttempts::new(self.throttle.clone(), self.peer.ip()),
+            worker: self.worker.clone(),
             tls: false,
         });
         let (stream, came) = (None, Vec::new());
@@ -253,6 +270,7 @@ impl Host {
             return self.came.extend(&space[..bytes]);
         }
         let mut context = Context::from_waker(Waker::noop());
+        self.connection.proceed();
         for _ in 0..1000 {
             while let Ok(Control::Close(reason)) = self.receiver.try_recv() {
                 self.connection.close(reason);

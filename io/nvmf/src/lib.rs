@@ -38,6 +38,7 @@ mod status;
 mod subsystem;
 mod transfers;
 mod wire;
+mod worker;
 
 pub use authentication::Credentials;
 pub use authentication::secret::{DhchapSecret, NotASecret};
@@ -48,6 +49,7 @@ pub use queue::Held;
 pub use server::{Random, Server};
 pub use spec::{MAX_NAMESPACES, nqn};
 pub use subsystem::{ControllerInfo, HostSecurity, Subsystem, SubsystemIdentity, nsid};
+pub use worker::{Work, Worker, at_once};
 
 #[cfg(test)]
 mod authentication_test;

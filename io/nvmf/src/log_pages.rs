@@ -5,7 +5,7 @@ use crate::discovery;
 use crate::encoding::{Structure, list_of_u32};
 use crate::execute;
 use crate::path::Access;
-use crate::spec::{ANA_GROUP, LogPage, MAX_TRANSFER_BYTES};
+use crate::spec::{ANA_GROUP, LogPage};
 use crate::sqe::{FABRICS, Outcome, Sqe};
 use crate::status::Status;
 use crate::{admin, path::View};
@@ -25,7 +25,7 @@ pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status>
     let dwords = u64::from(sqe.dword(10) >> 16) | u64::from(sqe.dword(11) & 0xFFFF) << 16;
     let wanted = (dwords + 1) * 4;
     let from = sqe.qword(12);
-    if wanted > u64::from(MAX_TRANSFER_BYTES) || !from.is_multiple_of(4) {
+    if wanted > u64::from(controller.max_transfer_bytes()) || !from.is_multiple_of(4) {
         return Err(Status::INVALID_FIELD);
     }
     if wanted > u64::from(sqe.data_bytes()) {

@@ -86,8 +86,9 @@ fn before_connect_a_connection_holds_little() {
 /// Writes whose data never comes: what they are charged stays within the budget, and other hosts get their part.
 #[test]
 fn requested_data_is_charged_before_it_is_held() {
-    let world = World::new();
+    let mut world = World::new();
     let (_admin, mut hog) = world.connected(HOST);
+    world.peer = ([10, 0, 0, 7], 50_000).into();
     let (_other_admin, mut other) = world.connected(OTHER);
     let mut requested = 0;
     for _ in 0..120 {

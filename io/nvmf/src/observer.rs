@@ -37,6 +37,8 @@ pub enum ConnectRefusal {
     TooManyConnections,
     /// The host has a secret, and did not authenticate.
     DhchapRequired,
+    /// After several failed authentications its address has to wait.
+    TooManyAttempts,
     /// It authenticated with another secret.
     WrongDhchapSecret,
     /// It refused the response of the array, or asked for one without there being a secret for it.
@@ -58,6 +60,7 @@ impl ConnectRefusal {
             ConnectRefusal::UnknownHost => "unknown-initiator",
             ConnectRefusal::UnknownSubsystem => "unknown-target",
             ConnectRefusal::TooManyConnections => "too-many-connections",
+            ConnectRefusal::TooManyAttempts => "too-many-attempts",
             ConnectRefusal::DhchapRequired => "dhchap-required",
             ConnectRefusal::WrongDhchapSecret => "wrong-dhchap-secret",
             ConnectRefusal::DhchapControllerRefused => "dhchap-controller-refused",
@@ -75,6 +78,9 @@ impl fmt::Display for ConnectRefusal {
             ConnectRefusal::UnknownHost => "no host has this NQN",
             ConnectRefusal::UnknownSubsystem => "it asked for another subsystem than the portal has",
             ConnectRefusal::TooManyConnections => "too many connections",
+            ConnectRefusal::TooManyAttempts => {
+                "several failed DH-HMAC-CHAP authentications from this address: it has to wait up to a minute"
+            }
             ConnectRefusal::DhchapRequired => "DH-HMAC-CHAP is required, and the host did not authenticate",
             ConnectRefusal::WrongDhchapSecret => "the DH-HMAC-CHAP secret of the host is wrong",
             ConnectRefusal::DhchapControllerRefused => {

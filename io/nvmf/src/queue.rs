@@ -7,27 +7,41 @@
 
 use crate::abort::{self, Aborts};
 use crate::admin;
-use crate::authentication::{Authentication, Failure, Step};
+use crate::authentication::{Authentication, Failure, MAX_NEGOTIATIONS, Step};
 use crate::commands::{About, Command, Commands, Gathered};
 use crate::controller::Controller;
 use crate::execute::{self, COMPARE, Execution, VERIFY};
 use crate::fabrics;
 use crate::fused::Pair;
 use crate::pdu::incoming::Pdu;
-use crate::pdu::{FatalError, Header, Termination, kind};
+use crate::pdu::{FatalError, Header, MAX_IN_CAPSULE_BYTES, Termination, kind};
 use crate::read_write::VERIFY_CHUNK_BYTES;
-use crate::spec::MAX_TRANSFER_BYTES;
 use crate::sqe::{DataLocation, Direction, FABRICS, Fuse, Outcome, Sqe, completion};
 use crate::status::Status;
 use crate::wire::Wire;
+use crate::worker::Worker;
 use block::Data;
 use bytes::Bytes;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot::{Receiver, channel};
+use transport::{Control, Guarantee, LoginAttempts, Owner, Progress, STALL_SECONDS, Transferred};
 
 /// Upper bound of the records of one command in bytes, and of one that waits for memory.
 const RECORD_BYTES: u64 = 1 << 10;
 pub(crate) const WAITING_RECORD_BYTES: u64 = 256;
+/// The most that a message of authentication needs: a capsule full, and its record.
+const MAX_MESSAGE_NEED_BYTES: u64 = RECORD_BYTES + MAX_IN_CAPSULE_BYTES as u64;
+/// Charge that the guarantee of a connection covers before its host has authenticated.
+pub(crate) const UNAUTHENTICATED_COVERED_BYTES: u64 = 16 << 10;
+const _: () = assert!(MAX_MESSAGE_NEED_BYTES < UNAUTHENTICATED_COVERED_BYTES);
+/// Commands before the authentication, after which the queue ends.
+const MAX_REFUSED_COMMANDS: u32 = 64;
+/// Seconds for the authentication, and until a host may begin another one than those that it may begin at once.
+pub(crate) const AUTHENTICATION_SECONDS: u32 = 30;
+const REAUTHENTICATION_SECONDS: u32 = 60;
 /// Unsent bytes beyond which no command is refused for want of memory: it waits in the stream.
 const MAX_UNSENT_BYTES: usize = 256 << 10;
 
@@ -51,6 +65,8 @@ pub(crate) enum QueueEnd {
     Terminated(Termination),
     /// The host is not who it says it is, or does not take us for who we are.
     Unauthenticated,
+    /// There is no place for the queue of a host that has authenticated.
+    Refused(&'static str),
 }
 
 impl From<Termination> for QueueEnd {
@@ -79,11 +95,50 @@ pub(crate) struct Queue {
     head: Option<u16>,
     commands: Commands,
     aborts: Arc<Aborts>,
-    authentication: Authentication,
+    /// `None` while a worker has it.
+    authentication: Option<Box<Authentication>>,
+    /// The command whose message a worker has.
+    working: Option<(Command, Receiver<Exchanged>)>,
+    /// The host made us do finite-field work.
+    worked: bool,
+    host: Host,
     /// Why an authentication failed.
     failure: Option<Failure>,
-    /// Ticks without an authentication.
-    unauthenticated_seconds: u32,
+    /// Commands that were refused for want of an authentication.
+    refused: u32,
+    seconds: u32,
+    progress: Progress,
+}
+
+/// What a queue knows of the connection that it has, for authentication.
+pub(crate) struct Host {
+    pub(crate) worker: Worker,
+    pub(crate) attempts: LoginAttempts,
+    pub(crate) control: UnboundedSender<Control>,
+    /// The guarantee that the queue gets when its host has authenticated; `None` if it has it.
+    pub(crate) promised: Option<Guarantee>,
+}
+
+/// How a message of authentication was processed.
+struct Exchanged {
+    authentication: Box<Authentication>,
+    /// The message for the host, if it receives one.
+    message: Option<Vec<u8>>,
+    step: Step,
+}
+
+impl Exchanged {
+    /// Processes a message that the host sent, or makes the one that it receives.
+    fn new(mut authentication: Box<Authentication>, sent: Option<&[u8]>) -> Self {
+        let (message, step) = match sent {
+            Some(sent) => (None, authentication.send(sent)),
+            None => {
+                let (message, step) = authentication.receive();
+                (Some(message), step)
+            }
+        };
+        Self { authentication, message, step }
+    }
 }
 
 impl Queue {
@@ -92,6 +147,7 @@ impl Queue {
         qid: u16,
         (entries, flow_control): (u16, bool),
         (aborts, authentication): (Arc<Aborts>, Authentication),
+        host: Host,
     ) -> Self {
         Self {
             controller,
@@ -100,15 +156,22 @@ impl Queue {
             head: flow_control.then_some(0),
             commands: Commands::new(entries),
             aborts,
-            authentication,
+            authentication: Some(Box::new(authentication)),
+            working: None,
+            worked: false,
+            host,
             failure: None,
-            unauthenticated_seconds: 0,
+            refused: 0,
+            seconds: 0,
+            progress: Progress::default(),
         }
     }
 
-    /// The charge of the queue in bytes. It includes the records of as many waiting commands as there are entries.
+    /// The charge of the queue in bytes. It includes the records of as many waiting commands as there are entries, once these
+    /// may come.
     pub(crate) fn held(&self, wire: &Wire) -> u64 {
-        u64::from(self.entries) * WAITING_RECORD_BYTES
+        let entries = if self.is_authenticated() { self.entries } else { 0 };
+        u64::from(entries) * WAITING_RECORD_BYTES
             + self.commands.charge()
             + wire.incoming.charge()
             + wire.out.len() as u64
@@ -122,9 +185,12 @@ impl Queue {
     }
 
     /// The memory that a command needs, with as much data as its capsule brings.
-    fn need(sqe: &Sqe, in_capsule: usize) -> u64 {
-        let data = u64::from(sqe.data_bytes().min(MAX_TRANSFER_BYTES)).max(in_capsule as u64);
+    fn need(&self, sqe: &Sqe, in_capsule: usize) -> u64 {
+        let data =
+            u64::from(sqe.data_bytes().min(self.controller.max_transfer_bytes())).max(in_capsule as u64);
         let more = match sqe.opcode() {
+            // Admin commands have other opcodes.
+            _ if self.qid == 0 => 0,
             COMPARE => data,
             VERIFY => VERIFY_CHUNK_BYTES,
             _ => 0,
@@ -142,7 +208,10 @@ impl Queue {
             }
             _ => return Ok(Admit::Take(0)),
         }
-        let need = Self::need(&sqe_of(header, 0), header.data_bytes);
+        let need = self.need(&sqe_of(header, 0), header.data_bytes);
+        if !self.is_authenticated() {
+            return Ok(self.admit_unauthenticated(wire, header, need));
+        }
         let wanted = self.held(wire) + need;
         if self.commands.first_waiting().is_none() && wire.share.cover(wanted) {
             wire.share.stop_waiting();
@@ -156,8 +225,24 @@ impl Queue {
             return Ok(Admit::Skip);
         }
         let waits = wire.share.wait_for(wanted).is_ok();
-        let idle = !self.commands.is_running() && wire.out.is_empty();
-        Ok(if waits || !idle { Admit::Wait } else { Admit::Skip })
+        Ok(if waits || !self.is_idle(wire) { Admit::Wait } else { Admit::Skip })
+    }
+
+    /// True when nothing is under way whose end would make room.
+    fn is_idle(&self, wire: &Wire) -> bool {
+        !self.commands.is_running() && wire.out.is_empty()
+    }
+
+    /// A command before the authentication: it never draws from the pool. One that is refused in any case is received without its
+    /// data.
+    fn admit_unauthenticated(&self, wire: &Wire, header: &Header, need: u64) -> Admit {
+        let is_message = fabrics::is_authentication(&sqe_of(header, 0)) && need <= MAX_MESSAGE_NEED_BYTES;
+        let has_room = wire.share.covers(self.held(wire) + if is_message { need } else { 0 });
+        match (has_room, is_message) {
+            (true, true) => Admit::Take(need),
+            (true, false) => Admit::Skip,
+            (false, _) => Admit::Wait,
+        }
     }
 
     /// Processes a PDU.
@@ -180,10 +265,14 @@ impl Queue {
         let refusal = match () {
             () if self.commands.contains(cid) => Some(Status::COMMAND_ID_CONFLICT),
             () if pdu.damaged => Some(Status::TRANSIENT_TRANSPORT_ERROR),
-            () if pdu.skipped => Some(Status::COMMAND_INTERRUPTED),
             () if !self.is_authenticated() && !fabrics::is_authentication(&sqe) => {
+                self.refused += 1;
+                if self.refused > MAX_REFUSED_COMMANDS {
+                    return Err(QueueEnd::Unauthenticated);
+                }
                 Some(Status::AUTHENTICATION_REQUIRED)
             }
+            () if pdu.skipped => Some(Status::COMMAND_INTERRUPTED),
             () => None,
         };
         match refusal {
@@ -203,7 +292,7 @@ impl Queue {
 
     /// Begins a command that has memory: its data is here, or is requested.
     fn begin(&mut self, wire: &mut Wire, command: Command, capsule: Bytes) -> Result<(), QueueEnd> {
-        let data = match data_in_capsule(&command.sqe, &capsule) {
+        let data = match data_in_capsule(&command.sqe, &capsule, self.controller.max_transfer_bytes()) {
             Ok(data) => data,
             Err(status) => {
                 self.complete(wire, command.cid(), 0, status.into());
@@ -272,7 +361,7 @@ impl Queue {
     fn dispatch(&mut self, wire: &mut Wire, command: Command, data: Data) -> Result<(), QueueEnd> {
         let sqe = command.sqe;
         if fabrics::is_authentication(&sqe) {
-            return self.authenticate(wire, &sqe, &data);
+            return self.authenticate(wire, command, &data);
         }
         let execution = match self.qid {
             0 if sqe.opcode() == admin::EVENT_REQUEST => {
@@ -304,34 +393,62 @@ impl Queue {
     }
 
     /// Authentication Send and Authentication Receive (Base 6.1 and 6.2).
-    fn authenticate(&mut self, wire: &mut Wire, sqe: &Sqe, data: &Data) -> Result<(), QueueEnd> {
-        if let Err(status) = fabrics::check_authentication(sqe) {
-            self.complete(wire, sqe.cid(), 0, status.into());
-            return Ok(());
-        }
-        let step = if sqe.fabrics_type() == fabrics::AUTHENTICATION_SEND {
-            let step = self.authentication.send(&data.to_bytes());
-            self.complete(wire, sqe.cid(), 0, Outcome::success());
-            step
-        } else {
-            let limit = sqe.data_bytes();
-            if self.authentication.next_bytes() > limit as usize {
-                self.complete(wire, sqe.cid(), 0, Status::INVALID_FIELD.into());
-                return Ok(());
-            }
-            let (mut message, step) = self.authentication.receive();
-            message.resize(limit as usize, 0);
-            self.complete(wire, sqe.cid(), limit, Outcome::data(message));
-            step
+    fn authenticate(&mut self, wire: &mut Wire, command: Command, data: &Data) -> Result<(), QueueEnd> {
+        let sqe = &command.sqe;
+        let is_sent = sqe.fabrics_type() == fabrics::AUTHENTICATION_SEND;
+        let limit = sqe.data_bytes() as usize;
+        let refusal = match (fabrics::check_authentication(sqe), &self.authentication) {
+            (Err(status), _) => Some(status),
+            // A host sends one message after the other.
+            (Ok(()), None) => Some(Status::COMMAND_SEQUENCE_ERROR),
+            (Ok(()), Some(it)) => (!is_sent && it.next_bytes() > limit).then_some(Status::INVALID_FIELD),
         };
+        let Some(authentication) = self.authentication.take_if(|_| refusal.is_none()) else {
+            self.complete(wire, command.cid(), 0, refusal.unwrap_or(Status::INTERNAL_ERROR).into());
+            return Ok(());
+        };
+        let sent = is_sent.then(|| data.to_bytes());
+        if !authentication.takes_long(sent.as_deref()) {
+            return self.exchanged(wire, sqe, Exchanged::new(authentication, sent.as_deref()));
+        }
+        let (done, result) = channel();
+        self.commands.hold(command);
+        (self.working, self.worked) = (Some((command, result)), true);
+        let work = move || {
+            // The connection may have gone.
+            let _gone = done.send(Exchanged::new(authentication, sent.as_deref()));
+        };
+        (self.host.worker)(self.host.attempts.address(), Box::new(work));
+        Ok(())
+    }
+
+    /// The message that a worker has, once it is processed.
+    fn poll_worker(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<Result<(), QueueEnd>> {
+        let Some((command, result)) = &mut self.working else { return Poll::Pending };
+        let exchanged = ready!(Pin::new(result).poll(cx));
+        let command = *command;
+        self.working = None;
+        self.commands.release(command.cid());
+        Poll::Ready(match exchanged {
+            Ok(exchanged) => self.exchanged(wire, &command.sqe, exchanged),
+            Err(_gone) => Err(QueueEnd::Refused("the worker for authentication is gone")),
+        })
+    }
+
+    /// A message was processed.
+    fn exchanged(&mut self, wire: &mut Wire, sqe: &Sqe, exchanged: Exchanged) -> Result<(), QueueEnd> {
+        let Exchanged { authentication, message, step } = exchanged;
+        self.authentication = Some(authentication);
+        match message {
+            None => self.complete(wire, sqe.cid(), 0, Outcome::success()),
+            Some(mut message) => {
+                message.resize(sqe.data_bytes() as usize, 0);
+                self.complete(wire, sqe.cid(), sqe.data_bytes(), Outcome::data(message));
+            }
+        }
         match step {
             Step::Goes => Ok(()),
-            Step::Authenticated => {
-                if self.qid == 0 {
-                    self.controller.subsystem.admit(&self.controller);
-                }
-                Ok(())
-            }
+            Step::Authenticated => self.authenticated(wire),
             Step::Failed(failure) => {
                 self.failure = Some(failure);
                 Err(QueueEnd::Unauthenticated)
@@ -339,20 +456,69 @@ impl Queue {
         }
     }
 
+    /// The host has proved who it is; for the first time, the queue gets its memory, and its place at the controller.
+    fn authenticated(&mut self, wire: &mut Wire) -> Result<(), QueueEnd> {
+        self.count_authentication(true);
+        let Some(guarantee) = self.host.promised.take() else { return Ok(()) };
+        if !wire.share.open(&Owner::proved(&self.controller.nqn), guarantee) {
+            return Err(QueueEnd::Refused("there is no memory for another queue"));
+        }
+        match self.qid {
+            0 => self.controller.subsystem.admit(&self.controller),
+            qid if self.controller.prove_queue(qid, &self.host.control) => wire.incoming.enlarge(),
+            _ => return Err(QueueEnd::Refused("another queue has its identifier")),
+        }
+        self.authentication.as_mut().into_iter().for_each(|it| it.allow(MAX_NEGOTIATIONS));
+        Ok(())
+    }
+
+    /// Counts an authentication for the address of its host.
+    fn count_authentication(&self, succeeded: bool) {
+        let Some(admission) = self.controller.subsystem.admission(&self.controller.nqn) else { return };
+        match succeeded {
+            true => self.host.attempts.succeeded(admission),
+            false => self.host.attempts.failed(admission),
+        }
+    }
+
     /// Whether the host is authenticated, or need not be.
     pub(crate) fn is_authenticated(&self) -> bool {
-        self.authentication.is_done()
+        self.host.promised.is_none()
     }
 
     /// Why an authentication failed, if the queue ends now.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.failure.or(self.authentication.abandoned())
+        self.failure.or(self.authentication.as_ref().and_then(|it| it.abandoned()))
     }
 
-    /// Called once a second; returns the seconds without an authentication.
-    pub(crate) fn tick(&mut self) -> u32 {
-        self.unauthenticated_seconds += u32::from(!self.is_authenticated());
-        self.unauthenticated_seconds
+    /// The queue ends. A host that did not prove who it is, after it made us work, has failed to.
+    pub(crate) fn end(&self) {
+        let gave_up = !self.is_authenticated() && self.worked;
+        if gave_up || self.failure == Some(Failure::WrongSecret) {
+            self.count_authentication(false);
+        }
+    }
+
+    /// Called once a second; returns why the queue ends, if it does.
+    pub(crate) fn tick(&mut self, wire: &Wire) -> Result<(), &'static str> {
+        self.seconds += 1;
+        if !self.is_authenticated() && self.seconds >= AUTHENTICATION_SECONDS {
+            return Err("the host did not authenticate in time");
+        }
+        if self.is_authenticated() && self.seconds.is_multiple_of(REAUTHENTICATION_SECONDS) {
+            self.authentication.as_mut().into_iter().for_each(|it| it.allow(1));
+        }
+        let transfers = self.commands.transfers();
+        let now = Transferred {
+            awaits_data: transfers.wanted() > 0,
+            received: transfers.taken(),
+            unsent: wire.out.len() as u64,
+            sent: wire.out.sent(),
+        };
+        match self.progress.is_stalled(now, &wire.share, STALL_SECONDS) {
+            true => Err("it holds memory that others wait for and makes no progress"),
+            false => Ok(()),
+        }
     }
 
     /// A command of fabrics on an I/O queue: only Disconnect (Base 6.4).
@@ -436,7 +602,7 @@ impl Queue {
     /// Begins waiting commands as far as there is memory.
     pub(crate) fn advance(&mut self, wire: &mut Wire) -> Result<(), QueueEnd> {
         while let Some(sqe) = self.commands.first_waiting() {
-            let need = Self::need(&sqe, 0);
+            let need = self.need(&sqe, 0);
             let wanted = self.held(wire) + need;
             if wire.share.waits() && !wire.share.covers(wanted) {
                 return Ok(());
@@ -449,7 +615,7 @@ impl Queue {
             }
             // A queue that waits holds no draws that it does not need.
             wire.share.settle_all(wanted - need);
-            if wire.share.wait_for(wanted).is_ok() {
+            if wire.share.wait_for(wanted).is_ok() || !self.is_idle(wire) {
                 return Ok(());
             }
             self.commands.take_waiting();
@@ -459,8 +625,12 @@ impl Queue {
     }
 
     /// Sends completions of commands that have ended, and events. Pending if there is nothing to do.
-    pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<Result<(), QueueEnd>> {
         let mut progress = wire.share.poll(cx).is_ready();
+        if let Poll::Ready(result) = self.poll_worker(wire, cx) {
+            result?;
+            progress = true;
+        }
         for request in self.aborts.take(cx) {
             let aborted = self.abort(wire, request.cid);
             request.answer(aborted);
@@ -481,7 +651,7 @@ impl Queue {
             self.complete(wire, cid, 0, Outcome::result(event.into()));
             progress = true;
         }
-        if progress { Poll::Ready(()) } else { Poll::Pending }
+        if progress { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 }
 
@@ -491,9 +661,9 @@ pub(crate) fn sqe_of(header: &Header, view: u64) -> Sqe {
 }
 
 /// The data of a command, if they are in its capsule or if it has none; `None` if they have to be requested.
-fn data_in_capsule(sqe: &Sqe, capsule: &Bytes) -> Result<Option<Data>, Status> {
+fn data_in_capsule(sqe: &Sqe, capsule: &Bytes, most: u32) -> Result<Option<Data>, Status> {
     let bytes = sqe.data_bytes();
-    if bytes > MAX_TRANSFER_BYTES {
+    if bytes > most {
         return Err(Status::INVALID_FIELD);
     }
     if bytes == 0 {

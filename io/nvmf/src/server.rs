@@ -1,7 +1,9 @@
 //! The NVMe/TCP target as a whole: its configuration, portals and connections.
 
 use crate::connection::{Connection, ConnectionConfig};
+use crate::observer::{ConnectRefusal, RefusedConnect};
 use crate::subsystem::Subsystem;
+use crate::worker::Worker;
 use bytes::BytesMut;
 use bytes::buf::Limit;
 use smallvec::SmallVec;
@@ -11,8 +13,8 @@ use std::sync::Arc;
 use std::task::Context;
 use tokio::sync::mpsc::UnboundedSender;
 use transport::{
-    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, HandshakeFailure, Link, Peer, Permit,
-    Portal, PreSharedKeys, Service, Serving, Shard,
+    BoundPortal, Budget, ConnectionLimits, ConnectionSlot, Control, HandshakeFailure, Link, LoginAttempts,
+    LoginThrottle, Peer, Permit, Portal, PreSharedKeys, Service, Serving, Shard,
 };
 
 /// Where random bytes come from.
@@ -24,14 +26,23 @@ pub struct Server {
     budget: Arc<Budget>,
     permit: Permit,
     random: Random,
+    worker: Worker,
+    throttle: Arc<LoginThrottle>,
     serving: Serving,
 }
 
 impl Server {
     /// A server that does not listen yet. `budget` is the memory of all connections, `permit` the permission to answer
-    /// hosts. `random` is for authentication.
-    pub fn new(subsystem: Arc<Subsystem>, budget: Arc<Budget>, permit: Permit, random: Random) -> Arc<Self> {
-        Arc::new(Self { subsystem, budget, permit, random, serving: Serving::default() })
+    /// hosts. `random` and `worker` are for authentication.
+    pub fn new(
+        subsystem: Arc<Subsystem>,
+        budget: Arc<Budget>,
+        permit: Permit,
+        random: Random,
+        worker: Worker,
+    ) -> Arc<Self> {
+        let throttle = Arc::new(LoginThrottle::new(subsystem.exports.clock().clone()));
+        Arc::new(Self { subsystem, budget, permit, random, worker, throttle, serving: Serving::default() })
     }
 
     /// The subsystem.
@@ -115,12 +126,27 @@ impl Service for Server {
         let Peer { portal, peer, local, tls } = peer;
         let (subsystem, budget) = (self.subsystem.clone(), self.budget.clone());
         let seed = (self.random)()?;
-        let setup = ConnectionConfig { subsystem, budget, portal, local, peer, control, seed, tls };
-        Ok(ServerLink { connection: Connection::new(setup), peer, host: None })
+        let attempts = LoginAttempts::new(self.throttle.clone(), peer.ip());
+        let worker = self.worker.clone();
+        let setup = ConnectionConfig {
+            subsystem: subsystem.clone(),
+            budget,
+            portal,
+            local,
+            peer,
+            control,
+            seed,
+            attempts,
+            worker,
+            tls,
+        };
+        Ok(ServerLink { connection: Connection::new(setup), subsystem, peer, host: None })
     }
 
     fn refused(&self, peer: Peer) {
-        tracing::warn!(peer = %peer.peer, "too many connections");
+        let Peer { portal, peer, .. } = peer;
+        let cause = ConnectRefusal::TooManyConnections;
+        self.subsystem.refused(&RefusedConnect { host: None, peer, portal, cause });
     }
 
     fn permit(&self) -> Permit {
@@ -135,6 +161,7 @@ impl Service for Server {
 /// A connection of a server.
 pub struct ServerLink {
     connection: Connection,
+    subsystem: Arc<Subsystem>,
     peer: SocketAddr,
     /// NQN of the host, once it is known.
     host: Option<String>,
@@ -204,7 +231,10 @@ impl Link for ServerLink {
     }
 
     fn finish(self, reason: &str) -> bool {
-        tracing::info!(peer = %self.peer, host = self.host.as_deref().unwrap_or(""), reason, "connection closed");
+        let (peer, host) = (self.peer, self.host.as_deref().unwrap_or(""));
+        if let Some(left_out) = self.subsystem.log.of(self.host.is_some()).admit() {
+            tracing::info!(%peer, host, reason, left_out, "connection closed");
+        }
         self.host.is_some()
     }
 }

@@ -19,6 +19,8 @@ pub(crate) const MAX_IO_QUEUES: u16 = 128;
 /// MDTS: data of one command, as a power of two of 4 KiB, and in bytes.
 pub(crate) const MDTS: u8 = 8;
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 4096 << MDTS;
+/// The same of a discovery controller, which anyone may have: what its guarantee covers.
+pub(crate) const DISCOVERY_MDTS: u8 = 3;
 /// Asynchronous Event Requests at the same time: AERL + 1.
 pub(crate) const MAX_EVENT_REQUESTS: usize = 8;
 /// Abort commands at the same time: ACL + 1.

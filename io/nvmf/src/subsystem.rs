@@ -20,10 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use tokio::sync::mpsc::UnboundedSender;
-use transport::{Control, DownPortals, Portal, PreSharedKey, PreSharedKeys};
+use transport::{ConnectionLog, Control, DownPortals, Portal, PreSharedKey, PreSharedKeys};
 
-/// Controllers of one host that is not known, and of discovery in all.
-const MAX_DISCOVERY_CONTROLLERS: usize = 256;
 /// The controller identifier of a registrant without a controller, or with several (Base figure 414).
 const ANY_CONTROLLER: u16 = 0xFFFF;
 /// The largest controller identifier (Base 3.1.3.3): higher ones have a meaning of their own.
@@ -76,6 +74,7 @@ pub struct Subsystem {
     pub(crate) identity: SubsystemIdentity,
     pub(crate) exports: Arc<Exports>,
     observer: OnceLock<Arc<dyn ConnectObserver>>,
+    pub(crate) log: ConnectionLog,
     state: Mutex<State>,
 }
 
@@ -86,6 +85,9 @@ struct State {
     last_id: u16,
     /// The hosts that may connect, and how each authenticates.
     hosts: BTreeMap<String, HostSecurity>,
+    /// By NQN, the number of how its host authenticates now, by which failures are counted.
+    admissions: BTreeMap<String, u64>,
+    last_admission: u64,
     portals: Vec<Portal>,
     /// Of these, those that do not listen yet.
     down: DownPortals,
@@ -99,7 +101,8 @@ impl Subsystem {
     /// A subsystem that no host may connect to yet.
     pub fn new(identity: SubsystemIdentity, exports: Arc<Exports>) -> Arc<Subsystem> {
         let (observer, state) = (OnceLock::new(), Mutex::default());
-        let subsystem = Arc::new(Subsystem { identity, exports, observer, state });
+        let log = ConnectionLog::new(exports.clock());
+        let subsystem = Arc::new(Subsystem { identity, exports, observer, log, state });
         let front_end: Weak<Subsystem> = Arc::downgrade(&subsystem);
         subsystem.exports.add_front_end(front_end);
         subsystem
@@ -112,7 +115,10 @@ impl Subsystem {
 
     /// A Connect was refused.
     pub(crate) fn refused(&self, refused: &RefusedConnect) {
-        tracing::info!(host = refused.host, peer = %refused.peer, cause = %refused.cause, "Connect refused");
+        if let Some(left_out) = self.log.strangers.admit() {
+            let RefusedConnect { host, peer, cause, .. } = refused;
+            tracing::info!(host, %peer, %cause, left_out, "Connect refused");
+        }
         self.observer.get().inspect(|observer| observer.refused(refused));
     }
 
@@ -128,6 +134,14 @@ impl Subsystem {
             return;
         }
         state.generation += 1;
+        for name in &changed {
+            state.last_admission += 1;
+            let number = state.last_admission;
+            match state.hosts.contains_key(name) {
+                true => state.admissions.insert(name.clone(), number),
+                false => state.admissions.remove(name),
+            };
+        }
         for controller in state.controllers.values().filter(|it| changed.contains(&*it.nqn)) {
             match controller.discovery {
                 true => controller.events.raise(EventKind::Discovery),
@@ -182,6 +196,13 @@ impl Subsystem {
         self.state.lock().portals.iter().any(|it| it.number == portal && it.tls)
     }
 
+    /// The number of how a host authenticates, if it has to do so by DH-HMAC-CHAP. Failures are counted by it.
+    pub(crate) fn admission(&self, host: &str) -> Option<u64> {
+        let state = self.state.lock();
+        state.hosts.get(host)?.dhchap.as_ref()?;
+        state.admissions.get(host).copied()
+    }
+
     /// Whether a host has a PSK, and so may connect by TLS only.
     pub(crate) fn requires_tls_of(&self, host: &str) -> bool {
         self.state.lock().hosts.get(host).is_some_and(|host| host.tls.is_some())
@@ -219,15 +240,11 @@ impl Subsystem {
             }
             // The portals that a discovery controller lists are no secret.
             let credentials = known.and_then(|it| it.dhchap).filter(|_| !discovery);
-            let discoveries = state.controllers.values().filter(|it| it.discovery).count();
-            if discovery && discoveries >= MAX_DISCOVERY_CONTROLLERS {
-                return Err(Status::CONNECT_CONTROLLER_BUSY);
-            }
             let id = state.free_id().ok_or(Status::CONNECT_CONTROLLER_BUSY)?;
             let nqn = nqn.into();
             let start = Start { id, nqn, host_id, credentials, discovery, port, keep_alive_ms, admin };
             let controller = Arc::new(Controller::new(self.clone(), start));
-            if !discovery {
+            if !discovery && controller.is_admitted() {
                 rebuild(&controller, registry);
             }
             state.controllers.insert(id, controller.clone());
@@ -241,14 +258,24 @@ impl Subsystem {
 
     /// The host of a controller is authenticated.
     pub(crate) fn admit(&self, controller: &Controller) {
-        if controller.admit() {
+        // What it sees is built for a host that has proved who it is, and no earlier.
+        let is_new = self.exports.read(|registry| {
+            let is_new = controller.admit();
+            if is_new {
+                rebuild(controller, registry);
+            }
+            is_new
+        });
+        if is_new {
             self.report_connected(controller);
         }
     }
 
     fn report_connected(&self, controller: &Controller) {
         let Controller { nqn, id, discovery, port, .. } = controller;
-        tracing::info!(host = &**nqn, controller = id, discovery, peer = %port.peer, "connected");
+        if let Some(left_out) = self.log.of(!discovery).admit() {
+            tracing::info!(host = &**nqn, controller = id, discovery, peer = %port.peer, left_out, "connected");
+        }
         if let Some(observer) = self.observer.get().filter(|_| !discovery) {
             observer.connected(nqn, port.peer, port.number);
         }
@@ -262,7 +289,7 @@ impl Subsystem {
     /// Ends a controller, for this reason.
     pub(crate) fn disconnect(&self, controller: &Arc<Controller>, reason: &str) {
         self.state.lock().controllers.remove(&controller.id);
-        controller.close_queues("the controller has ended");
+        controller.end();
         controller.namespaces.close();
         if let Some(observer) =
             self.observer.get().filter(|_| !controller.discovery && controller.is_admitted())
@@ -386,7 +413,8 @@ impl PreSharedKeys for Subsystem {
 impl FrontEnd for Subsystem {
     fn mappings_changed(&self, registry: &Registry) {
         let mut state = self.state.lock();
-        let controllers: Vec<_> = state.controllers.values().filter(|it| !it.discovery).cloned().collect();
+        let sees = |it: &&Arc<Controller>| !it.discovery && it.is_admitted();
+        let controllers: Vec<_> = state.controllers.values().filter(sees).cloned().collect();
         let changed = controllers.iter().filter(|controller| refresh(controller, registry)).count();
         state.access_changes += changed as u64;
     }

@@ -68,7 +68,13 @@ impl Served {
         let seen = Arc::<Seen>::default();
         world.subsystem.observe(seen.clone());
         let random = Box::new(|| Ok([7; 32]));
-        let server = Server::new(world.subsystem.clone(), world.budget.clone(), Permit::default(), random);
+        let server = Server::new(
+            world.subsystem.clone(),
+            world.budget.clone(),
+            Permit::default(),
+            random,
+            crate::at_once(),
+        );
         // One shard: what blocks it blocks all connections.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (shard, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());

@@ -11,6 +11,8 @@ pub(crate) struct Transfers {
     /// How many of those are known; the one that ended first is forgotten for another.
     max_abandoned: usize,
     next_tag: u16,
+    /// Bytes of data that came since the beginning, for commands that had not ended.
+    taken: u64,
 }
 
 struct Transfer {
@@ -25,7 +27,7 @@ impl Transfers {
     /// No R2Ts yet, of a queue with this many entries.
     pub(crate) fn new(entries: usize) -> Self {
         let (by_tag, abandoned) = (BTreeMap::new(), VecDeque::new());
-        Self { by_tag, abandoned, max_abandoned: entries, next_tag: 0 }
+        Self { by_tag, abandoned, max_abandoned: entries, next_tag: 0, taken: 0 }
     }
 
     /// Number of R2Ts.
@@ -36,6 +38,11 @@ impl Transfers {
     /// Number of R2Ts of commands that have not ended.
     pub(crate) fn wanted(&self) -> usize {
         self.by_tag.len() - self.abandoned.len()
+    }
+
+    /// Bytes of data that came since the beginning, for commands that had not ended.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Adds an R2T for this many bytes; returns its tag.
@@ -102,6 +109,7 @@ impl Transfers {
                 self.abandoned.retain(|known| *known != tag);
             }
         }
+        self.taken += if is_abandoned { 0 } else { u64::from(bytes) };
         (!is_abandoned).then_some((cid, is_whole))
     }
 

@@ -13,8 +13,10 @@
 //! A draw covers a whole command, and a command that waits for its draw holds nothing of the pool: every command that
 //! holds a part of the pool can complete without more of it, so there is no deadlock.
 
+use crate::address::counted_address;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -180,7 +182,24 @@ impl Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExceedsPool;
 
-/// The guarantee of a connection of a known host.
+/// In whose name a connection draws from the pool. A name that a host only claims is not its own: who claims the name of another host
+/// would take that host's part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// A host that has proved its name.
+    pub fn proved(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// Everything that comes from an address without proof; of IPv6 from one network of 64 bits.
+    pub fn address(address: IpAddr) -> Self {
+        Self(counted_address(address).to_string().into())
+    }
+}
+
+/// The guarantee of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarantee {
     /// Everything that the connection may hold without a draw, in bytes: the covered charge, and what is never charged,
@@ -194,6 +213,8 @@ pub struct Guarantee {
 pub struct BudgetShare {
     budget: Arc<Budget>,
     initiator: Arc<str>,
+    /// It may draw from the pool.
+    draws: bool,
     guaranteed: u64,
     /// Charge that the guarantee covers; zero before login.
     own: u64,
@@ -206,11 +227,22 @@ impl BudgetShare {
     /// The share of a connection whose host is not known yet. It can't draw from the pool.
     pub fn unknown_host(budget: Arc<Budget>, guaranteed_bytes: u64) -> Self {
         budget.pool.lock().guaranteed += guaranteed_bytes;
-        Self { budget, initiator: "".into(), guaranteed: guaranteed_bytes, own: 0, drawn: 0, ticket: None }
+        let (initiator, draws) = ("".into(), false);
+        Self { budget, initiator, draws, guaranteed: guaranteed_bytes, own: 0, drawn: 0, ticket: None }
     }
 
-    /// Makes it the share of a host's connection; false if there is no room for another one.
-    pub fn open(&mut self, initiator: &str, guarantee: Guarantee) -> bool {
+    /// Makes it the share of a host's connection, which draws from the pool in the name of its owner; false if there is no room for
+    /// another one.
+    pub fn open(&mut self, owner: &Owner, guarantee: Guarantee) -> bool {
+        let has_room = self.guarantee(guarantee);
+        if has_room {
+            (self.initiator, self.draws) = (owner.0.clone(), true);
+        }
+        has_room
+    }
+
+    /// Gives it another guarantee, but no draws; false if there is no room.
+    pub fn guarantee(&mut self, guarantee: Guarantee) -> bool {
         let more = guarantee.total_bytes.saturating_sub(self.guaranteed);
         let mut pool = self.budget.pool.lock();
         if pool.guaranteed + pool.drawn + more > pool.total {
@@ -219,7 +251,6 @@ impl BudgetShare {
         pool.guaranteed += more;
         self.guaranteed += more;
         self.own = guarantee.covered_bytes;
-        self.initiator = initiator.into();
         true
     }
 
@@ -238,7 +269,7 @@ impl BudgetShare {
         if self.covers(bytes) {
             return true;
         }
-        if self.own == 0 || self.ticket.is_some() {
+        if !self.draws || self.ticket.is_some() {
             return false;
         }
         let missing = self.missing(bytes);
@@ -257,6 +288,9 @@ impl BudgetShare {
     pub fn wait_for(&mut self, bytes: u64) -> Result<(), ExceedsPool> {
         if self.ticket.is_some() {
             return Ok(());
+        }
+        if !self.draws {
+            return Err(ExceedsPool);
         }
         let (missing, initiator) = (self.missing(bytes), self.initiator.clone());
         let ticket = self.budget.change(|pool| {

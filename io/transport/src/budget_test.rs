@@ -17,7 +17,7 @@ fn budget(mib: u64, sessions: u64) -> Arc<Budget> {
 
 fn session(budget: &Arc<Budget>, initiator: &str) -> BudgetShare {
     let mut share = BudgetShare::unknown_host(budget.clone(), LOGIN_GUARANTEE_BYTES);
-    assert!(share.open(initiator, SESSION));
+    assert!(share.open(&Owner::proved(initiator), SESSION));
     share
 }
 
@@ -127,11 +127,11 @@ fn there_are_no_more_sessions_than_guarantees() {
     let sessions: Vec<BudgetShare> = (0..9).map(|_| session(&budget, "one")).collect();
     let mut unauthenticated: Vec<BudgetShare> =
         (0..2).map(|_| BudgetShare::unknown_host(budget.clone(), LOGIN_GUARANTEE_BYTES)).collect();
-    assert!(!unauthenticated[0].open("one", SESSION));
+    assert!(!unauthenticated[0].open(&Owner::proved("one"), SESSION));
     assert!(budget.used() <= 10 * SESSION_TOTAL_GUARANTEE_BYTES);
     assert!(!unauthenticated[1].cover(1), "a connection that has not logged in draws nothing");
     drop(sessions);
-    assert!(unauthenticated[0].open("one", SESSION));
+    assert!(unauthenticated[0].open(&Owner::proved("one"), SESSION));
 }
 
 #[test]
@@ -152,4 +152,25 @@ fn a_grant_wakes_its_waiter() {
     one.settle_all(0);
     assert!(flag.0.load(Ordering::Relaxed));
     assert!(granted(&mut other));
+}
+
+#[test]
+fn a_guarantee_alone_never_draws() {
+    let budget = budget(10, 1);
+    let mut stranger = BudgetShare::unknown_host(budget.clone(), LOGIN_GUARANTEE_BYTES);
+    assert!(stranger.guarantee(SESSION));
+    let before = budget.used();
+    assert!(stranger.cover(SESSION_GUARANTEE_BYTES));
+    assert!(!stranger.cover(SESSION_GUARANTEE_BYTES + 1));
+    assert_eq!(stranger.wait_for(SESSION_GUARANTEE_BYTES + 1), Err(ExceedsPool), "it would wait forever");
+    assert_eq!((budget.used(), budget.is_contended()), (before, false));
+}
+
+#[test]
+fn who_only_claims_a_name_takes_nothing_of_its_owner() {
+    let address = |last: u8| Owner::address(IpAddr::from([10, 0, 0, last]));
+    assert_ne!(Owner::proved("iqn.2026-01.test:host"), address(1));
+    assert_ne!(address(1), address(2));
+    let network = |low: u16| Owner::address(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, low]));
+    assert_eq!(network(1), network(2));
 }

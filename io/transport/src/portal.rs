@@ -86,7 +86,7 @@ pub trait Service: Send + Sync + 'static {
     /// Why it can't be served.
     fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<Self::Link>;
 
-    /// A connection was refused because there are too many.
+    /// A connection was refused because there are too many. It logs that, coalesced.
     fn refused(&self, peer: Peer);
 
     /// Permission to answer hosts.
@@ -435,7 +435,7 @@ fn start<S: Service>(
     let (sender, receiver) = unbounded_channel();
     let Some(slot) = ConnectionSlot::take(connections, sender.clone(), (portal, peer.ip())) else {
         service.refused(about);
-        return Err(io::Error::other("too many connections"));
+        return Ok(());
     };
     let (link, permit) = (service.connect(about, sender)?, service.permit());
     // A socket belongs to the runtime that it is used on.

@@ -514,7 +514,8 @@ impl Rig {
         let subsystem = nvmf::Subsystem::new(names, exports.clone());
         let budget = Arc::new(transport::Budget::new(64 << 20));
         let seed = Box::new(|| Ok([7; 32]));
-        let nvme = nvmf::Server::new(subsystem.clone(), budget, transport::Permit::default(), seed);
+        let nvme =
+            nvmf::Server::new(subsystem.clone(), budget, transport::Permit::default(), seed, nvmf::at_once());
         let (random, clock, passed) = (self.random.clone(), self.clock.clone(), self.clock.clone());
         let (skew, boot) = (self.skew.clone(), self.boot.clone());
         let env = Env {

@@ -1,8 +1,8 @@
 //! Diffie-Hellman groups of DH-HMAC-CHAP (NVM Express Base 2.0 figure 448): the groups of RFC 7919.
 //!
-//! Exponents are short, as RFC 7919 clause 5.2 allows for these groups, so that an exchange takes a shard a few milliseconds.
-//! With 6144 and 8192 bits it takes 30 to 40 of them, which somebody without the secret can make us spend, too: a host gets
-//! these groups only if it offers no smaller one.
+//! Exponents are short, as RFC 7919 clause 5.2 allows for these groups, so that an exchange takes a few milliseconds. With 6144
+//! and 8192 bits it takes 30 to 40 of them, which a host without the secret can make us spend, too: a host gets these groups
+//! only if it offers no smaller one, and shards do not do this work ([`crate::worker`]).
 
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Encoding, Odd, U448, U2048, U3072, U4096, U6144, U8192, Uint};

@@ -30,6 +30,11 @@ impl Outgoing {
         self.queue.len()
     }
 
+    /// Bytes sent since the beginning.
+    pub(crate) fn sent(&self) -> u64 {
+        self.queue.sent()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::sync::mpsc::unbounded_channel;
-use transport::Budget;
+use transport::{Budget, LoginAttempts, LoginThrottle};
 
 const HOST: &str = "nqn.2026-01.test:host";
 const SUBSYSTEM: &str = "nqn.2026-01.test:subsystem";
@@ -27,6 +27,7 @@ pub(super) struct World {
     pub(super) subsystem: Arc<Subsystem>,
     pub(super) budget: Arc<Budget>,
     pub(super) exports: Arc<Exports>,
+    throttle: Arc<LoginThrottle>,
     digests: u8,
 }
 
@@ -47,7 +48,8 @@ impl World {
         };
         let subsystem = Subsystem::new(identity, exports.clone());
         subsystem.set_hosts([(HOST.to_owned(), HostSecurity::default())].into());
-        Self { subsystem, budget: Arc::default(), exports, digests }
+        let throttle = Arc::new(LoginThrottle::new(exports.clock().clone()));
+        Self { subsystem, budget: Arc::default(), exports, throttle, digests }
     }
 
     pub(super) fn open(&self) -> Connection {
@@ -59,6 +61,8 @@ impl World {
             peer: ([127, 0, 0, 1], 50_000).into(),
             control: unbounded_channel().0,
             seed: [3; 32],
+            attempts: LoginAttempts::new(self.throttle.clone(), [127, 0, 0, 1].into()),
+            worker: nvmf::at_once(),
             tls: false,
         });
         let mut request = vec![0; 128];

@@ -75,6 +75,7 @@ fn connection() -> Connection {
         local: ([127, 0, 0, 1], 3260).into(),
         nonce: Nonce { id: 1, challenge: [2; 32] },
         attempts: LoginAttempts::new(throttle, [127, 0, 0, 1].into()),
+        log: Arc::default(),
         session_exists: Arc::new(|_| None),
     })
 }

@@ -1,17 +1,17 @@
-//! Slows down guessing of CHAP secrets: after some wrong responses an initiator at an address has to wait before it is
+//! Slows down guessing of secrets: after some failed authentications a host at an address has to wait before it is
 //! authenticated again.
 //!
-//! Failures count for the address and the access table entry together. So nobody can keep a host at another
-//! address from logging in, and new credentials of the host on the array start from zero. A refused initiator gets status 0301
-//! (RFC 7143 clause 11.13.5), after which initiators try again later.
+//! Failures count for the address and the entry of the host's access together. So no other address can keep a host from
+//! logging in, and new credentials of the host on the array start from zero. A refused iSCSI initiator gets status 0301
+//! (RFC 7143 clause 11.13.5), an NVMe host Controller Busy, after which both try again later.
 
+use crate::address::counted_address;
+use export::Clock;
 use parking_lot::Mutex;
-use scsi::Clock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::counted_address;
 
 /// Wrong responses without a wait.
 const FREE_FAILURES: u32 = 5;
@@ -19,7 +19,7 @@ const FREE_FAILURES: u32 = 5;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Failures are forgotten after this time without another.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Maximum number of entries. Only initiators of the access table make one, at every address from which they fail.
+/// Maximum number of entries. Only hosts that have access make one, at every address from which they fail.
 const MAX_ENTRIES: usize = 1024;
 
 /// An address and the number of an access table entry.
@@ -71,15 +71,20 @@ impl LoginAttempts {
         Self { throttle, address: counted_address(address) }
     }
 
+    /// The address, as failures are counted.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// How long the holder of this access table entry has to wait; zero if it may authenticate now.
-    pub(crate) fn wait(&self, admission: u64) -> Duration {
+    pub fn wait(&self, admission: u64) -> Duration {
         let entries = self.throttle.failures.lock();
         let Some(failures) = entries.get(&(self.address, admission)) else { return Duration::ZERO };
         (failures.last + failures.wait()).saturating_sub(self.throttle.now())
     }
 
-    /// Counts a wrong CHAP name or response.
-    pub(crate) fn failed(&self, admission: u64) {
+    /// Counts a failed authentication.
+    pub fn failed(&self, admission: u64) {
         let now = self.throttle.now();
         let mut entries = self.throttle.failures.lock();
         entries.retain(|_, failures| now.saturating_sub(failures.last) < MEMORY);
@@ -94,7 +99,7 @@ impl LoginAttempts {
     }
 
     /// Forgets the failures: it has authenticated.
-    pub(crate) fn succeeded(&self, admission: u64) {
+    pub fn succeeded(&self, admission: u64) {
         self.throttle.failures.lock().remove(&(self.address, admission));
     }
 }
@@ -102,8 +107,26 @@ impl LoginAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab_test::TestClock;
     use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[derive(Default)]
+    struct TestClock(std::sync::atomic::AtomicU64);
+
+    impl TestClock {
+        fn advance(&self, seconds: u64) {
+            self.0.fetch_add(seconds * 1_000_000_000, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    impl Clock for TestClock {
+        fn now(&self) -> u64 {
+            self.0.load(std::sync::atomic::Ordering::Relaxed)
+        }
+
+        fn sleep_until(&self, _: u64) -> export::Sleep {
+            unreachable!("nothing waits here")
+        }
+    }
 
     /// A throttle, and its clock.
     fn throttle() -> (Arc<LoginThrottle>, Arc<TestClock>) {

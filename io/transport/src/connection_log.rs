@@ -1,0 +1,107 @@
+//! The log of connections: lines that hosts can cause are coalesced at the source, so that the log stays readable and short whatever
+//! they do. What is left out is counted in the next line; refusals are events as well, with their number.
+
+use crate::SystemClock;
+use export::Clock;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Lines at once, and nanoseconds until there may be another.
+const BURST_LINES: u64 = 8;
+const LINE_NS: u64 = 500_000_000;
+
+/// Lines of one kind.
+pub struct LogGate {
+    clock: Arc<dyn Clock>,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Default)]
+struct Lines {
+    /// When all lines that were logged are paid for.
+    paid_ns: u64,
+    left_out: u64,
+}
+
+impl LogGate {
+    /// A gate that has let nothing pass.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, lines: Mutex::default() }
+    }
+
+    /// Whether a line may be logged now; if so, the number of lines that were left out since the last one.
+    pub fn admit(&self) -> Option<u64> {
+        let now = self.clock.now();
+        let mut lines = self.lines.lock();
+        let paid = lines.paid_ns.max(now);
+        if paid - now > (BURST_LINES - 1) * LINE_NS {
+            lines.left_out += 1;
+            return None;
+        }
+        lines.paid_ns = paid + LINE_NS;
+        Some(std::mem::take(&mut lines.left_out))
+    }
+}
+
+/// The gates of one server: those that nothing is known of do not use up the lines of hosts.
+pub struct ConnectionLog {
+    /// About connections whose host is not known, and refusals.
+    pub strangers: LogGate,
+    /// About those of hosts.
+    pub hosts: LogGate,
+}
+
+impl ConnectionLog {
+    /// Gates that have let nothing pass.
+    pub fn new(clock: &Arc<dyn Clock>) -> Self {
+        Self { strangers: LogGate::new(clock.clone()), hosts: LogGate::new(clock.clone()) }
+    }
+
+    /// The gate of a connection.
+    pub fn of(&self, is_host: bool) -> &LogGate {
+        if is_host { &self.hosts } else { &self.strangers }
+    }
+}
+
+impl Default for ConnectionLog {
+    fn default() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        Self::new(&clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Default)]
+    struct TestClock(AtomicU64);
+
+    impl Clock for TestClock {
+        fn now(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn sleep_until(&self, _: u64) -> export::Sleep {
+            unreachable!("nothing waits here")
+        }
+    }
+
+    #[test]
+    fn a_flood_is_a_few_lines_with_its_number() {
+        let clock = Arc::<TestClock>::default();
+        let gate = LogGate::new(clock.clone());
+        let mut lines = Vec::new();
+        for _ in 0..50_000 {
+            lines.extend(gate.admit());
+            clock.0.fetch_add(100_000, Ordering::Relaxed);
+        }
+        // Eight at once, and two for each of five seconds.
+        assert_eq!(lines.len(), 8 + 9);
+        assert!(lines[..8].iter().all(|left_out| *left_out == 0));
+        clock.0.fetch_add(LINE_NS, Ordering::Relaxed);
+        let last = gate.admit().expect("a line may be logged again");
+        assert_eq!(lines.iter().sum::<u64>() + last + lines.len() as u64, 50_000, "every line is counted");
+    }
+}
