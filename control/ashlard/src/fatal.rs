@@ -4,11 +4,15 @@
 //! that durable. What is on the drives is consistent at every moment: the next start recovers everything that was
 //! acknowledged. The hook runs before anything is unwound.
 
+use crate::threads::named;
+use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::backtrace::Backtrace;
 use std::io::stderr;
 use std::os::fd::AsFd;
 use std::panic::PanicHookInfo;
+use std::sync::mpsc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// How long to wait for the reader of standard error before the process ends without the rest of the message.
@@ -22,6 +26,30 @@ pub fn abort_on_panic() {
         let thread = thread.name().unwrap_or("without a name");
         stop(&format!("thread {thread} panicked at {location}: {}", message(info)))
     }));
+}
+
+/// Ends the process unless it is dropped in time: a thread that is stuck must not keep a process alive that was told to stop.
+/// Everything that was acknowledged is recovered.
+pub struct Deadline {
+    /// Its drop ends the wait.
+    _kept: mpsc::Sender<()>,
+}
+
+impl Deadline {
+    /// Begins to wait on a thread of its own. `why` is what is reported if the time has passed.
+    pub fn start(why: &'static str, limit: Duration) -> Result<Self> {
+        Self::with(limit, move || stop(&format!("{why} within {} s", limit.as_secs())))
+    }
+
+    fn with(limit: Duration, end: impl FnOnce() + Send + 'static) -> Result<Self> {
+        let (sender, dropped) = mpsc::channel();
+        named("deadline", move || {
+            if dropped.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                end();
+            }
+        })?;
+        Ok(Self { _kept: sender })
+    }
 }
 
 fn message<'a>(info: &'a PanicHookInfo<'_>) -> &'a str {

@@ -91,3 +91,17 @@ fn a_supervised_task_that_ends_ends_the_process() {
     let (signal, said) = end("ended");
     assert!(signal.is_none() && said.contains("SURVIVED"), "the end of the array is none: {said}");
 }
+
+#[test]
+fn a_process_that_is_stuck_ends_when_its_time_has_passed() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    let late = Deadline::with(Duration::ZERO, {
+        let sender = sender.clone();
+        move || sender.send("late").unwrap()
+    });
+    assert_eq!(ended.recv(), Ok("late"));
+    drop(late);
+    let in_time = Deadline::with(Duration::MAX, move || sender.send("in time").unwrap()).unwrap();
+    drop(in_time);
+    assert!(ended.recv().is_err(), "its thread has ended without the process");
+}

@@ -52,7 +52,7 @@ use board::{Board, Home};
 use cluster::Service;
 use controller::Controller;
 use engine::Engine;
-use fatal::Supervised;
+use fatal::{Deadline, Supervised};
 use forwarding::kept::Kept;
 use forwarding::{held::OfMachine, moving};
 use front_end::{Former, FrontEnd};
@@ -86,6 +86,9 @@ const TICK: Duration = Duration::from_secs(1);
 const MEASUREMENT_DELAY: Duration = Duration::from_millis(20);
 /// How long hosts have to log out when a front end is stopped.
 const LOGOUT_SECONDS: u16 = 3;
+/// Time for the end of all connections, and for the last checkpoint after it. Beyond that the process ends all the same.
+const END_HOSTS_LIMIT: Duration = Duration::from_secs(60);
+const END_ARRAY_LIMIT: Duration = Duration::from_secs(225);
 /// Exit code for a command line or a file with options that can't be used, as clap has it.
 const WRONG_USAGE: u8 = 2;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -215,6 +218,7 @@ async fn run(args: &Args, log: Log) -> Result<()> {
         },
         signal = &mut stop => {
             tracing::info!(signal, "stopping");
+            let _deadline = Deadline::start("connections do not end", END_HOSTS_LIMIT)?;
             if let Some(front_end) = front_end {
                 front_end.stop(LOGOUT_SECONDS).await.stop();
             }
@@ -317,6 +321,7 @@ async fn serve(
     tracing::info!(signal, "stopping");
     drop(watchdog);
     service::stopping();
+    let deadline = Deadline::start("connections do not end", END_HOSTS_LIMIT)?;
     let finish = web.stop();
     tasks.end();
     arrays.end();
@@ -325,6 +330,8 @@ async fn serve(
         home.hand_over_history().await;
     }
     shards.stop();
+    drop(deadline);
+    let _deadline = Deadline::start("the array does not end", END_ARRAY_LIMIT)?;
     let checkpoint = engine.shutdown().await.context("the last checkpoint could not be written");
     background.end();
     keeper.end();
