@@ -11,7 +11,7 @@ use scsi::{Command, Direction, Execution, Lun, ManagementFunction, Nexus, Respon
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use transport::{Budget, BudgetShare, Guarantee, Tasks};
+use transport::{Budget, BudgetShare, Guarantee, Owner, Tasks};
 
 /// Memory for commands that a device has without drawing from the pool of all hosts, in bytes.
 const GUARANTEE_BYTES: u64 = 128 << 10;
@@ -58,7 +58,8 @@ impl DeviceMemory {
     pub fn open(budget: Arc<Budget>, initiator: &str) -> Result<Self, DeviceError> {
         let mut share = BudgetShare::unknown_host(budget, 0);
         let guarantee = Guarantee { total_bytes: GUARANTEE_BYTES, covered_bytes: GUARANTEE_BYTES };
-        match share.open(initiator, guarantee) {
+        // The fabric has logged the port in by its name.
+        match share.open(&Owner::proved(initiator), guarantee) {
             true => Ok(Self(share)),
             false => Err(DeviceError::NoMemory),
         }
