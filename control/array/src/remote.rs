@@ -371,6 +371,11 @@ impl Array {
         }
     }
 
+    /// Whether this array is paired with the one that has this certificate, SHA-256 in hex digits.
+    pub fn is_paired_with(&self, fingerprint: &str) -> bool {
+        self.config().remote_arrays.iter().any(|known| known.fingerprint == fingerprint)
+    }
+
     /// Responds to another array that has connected: to be called for every connection, and polled to its end.
     pub async fn answer(&self, link: Link) {
         if let Err(error) = self.try_answer(link).await {

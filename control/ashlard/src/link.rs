@@ -2,6 +2,7 @@
 //!
 //! Whether the other end is an array which this one is paired with is decided by the array, by the certificate's fingerprint.
 
+use crate::admission;
 use crate::mutual_tls::{self, Protocol, Session};
 use anyhow::{Context, Result, anyhow};
 use array::{Array, Link, LinkIdentity, Network};
@@ -10,17 +11,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use transport::Admitted;
 
 /// No other TLS client or server is taken for an array.
 const PROTOCOL: Protocol = Protocol { name: b"ashlar-link", exporter_label: b"EXPORTER-ashlar-link" };
-/// Connections of other arrays at a time.
-const MAX_CONNECTIONS: usize = 64;
 /// Time in which a handshake has to be done.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after no connection could be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The network, as the array uses it.
 pub struct Tcp {
@@ -94,30 +91,37 @@ fn link(session: Session, peer: SocketAddr) -> Link {
 
 /// Serves connections of other arrays, forever. Until this array has a key for them, they are closed.
 async fn serve(array: Arc<Array>, listener: TcpListener) {
-    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let permit = free.clone().acquire_owned().await.expect("it is not closed");
-        let (stream, address) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "a connection of another array could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let array = array.clone();
+    admission::accept(listener, "another array", |arrival| {
+        let (array, address) = (array.clone(), arrival.address);
         tokio::spawn(async move {
-            let accepting = timeout(HANDSHAKE_TIMEOUT, accept(&array, stream, address));
-            match accepting.await.unwrap_or_else(|_| Err(anyhow!("the handshake took too long"))) {
-                Ok(link) => array.answer(link).await,
-                Err(error) => {
-                    let error = format!("{error:#}");
-                    tracing::info!(%address, error, "a connection for other arrays was closed");
-                }
-            }
-            drop(permit);
+            let served =
+                arrival.serve(async |stream, admitted| answer(&array, (stream, address), admitted).await);
+            let why = match served.await {
+                Some(Ok(Ok(()))) => return,
+                Some(Ok(Err(error))) => format!("{error:#}"),
+                Some(Err(error)) => error.to_string(),
+                None => "it gave way to another one, as it had not shown a known certificate".into(),
+            };
+            tracing::info!(%address, why, "a connection for other arrays was closed");
         });
+    })
+    .await;
+}
+
+/// Answers another array. A connection with one that is paired gives way to none.
+async fn answer(
+    array: &Array,
+    (stream, address): (TcpStream, SocketAddr),
+    admitted: &Admitted,
+) -> Result<()> {
+    let accepting = timeout(HANDSHAKE_TIMEOUT, accept(array, stream, address));
+    let link = accepting.await.context("the handshake took too long")??;
+    if array.is_paired_with(&link.fingerprint()) {
+        // One with more connections than its share is served, and may have to give way.
+        let _has_slot = admitted.prove(&link.fingerprint());
     }
+    array.answer(link).await;
+    Ok(())
 }
 
 async fn accept(array: &Array, stream: TcpStream, address: SocketAddr) -> Result<Link> {

@@ -6,6 +6,7 @@
 //! Order of a stop: ask hosts to log out, write the last checkpoint.
 
 mod access;
+mod admission;
 mod args;
 mod authentication;
 mod backing;

@@ -432,8 +432,11 @@ async fn unauthenticated_connections_are_evicted_for_hosts() {
 #[tokio::test]
 async fn an_address_that_only_connects_loses_its_own_connections() {
     let world = World::new(|config| {
-        config.connection_limits =
-            ConnectionLimits { total: 64, unauthenticated: 8, unauthenticated_per_address: 4 };
+        config.connection_limits = ConnectionLimits {
+            unauthenticated: 8,
+            unauthenticated_per_address: 4,
+            ..ConnectionLimits::new(64)
+        };
     })
     .await;
     let mut host = world.host(0, HOST, 1).await;

@@ -1,10 +1,8 @@
-//! Limits on the number of connections, and which connection is evicted for a new one.
+//! Limits on the number of connections, the connections of hosts, and the load of every shard.
 //!
-//! Connections of known hosts are never evicted. Those that have not logged in, discovery sessions
-//! included, are limited in total and by address; the oldest one of the address with the most of them is evicted
-//! first. So hosts can't be locked out by opening connections.
+//! Which connection is admitted, and which one gives way to it, is decided by [`crate::admission`].
 
-use crate::address::counted_address;
+use crate::admission::{Admission, Admitted};
 use crate::portal::shard::Shard;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -24,25 +22,32 @@ pub enum Control {
     ShutDown(u16),
 }
 
-/// Connections beyond the limit that may be open while evicted ones close.
-const MAX_LEAVING_CONNECTIONS: usize = 32;
-
 /// Limits on the number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// All connections.
     pub total: usize,
-    /// Those that have not logged in to the target.
+    /// Those whose other end has not authenticated, such as hosts that have not logged in.
     pub unauthenticated: usize,
-    /// Those that have not logged in, from one address; of IPv6 from one network of 64 bits.
+    /// The same from one address; of IPv6 from one network of 64 bits.
     pub unauthenticated_per_address: usize,
+    /// Those whose other end has authenticated.
+    pub authenticated: usize,
+    /// The same of one identity.
+    pub authenticated_per_identity: usize,
 }
 
 impl ConnectionLimits {
-    /// Limits for a total number of connections.
+    /// Limits for a total number of connections: a quarter of them may be unauthenticated, and each may be authenticated.
     pub fn new(total: usize) -> Self {
         let unauthenticated = (total / 4).max(1);
-        Self { total, unauthenticated, unauthenticated_per_address: unauthenticated.div_ceil(2) }
+        Self {
+            total,
+            unauthenticated,
+            unauthenticated_per_address: unauthenticated.div_ceil(2),
+            authenticated: total,
+            authenticated_per_identity: total,
+        }
     }
 }
 
@@ -54,9 +59,9 @@ impl Default for ConnectionLimits {
 
 /// All connections, and the load of every shard.
 pub(crate) struct Connections {
-    limits: Mutex<ConnectionLimits>,
+    admission: Arc<Admission>,
     shards: Vec<(Shard, AtomicUsize)>,
-    /// By number: a higher one is newer.
+    /// By number.
     open: Mutex<BTreeMap<u64, Open>>,
     last: AtomicU64,
 }
@@ -64,10 +69,8 @@ pub(crate) struct Connections {
 /// An open connection.
 struct Open {
     control: UnboundedSender<Control>,
-    state: ConnectionState,
     /// Number of its portal.
     portal: u16,
-    from: IpAddr,
 }
 
 impl Open {
@@ -77,31 +80,16 @@ impl Open {
     }
 }
 
-/// The state of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ConnectionState {
-    /// It has not logged in to the target.
-    Unauthenticated,
-    /// A session of a host that has access.
-    Host,
-    /// It is being evicted.
-    Leaving,
-}
-
 impl Connections {
     pub(crate) fn new(shards: Vec<Shard>, limits: ConnectionLimits) -> Arc<Self> {
         let shards = shards.into_iter().map(|handle| (handle, AtomicUsize::new(0))).collect();
-        let (limits, open, last) = (Mutex::new(limits), Mutex::default(), AtomicU64::new(0));
-        Arc::new(Self { limits, shards, open, last })
+        let (admission, open, last) = (Admission::new(limits), Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { admission, shards, open, last })
     }
 
-    /// Replaces the limits. Connections that are open stay.
-    pub(crate) fn set_limits(&self, limits: ConnectionLimits) {
-        *self.limits.lock() = limits;
-    }
-
-    fn limits(&self) -> ConnectionLimits {
-        *self.limits.lock()
+    /// Which connections are admitted.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// A shard for a listener.
@@ -122,45 +110,16 @@ impl Connections {
         self.open.lock().values().find(|open| open.is_of(portal)).map(|open| open.control.clone())
     }
 
-    /// True while too many evicted connections are still open.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.open.lock().len() >= self.limits().total + MAX_LEAVING_CONNECTIONS
-    }
-
-    /// Evicts an unauthenticated connection, if there is one.
-    pub(crate) fn evict(&self) -> bool {
-        evict(&mut self.open.lock())
-    }
-
     fn least_loaded(&self) -> usize {
         let load = |index: &usize| self.shards[*index].1.load(Ordering::Relaxed);
         (0..self.shards.len()).min_by_key(load).unwrap_or(0)
     }
 }
 
-/// Evicts the oldest unauthenticated connection of the address that has the most of them.
-fn evict(open: &mut BTreeMap<u64, Open>) -> bool {
-    let mut by_address = BTreeMap::<IpAddr, usize>::new();
-    for other in open.values().filter(|other| other.state == ConnectionState::Unauthenticated) {
-        *by_address.entry(other.from).or_default() += 1;
-    }
-    let most = by_address.into_iter().max_by_key(|(_, count)| *count);
-    most.is_some_and(|(address, _)| evict_from(open, address))
-}
-
-fn evict_from(open: &mut BTreeMap<u64, Open>, address: IpAddr) -> bool {
-    let is_candidate =
-        |other: &&mut Open| other.state == ConnectionState::Unauthenticated && other.from == address;
-    let Some(oldest) = open.values_mut().find(is_candidate) else { return false };
-    oldest.state = ConnectionState::Leaving;
-    // A connection that is already ending frees its slot as well.
-    let _gone = oldest.control.send(Control::Evict);
-    true
-}
-
 /// A slot of a connection; freed when it is dropped.
 pub struct ConnectionSlot {
     connections: Arc<Connections>,
+    admitted: Admitted,
     id: u64,
     shard: usize,
 }
@@ -173,30 +132,15 @@ impl ConnectionSlot {
         control: UnboundedSender<Control>,
         (portal, address): (u16, IpAddr),
     ) -> Option<Self> {
-        let from = counted_address(address);
-        let limits = connections.limits();
-        let mut open = connections.open.lock();
-        let mut active = 0;
-        let (mut unauthenticated, mut of_address) = (0, 0);
-        for other in open.values() {
-            let is_unauthenticated = usize::from(other.state == ConnectionState::Unauthenticated);
-            active += usize::from(other.state != ConnectionState::Leaving);
-            unauthenticated += is_unauthenticated;
-            of_address += if other.from == from { is_unauthenticated } else { 0 };
-        }
-        let made_room = match () {
-            () if of_address >= limits.unauthenticated_per_address => evict_from(&mut open, from),
-            () if unauthenticated >= limits.unauthenticated || active >= limits.total => evict(&mut open),
-            () => true,
-        };
-        if !made_room {
-            return None;
-        }
+        let evicted = control.clone();
+        // A connection that is already ending frees its slot as well.
+        let evict = move || drop(evicted.send(Control::Evict));
+        let admitted = connections.admission.admit_evictable(address, evict)?;
         let shard = connections.least_loaded();
         connections.shards[shard].1.fetch_add(1, Ordering::Relaxed);
         let id = connections.last.fetch_add(1, Ordering::Relaxed);
-        open.insert(id, Open { control, state: ConnectionState::Unauthenticated, portal, from });
-        Some(Self { connections: connections.clone(), id, shard })
+        connections.open.lock().insert(id, Open { control, portal });
+        Some(Self { connections: connections.clone(), admitted, id, shard })
     }
 
     /// The runtime that runs the connection.
@@ -204,13 +148,10 @@ impl ConnectionSlot {
         self.connections.shards[self.shard].0.clone()
     }
 
-    /// Marks the connection as a session of a host.
+    /// Marks the connection as a session of a host: it gives way to none any more.
     pub fn set_host(&self) {
-        if let Some(open) = self.connections.open.lock().get_mut(&self.id)
-            && open.state == ConnectionState::Unauthenticated
-        {
-            open.state = ConnectionState::Host;
-        }
+        // One that gives way already is closed.
+        let _is_kept = self.admitted.prove("");
     }
 }
 
@@ -224,6 +165,7 @@ impl Drop for ConnectionSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::counted_address;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     struct Fixture {
@@ -249,8 +191,13 @@ mod tests {
         }
     }
 
-    const LIMITS: ConnectionLimits =
-        ConnectionLimits { total: 8, unauthenticated: 6, unauthenticated_per_address: 4 };
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        total: 8,
+        unauthenticated: 6,
+        unauthenticated_per_address: 4,
+        authenticated: 8,
+        authenticated_per_identity: 8,
+    };
 
     #[tokio::test]
     async fn an_address_with_many_unauthenticated_connections_loses_its_own() {
@@ -272,7 +219,7 @@ mod tests {
         let count = attack.iter().filter(|index| fixture.is_evicted(**index)).count();
         assert_eq!(count, 15, "eight slots, three of them with hosts");
         assert!(hosts.into_iter().all(|index| !fixture.is_evicted(index)));
-        assert!(!fixture.connections.is_crowded());
+        assert!(!fixture.connections.admission().is_crowded());
     }
 
     #[tokio::test]
@@ -284,7 +231,7 @@ mod tests {
         }
         let late = fixture.take("10.0.0.3");
         assert!(fixture.slots[late].0.is_none());
-        assert!(!fixture.connections.evict());
+        assert!(!fixture.connections.admission().evict());
         fixture.slots[0].0 = None;
         let late = fixture.take("10.0.0.3");
         assert!(fixture.slots[late].0.is_some());

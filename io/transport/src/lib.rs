@@ -6,6 +6,7 @@
 //! [`Budget`].
 
 mod address;
+mod admission;
 mod budget;
 mod connection_limits;
 mod connection_log;
@@ -20,6 +21,7 @@ mod tasks;
 mod tls;
 
 pub use address::{counted_address, listen_address};
+pub use admission::{Admission, Admitted, MAX_LEAVING_CONNECTIONS};
 pub use budget::{Budget, BudgetShare, ExceedsPool, Guarantee, Owner};
 pub use connection_limits::{ConnectionLimits, ConnectionSlot, Control};
 pub use connection_log::{ConnectionLog, LogGate};

@@ -269,7 +269,7 @@ impl Portals {
 
     /// Replaces the limits on connections. Those that are open stay.
     pub fn set_limits(&self, limits: ConnectionLimits) {
-        self.connections.set_limits(limits);
+        self.connections.admission().set_limits(limits);
     }
 
     /// Binds portals as [`Portals::bind`] does.
@@ -400,7 +400,7 @@ async fn listen<S: Service>(
     let mut failures = 0_u64;
     loop {
         // Evicted connections are still open for a moment.
-        while connections.is_crowded() {
+        while connections.admission().is_crowded() {
             sleep(CROWDED_PAUSE).await;
         }
         match socket.accept().await {
@@ -416,7 +416,7 @@ async fn listen<S: Service>(
                     tracing::warn!(portal, failures, %error, "accepting a connection failed");
                 }
                 // Probably too many open files: evict a connection whose host is not known.
-                connections.evict();
+                connections.admission().evict();
                 sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -6,6 +6,7 @@ use super::logins::{self, LOGINS, PutLogins};
 use super::relay::{self, API, TakeApi};
 use super::wire::Wire;
 use super::{HANDSHAKE_TIMEOUT, Link, PROTOCOL, TICK, now, portals, ports};
+use crate::admission;
 use crate::board::DOMAIN;
 use crate::controller::MapWatch;
 use crate::mutual_tls::{self, Session};
@@ -34,19 +35,15 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use transport::Permit;
+use transport::{Admitted, Permit};
 
-/// Connections of which it is not known yet whose they are.
-const MAX_UNKNOWN: usize = 32;
 /// Interval at which hosts may learn that a controller forwards, or does not.
 const FOLLOW: Duration = Duration::from_millis(250);
 /// How long a home that stops waits until others have its history.
 const HAND_OVER: Duration = Duration::from_secs(1);
-/// Pause after no connection could be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Reads the portals that are recorded.
 pub type RecordedPortals = Arc<dyn Fn() -> Portals + Send + Sync>;
@@ -300,31 +297,23 @@ impl Home {
             Ok(listener) => listener,
             Err(error) => crate::fatal::stop(&format!("other controllers can't be listened for: {error}")),
         };
-        let free = Arc::new(Semaphore::new(MAX_UNKNOWN));
-        loop {
-            let permit = free.clone().acquire_owned().await.expect("it is not closed");
-            let accepted = match listener.accept().await {
-                Ok((stream, address)) => stream.into_std().map(|stream| (stream, address)),
-                Err(error) => Err(error),
-            };
-            let (stream, address) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection of another controller could not be accepted");
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            let home = self.clone();
+        admission::accept(listener, "another controller", |arrival| {
+            let (home, address) = (self.clone(), arrival.address);
             // A socket belongs to the runtime that it is used on.
             self.shard(address).spawn(async move {
-                if let Err(error) = home.take(stream, address).await {
-                    let error = format!("{error:#}");
-                    tracing::warn!(%address, error, "a connection for other controllers was closed");
-                }
-                drop(permit);
+                let why = match arrival
+                    .serve(async |stream, admitted| home.take((stream, address), admitted).await)
+                    .await
+                {
+                    Some(Ok(Ok(()))) => return,
+                    Some(Ok(Err(error))) => format!("{error:#}"),
+                    Some(Err(error)) => error.to_string(),
+                    None => "it gave way to another one, as it had not shown a known certificate".into(),
+                };
+                tracing::warn!(%address, why, "a connection for other controllers was closed");
             });
-        }
+        })
+        .await;
     }
 
     /// The thread for the connections of an address.
@@ -334,9 +323,13 @@ impl Home {
         &self.shards[hasher.finish() as usize % self.shards.len()]
     }
 
-    /// Finds out whose a connection is, and gives it to the service of that front end.
-    async fn take(self: Arc<Self>, stream: std::net::TcpStream, address: SocketAddr) -> Result<()> {
-        let stream = TcpStream::from_std(stream)?;
+    /// Finds out whose a connection is, and gives it to the service of that front end. From then on it does not count any more:
+    /// a controller has one of each kind.
+    async fn take(
+        self: Arc<Self>,
+        (stream, address): (TcpStream, SocketAddr),
+        admitted: &Admitted,
+    ) -> Result<()> {
         let accepting =
             mutual_tls::accept(stream, &self.link.own.identity, &[PROTOCOL, JOIN, HISTORY, API, LOGINS]);
         let session =
@@ -349,6 +342,8 @@ impl Home {
         let Some(map) = map else { return Ok(()) };
         let own = &self.link.own;
         let member = own.find(&map, &session.certificate)?;
+        // One with more connections than its share is served, and may have to give way.
+        let _has_slot = admitted.prove(&member.link.certificate);
         if session.protocol == HISTORY.name {
             self.send_history(session, member.id);
             return Ok(());
