@@ -30,7 +30,7 @@ const FREEZE: &[&str] = &["./freeze/...", "./cmd/ashlar-freeze/..."];
 /// Tests of the workflow for blades.
 const UCS: &[&str] = &["./ucs/..."];
 /// Packages of the server for existing clients of other arrays, and the program in it.
-const DIALECT: &[&str] = &["./dialect/...", "./cmd/ashlar-dialect/..."];
+const DIALECT: &[&str] = &["./admission", "./dialect/...", "./cmd/ashlar-dialect/..."];
 const DIALECT_PROGRAM: &str = "./cmd/ashlar-dialect";
 /// The package of Python, and its version, that one kind of generated scripts uses.
 const PYVMOMI: (&str, &str) = ("pyvmomi", "9.1.1.0");

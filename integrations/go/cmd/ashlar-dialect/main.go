@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"ashlar/integrations/admission"
 	"ashlar/integrations/array"
-	"ashlar/integrations/dialect"
 	"ashlar/integrations/dialect/flash"
 	"ashlar/integrations/dialect/k2"
 )
@@ -69,7 +69,7 @@ type options struct {
 }
 
 func newOptions(name string) *options {
-	made := &options{FlagSet: flag.NewFlagSet("ashlar-dialect "+name, flag.ContinueOnError), log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	made := &options{FlagSet: flag.NewFlagSet("ashlar-dialect "+name, flag.ContinueOnError), log: slog.New(admission.Log(slog.NewTextHandler(os.Stderr, nil)))}
 	made.StringVar(&made.array.URL, "array", os.Getenv("ASHLAR_ARRAY"), "address of the array's API, such as https://10.0.0.1:8080 [or: ASHLAR_ARRAY]")
 	made.StringVar(&made.array.CAFile, "array-certificate", "", "certificates to trust: the array's tls.pem")
 	made.StringVar(&made.listen, "listen", ":443", "address to listen on; clients expect port 443 unless theirs has another one")
@@ -125,12 +125,13 @@ func (o *options) serve(ctx context.Context, handler http.Handler) error {
 	// The address counts if the port was left to the system.
 	fmt.Println("serving https://" + socket.Addr().String())
 	server := &http.Server{
-		Handler: dialect.Limited(handler), MaxHeaderBytes: dialect.MaxHeaderBytes, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{show}},
+		Handler: handler, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{show}},
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(dialect.Listener(socket), "", "") }()
+	limits, ended := admission.New(), make(chan error, 1)
+	limits.Apply(server)
+	go func() { ended <- server.ServeTLS(limits.Listener(socket), "", "") }()
 	select {
 	case err := <-ended:
 		return err

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"text/tabwriter"
 
+	"ashlar/integrations/admission"
 	"ashlar/integrations/array"
 	"ashlar/integrations/vsphere/plugin"
 	"ashlar/integrations/vsphere/rollout"
@@ -79,13 +79,9 @@ func serve(ctx context.Context, words []string) (int, error) {
 	}
 	// The address counts if the port was left to the system.
 	fmt.Println("serving https://" + socket.Addr().String() + "/plugin.json")
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	log := slog.New(admission.Log(slog.NewTextHandler(os.Stderr, nil)))
 	log.Info("serving", "address", socket.Addr().String(), "vcenters", len(centers), "arrays", len(served))
-	err = plugin.New(centers, log).Run(ctx, func(server *http.Server) error {
-		server.TLSConfig = show
-		return server.ServeTLS(socket, "", "")
-	})
-	return rollout.ExitClean, err
+	return rollout.ExitClean, plugin.New(centers, log).Run(ctx, socket, show)
 }
 
 func arrays(ctx context.Context, words []string) (int, error) {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ashlar/integrations/admission"
 	"ashlar/integrations/array"
 	"ashlar/integrations/dialect"
 )
@@ -117,7 +118,7 @@ func (s *Server) answer(out http.ResponseWriter, in *http.Request) (any, error) 
 	if act == nil {
 		return nil, &refused{name, fmt.Sprintf("%s %s is not supported by this array.", in.Method, name)}
 	}
-	if c.body, err = io.ReadAll(io.LimitReader(in.Body, dialect.MaxBodyBytes)); err != nil {
+	if c.body, err = io.ReadAll(io.LimitReader(in.Body, admission.MaxBodyBytes)); err != nil {
 		return nil, &refused{name, "The request broke off."}
 	}
 	items, err := act(c)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"ashlar/integrations/admission"
 	"ashlar/integrations/array"
 	"ashlar/integrations/dialect"
 )
@@ -279,12 +280,12 @@ func (c *call) find(it *resource, id int64) (object, error) {
 }
 
 func read(in *http.Request, into any) error {
-	text, err := io.ReadAll(io.LimitReader(in.Body, dialect.MaxBodyBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in.Body, admission.MaxBodyBytes+1))
 	if err != nil {
 		return fail(http.StatusBadRequest, "the request broke off: %v", err)
 	}
-	if len(text) > dialect.MaxBodyBytes {
-		return fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", dialect.MaxBodyBytes)
+	if len(text) > admission.MaxBodyBytes {
+		return fail(http.StatusRequestEntityTooLarge, "the request has more than %d bytes", admission.MaxBodyBytes)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fail(http.StatusBadRequest, "the request is no JSON of the expected form: %v", err)

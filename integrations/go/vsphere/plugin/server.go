@@ -5,11 +5,13 @@ package plugin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"ashlar/integrations/admission"
 	"ashlar/integrations/array"
 	"ashlar/integrations/vsphere/datastore"
 	"ashlar/integrations/vsphere/vcenter"
@@ -30,7 +33,8 @@ const (
 	maxBodyBytes = 1 << 20
 	// sweepInterval is the time between searches for sessions that are too old.
 	sweepInterval = time.Minute
-	// requestTimeout and idleTimeout bound connections of clients that send nothing.
+	// headerTimeout, requestTimeout and idleTimeout bound connections of clients that send nothing.
+	headerTimeout  = 10 * time.Second
 	requestTimeout = 30 * time.Second
 	idleTimeout    = 2 * time.Minute
 	// stopTimeout bounds the wait for responses at the end.
@@ -369,12 +373,13 @@ func (s *Server) datastores(in *request) (any, error) {
 	return map[string]any{"items": rows}, nil
 }
 
-// Run serves until it is interrupted. Work that is under way ends first: its next step is not begun, and what was done is undone.
-func (s *Server) Run(ctx context.Context, serve func(*http.Server) error) error {
-	server := &http.Server{Handler: s.Handler(), ReadTimeout: requestTimeout, IdleTimeout: idleTimeout,
+// Run serves at a socket, showing a certificate, until it is interrupted. Work that is under way ends first: its next step is not begun, and what was done is undone.
+func (s *Server) Run(ctx context.Context, socket net.Listener, show *tls.Config) error {
+	server := &http.Server{Handler: s.Handler(), TLSConfig: show, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)}
-	failed := make(chan error, 1)
-	go func() { failed <- serve(server) }()
+	limits, failed := admission.New(), make(chan error, 1)
+	limits.Apply(server)
+	go func() { failed <- server.ServeTLS(limits.Listener(socket), "", "") }()
 	sweeps := time.NewTicker(sweepInterval)
 	defer sweeps.Stop()
 	for {
