@@ -1,10 +1,13 @@
 //! The log: to standard error, and its newest part in memory for the support bundle.
 
+use crate::log_limit::LogLimit;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Bytes kept in memory.
 const KEPT_BYTES: usize = 1 << 20;
@@ -19,7 +22,17 @@ impl Log {
         let log = Self::default();
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
         let ansi = io::IsTerminal::is_terminal(&io::stderr());
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(log.clone()).init();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(ansi).with_writer(log.clone());
+        let writer = log.clone();
+        let limit = LogLimit::new(move |about: &tracing::Metadata<'_>, omitted| {
+            // The log has no other way to report what it lost.
+            _ = writeln!(
+                writer.make_writer(),
+                "{omitted} lines like the next one were left out ({})",
+                about.target()
+            );
+        });
+        tracing_subscriber::registry().with(filter).with(limit).with(lines).init();
         log
     }
 

@@ -27,6 +27,7 @@ mod kmip;
 mod limits;
 mod link;
 mod log;
+mod log_limit;
 mod machine;
 mod manual;
 mod memory;
