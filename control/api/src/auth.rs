@@ -1,6 +1,7 @@
 //! Authentication of requests: by the array's own token, an API token, or a session cookie.
 
 use crate::Context;
+use crate::limiter::Connection;
 use crate::problem::Problem;
 use crate::session::{COOKIE, Found};
 use crate::tls::Peer;
@@ -53,12 +54,41 @@ pub struct Operator {
     pub caller: Caller,
     /// When its session ends, in seconds since 1970.
     pub until: Option<u64>,
+    /// The session, by the hash of its secret.
+    session: Option<blake3::Hash>,
+}
+
+impl Operator {
+    /// Whether what authenticated the request is still valid, and has the same role: what is sent for longer than a moment
+    /// ends when it is not.
+    pub fn is_current(&self, context: &Context) -> bool {
+        let goes_on = |session: &blake3::Hash| context.sessions.goes_on(session, context.array.now());
+        self.session.as_ref().is_none_or(goes_on)
+            && context.array.accounts().role_now(&self.caller) == Some(self.caller.role)
+    }
+
+    /// The same for a further request of it.
+    pub fn again(&self) -> Self {
+        let Self { caller, until, session } = self;
+        Self { caller: caller.clone(), until: *until, session: *session }
+    }
 }
 
 impl FromRequestParts<Context> for Operator {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
+        let operator = Self::of_request(parts, context)?;
+        if let Some(connection) = parts.extensions.get::<Connection>() {
+            connection.authenticated(&operator.caller);
+        }
+        Ok(operator)
+    }
+}
+
+impl Operator {
+    /// Authenticates a request.
+    fn of_request(parts: &Parts, context: &Context) -> Result<Self, Problem> {
         let caller =
             |user: String, role, credential| Caller { user, origin: origin(parts), role, credential };
         if let Some(given) = text(&parts.headers, &AUTHORIZATION) {
@@ -71,7 +101,7 @@ impl FromRequestParts<Context> for Operator {
                     return Err(not_on_behalf());
                 }
                 let caller = caller(FIRST_USER.into(), Role::Admin, Credential::Machine);
-                return Ok(Self { caller, until: None });
+                return Ok(Self { caller, until: None, session: None });
             }
             let found = context.array.accounts().token(secret).ok_or_else(|| {
                 Problem::unauthorized("the token is not of this array, or has expired: log in again")
@@ -82,7 +112,8 @@ impl FromRequestParts<Context> for Operator {
                 Some(_) if !on_behalf => return Err(not_on_behalf()),
                 Some(other) => format!("{user} for {other}"),
             };
-            return Ok(Self { caller: caller(user, role, Credential::Token(id)), until: None });
+            let caller = caller(user, role, Credential::Token(id));
+            return Ok(Self { caller, until: None, session: None });
         }
         let cookie = cookie(&parts.headers)
             .ok_or_else(|| Problem::unauthorized("log in, or send a token: Authorization: Bearer TOKEN"))?;
@@ -97,7 +128,8 @@ impl FromRequestParts<Context> for Operator {
             return Err(not_on_behalf());
         }
         let Found { user, role, credential, until } = found;
-        Ok(Self { caller: caller(user, role, credential), until: Some(until) })
+        let session = Some(blake3::hash(cookie.as_bytes()));
+        Ok(Self { caller: caller(user, role, credential), until: Some(until), session })
     }
 }
 

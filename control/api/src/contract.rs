@@ -4,7 +4,7 @@
 use crate::auth::Operator;
 use crate::problem::Problem;
 use crate::{BODY_LIMIT, Context, LOG_IN_BODY_LIMIT};
-use array::{Caller, Credential, ExpiringKind};
+use array::{Caller, ExpiringKind};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
@@ -25,8 +25,9 @@ const MAX_SAVED_RESPONSES: usize = 1000;
 const REPLAY_SECONDS: u64 = 24 * 3600;
 /// Maximum length of an idempotency key.
 pub const MAX_KEY_CHARS: usize = 255;
-/// Time-out of a request body.
+/// Time-out of a request body, and of one whose sender has not authenticated.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+const LOG_IN_BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Fields that change without a request, and are left out of the ETag.
 const VOLATILE_FIELDS: &[&str] = &[
@@ -53,8 +54,40 @@ const VOLATILE_FIELDS: &[&str] = &[
 pub struct Contract {
     context: Context,
     responses: Arc<Mutex<SavedResponses>>,
-    /// Held for writing from the comparison of an ETag until the change.
+    /// Held for writing from the comparison of an ETag until the change, and for reading by other changes.
     changes: Arc<tokio::sync::RwLock<()>>,
+    /// Operations that change no object, and wait for other servers: they never hold that.
+    probes: Arc<[Probe]>,
+}
+
+/// The method and the path of an operation, in segments; variable ones begin with a brace.
+struct Probe {
+    method: Method,
+    path: Vec<String>,
+}
+
+impl Probe {
+    /// Those of an API's description, by what its operations declare.
+    fn all(description: &Value) -> Arc<[Self]> {
+        let paths = description["paths"].as_object().into_iter().flatten();
+        let operations = paths.flat_map(|(path, item)| {
+            let is_probe = |(_, operation): &(&String, &Value)| operation["x-verb"]["effect"] == "probe";
+            let probe = |(method, _): (&String, _)| {
+                let method = Method::from_bytes(method.to_uppercase().as_bytes()).ok()?;
+                Some(Self { method, path: path.split('/').map(str::to_owned).collect() })
+            };
+            item.as_object().into_iter().flatten().filter(is_probe).filter_map(probe).collect::<Vec<_>>()
+        });
+        operations.collect()
+    }
+
+    fn is(&self, method: &Method, path: &str) -> bool {
+        let segments: Vec<_> = path.split('/').collect();
+        let fits = |(own, given): (&String, &&str)| own.starts_with('{') || own == given;
+        self.method == *method
+            && self.path.len() == segments.len()
+            && self.path.iter().zip(&segments).all(fits)
+    }
 }
 
 /// A saved response. While it is `None`, the holder of the lock carries out the request.
@@ -103,7 +136,8 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
             }
             let request = Request::from_parts(parts, body);
             let keyed = request.headers().contains_key(KEY) || request.headers().contains_key(IF_MATCH);
-            if !keyed {
+            // A log-in is no change of an object: neither header has a meaning.
+            if !keyed || logs_in(request.uri().path()) {
                 return contract.plain(request, next).await.unwrap_or_else(IntoResponse::into_response);
             }
             // In a separate task, so that a client that disconnects and retries finds the response.
@@ -119,8 +153,11 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
 /// The request with its complete body, within the time-out.
 async fn read_body(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
-    let limit = if logs_in(parts.uri.path()) { LOG_IN_BODY_LIMIT } else { BODY_LIMIT };
-    let Ok(body) = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, limit)).await else {
+    let (limit, time) = match logs_in(parts.uri.path()) {
+        true => (LOG_IN_BODY_LIMIT, LOG_IN_BODY_TIMEOUT),
+        false => (BODY_LIMIT, BODY_TIMEOUT),
+    };
+    let Ok(body) = tokio::time::timeout(time, to_bytes(body, limit)).await else {
         let detail = "the body did not come in time: send the request again";
         return Err(Problem::rejected(StatusCode::REQUEST_TIMEOUT, detail.into()));
     };
@@ -130,14 +167,24 @@ async fn read_body(request: Request) -> Result<(axum::http::request::Parts, Byte
 
 impl Contract {
     pub fn new(context: Context) -> Self {
-        Self { context, responses: Arc::default(), changes: Arc::default() }
+        let description = serde_json::from_str(&crate::openapi()).expect("a description is JSON");
+        let probes = Probe::all(&description);
+        Self { context, responses: Arc::default(), changes: Arc::default(), probes }
+    }
+
+    /// Whether a request may change an object. Others hold no lock while they wait for other servers: one that does not respond
+    /// would delay every change.
+    fn may_change(&self, request: &Request) -> bool {
+        let (method, path) = (request.method(), request.uri().path());
+        !logs_in(path) && !self.probes.iter().any(|probe| probe.is(method, path))
     }
 
     /// A request without either header; it does not run between the comparison and the change of another one.
     async fn plain(self, request: Request, next: Next) -> Result<Response, Problem> {
         let (parts, body) = read_body(request).await?;
-        let _change = self.changes.read().await;
-        Ok(next.run(Request::from_parts(parts, body.into())).await)
+        let request = Request::from_parts(parts, body.into());
+        let _change = if self.may_change(&request) { Some(self.changes.read().await) } else { None };
+        Ok(next.run(request).await)
     }
 
     async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
@@ -192,11 +239,12 @@ impl Contract {
         if_match: Option<HeaderValue>,
         next: Next,
     ) -> Result<Response, Problem> {
+        let may_change = self.may_change(&request);
         let Some(if_match) = if_match else {
-            let _change = self.changes.read().await;
+            let _change = if may_change { Some(self.changes.read().await) } else { None };
             return Ok(next.run(request).await);
         };
-        let _exclusive = self.changes.write().await;
+        let _exclusive = if may_change { Some(self.changes.write().await) } else { None };
         let mut get = Request::new(Body::empty());
         *get.uri_mut() = request.uri().path().parse().unwrap_or_default();
         for name in [AUTHORIZATION, COOKIE] {
@@ -242,7 +290,7 @@ pub fn logs_in(path: &str) -> bool {
 
 /// The idempotency key of a request.
 fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, Problem> {
-    let Some(key) = parts.headers.get(KEY).filter(|_| !logs_in(parts.uri.path())) else { return Ok(None) };
+    let Some(key) = parts.headers.get(KEY) else { return Ok(None) };
     if key.is_empty() || key.len() > MAX_KEY_CHARS {
         let detail = format!("an Idempotency-Key has 1 to {MAX_KEY_CHARS} characters");
         return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
@@ -254,13 +302,7 @@ fn given_key(parts: &axum::http::request::Parts) -> Result<Option<HeaderValue>, 
 /// them, a browser sends more cookies, and a new session is still the same user. The
 /// responses of a session are not replayed to a token of the same user, nor the reverse.
 fn scope(caller: &Caller, parts: &axum::http::request::Parts, key: &HeaderValue) -> blake3::Hash {
-    let caller_id = match caller.credential {
-        Credential::Machine => "machine".to_owned(),
-        // A token may act for several users.
-        Credential::Token(id) => format!("token {:016x} {}", id.0, caller.user),
-        Credential::Session(user, _) => format!("user {:016x}", user.0),
-        Credential::Guest(directory, _) => format!("guest {:016x} {}", directory.0, caller.user),
-    };
+    let caller_id = caller.credential_key();
     let uri = parts.uri.to_string();
     let parts = [
         caller_id.as_bytes(),
@@ -325,6 +367,7 @@ mod tests {
             request.body(()).unwrap().into_parts().0
         };
         let key = HeaderValue::from_static("one");
+        use array::Credential;
         let caller = |credential, role| Caller { role, credential, ..Caller::array() };
         let admin = array::Role::Admin;
         let session = |set| caller(Credential::Session(array::UserId(7), set), admin);
@@ -349,6 +392,18 @@ mod tests {
         ] {
             assert_ne!(original, scope(&other, &[("cookie", "ashlar-session=a")]), "{other:?}");
         }
+    }
+
+    #[test]
+    fn operations_that_wait_for_other_servers_and_change_nothing_are_known() {
+        let probes = Probe::all(&serde_json::from_str(&crate::openapi()).unwrap());
+        let is_probe = |method: Method, path: &str| probes.iter().any(|probe| probe.is(&method, path));
+        assert!(is_probe(Method::POST, "/api/v1/directories/corp/test"));
+        assert!(is_probe(Method::POST, "/api/v1/notification-targets/a%2Fb/test"));
+        assert!(!is_probe(Method::GET, "/api/v1/directories/corp/test"));
+        assert!(!is_probe(Method::PATCH, "/api/v1/directories/corp"));
+        assert!(!is_probe(Method::POST, "/api/v1/directories/corp/test/more"));
+        assert!(!is_probe(Method::DELETE, "/api/v1/volumes/test"));
     }
 
     #[test]

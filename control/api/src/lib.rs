@@ -31,7 +31,7 @@ pub use tls::{Stream, Tls, check_certificate};
 use array::Array;
 use axum::extract::DefaultBodyLimit;
 use axum::{Router, middleware};
-use limiter::ConnectionLimiter;
+use limiter::Streams;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use utoipa::OpenApi;
@@ -51,6 +51,8 @@ struct Context {
     sessions: Arc<session::Sessions>,
     /// Held during a log-in: there is one at a time.
     logging_in: Arc<tokio::sync::Mutex<()>>,
+    /// Event streams that are open.
+    streams: Arc<Streams>,
     /// Browser sign-ins in progress.
     pending_sign_ins: Arc<sign_in::PendingSignIns>,
 }
@@ -101,12 +103,13 @@ pub fn openapi() -> String {
     text
 }
 
-/// The service, for authenticated requests.
-pub fn router(array: Arc<Array>, token: Token) -> Router {
+/// The service, for authenticated requests over at most this many connections.
+fn router(array: Arc<Array>, token: Token, connections: usize) -> Router {
     let (router, _) = routes().split_for_parts();
     let sessions = Arc::new(session::Sessions::kept(&array));
-    let context =
-        Context { array, token, sessions, logging_in: Arc::default(), pending_sign_ins: Arc::default() };
+    let streams = Streams::new(limiter::connection_limits(connections));
+    let (logging_in, pending_sign_ins) = Default::default();
+    let context = Context { array, token, sessions, logging_in, streams, pending_sign_ins };
     let paths = router
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
@@ -124,8 +127,8 @@ pub struct Service(Arc<server::Server>);
 impl Service {
     /// With a limit of connections over all listeners.
     pub fn new(tls: Tls, array: Arc<Array>, token: Token, connections: usize) -> Self {
-        let limiter = ConnectionLimiter::of_sockets(connections);
-        Self(server::Server::new(tls, (router(array, token), None), limiter))
+        let router = router(array, token, connections);
+        Self(server::Server::new(tls, (router, None), connections))
     }
 
     /// Serves the connections of a listener, forever. `plain`: whether plain HTTP is answered beside HTTPS. `used` is set by the

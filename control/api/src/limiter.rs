@@ -1,196 +1,172 @@
-//! Connection limiter: bounds the connections of the API in total and for each address.
+//! Limits of the API: its connections, and its event streams.
 //!
-//! Without it a client could hold all connections, and with them the descriptors of the process. When a limit is reached,
-//! the oldest connection without a request in progress is closed: of the same address, or of the address with the most
-//! connections. Connections with a request in progress, such as subscribers of the event stream, are kept.
+//! Without them a client could hold all connections, and with them the descriptors of the process. A connection is protected
+//! only while an authenticated request is in progress on it; every other one gives way to a new one, by the rule of
+//! [`transport::Admission`]. A quarter of the connections is never protected, so that a new client, the one of a service
+//! monitor among them, is always admitted. Event streams last, so they have limits of their own.
 
+use crate::problem::Problem;
+use array::{Caller, Credential};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::Notify;
+use transport::{Admitted, ConnectionLimits, MAX_LEAVING_CONNECTIONS, counted_address};
 
 /// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 256;
-/// Maximum number of connections that are being closed, in addition to those that are open.
-const MAX_CLOSING: usize = 32;
 /// Maximum number of sockets of the API.
-pub const MAX_SOCKETS: usize = MAX_CONNECTIONS + MAX_CLOSING;
-/// Maximum number of connections of one address.
-const MAX_CONNECTIONS_PER_ADDRESS: usize = 64;
+pub const MAX_SOCKETS: usize = MAX_CONNECTIONS + MAX_LEAVING_CONNECTIONS;
+/// Maximum number of connections of one address without an authenticated request in progress, and with one.
+const MAX_IDLE_PER_ADDRESS: usize = 64;
+const MAX_BUSY_PER_ADDRESS: usize = 48;
+/// Maximum number of event streams, and of one token or user.
+const MAX_STREAMS: usize = 128;
+const MAX_STREAMS_PER_CALLER: usize = 16;
 
-/// The limiter of all connections.
-pub struct ConnectionLimiter {
-    max: usize,
-    max_per_address: usize,
-    open: Mutex<Open>,
+/// The limits for a number of sockets, a few of which are reserved for connections that are being closed.
+pub fn connection_limits(sockets: usize) -> ConnectionLimits {
+    let total = (sockets - MAX_LEAVING_CONNECTIONS.min(sockets / 4)).clamp(1, MAX_CONNECTIONS);
+    ConnectionLimits {
+        total,
+        unauthenticated: total,
+        unauthenticated_per_address: total.min(MAX_IDLE_PER_ADDRESS),
+        authenticated: total - total.div_ceil(4),
+        authenticated_per_identity: MAX_BUSY_PER_ADDRESS,
+    }
 }
 
-#[derive(Default)]
-struct Open {
-    last: u64,
-    /// In the order of their arrival.
-    connections: BTreeMap<u64, Connection>,
-}
-
-struct Connection {
+/// The connection of a request.
+#[derive(Clone)]
+pub struct Connection {
+    admitted: Arc<Admitted>,
     address: IpAddr,
-    /// Requests in progress.
-    requests: usize,
-    /// It is being closed.
-    closing: bool,
-    close: Arc<Notify>,
 }
 
-/// The permit of a connection; returned when it is dropped.
-pub struct Permit {
-    limiter: Arc<ConnectionLimiter>,
-    id: u64,
-    close: Arc<Notify>,
-}
+impl Connection {
+    pub fn new(admitted: Arc<Admitted>, address: IpAddr) -> Self {
+        Self { admitted, address: counted_address(address) }
+    }
 
-/// A request in progress, until it is dropped.
-pub struct ActiveRequest(Arc<Permit>);
-
-/// The network that an address stands for: a client with IPv6 has a /64 of addresses.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address => address,
+    /// Notes that its request is authenticated: it is protected until the response was sent, if its address does not have too
+    /// many of these already. Requests with the token in the array's folder are counted by themselves.
+    pub fn authenticated(&self, caller: &Caller) {
+        let _is_protected = match caller.credential {
+            Credential::Machine => self.admitted.prove("machine"),
+            _ => self.admitted.prove(&self.address.to_string()),
+        };
     }
 }
 
-impl ConnectionLimiter {
-    /// For a number of sockets, a few of which are reserved for connections that are being closed.
-    pub fn of_sockets(sockets: usize) -> Self {
-        let closing = MAX_CLOSING.min(sockets / 4);
-        Self::new((sockets - closing).min(MAX_CONNECTIONS), MAX_CONNECTIONS_PER_ADDRESS)
+/// The event streams that are open.
+pub struct Streams {
+    max: usize,
+    open: Mutex<HashMap<String, usize>>,
+}
+
+impl Streams {
+    /// At most half of the connections are streams.
+    pub fn new(limits: ConnectionLimits) -> Arc<Self> {
+        Arc::new(Self { max: MAX_STREAMS.min(limits.total.div_ceil(2)), open: Mutex::default() })
     }
 
-    /// Maximum number of open sockets.
-    pub fn sockets(&self) -> usize {
-        self.max + MAX_CLOSING.min(self.max.div_ceil(3))
-    }
-
-    /// With the given limits.
-    pub fn new(max: usize, max_per_address: usize) -> Self {
-        Self { max, max_per_address, open: Mutex::default() }
-    }
-
-    /// A permit for a connection; `None` if all others have requests in progress.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
-        let address = network(address);
+    /// A place for a stream of a caller.
+    ///
+    /// # Errors
+    /// If there are too many of the caller, or in all.
+    pub fn take(self: &Arc<Self>, caller: &Caller) -> Result<StreamPlace, Problem> {
+        let of = match caller.credential {
+            // A token that acts for several users is one.
+            Credential::Token(id) => format!("token {:016x}", id.0),
+            _ => caller.credential_key(),
+        };
         let mut open = self.open.lock();
-        let of = |open: &Open, address| open.open_connections().filter(|it| it.address == address).count();
-        if of(&open, address) >= self.max_per_address {
-            open.make_room(address)?;
-        } else if open.open_connections().count() >= self.max {
-            let most =
-                open.open_connections().map(|it| it.address).max_by_key(|address| of(&open, *address))?;
-            open.make_room(most)?;
+        if open.get(&of).is_some_and(|count| *count >= MAX_STREAMS_PER_CALLER) {
+            return Err(Problem::too_many(format!(
+                "this token or user has {MAX_STREAMS_PER_CALLER} event streams already: close one first"
+            )));
         }
-        open.last += 1;
-        let (id, close) = (open.last, Arc::new(Notify::new()));
-        let connection = Connection { address, requests: 0, closing: false, close: close.clone() };
-        open.connections.insert(id, connection);
-        Some(Permit { limiter: self.clone(), id, close })
-    }
-}
-
-impl Open {
-    fn open_connections(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.values().filter(|it| !it.closing)
-    }
-
-    /// Closes the oldest connection of an address that has no request in progress.
-    fn make_room(&mut self, address: IpAddr) -> Option<()> {
-        let idle = |it: &&mut Connection| it.address == address && it.requests == 0 && !it.closing;
-        let oldest = self.connections.values_mut().find(idle)?;
-        oldest.closing = true;
-        oldest.close.notify_one();
-        Some(())
-    }
-}
-
-impl Permit {
-    /// Waits until the connection must be closed in favour of another.
-    pub async fn revoked(&self) {
-        self.close.notified().await;
-    }
-
-    /// Marks a request as in progress.
-    pub fn begin_request(self: &Arc<Self>) -> ActiveRequest {
-        self.count(|requests| requests + 1);
-        ActiveRequest(self.clone())
-    }
-
-    fn count(&self, to: impl Fn(usize) -> usize) {
-        if let Some(it) = self.limiter.open.lock().connections.get_mut(&self.id) {
-            it.requests = to(it.requests);
+        if open.values().sum::<usize>() >= self.max {
+            return Err(Problem::busy(format!(
+                "the array sends {} event streams already: close one, or try again later",
+                self.max
+            )));
         }
+        *open.entry(of.clone()).or_default() += 1;
+        drop(open);
+        Ok(StreamPlace { streams: self.clone(), of })
     }
 }
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.limiter.open.lock().connections.remove(&self.id);
-    }
+/// The place of an open event stream; free when it is dropped.
+pub struct StreamPlace {
+    streams: Arc<Streams>,
+    of: String,
 }
 
-impl Drop for ActiveRequest {
+impl Drop for StreamPlace {
     fn drop(&mut self) {
-        self.0.count(|requests| requests.saturating_sub(1));
+        let mut open = self.streams.open.lock();
+        if let Some(count) = open.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.of);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future;
+    use array::{Role, TokenId};
     use std::pin::pin;
     use std::task::{Context, Waker};
+    use transport::Admission;
 
-    fn at(last: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, last])
+    fn caller(token: u64) -> Caller {
+        Caller { role: Role::Viewer, credential: Credential::Token(TokenId(token)), ..Caller::array() }
     }
 
-    fn is_revoked(permit: &Arc<Permit>) -> bool {
-        pin!(permit.revoked()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
-    }
-
-    #[test]
-    fn an_address_at_its_limit_loses_its_oldest_idle_connection() {
-        let limiter = Arc::new(ConnectionLimiter::new(10, 3));
-        let take = |from| limiter.admit(at(from)).map(Arc::new);
-        let (first, second, third) = (take(1).unwrap(), take(1).unwrap(), take(1).unwrap());
-        let busy = first.begin_request();
-        let fourth = take(1).unwrap();
-        assert_eq!([&first, &second, &third, &fourth].map(is_revoked), [false, true, false, false]);
-        let (_third, _fourth) = (third.begin_request(), fourth.begin_request());
-        assert!(take(1).is_none(), "all others have requests in progress");
-        assert!(take(2).is_some(), "another address has its own");
-        drop(busy);
-        assert!(take(1).is_some() && is_revoked(&first));
+    fn gives_way(connection: &Connection) -> bool {
+        pin!(connection.admitted.gives_way()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
-    fn at_the_total_limit_the_address_with_the_most_connections_loses_one() {
-        let limiter = Arc::new(ConnectionLimiter::new(5, 3));
-        let take = |from| limiter.admit(at(from)).map(Arc::new);
-        let few = take(1).unwrap();
-        let many: Vec<_> = (0..3).map(|_| take(2).unwrap()).collect();
-        let other = take(3).unwrap();
-        let new = take(4).unwrap();
-        assert!(is_revoked(&many[0]) && ![&few, &other, &new].into_iter().any(is_revoked));
-        drop((few, many, other, new));
-        assert!(limiter.open.lock().connections.is_empty());
+    fn requests_of_any_number_of_addresses_and_tokens_keep_no_client_out() {
+        for sockets in [6, 40, MAX_SOCKETS] {
+            let admission = Admission::new(connection_limits(sockets));
+            let connect = |last: u8| {
+                let address = IpAddr::from([10, 0, 0, last]);
+                Connection::new(Arc::new(admission.admit(address).unwrap()), address)
+            };
+            let mut open = Vec::new();
+            for number in 0..1000 {
+                let connection = connect(number as u8 % 5);
+                connection.authenticated(&caller(number));
+                open.push(connection);
+            }
+            let here = IpAddr::from([127, 0, 0, 1]);
+            let local = Connection::new(Arc::new(admission.admit(here).unwrap()), here);
+            let more: Vec<_> = (0..1000).map(|number| connect(number as u8)).collect();
+            assert!(!gives_way(&local) && !gives_way(more.last().unwrap()), "{sockets}");
+            assert!(more.iter().take(700).all(gives_way), "{sockets}");
+        }
     }
 
     #[test]
-    fn a_network_of_version_6_is_one() {
-        let one = network("2001:db8::1".parse().unwrap());
-        assert_eq!(one, network("2001:db8::ffff:1".parse().unwrap()));
-        assert_ne!(one, network("2001:db8:0:1::1".parse().unwrap()));
-        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), at(1));
+    fn streams_are_limited_by_token_and_in_all() {
+        let streams = Streams::new(connection_limits(MAX_SOCKETS));
+        let of = |token, count| (0..count).map(|_| streams.take(&caller(token))).collect::<Vec<_>>();
+        let one = of(1, 20);
+        assert_eq!(one.iter().filter(|it| it.is_ok()).count(), MAX_STREAMS_PER_CALLER);
+        assert_eq!(one.last().unwrap().as_ref().err().unwrap().status, 429);
+        let others: Vec<_> = (2..20).flat_map(|token| of(token, 16)).collect();
+        assert_eq!(one.iter().chain(&others).filter(|it| it.is_ok()).count(), MAX_STREAMS);
+        assert_eq!(others.last().unwrap().as_ref().err().unwrap().status, 503);
+        drop(one);
+        assert!(streams.take(&caller(1)).is_ok());
+        drop(others);
+        assert!(streams.open.lock().is_empty());
     }
 }

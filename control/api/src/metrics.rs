@@ -129,7 +129,7 @@ async fn metrics(
     State(context): State<Context>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let again = || Operator { caller: operator.caller.clone(), until: operator.until };
+    let again = || operator.again();
     let mut metrics = Exposition(Registry::with_prefix("ashlar"));
     let status = ask(again(), &context, array::ShowArray).await?;
     let volumes = ask(again(), &context, array::ListVolumes).await?;

@@ -84,9 +84,18 @@ impl Problem {
     }
 
     /// Too many failed log-ins.
-    pub fn too_many(seconds: u64) -> Self {
-        let detail = format!("too many log-ins failed: wait for {seconds} seconds");
+    pub fn too_many_failures(seconds: u64) -> Self {
+        Self::too_many(format!("too many log-ins failed: wait for {seconds} seconds"))
+    }
+
+    /// The caller asks for more than one caller gets.
+    pub fn too_many(detail: String) -> Self {
         Self::new("too_many", "Too many requests", StatusCode::TOO_MANY_REQUESTS, detail)
+    }
+
+    /// All callers together ask for more than there is.
+    pub fn busy(detail: String) -> Self {
+        Self::new("too_many", "Too many requests", StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
     /// No valid token or session.

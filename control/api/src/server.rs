@@ -3,7 +3,7 @@
 //! head, and clients that do not read. The time-out of request bodies is in [`crate::contract`].
 
 use crate::auth::Token;
-use crate::limiter::{ActiveRequest, ConnectionLimiter, Permit};
+use crate::limiter::{Connection, connection_limits};
 use crate::tls::{Peer, Stream, Tls};
 use crate::unread;
 use axum::Router;
@@ -29,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Sleep;
+use transport::{Admission, Admitted, MAX_LEAVING_CONNECTIONS};
 
 /// Time-out of the first byte and of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,7 +76,7 @@ pub struct Server {
     router: Router,
     tls: Tls,
     pass_on: Option<PassOn>,
-    limiter: Arc<ConnectionLimiter>,
+    admission: Arc<Admission>,
     sockets: Arc<Semaphore>,
     end: watch::Sender<bool>,
 }
@@ -90,14 +91,12 @@ struct Listening {
 }
 
 impl Server {
-    /// Serves nothing before [`Server::listen`].
-    pub fn new(
-        tls: Tls,
-        (router, pass_on): (Router, Option<PassOn>),
-        limiter: ConnectionLimiter,
-    ) -> Arc<Self> {
-        let (sockets, end) = (Arc::new(Semaphore::new(limiter.sockets())), watch::Sender::new(false));
-        Arc::new(Self { router, tls, pass_on, limiter: Arc::new(limiter), sockets, end })
+    /// Serves nothing before [`Server::listen`]. `sockets`: maximum number of open sockets.
+    pub fn new(tls: Tls, (router, pass_on): (Router, Option<PassOn>), sockets: usize) -> Arc<Self> {
+        let limits = connection_limits(sockets);
+        let sockets = Arc::new(Semaphore::new(sockets.min(limits.total + MAX_LEAVING_CONNECTIONS)));
+        let (admission, end) = (Admission::new(limits), watch::Sender::new(false));
+        Arc::new(Self { router, tls, pass_on, admission, sockets, end })
     }
 
     /// Serves one connection that another controller passes on.
@@ -128,10 +127,10 @@ pub async fn run(
     listener: TcpListener,
     (tls, plain): (Tls, bool),
     answers: (Router, Option<PassOn>),
-    limiter: ConnectionLimiter,
+    sockets: usize,
     end: impl Future<Output = ()> + Send,
 ) {
-    let server = Server::new(tls, answers, limiter);
+    let server = Server::new(tls, answers, sockets);
     tokio::select! {
         () = server.clone().listen(listener, plain, Arc::default()) => {}
         () = end => {}
@@ -163,10 +162,13 @@ async fn take(listening: Arc<Listening>, stream: TcpStream, address: SocketAddr)
     let (server, plain) = (&listening.server, listening.plain);
     let stream = match &server.pass_on {
         Some(pass_on) => {
-            // It is not known whether a request is in progress, so none gives way.
-            let Some(permit) = server.limiter.admit(address.ip()) else { return };
-            let _busy = Arc::new(permit).begin_request();
-            let Some(stream) = pass_on(Passed { stream, address, plain }).await else { return };
+            // What is asked is encrypted, so each gives way; at the home those with a request do not.
+            let Some(admitted) = server.admission.admit(address.ip()) else { return };
+            let passed = tokio::select! {
+                passed = pass_on(Passed { stream, address, plain }) => passed,
+                () = admitted.gives_way() => return tracing::debug!(%address, "a connection that was passed on gave way"),
+            };
+            let Some(stream) = passed else { return };
             stream
         }
         None => stream,
@@ -179,19 +181,18 @@ async fn take(listening: Arc<Listening>, stream: TcpStream, address: SocketAddr)
 /// Serves one connection to its end, or until it gives way to others.
 async fn admit(listening: Arc<Listening>, stream: Box<dyn Stream>, peer: Peer) {
     let address = peer.address;
-    let Some(permit) = listening.server.limiter.admit(address.ip()) else {
+    let Some(admitted) = listening.server.admission.admit(address.ip()) else {
         return tracing::debug!(%address, "too many connections");
     };
-    let permit = Arc::new(permit);
-    let needed = permit.clone();
+    let admitted = Arc::new(admitted);
     tokio::select! {
-        () = serve(listening, stream, peer, permit) => {}
-        () = needed.revoked() => tracing::debug!(%address, "a connection with nothing asked gave way"),
+        () = serve(listening, stream, peer, admitted.clone()) => {}
+        () = admitted.gives_way() => tracing::debug!(%address, "a connection without an authenticated request gave way"),
     }
 }
 
 /// Serves one connection to its end.
-async fn serve(listening: Arc<Listening>, stream: Box<dyn Stream>, peer: Peer, permit: Arc<Permit>) {
+async fn serve(listening: Arc<Listening>, stream: Box<dyn Stream>, peer: Peer, admitted: Arc<Admitted>) {
     let address = peer.address;
     let greeting = listening.server.tls.greet(stream, peer, listening.plain);
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, greeting).await;
@@ -204,7 +205,7 @@ async fn serve(listening: Arc<Listening>, stream: Box<dyn Stream>, peer: Peer, p
     };
     let Listening { server, used, .. } = listening.as_ref();
     let end = server.end.subscribe();
-    if let Err(error) = serve_http(&server.router, (end, used.clone()), stream, peer, permit).await {
+    if let Err(error) = serve_http(&server.router, (end, used.clone()), stream, peer, admitted).await {
         tracing::debug!(%address, %error, "a connection ended with an error");
     }
 }
@@ -221,14 +222,16 @@ async fn serve_http(
     (mut end, used): (watch::Receiver<bool>, Arc<AtomicBool>),
     stream: Box<dyn Stream>,
     peer: Peer,
-    permit: Arc<Permit>,
+    admitted: Arc<Admitted>,
 ) -> hyper::Result<()> {
+    let connection = Connection::new(admitted.clone(), peer.address.ip());
     let router = TowerToHyperService::new(router.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(connection.clone());
         let proves = is_of_administrator(&request).then(|| used.clone());
         let (request, rest) = unread::follow(request);
-        let (busy, answer) = (permit.begin_request(), router.call(request));
+        let (ends, answer) = (RequestEnd(admitted.clone()), router.call(request));
         async move {
             let mut answer: Response<Body> = answer.await?;
             if let Some(used) = proves.filter(|_| answer.status().is_success()) {
@@ -237,7 +240,7 @@ async fn serve_http(
             if !rest.dropped().await {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(answer.map(|body| Answer { body, _busy: busy }))
+            Ok::<_, Infallible>(answer.map(|body| Answer { body, _ends: ends }))
         }
     });
     let connection = http1::Builder::new()
@@ -254,10 +257,19 @@ async fn serve_http(
     connection.await
 }
 
-/// The body of an answer: as long as it is sent, the connection is in use.
+/// The body of an answer: as long as it is sent, the request is in progress.
 struct Answer {
     body: Body,
-    _busy: ActiveRequest,
+    _ends: RequestEnd,
+}
+
+/// The end of a request, when it is dropped: its connection may give way again.
+struct RequestEnd(Arc<Admitted>);
+
+impl Drop for RequestEnd {
+    fn drop(&mut self) {
+        self.0.rest();
+    }
 }
 
 impl HttpBody for Answer {

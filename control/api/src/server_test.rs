@@ -26,10 +26,10 @@ impl Client {
         let (sender, end) = watch::channel(false);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let peer = Peer { address, reached: address.ip(), encrypted: false, token: None };
-        let permit = Arc::new(Arc::new(ConnectionLimiter::new(1, 1)).admit(address.ip()).unwrap());
+        let admitted = Arc::new(Admission::new(connection_limits(1)).admit(address.ip()).unwrap());
         let (stream, other) = tokio::io::duplex(1 << 20);
         tokio::spawn(async move {
-            serve_http(&router, (end, Arc::default()), Box::new(other), peer, permit).await
+            serve_http(&router, (end, Arc::default()), Box::new(other), peer, admitted).await
         });
         Self { stream, refused, _end: sender }
     }

@@ -140,6 +140,11 @@ impl Sessions {
         }
     }
 
+    /// Whether a session, by the hash of its secret, goes on. Asking is no use of it.
+    pub fn goes_on(&self, key: &blake3::Hash, now: u64) -> bool {
+        self.lock().get(key).is_some_and(|session| session.until() > now)
+    }
+
     /// Ends a session.
     pub fn end(&self, secret: &str, array: &Array) {
         remove(&mut self.lock(), &blake3::hash(secret.as_bytes()), array);

@@ -3,7 +3,6 @@
 //!
 //! The web interface is served as always; its first request gets the same answer, which it shows.
 
-use crate::limiter::ConnectionLimiter;
 use crate::problem::Problem;
 use crate::server::PassOn;
 use crate::tls::Tls;
@@ -45,8 +44,7 @@ pub async fn serve(
         .fallback(answer)
         .with_state(standby)
         .layer(middleware::from_fn(headers::guard));
-    server::run(listener, (tls, plain), (router, pass_on), ConnectionLimiter::of_sockets(connections), end)
-        .await;
+    server::run(listener, (tls, plain), (router, pass_on), connections, end).await;
 }
 
 async fn answer(State(standby): State<Standby>, request: Request) -> Response {

@@ -29,6 +29,16 @@ pub enum Credential {
 }
 
 impl Caller {
+    /// What authenticated it, as a text that no other token or user has. A token may act for several users.
+    pub fn credential_key(&self) -> String {
+        match self.credential {
+            Credential::Machine => "machine".to_owned(),
+            Credential::Token(id) => format!("token {:016x} {}", id.0, self.user),
+            Credential::Session(user, _) => format!("user {:016x}", user.0),
+            Credential::Guest(directory, _) => format!("guest {:016x} {}", directory.0, self.user),
+        }
+    }
+
     /// The array itself: schedules, the recycle bin.
     pub fn array() -> Self {
         let (user, origin, role) = ("array".into(), "local".into(), Role::Admin);

@@ -65,7 +65,7 @@ const ALLOWED: &[Edges] = &[
         ],
         &["raid"],
     ),
-    edges("api", &["array"], &[]),
+    edges("api", &["array", "transport"], &[]),
     edges("client", &[], &[]),
     edges("client-generate", &[], &[]),
     edges("cli", &["client"], &[]),

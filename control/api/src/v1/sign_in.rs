@@ -119,7 +119,7 @@ async fn complete_sign_in(
     let (origin, now) = (peer.address.ip().to_string(), context.array.uptime());
     let client = [origin.as_str()];
     if let Some(seconds) = context.sessions.wait(&client, now) {
-        return Err(Problem::too_many(seconds));
+        return Err(Problem::too_many_failures(seconds));
     }
     let browser = cookie_named(&headers, COOKIE).unwrap_or_default();
     let Some((directory, request)) = context.pending_sign_ins.end(&state, browser, now) else {

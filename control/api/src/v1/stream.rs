@@ -6,7 +6,7 @@ use super::job::Job;
 use super::performance::Point;
 use crate::Context;
 use crate::auth::Operator;
-use crate::problem::Problems;
+use crate::problem::{Problem, Problems};
 use array::Update;
 use axum::extract::State;
 use axum::response::sse::{self, KeepAlive, Sse};
@@ -118,18 +118,25 @@ impl From<array::Topic> for Topic {
 ///
 /// Server-sent events: `performance` once a second with a Point; `event` with an Event; `alert` with a new or changed Alert;
 /// `job` with a Job that started, progressed or ended; `change` with a Change when objects of a kind changed; `missed` when
-/// the subscriber was too slow and must fetch everything again.
+/// the subscriber was too slow and must fetch everything again. A token or user has 16 streams at most. A stream ends when its
+/// token or session does, or has another role.
 #[utoipa::path(get, path = "/api/v1/stream", tag = "performance", responses(
     (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
     Problems,
 ))]
 async fn subscribe(
-    _operator: Operator,
+    operator: Operator,
     State(context): State<Context>,
-) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
+    let place = context.streams.take(&operator.caller)?;
     let updates = BroadcastStream::new(context.array.subscribe());
+    // Asked before each update: there is one a second, and one for each change of tokens and users.
+    let updates = updates.take_while(move |_| {
+        let _is_open = &place;
+        operator.is_current(&context)
+    });
     let updates = updates.filter_map(|update| to_event(update).map(Ok));
-    Sse::new(updates).keep_alive(KeepAlive::default())
+    Ok(Sse::new(updates).keep_alive(KeepAlive::default()))
 }
 
 /// `None` for what only administrators may read: any user may subscribe.

@@ -121,7 +121,7 @@ async fn check_password(
     let _one_at_a_time = context.logging_in.lock().await;
     let array = context.array.clone();
     if let Some(seconds) = context.sessions.wait(client, array.uptime()) {
-        return Err(Problem::too_many(seconds));
+        return Err(Problem::too_many_failures(seconds));
     }
     let asked = user.to_owned();
     let found = tokio::task::spawn_blocking(move || array.accounts().log_in(&asked, &password)).await;
@@ -157,7 +157,7 @@ async fn elsewhere(
     }
     let _turn = context.pending_sign_ins.asking.acquire().await;
     if let Some(seconds) = context.sessions.wait(client, context.array.uptime()) {
-        return Err(Problem::too_many(seconds));
+        return Err(Problem::too_many_failures(seconds));
     }
     let (array, name) = (context.array.clone(), user.to_owned());
     let origin = client.first().copied().unwrap_or_default().to_owned();
@@ -178,7 +178,7 @@ async fn elsewhere(
     Problems,
 ))]
 async fn show_session(operator: Operator) -> Json<Session> {
-    let Operator { caller, until } = operator;
+    let Operator { caller, until, .. } = operator;
     Json(Session { user: caller.user, role: caller.role.into(), expires: until.map(utc) })
 }
 

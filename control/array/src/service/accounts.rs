@@ -110,7 +110,7 @@ impl Accounts {
     }
 
     /// The role that a caller has now; `None` if its credential is no longer valid.
-    pub(crate) fn role_now(&self, caller: &Caller) -> Option<Role> {
+    pub fn role_now(&self, caller: &Caller) -> Option<Role> {
         match caller.credential {
             Credential::Machine => Some(caller.role),
             Credential::Token(id) => {

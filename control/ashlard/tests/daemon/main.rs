@@ -26,6 +26,7 @@ mod replication;
 mod roles;
 mod service;
 mod sharing;
+mod strangers;
 mod support;
 mod upgrade;
 
