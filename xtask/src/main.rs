@@ -25,6 +25,7 @@ mod setup;
 mod shell;
 mod sim;
 mod soak;
+mod strangers;
 mod test;
 mod tidy;
 mod vms;
@@ -81,6 +82,8 @@ enum Verb {
     Crash(crash::Args),
     /// Two arrays that replicate a group, under kills of either and over a network that is cut and changes bits
     Replication(replication::Args),
+    /// Strangers at every listener: idle, slow, flooding, lying and malformed clients beside known ones
+    Strangers(strangers::Args),
     /// Fuzz every parser of outside bytes
     Fuzz(fuzz::Args),
     /// Long runs with fresh inputs: simulated worlds, kills and fuzzing for as long as wished
@@ -136,6 +139,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Web(args) => web::run(&args),
         Verb::Crash(args) => crash::run(&args),
         Verb::Replication(args) => replication::run(&args),
+        Verb::Strangers(args) => strangers::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Soak(args) => soak::run(&args),
     }

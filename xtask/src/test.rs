@@ -6,7 +6,7 @@
 use crate::shell::{capture, cargo, command, exec, lint_what_is_compiled, root, target_dir};
 use crate::{
     conformance, crash, dashboard, demo, guest, integrations, openapi, parity, rados, schemathesis, setup,
-    sim, web,
+    sim, strangers, web,
 };
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,7 @@ const PHASES: &[Phase] = &[
             Step { name: "pages", run: web::pages },
             Step { name: "demo", run: || one(demo::check()) },
             Step { name: "crash", run: || one(crash::short()) },
+            Step { name: "strangers", run: || one(strangers::short()) },
             Step { name: "rados", run: rados::short },
         ],
         beside: &[

@@ -252,6 +252,20 @@ impl Array {
         Ok(String::from_utf8_lossy(&log).matches(text).count())
     }
 
+    /// How many lines its log has.
+    ///
+    /// # Errors
+    /// When there is no log.
+    pub fn lines_logged(&self) -> Result<usize> {
+        let log = std::fs::read(self.folder.join("ashlard.log")).context("no log")?;
+        Ok(log.iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// Where its API listens.
+    pub fn api_address(&self) -> SocketAddr {
+        self.api
+    }
+
     /// Runs other programs from the next start on.
     pub fn set_programs(&mut self, programs: &Programs) {
         self.programs = programs.clone();

@@ -34,6 +34,7 @@ pub mod scratch;
 pub mod seed;
 pub mod spdk;
 pub mod stats;
+pub mod strangers;
 pub mod takeover;
 pub mod target;
 pub mod tgt;

@@ -1,0 +1,187 @@
+//! Strangers at every listener: clients that have no credentials hold connections, dribble, flood, lie about lengths, stop half-way,
+//! guess, reconnect and send garbage, while the clients that have credentials must be served.
+//!
+//! A row is a listener and an attack. After each attack, while its connections are open: memory is within its bound, the log has
+//! few lines, the sessions from before still answer, and a known client of every listener is admitted. At the end the process
+//! ends on SIGTERM although strangers are connected. The short form counts; the long form also repeats each attack for a time
+//! and compares what a host waits with a quiet phase of the same run. All of it is on the loopback interface.
+
+mod attack;
+mod known;
+
+use crate::array::{Array, Drives, Programs};
+use crate::replication;
+use crate::scratch::Scratch;
+use crate::stats::Latencies;
+use crate::target::Target;
+use anyhow::{Context, Result, ensure};
+use attack::{ATTACKS, Attack, Door};
+use known::Known;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// By how much the resident memory of the process may grow over all rows, in bytes. What connections take before they are proven
+/// is bounded to about a third of it; the rest is for hashing a password, and what the allocator keeps.
+const MAX_GROWTH_BYTES: u64 = 160 << 20;
+/// Lines that the log may have after a row, and a second more. A row is refused hundreds of times at least.
+const MAX_LINES: usize = 200;
+const MAX_LINES_PER_SECOND: usize = 10;
+/// By how much a host may wait longer than in the quiet phase, and what it may wait in any case, in µs.
+const MAX_SLOWDOWN: f64 = 2.0;
+const FAST_US: f64 = 1000.0;
+/// Threads that attack in the long form.
+const THREADS: usize = 2;
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Only rows whose name contains this.
+    pub only: String,
+    /// How long each attack is repeated while a host is measured; once, and without measuring, if there is none.
+    pub time: Option<Duration>,
+    /// Replays what is random.
+    pub seed: u64,
+}
+
+/// What came of a row.
+struct Row {
+    name: String,
+    connections: usize,
+    lines: usize,
+    growth_bytes: u64,
+    p99_us: Option<f64>,
+}
+
+/// Runs every row on an array in a folder below `parent`; the first fault ends it.
+///
+/// # Errors
+/// What a stranger achieved.
+pub fn run(programs: &Programs, parent: &Path, options: &Options) -> Result<()> {
+    let scratch = Scratch::new(parent, "strangers")?;
+    let outcome = run_in(programs, scratch.path(), options);
+    scratch.end(outcome)
+}
+
+fn run_in(programs: &Programs, folder: &Path, options: &Options) -> Result<()> {
+    let drives = Drives { count: 4, bytes: 256 << 20 };
+    let (mut array, links) = replication::start(programs, &folder.join("array"), &drives, None)?;
+    array.stop()?;
+    let [nvme, _] = array.serve_nvme()?;
+    array.restart()?;
+    let (mut peer, _) = replication::start(programs, &folder.join("peer"), &drives, None)?;
+    let mut known = Known::new(&array, &peer, (nvme, links))?;
+    let doors = doors(&array, (nvme, links))?;
+    known.are_served().context("before the first row")?;
+    let quiet_us = match options.time {
+        Some(time) => Some(known.waits(time)?.at(0.99)),
+        None => None,
+    };
+    let baseline = resident_bytes(&array)?;
+    let mut held = Vec::new();
+    for door in &doors {
+        for attack in ATTACKS {
+            let name = format!("{} / {}", door.name, attack.name);
+            if !name.contains(&options.only) {
+                continue;
+            }
+            held.clear();
+            let (row, open) = row((&array, &mut known), (door, attack), (baseline, options)).context(name)?;
+            held.extend(open);
+            println!("{}", row.text(quiet_us));
+            row.check_waits(quiet_us)?;
+            array.check_alive()?;
+        }
+    }
+    // Strangers at every listener do not keep the process from its end.
+    for door in &doors {
+        held.extend((0..64).filter_map(|_| TcpStream::connect(door.address).ok()));
+    }
+    array.stop().context("SIGTERM while strangers are connected")?;
+    array.check()?;
+    peer.stop()
+}
+
+/// One attack on one listener. Returns the connections that it has open.
+fn row(
+    (array, known): (&Array, &mut Known),
+    (door, attack): (&Door, &Attack),
+    (baseline, options): (u64, &Options),
+) -> Result<(Row, Vec<TcpStream>)> {
+    let (begun, lines_before) = (Instant::now(), array.lines_logged()?);
+    let mut p99_us = None;
+    if let Some(time) = options.time {
+        p99_us = Some(measured(known, (door, attack), options.seed, time)?);
+    }
+    let held = (attack.run)(door, options.seed);
+    known.are_served()?;
+    let lines = array.lines_logged()? - lines_before;
+    let allowed = MAX_LINES + MAX_LINES_PER_SECOND * usize::try_from(begun.elapsed().as_secs())?;
+    ensure!(lines <= allowed, "{lines} lines in the log, where {allowed} are allowed");
+    let growth_bytes = resident_bytes(array)?.saturating_sub(baseline);
+    ensure!(growth_bytes <= MAX_GROWTH_BYTES, "the memory of the process grew by {} MiB", growth_bytes >> 20);
+    let name = format!("{} / {}", door.name, attack.name);
+    Ok((Row { name, connections: held.len(), lines, growth_bytes, p99_us }, held))
+}
+
+/// What a host waits while an attack is repeated, at the 99th percentile in µs.
+fn measured(known: &mut Known, (door, attack): (&Door, &Attack), seed: u64, time: Duration) -> Result<f64> {
+    let is_over = AtomicBool::new(false);
+    let waits: Result<Latencies> = std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut seed = seed.wrapping_add(thread as u64);
+                while !is_over.load(Ordering::Relaxed) {
+                    drop((attack.run)(door, seed));
+                    seed = seed.wrapping_add(THREADS as u64);
+                }
+            });
+        }
+        let waits = known.waits(time);
+        is_over.store(true, Ordering::Relaxed);
+        waits
+    });
+    Ok(waits?.at(0.99))
+}
+
+impl Row {
+    fn text(&self, quiet_us: Option<f64>) -> String {
+        let Self { name, connections, lines, growth_bytes, p99_us } = self;
+        let waits = match (p99_us, quiet_us) {
+            (Some(p99), Some(quiet)) => format!(", a host's p99 {p99:.0} µs after {quiet:.0} µs"),
+            _ => String::new(),
+        };
+        let mib = growth_bytes >> 20;
+        format!("{name:<36} {connections:>4} held, {lines:>3} lines, {mib:>3} MiB more{waits}")
+    }
+
+    fn check_waits(&self, quiet_us: Option<f64>) -> Result<()> {
+        let (Some(p99), Some(quiet)) = (self.p99_us, quiet_us) else { return Ok(()) };
+        let allowed = (quiet * MAX_SLOWDOWN).max(FAST_US);
+        ensure!(p99 <= allowed, "{}: a host waits {p99:.0} µs, where {allowed:.0} are allowed", self.name);
+        Ok(())
+    }
+}
+
+/// The resident memory of the process.
+fn resident_bytes(array: &Array) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", array.pid()?))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib << 10)
+}
+
+/// Every listener of the array.
+fn doors(array: &Array, (nvme, links): (SocketAddr, SocketAddr)) -> Result<Vec<Door>> {
+    let iscsi = *array.portals().first().context("a portal")?;
+    let status = array.cli(&["array", "status"])?;
+    let subsystem = status["subsystem_nqn"].as_str().context("array status without subsystem_nqn")?;
+    Ok(vec![
+        attack::iscsi(iscsi, array.iqn()),
+        attack::nvme(nvme, subsystem),
+        attack::api(array.api_address()),
+        attack::links(links),
+    ])
+}
