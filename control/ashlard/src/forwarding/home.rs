@@ -201,6 +201,7 @@ impl Home {
             if let Some(map) = map {
                 self.target.set_port_groups(ports::groups(&map, own, &self.connected(), served));
                 server.set_other_portals(ports::others(&map, own, served));
+                self.end_copies(&map);
                 self.forget(&map).await;
                 self.keep_state(&map).await;
             }
@@ -389,6 +390,18 @@ impl Home {
         if let Some(before) = copies.insert(member, Sending { task: sending.abort_handle(), progress }) {
             before.task.abort();
         }
+    }
+
+    /// Ends the copies of controllers that do not take part any more, such as removed ones.
+    pub fn end_copies(&self, map: &cluster::Map) {
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.retain(|member, sending| {
+            let takes_part = map.active(MemberId(*member)).is_some();
+            if !takes_part {
+                sending.task.abort();
+            }
+            takes_part
+        });
     }
 
     /// True if every front end that copies the history has acknowledged everything that is in it now, or its connection has ended.

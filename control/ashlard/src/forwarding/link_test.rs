@@ -624,6 +624,30 @@ async fn the_history_is_sent_to_controllers_of_the_array_alone() {
     thief.controller.leave().await;
 }
 
+#[tokio::test]
+async fn the_history_is_not_sent_any_more_to_a_controller_that_was_removed() {
+    let cluster = store().await;
+    let one = Member::join(&cluster, link(1, b"shared")).await;
+    let (home, _) = serve(&one, &volumes(), None).await;
+    let two = Member::join(&cluster, link(2, b"shared")).await;
+    two.joined().await;
+    one.sees(2).await;
+    let stream = tokio::net::TcpStream::connect(&one.link.address).await.unwrap();
+    let mut session = mutual_tls::connect(stream, &two.link.own.identity, HISTORY).await.unwrap();
+    let hello = serde_json::json!({"versions": [1, 1], "position": {"newest": {}, "tail": []}});
+    super::message::send(&mut session, &hello).await.unwrap();
+    super::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.unwrap();
+    until(|| home.sends_history_to(2)).await;
+    two.controller.leave().await;
+    let mut map = one.controller.map();
+    let left = map.wait_for(|map| map.as_ref().is_some_and(|it| it.active(MemberId(2)).is_none())).await;
+    home.end_copies(left.unwrap().as_ref().unwrap());
+    assert!(!home.sends_history_to(2));
+    // What was sent before that can be read; then the connection ends.
+    while super::message::receive::<serde_json::Value>(&mut session, 1 << 20).await.is_ok() {}
+    one.controller.leave().await;
+}
+
 /// The first request of a connection, and what a home answers.
 const REQUEST: &[u8] = b"GET /api/v1/array HTTP/1.1\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhome";
