@@ -8,10 +8,11 @@ use crate::shell::target_dir;
 use anyhow::{Result, ensure};
 use lab::array::Programs;
 use lab::ceph::{Ceph, Pools};
+use lab::check::Amount;
 use lab::cut_network::CutNetwork;
 use lab::forwarding::{Addresses, Away, Cut, Handover, Move, Upgrade};
 use lab::takeover::{self, Fault};
-use lab::{crash, forwarding};
+use lab::{check, crash, forwarding};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::time::Duration;
@@ -42,6 +43,8 @@ enum Rounds {
     Takeovers,
     /// Both controllers serve hosts, and one is killed or frozen
     Forwarding,
+    /// Both serve hosts, one is killed, and one order has to explain what hosts saw: the block checker
+    Hosts,
     /// Both serve hosts, and get another program one after the other
     Upgrade,
     /// Both serve hosts by addresses that move, and one is killed or stopped
@@ -50,6 +53,8 @@ enum Rounds {
     Cut,
 }
 
+/// Commands before each kill of the block checker, at most.
+const CHECKED_COMMANDS: u64 = 4000;
 /// Longest pause that a host may see, and the longest in the middle of many kills.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_MEDIAN: Duration = Duration::from_secs(6);
@@ -74,6 +79,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
         if wanted(Rounds::Forwarding) {
             forwarding(ceph, args)?;
+        }
+        if wanted(Rounds::Hosts) {
+            hosts(ceph, args)?;
         }
         if wanted(Rounds::Upgrade) {
             upgrade(ceph, args)?;
@@ -144,6 +152,15 @@ fn forwarding(ceph: &Ceph, args: &Args) -> Result<()> {
             ensure!(longest < MAX_PAUSE, "a host waited for more than {} s", MAX_PAUSE.as_secs());
         }
     }
+    Ok(())
+}
+
+/// Both controllers serve hosts, one of them is killed, and one order has to explain what the hosts saw.
+fn hosts(ceph: &Ceph, args: &Args) -> Result<()> {
+    let (seed, rounds) = (crash::new_seed(), args.takeovers);
+    let amount = Amount { seed, rounds, answers: CHECKED_COMMANDS, reservations: true, plant: false };
+    let report = check::on_pair(&programs()?, &target_dir(), &place(ceph, "hosts"), amount)?;
+    println!("block checker, {rounds} kills of either, seed {seed}: {report}");
     Ok(())
 }
 

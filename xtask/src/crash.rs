@@ -4,8 +4,12 @@ use crate::conformance::programs;
 use crate::setup;
 use crate::shell::{cargo, exec, target_dir};
 use anyhow::Result;
+use lab::check::{self, Amount};
 use lab::crash::{self, Options};
 use std::time::Instant;
+
+/// Commands before each kill of the block checker, at most.
+const CHECKED_COMMANDS: u64 = 4000;
 
 /// How many kills.
 #[derive(clap::Args)]
@@ -16,6 +20,9 @@ pub struct Args {
     /// Replays a run, as far as the array's timing allows; without it the clock is used
     #[arg(long)]
     seed: Option<u64>,
+    /// Then: this number of kills under the commands of several hosts by iSCSI and NVMe/TCP, by the block checker
+    #[arg(long, value_name = "KILLS", default_value_t = 20)]
+    hosts: u64,
     /// Instead: this number of kills during changes of the configuration
     #[arg(long, value_name = "KILLS", conflicts_with_all = ["cycles", "seed"])]
     configuration: Option<u64>,
@@ -44,6 +51,14 @@ pub fn run(args: &Args) -> Result<()> {
         report.verified,
         report.slowest_start.as_millis()
     );
+    check(args.hosts, seed)
+}
+
+/// Kills under the commands of several hosts: one order has to explain what they saw.
+fn check(kills: u64, seed: u64) -> Result<()> {
+    let amount = Amount { seed, rounds: kills, answers: CHECKED_COMMANDS, reservations: true, plant: false };
+    let report = check::on_own(&programs()?, &target_dir(), amount, true)?;
+    println!("block checker, {kills} kills: {report}");
     Ok(())
 }
 
@@ -55,10 +70,10 @@ pub fn configuration(kills: u64) -> Result<()> {
 
 /// What `cargo xtask soak` repeats.
 pub fn soak(cycles: u64) -> Result<()> {
-    run(&Args { cycles, seed: None, configuration: None })
+    run(&Args { cycles, seed: None, hosts: cycles.div_ceil(10), configuration: None })
 }
 
 /// What `cargo xtask test` runs.
 pub fn short() -> Result<()> {
-    run(&Args { cycles: 10, seed: None, configuration: None })
+    run(&Args { cycles: 10, seed: None, hosts: 2, configuration: None })
 }

@@ -99,6 +99,8 @@ enum Lab {
     Run(real::Args),
     /// The workloads that there are
     List,
+    /// Check what several hosts see of the same blocks by iSCSI and NVMe/TCP: one order of their commands must explain it
+    Check(lab::command::CheckArgs),
     /// Virtual machines that boot at once from clones of one image, by QEMU's own initiator, and outlive the array's kills
     Vms(vms::Args),
 }
@@ -128,6 +130,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Lab(Lab::Run(args)) => real::run(args),
         Verb::Lab(Lab::Calibrate) => lab::command::calibrate(),
         Verb::Lab(Lab::List) => lab::command::list(),
+        Verb::Lab(Lab::Check(args)) => args.run(&shell::target_dir(), conformance::programs),
         Verb::Rados(args) => rados::run(&args),
         Verb::Cluster(args) => cluster::run(&args),
         Verb::Sim(args) => sim::run(&args),

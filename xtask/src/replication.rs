@@ -5,6 +5,7 @@ use crate::conformance::programs;
 use crate::setup;
 use crate::shell::target_dir;
 use anyhow::Result;
+use lab::check::Amount;
 use lab::replication::synchronous::{self, Latency};
 use lab::{crash, replication};
 use std::time::{Duration, Instant};
@@ -82,5 +83,8 @@ fn measure(args: &Args, seed: u64) -> Result<()> {
         );
     }
     println!("{} writes were acknowledged in all: the promoted target had every one", found.acknowledged);
+    let amount = Amount { seed, rounds: 2, answers: 10 * args.writes, reservations: false, plant: false };
+    let report = synchronous::check(&programs()?, &target_dir(), amount)?;
+    println!("block checker, the source killed, the target promoted: {report}");
     Ok(())
 }

@@ -67,6 +67,30 @@ pub fn register(lun: u16, key: u64, aptpl: bool) -> Command {
     command(lun, vec![0x5F, 6, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], Transfer::Out(list))
 }
 
+/// What other hosts than those with a registered key may not do: the types of reservations that all paths of a host share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusive {
+    /// Write Exclusive, Registrants Only.
+    Writes = 5,
+    /// Exclusive Access, Registrants Only.
+    Access = 6,
+}
+
+/// PERSISTENT RESERVE OUT, RESERVE, by a path that has registered this key.
+pub fn reserve(lun: u16, key: u64, kind: Exclusive) -> Command {
+    persistent_reserve_out(lun, 1, key, kind)
+}
+
+/// PERSISTENT RESERVE OUT, RELEASE, by a path that has registered this key.
+pub fn release(lun: u16, key: u64, kind: Exclusive) -> Command {
+    persistent_reserve_out(lun, 2, key, kind)
+}
+
+fn persistent_reserve_out(lun: u16, action: u8, key: u64, kind: Exclusive) -> Command {
+    let list = [key.to_be_bytes(), [0; 8], [0; 8]].concat();
+    command(lun, vec![0x5F, action, kind as u8, 0, 0, 0, 0, 0, list.len() as u8, 0], Transfer::Out(list))
+}
+
 /// PERSISTENT RESERVE IN, READ KEYS.
 pub fn read_keys(lun: u16) -> Command {
     command(lun, vec![0x5E, 0, 0, 0, 0, 0, 0, 1, 0, 0], Transfer::In(256))

@@ -72,6 +72,15 @@ impl Channel {
         self.skipped += bytes;
     }
 
+    /// Takes up to this many bytes after the last header, as far as they have arrived; returns how many.
+    pub fn take(&mut self, bytes: usize, to: &mut Vec<u8>) -> usize {
+        let part = &self.buffer[self.parsed..self.filled];
+        let part = &part[..bytes.min(part.len())];
+        to.extend_from_slice(part);
+        self.parsed += part.len();
+        part.len()
+    }
+
     /// Descriptor and events for poll(2).
     pub fn pollfd(&self) -> libc::pollfd {
         let write = if self.sent < self.out.len() { libc::POLLOUT } else { 0 };

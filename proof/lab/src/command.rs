@@ -2,8 +2,10 @@
 
 use crate::array::Programs;
 use crate::bench::leave_core;
+use crate::check::{self, Amount};
+use crate::crash;
 use crate::figures::{self, Case};
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, ForeignNvme};
 use crate::ideal::{self, TOLERANCE};
 use crate::report::{self, Results};
 use crate::run::{self, Options};
@@ -20,15 +22,98 @@ pub enum Verb {
     Run(RunArgs),
     /// The workloads that there are
     List,
+    /// Check what several hosts see of the same blocks by iSCSI and NVMe/TCP: one order of their commands must explain it
+    Check(CheckArgs),
 }
 
-/// What `cargo xtask test` runs: the calibration, and a few seconds of workloads whose figures don't depend on timing.
+/// What is checked, and how long.
+#[derive(clap::Args)]
+pub struct CheckArgs {
+    /// Another target instead of an array that is started: iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]
+    #[arg(long, requires = "destroy_data", conflicts_with_all = ["tgt", "kills"])]
+    target: Option<Foreign>,
+    /// The same volumes in the same order: nvme://PORTAL[,PORTAL…]/NQN/NSID[,NSID…]
+    #[arg(long, requires = "target")]
+    nvme: Option<ForeignNvme>,
+    /// With --target: initiators that may log in
+    #[arg(long, value_name = "IQN", default_values = ["iqn.2001-04.org.example:check0", "iqn.2001-04.org.example:check1"])]
+    initiator: Vec<String>,
+    /// With --nvme: hosts that may connect
+    #[arg(long, value_name = "NQN", default_values = ["nqn.2001-04.org.example:check0"])]
+    host: Vec<String>,
+    /// What is on the LUNs of --target may be lost
+    #[arg(long)]
+    destroy_data: bool,
+    /// tgt instead of an array
+    #[arg(long, conflicts_with = "kills")]
+    tgt: bool,
+    /// Kill the array before each check, with commands of all hosts in flight
+    #[arg(long)]
+    kills: bool,
+    /// Checks
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    /// Commands before each check
+    #[arg(long, default_value_t = 10_000)]
+    commands: u64,
+    /// Replays a run, as far as the target's timing allows; without it the clock is used
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Without reservations
+    #[arg(long)]
+    no_reservations: bool,
+    /// Plant a stale cache on every path: the run succeeds if it is found
+    #[arg(long)]
+    plant: bool,
+}
+
+impl CheckArgs {
+    /// Runs it; see [`Verb::perform`].
+    ///
+    /// # Errors
+    /// What the target did wrong.
+    pub fn run(&self, scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
+        let seed = self.seed.unwrap_or_else(crash::new_seed);
+        let (rounds, answers) = (self.rounds, self.commands);
+        let (reservations, plant) = (!self.no_reservations, self.plant);
+        let amount = Amount { seed, rounds, answers, reservations, plant };
+        println!("check: {rounds} times {answers} commands, seed {seed}");
+        let found = match &self.target {
+            Some(target) => {
+                let nvme = self.nvme.as_ref().map(|nvme| (nvme, self.host.clone()));
+                check::on_foreign((target, self.initiator.clone()), nvme, amount)
+            }
+            None if self.tgt => check::on_tgt(scratch, amount),
+            None => check::on_own(&programs()?, scratch, amount, self.kills),
+        };
+        checked(found, amount)
+    }
+}
+
+/// What `cargo xtask test` runs: the calibration, the block checker with and without a planted fault, and a few seconds of workloads
+/// whose figures don't depend on timing.
 pub fn short(scratch: &Path, programs: impl FnOnce() -> Result<Programs>) -> Result<()> {
     calibrate()?;
+    let programs = programs()?;
+    for plant in [false, true] {
+        let amount = Amount { seed: crash::new_seed(), rounds: 2, answers: 3000, reservations: true, plant };
+        checked(check::on_own(&programs, scratch, amount, false), amount)?;
+    }
     let workload = ["quota", "unmap-accounting"].map(str::to_owned).to_vec();
     let out = scratch.join("lab");
     let args = RunArgs { workload, quick: true, out, alone: true, check: true, ..RunArgs::default() };
-    args.run(scratch, programs)
+    args.run(scratch, || Ok(programs))
+}
+
+/// Prints how a check ended, and fails if it should have ended otherwise.
+fn checked(found: Result<check::Report>, amount: Amount) -> Result<()> {
+    if !amount.plant {
+        println!("{}", found?);
+        return Ok(());
+    }
+    let why = found.err().context("the stale cache that was planted is not found")?;
+    println!("found, as it should be: {why:#}");
+    Ok(())
 }
 
 /// What to run on what.
@@ -77,6 +162,7 @@ impl Verb {
             Verb::Calibrate => calibrate(),
             Verb::Run(args) => args.run(scratch, programs),
             Verb::List => list(),
+            Verb::Check(args) => args.run(scratch, programs),
         }
     }
 }

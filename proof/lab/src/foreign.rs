@@ -9,6 +9,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 const PORT: u16 = 3260;
+const NVME_PORT: u16 = 4420;
 
 /// Where it is: `iscsi://PORTAL[,PORTAL…]/NAME/LUN[,LUN…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,40 +27,100 @@ impl FromStr for Foreign {
         let parts: Vec<_> = text.strip_prefix("iscsi://").with_context(|| form)?.split('/').collect();
         let [portals, iqn, luns] = parts[..] else { bail!("{form}") };
         let luns = luns.split(',').map(|lun| lun.parse().with_context(|| format!("LUN {lun:?}")));
-        let portals: Result<_> = portals.split(',').map(address).collect();
+        let portals: Result<_> = portals.split(',').map(|portal| address(portal, PORT)).collect();
         Ok(Self { portals: portals?, iqn: iqn.to_owned(), luns: luns.collect::<Result<_>>()? })
     }
 }
 
 /// The address of a portal, whose port may be left out.
-fn address(portal: &str) -> Result<SocketAddr> {
-    let addresses = portal.to_socket_addrs().or_else(|_| (portal, PORT).to_socket_addrs());
+fn address(portal: &str, port: u16) -> Result<SocketAddr> {
+    let addresses = portal.to_socket_addrs().or_else(|_| (portal, port).to_socket_addrs());
     addresses.ok().and_then(|mut it| it.next()).with_context(|| format!("no address: {portal:?}"))
 }
 
+/// A subsystem by NVMe/TCP: `nvme://PORTAL[,PORTAL…]/NQN/NSID[,NSID…]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignNvme {
+    portals: Vec<SocketAddr>,
+    subsystem: String,
+    namespaces: Vec<u32>,
+}
+
+impl FromStr for ForeignNvme {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let form = "nvme://PORTAL[,PORTAL…]/NQN/NSID[,NSID…]";
+        let parts: Vec<_> = text.strip_prefix("nvme://").with_context(|| form)?.split('/').collect();
+        let [portals, subsystem, ids] = parts[..] else { bail!("{form}") };
+        let ids = ids.split(',').map(|id| id.parse().with_context(|| format!("NSID {id:?}")));
+        let portals: Result<_> = portals.split(',').map(|portal| address(portal, NVME_PORT)).collect();
+        Ok(Self {
+            portals: portals?,
+            subsystem: subsystem.to_owned(),
+            namespaces: ids.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl ForeignNvme {
+    /// Where its controllers are.
+    pub fn portals(&self) -> &[SocketAddr] {
+        &self.portals
+    }
+
+    /// Its name.
+    pub fn subsystem(&self) -> &str {
+        &self.subsystem
+    }
+
+    /// The namespaces that are named.
+    pub fn namespaces(&self) -> &[u32] {
+        &self.namespaces
+    }
+}
+
 impl Foreign {
-    /// Why its LUNs don't suit volumes of these shapes, if they don't.
+    /// The LUNs that are named.
+    pub fn luns(&self) -> &[u16] {
+        &self.luns
+    }
+
+    /// Sizes and block lengths of its LUNs.
     ///
     /// # Errors
     /// When it can't be asked.
-    pub fn unsuited(&self, volumes: &[Shape], initiator: &str) -> Result<Option<String>> {
-        let Some(luns) = self.luns.get(..volumes.len()) else {
-            return Ok(Some(format!("{} LUNs are needed, {} are named", volumes.len(), self.luns.len())));
-        };
-        let mut session = real::login(&Libiscsi::load()?, self, initiator, luns, 0)?;
-        for (lun, shape) in luns.iter().zip(volumes) {
+    pub fn shapes(&self, initiator: &str) -> Result<Vec<Shape>> {
+        let mut session = real::login(&Libiscsi::load()?, self, initiator, &self.luns, 0)?;
+        let mut shapes = Vec::with_capacity(self.luns.len());
+        for lun in &self.luns {
             let answer = match session.perform(cdb::read_capacity(*lun))? {
                 Ending::Good(answer) => cdb::capacity(&answer),
                 _ => None,
             };
             let (blocks, block_bytes) = answer.with_context(|| format!("LUN {lun} reports no capacity"))?;
+            let bytes = blocks.checked_mul(block_bytes.into()).context("a capacity that no unit has")?;
+            shapes.push(Shape { bytes, block_bytes });
+        }
+        Ok(shapes)
+    }
+
+    /// Why its LUNs don't suit volumes of these shapes, if they don't.
+    ///
+    /// # Errors
+    /// When it can't be asked.
+    pub fn unsuited(&self, volumes: &[Shape], initiator: &str) -> Result<Option<String>> {
+        if self.luns.len() < volumes.len() {
+            return Ok(Some(format!("{} LUNs are needed, {} are named", volumes.len(), self.luns.len())));
+        }
+        for ((lun, shape), found) in self.luns.iter().zip(volumes).zip(self.shapes(initiator)?) {
+            let Shape { bytes, block_bytes } = found;
             if block_bytes != shape.block_bytes {
                 let needed = shape.block_bytes;
                 return Ok(Some(format!("LUN {lun} has blocks of {block_bytes} bytes, {needed} are needed")));
             }
-            let (there, needed) = (u128::from(blocks) * u128::from(block_bytes), shape.bytes);
-            if there < u128::from(needed) {
-                let (there, needed) = (there >> 20, needed >> 20);
+            if bytes < shape.bytes {
+                let (there, needed) = (bytes >> 20, shape.bytes >> 20);
                 return Ok(Some(format!("LUN {lun} has {there} MiB, {needed} are needed")));
             }
         }
@@ -104,6 +165,10 @@ mod tests {
         let target: Foreign = "iscsi://127.0.0.1,127.0.0.1:3261/iqn.2001-04.org.example:a/0,7".parse()?;
         assert_eq!(target.portals, ["127.0.0.1:3260".parse()?, "127.0.0.1:3261".parse()?]);
         assert_eq!((target.iqn.as_str(), &target.luns[..]), ("iqn.2001-04.org.example:a", &[0, 7][..]));
+        let nvme: ForeignNvme = "nvme://127.0.0.1/nqn.2001-04.org.example:a/1,7".parse()?;
+        assert_eq!(nvme.portals, ["127.0.0.1:4420".parse()?]);
+        assert_eq!(nvme.namespaces, [1, 7]);
+        assert!("iscsi://127.0.0.1/nqn/1".parse::<ForeignNvme>().is_err());
         for wrong in ["127.0.0.1", "iscsi://127.0.0.1/iqn", "iscsi://127.0.0.1/iqn/x", "iscsi://?/iqn/0"] {
             assert!(wrong.parse::<Foreign>().is_err(), "{wrong}");
         }

@@ -183,6 +183,8 @@ pub enum Outcome {
     NoSpace,
     /// The array does not know the command: the host does it itself.
     Unsupported,
+    /// ILLEGAL REQUEST, logical block address out of range.
+    OutOfRange,
     /// Anything else.
     Failed(String),
 }

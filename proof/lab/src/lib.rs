@@ -5,6 +5,7 @@ pub mod bench;
 pub mod cdb;
 pub mod ceph;
 mod channel;
+pub mod check;
 pub mod command;
 pub mod compare;
 pub mod content;

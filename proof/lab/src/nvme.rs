@@ -1,7 +1,8 @@
-//! A minimal NVMe/TCP host for measurements (NVMe TCP Transport 1.0, NVMe over Fabrics): one thread, as the iSCSI initiator
-//! beside it. It supports what a healthy controller sends and fails on anything else.
+//! A minimal NVMe/TCP host for measurements and for the block checker (NVMe TCP Transport 1.0, NVMe over Fabrics): one thread, as
+//! the iSCSI initiator beside it. It supports what a healthy controller sends and fails on anything else.
 
 use crate::channel::Channel;
+use crate::libiscsi::Transfer;
 use crate::load::{Answer, Command, Initiator, LOGICAL_BLOCK_BYTES, Source};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
@@ -24,9 +25,14 @@ mod pdu {
 }
 
 /// Opcodes of the admin and the NVM command set, and of Fabrics.
-mod opcode {
+pub(crate) mod opcode {
     pub const WRITE: u8 = 0x01;
     pub const READ: u8 = 0x02;
+    pub const COMPARE: u8 = 0x05;
+    pub const WRITE_ZEROES: u8 = 0x08;
+    pub const RESERVATION_REGISTER: u8 = 0x0d;
+    pub const RESERVATION_ACQUIRE: u8 = 0x11;
+    pub const RESERVATION_RELEASE: u8 = 0x15;
     pub const IDENTIFY: u8 = 0x06;
     pub const SET_FEATURES: u8 = 0x09;
     pub const FABRICS: u8 = 0x7f;
@@ -41,7 +47,8 @@ const HEADER: usize = 24;
 /// Of a command capsule without data.
 const CAPSULE: usize = 72;
 const SQE: usize = 64;
-const QUEUE_ENTRIES: u16 = 128;
+/// Entries of a queue: one less can be outstanding.
+pub(crate) const QUEUE_ENTRIES: u16 = 128;
 /// CC: enabled, entries of 64 and 16 bytes.
 const ENABLE: u32 = 0x0046_0001;
 const OFFSET_CC: u32 = 0x14;
@@ -67,8 +74,8 @@ pub(crate) struct Controller {
     id: u16,
     /// Data of a write that go with its command, in bytes.
     in_capsule: usize,
-    /// The first namespace that the host sees.
-    namespace: u32,
+    /// The namespaces that the host sees.
+    namespaces: Vec<u32>,
 }
 
 impl Controller {
@@ -80,15 +87,21 @@ impl Controller {
         while admin.property_get(OFFSET_CSTS)? & 1 == 0 {}
         let identity = admin.identify(0x01)?;
         let in_capsule = (get32(&identity, CAPSULE_SIZE_AT) as usize * 16).saturating_sub(SQE);
-        let namespace = get32(&admin.identify(0x02)?, 0);
-        ensure!(namespace != 0, "the controller shows no namespace");
+        let list = admin.identify(0x02)?;
+        let namespaces: Vec<u32> = list.chunks(4).map(|it| get32(it, 0)).take_while(|it| *it != 0).collect();
+        ensure!(!namespaces.is_empty(), "the controller shows no namespace");
         let wanted = u32::from(queues - 1);
         let mut features = sqe(opcode::SET_FEATURES);
         put32(&mut features, 40, FEATURE_QUEUES);
         put32(&mut features, 44, wanted << 16 | wanted);
         let granted = admin.command(features, &[])?.0;
         ensure!(granted & 0xffff >= wanted && granted >> 16 >= wanted, "fewer queues than {queues}");
-        Ok(Self { _admin: admin, id, in_capsule, namespace })
+        Ok(Self { _admin: admin, id, in_capsule, namespaces })
+    }
+
+    /// The namespaces that the host sees, in the order of their identifiers.
+    pub fn namespaces(&self) -> &[u32] {
+        &self.namespaces
     }
 
     /// Connects an I/O queue; `id` counts from one.
@@ -96,9 +109,11 @@ impl Controller {
         let admin = Admin::connect(names, id, self.id)?;
         let data_bytes = admin.data_bytes;
         let channel = Channel::new(admin.stream)?;
-        let (in_capsule, namespace) = (self.in_capsule, self.namespace);
-        let writes = vec![None; usize::from(QUEUE_ENTRIES)];
-        Ok(Queue { channel, namespace, in_capsule, data_bytes, outstanding: 0, payload, writes })
+        let namespace = *self.namespaces.first().context("no namespace")?;
+        let slots = (0..QUEUE_ENTRIES).map(|_| Slot::default()).collect();
+        let in_capsule = self.in_capsule;
+        let (outstanding, arriving) = (0, None);
+        Ok(Queue { channel, namespace, in_capsule, data_bytes, outstanding, payload, slots, arriving })
     }
 }
 
@@ -131,7 +146,7 @@ impl Admin {
         connect[42..44].copy_from_slice(&queue.to_le_bytes());
         connect[44..46].copy_from_slice(&(QUEUE_ENTRIES - 1).to_le_bytes());
         let mut data = [0; 1024];
-        data[..16].copy_from_slice(b"load of the lab.");
+        data[..16].copy_from_slice(&host_id(names.host));
         data[16..18].copy_from_slice(&controller.to_le_bytes());
         data[256..256 + names.subsystem.len()].copy_from_slice(names.subsystem.as_bytes());
         data[512..512 + names.host.len()].copy_from_slice(names.host.as_bytes());
@@ -206,15 +221,88 @@ pub(crate) struct Queue {
     data_bytes: usize,
     outstanding: u16,
     payload: Arc<[u8]>,
-    /// Writes whose data are asked for, by command identifier.
-    writes: Vec<Option<Source>>,
+    /// Commands by their identifiers.
+    slots: Vec<Slot>,
+    /// The command whose data are arriving, how many bytes of them are left, and whether they end it.
+    arriving: Option<(u16, usize, bool)>,
+}
+
+/// What a queue knows of a command under way.
+#[derive(Default)]
+struct Slot {
+    out: Option<Outgoing>,
+    /// What was read so far; `None` if nothing looks at it.
+    received: Option<Vec<u8>>,
+}
+
+/// Data of a write, until its answer.
+enum Outgoing {
+    Payload(Source),
+    Bytes(Vec<u8>),
+}
+
+impl Outgoing {
+    fn append(&self, payload: &[u8], offset: usize, bytes: usize, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Payload(source) => source.append(payload, offset, bytes, out),
+            Self::Bytes(data) => {
+                out.extend_from_slice(data.get(offset..offset + bytes).context("an R2T beyond the data")?);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Queue {
+    /// Queues any command with its data; `id`, its identifier, is of no other command under way and less than [`QUEUE_ENTRIES`].
+    pub fn send(&mut self, id: u16, mut entry: [u8; SQE], transfer: Transfer) -> Result<()> {
+        entry[2..4].copy_from_slice(&id.to_le_bytes());
+        let (out, bytes) = match transfer {
+            Transfer::None => (None, 0),
+            Transfer::In(bytes) => (None, bytes),
+            Transfer::Out(data) => (Some(data), 0),
+        };
+        let received = (bytes > 0).then(Vec::new);
+        let bytes = out.as_ref().map_or(bytes, Vec::len);
+        let in_capsule = out.is_some() && bytes <= self.in_capsule;
+        if bytes > 0 {
+            put32(&mut entry, 32, u32::try_from(bytes)?);
+            entry[39] = if in_capsule { IN_CAPSULE } else { TRANSPORT };
+        }
+        self.outstanding += 1;
+        self.channel.out.extend(capsule(&entry, if in_capsule { bytes } else { 0 }));
+        if let Some(data) = out.as_ref().filter(|_| in_capsule) {
+            self.channel.out.extend_from_slice(data);
+        }
+        let slot = self.slots.get_mut(usize::from(id)).context("no such command identifier")?;
+        *slot = Slot { out: out.map(Outgoing::Bytes), received };
+        Ok(())
+    }
+
+    /// What a command that has ended has read.
+    pub fn take_data(&mut self, id: u16) -> Vec<u8> {
+        self.slots.get_mut(usize::from(id)).and_then(|slot| slot.received.take()).unwrap_or_default()
+    }
+
+    /// Takes data that have arrived for the command that they are of; true when all of them are there.
+    fn arrive(&mut self, answers: &mut Vec<Answer>) -> Result<bool> {
+        let Some((id, left, ends)) = &mut self.arriving else { return Ok(true) };
+        let slot = self.slots.get_mut(usize::from(*id)).context("data for an unknown command")?;
+        *left -= self.channel.take(*left, slot.received.as_mut().context("data that nothing asked for")?);
+        if *left > 0 {
+            return Ok(false);
+        }
+        let (id, ends) = (*id, *ends);
+        self.arriving = None;
+        if ends {
+            self.end(&[0; HEADER], id, 0, answers)?;
+        }
+        Ok(true)
+    }
+
     fn end(&mut self, header: &[u8; HEADER], tag: u16, status: u16, answers: &mut Vec<Answer>) -> Result<()> {
-        let write = self.writes.get_mut(usize::from(tag));
-        let write = write.with_context(|| format!("an answer to an unknown command: {header:?}"))?;
-        *write = None;
+        let slot = self.slots.get_mut(usize::from(tag));
+        slot.with_context(|| format!("an answer to an unknown command: {header:?}"))?.out = None;
         self.outstanding -= 1;
         answers.push(Answer { tag: tag.into(), status });
         Ok(())
@@ -222,7 +310,7 @@ impl Queue {
 
     fn send_data(&mut self, r2t: &[u8; HEADER]) -> Result<()> {
         let tag = get16(r2t, 8);
-        let source = self.writes.get(usize::from(tag)).copied().flatten();
+        let source = self.slots.get(usize::from(tag)).and_then(|slot| slot.out.as_ref());
         let source = source.context("an R2T for an unknown command")?;
         let (mut offset, mut left) = (get32(r2t, 12) as usize, get32(r2t, 16) as usize);
         while left > 0 {
@@ -237,7 +325,7 @@ impl Queue {
             put32(&mut header, 12, offset as u32);
             put32(&mut header, 16, bytes as u32);
             self.channel.out.extend(header);
-            source.append(&self.payload, offset, bytes, &mut self.channel.out);
+            source.append(&self.payload, offset, bytes, &mut self.channel.out)?;
             (offset, left) = (offset + bytes, left - bytes);
         }
         Ok(())
@@ -265,8 +353,8 @@ impl Initiator for Queue {
         if let Some(source) = in_capsule {
             source.append(&self.payload, 0, data, &mut self.channel.out);
         }
-        if let Some(write) = self.writes.get_mut(tag as usize) {
-            *write = source;
+        if let Some(slot) = self.slots.get_mut(tag as usize) {
+            *slot = Slot { out: source.map(Outgoing::Payload), received: None };
         }
     }
 
@@ -276,12 +364,23 @@ impl Initiator for Queue {
 
     fn receive(&mut self, answers: &mut Vec<Answer>) -> Result<()> {
         self.channel.fill()?;
-        while let Some(header) = self.channel.header::<HEADER>() {
+        while self.arrive(answers)?
+            && let Some(header) = self.channel.header::<HEADER>()
+        {
             let length = get32(&header, 4) as usize;
-            self.channel.skip(length.checked_sub(HEADER).context("a PDU shorter than its header")?);
+            let rest = length.checked_sub(HEADER).context("a PDU shorter than its header")?;
+            let tag = get16(&header, 8);
+            let is_kept = header[0] == pdu::C2H_DATA
+                && self.slots.get(usize::from(tag)).is_some_and(|slot| slot.received.is_some());
+            if is_kept {
+                ensure!(usize::from(header[3]) == HEADER, "the data begin at {}", header[3]);
+                self.arriving = Some((tag, rest, header[1] & pdu::SUCCESS != 0));
+                continue;
+            }
+            self.channel.skip(rest);
             match header[0] {
                 pdu::C2H_DATA if header[1] & pdu::SUCCESS == 0 => {}
-                pdu::C2H_DATA => self.end(&header, get16(&header, 8), 0, answers)?,
+                pdu::C2H_DATA => self.end(&header, tag, 0, answers)?,
                 pdu::RESPONSE => {
                     self.end(&header, get16(&header, 20), completion_status(&header), answers)?;
                 }
@@ -297,8 +396,15 @@ impl Initiator for Queue {
     }
 }
 
+/// The identifier of a host, which its name determines: reservations are by this.
+fn host_id(name: &str) -> [u8; 16] {
+    let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(257).wrapping_add(byte.into()));
+    let mut seed = crate::seed::Seed::new(seed);
+    (u128::from(seed.bits()) << 64 | u128::from(seed.bits())).to_le_bytes()
+}
+
 /// A submission queue entry whose data are described by an SGL (PSDT 01b).
-fn sqe(opcode: u8) -> [u8; SQE] {
+pub(crate) fn sqe(opcode: u8) -> [u8; SQE] {
     let mut entry = [0; SQE];
     (entry[0], entry[1]) = (opcode, 0x40);
     entry
@@ -321,7 +427,7 @@ fn completion_status(header: &[u8; HEADER]) -> u16 {
     get16(header, 22) >> 1
 }
 
-fn put32(to: &mut [u8], at: usize, value: u32) {
+pub(crate) fn put32(to: &mut [u8], at: usize, value: u32) {
     to[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 

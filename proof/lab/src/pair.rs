@@ -76,6 +76,22 @@ impl Pair {
         Ok(Self { controllers, portals })
     }
 
+    /// Kills a controller: 0 or 1.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&mut self, number: usize) -> Result<()> {
+        self.controllers[number].kill()
+    }
+
+    /// Starts a controller again, without waiting until it serves.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn restart(&mut self, number: usize) -> Result<()> {
+        self.controllers[number].restart_unattended()
+    }
+
     /// The home, and the one that forwards.
     pub(crate) fn controllers(&self) -> &[Array; 2] {
         &self.controllers

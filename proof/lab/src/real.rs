@@ -264,7 +264,7 @@ fn segments(source: u64, target: u64, bytes: u64) -> Vec<Segment> {
 }
 
 /// What an answer means to a host (SPC-5 clause 4.4, SAM-5 clause 5.3).
-fn outcome(ending: Ending) -> Outcome {
+pub(crate) fn outcome(ending: Ending) -> Outcome {
     match ending {
         Ending::Good(data) => Outcome::Good(data),
         // UNIT ATTENTION, and NOT READY while it becomes ready.
@@ -273,6 +273,7 @@ fn outcome(ending: Ending) -> Outcome {
         Ending::Check { key: 7, code: 0x2707 } => Outcome::NoSpace,
         // ILLEGAL REQUEST: no such command, no such field, no such parameter.
         Ending::Check { key: 5, code: 0x2000 | 0x2400 | 0x2600 } => Outcome::Unsupported,
+        Ending::Check { key: 5, code: 0x2100 } => Outcome::OutOfRange,
         Ending::Check { key, code } => Outcome::Failed(format!("sense key {key:x}h, code {code:04x}h")),
         // BUSY, TASK SET FULL
         Ending::Status(0x08 | 0x28) => Outcome::Busy,
@@ -301,6 +302,7 @@ mod tests {
         assert_eq!(outcome(Ending::Check { key: 6, code: 0x2900 }), Outcome::Busy);
         assert_eq!(outcome(Ending::Check { key: 0xe, code: 0x1d00 }), Outcome::Miscompare);
         assert_eq!(outcome(Ending::Check { key: 5, code: 0x2000 }), Outcome::Unsupported);
+        assert_eq!(outcome(Ending::Check { key: 5, code: 0x2100 }), Outcome::OutOfRange);
         assert_eq!(outcome(Ending::Status(0x18)), Outcome::Conflict);
         assert!(matches!(outcome(Ending::Unanswered), Outcome::Failed(_)));
     }

@@ -4,10 +4,12 @@
 //! A host has one write of 4 KiB under way. It is measured on each array alone, and then in sync with each round trip. In the end the
 //! source is killed, the target is promoted by force, and every write is compared.
 
-use super::{BLOCKS, HOST, NAME, VOLUME, VOLUMES, World, perform, write};
+use super::{BLOCK_BYTES, BLOCKS, HOST, INITIATOR, NAME, VOLUME, VOLUMES, World, perform, write};
 use crate::array::Programs;
+use crate::check::{Amount, Checker, Hosts, Options, Report, Unit, reopen};
 use crate::libiscsi::{Ending, Session};
 use crate::scratch::Scratch;
+use crate::target::Target;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -67,6 +69,21 @@ pub fn run(
     scratch.end(result)
 }
 
+/// The second host of [`check`].
+const SECOND: (&str, &str) = ("second", "iqn.2001-04.org.example:replication-second");
+
+/// Several hosts at a source in sync, by the block checker: the source is killed under their commands, the target is promoted by
+/// force, and they go on there. What they saw must have one order.
+///
+/// # Errors
+/// What was wrong.
+pub fn check(programs: &Programs, parent: &Path, amount: Amount) -> Result<Report> {
+    let scratch = Scratch::new(parent, "replication-check")?;
+    let result = World::new(programs, scratch.path(), amount.seed, &MODE)
+        .and_then(|mut world| world.check_hosts(amount).map(|checker| checker.report));
+    scratch.end(result)
+}
+
 /// Times of writes, by what each takes.
 fn latency(writes: u64, mut one: impl FnMut() -> Result<()>) -> Result<Latency> {
     (0..WARM_UP).try_for_each(|_| one())?;
@@ -106,6 +123,43 @@ impl World {
         }
         self.await_state(0, "in_sync")?;
         Ok(Measured { source, target, in_sync, acknowledged: self.report.acknowledged })
+    }
+
+    fn check_hosts(&mut self, amount: Amount) -> Result<Checker> {
+        for array in &self.arrays {
+            array.add_host(SECOND.0, SECOND.1)?;
+        }
+        for (lun, volume) in (0..).zip(VOLUMES) {
+            self.arrays[0].connect(volume, SECOND.0, lun)?;
+        }
+        self.await_state(0, "in_sync")?;
+        let units = VOLUMES.iter().map(|_| Unit::new(BLOCK_BYTES, BLOCKS)).collect::<Result<_>>()?;
+        let names = [INITIATOR, SECOND.1].map(str::to_owned).to_vec();
+        let hosts = Hosts::new(names, vec![0, 1, 2], vec![BLOCK_BYTES; VOLUMES.len()], None)?;
+        // Reservations are the source's own.
+        let options = Options { seed: amount.seed, faults: true, reservations: None };
+        let mut checker = Checker::new(units, options);
+        let portals = self.arrays[0].portals().len();
+        let paths = hosts.open_all(&self.arrays[0], portals, &mut checker)?;
+        checker.fill()?;
+        for _ in 1..amount.rounds {
+            checker.run(amount.answers, None)?;
+            checker.settle(None)?;
+        }
+        checker.run(amount.answers, None)?;
+        self.await_state(0, "in_sync")?;
+        checker.load()?;
+        self.arrays[0].kill()?;
+        checker.abandon()?;
+        checker.fence();
+        self.cli(1, &["replication", "promote", NAME, "--force"])?;
+        for (lun, volume) in (0..).zip(VOLUMES) {
+            [HOST, SECOND.0].iter().try_for_each(|host| self.arrays[1].connect(volume, host, lun))?;
+        }
+        reopen(&hosts, &self.arrays[1], &paths, &mut checker)?;
+        checker.run(amount.answers, None)?;
+        checker.settle(None)?;
+        Ok(checker)
     }
 
     /// Writes to a volume of the target alone.
