@@ -9,7 +9,7 @@ use crate::args::Check;
 use crate::backing::OfflineStore;
 use crate::{access, key, stopped};
 use anyhow::{Context, Result, bail, ensure};
-use engine::{Engine, Loss, Options, Progress, Repair};
+use engine::{Engine, FrameCheck, Loss, Options, Progress, Repair};
 use shelf::pool::Pool;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// Bytes of segments that are in memory at once.
+const MAX_HELD_BYTES: usize = 1 << 30;
 
 /// Prints the defects, one per line. Returns how many there are, or are left after a repair.
 pub async fn run(check: &Check) -> Result<usize> {
@@ -36,9 +39,16 @@ pub async fn run(check: &Check) -> Result<usize> {
 async fn look(check: &Check) -> Result<Vec<String>> {
     let backing = stopped::find_read_only(&check.data, &check.drive).await?;
     let (shelf, engine, mut defects) = open(check, &backing).await?;
-    defects.extend(engine.check_with_progress(&mut progress()).await?);
+    let (found, frames) = engine.begin_check(&mut progress()).await?;
+    defects.extend(found);
+    // What nothing refers to needs no scrub.
     engine.discard_unused();
-    let report = shelf.scrub(0, Box::new(|_, _| true)).await;
+    let frames = Arc::new(frames);
+    check_frames(&frames, &shelf).await?;
+    ensure!(engine.stopped().is_none(), "the store failed during the check");
+    let findings = frames.end();
+    defects.extend(findings.defects);
+    let report = findings.scrubbed;
     if report.errors > 0 {
         let (errors, repaired) = (report.errors, report.repaired);
         defects.push(format!(
@@ -46,6 +56,31 @@ async fn look(check: &Check) -> Result<Vec<String>> {
         ));
     }
     Ok(defects)
+}
+
+/// Reads all segments once, in the order of their places, with every processor that memory suffices for.
+async fn check_frames(frames: &Arc<FrameCheck>, shelf: &Arc<dyn Pool>) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(MAX_HELD_BYTES / shelf.layout().segment_bytes as usize).max(1);
+    let worker = |number: usize| {
+        let (frames, shelf) = (frames.clone(), shelf.clone());
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || {
+            let mut report = progress();
+            runtime.block_on(async {
+                while let Some(done) = frames.step(Some(&*shelf)).await {
+                    if number == 0 {
+                        report(Progress { phase: "segments", done, total: frames.total() });
+                    }
+                }
+            });
+        })
+    };
+    let workers: Vec<_> = (0..threads).map(worker).collect();
+    for worker in workers {
+        worker.await.context("a thread of the check ended early")?;
+    }
+    Ok(())
 }
 
 /// Opens an array in spite of contradictions, and returns them.
@@ -147,13 +182,38 @@ fn print_some(lines: &[String], limit: usize) -> Result<()> {
     Ok(())
 }
 
-/// Logs the progress now and then.
+/// Logs the progress now and then, with what is left of the phase at its rate so far.
 fn progress() -> impl FnMut(Progress) + Send {
     let mut last = Instant::now();
+    let mut phase_of = ("", last);
     move |Progress { phase, done, total }| {
+        if phase_of.0 != phase {
+            phase_of = (phase, Instant::now());
+        }
         if last.elapsed() >= PROGRESS_EVERY {
             last = Instant::now();
-            tracing::info!("{phase}: {done} of {total}");
+            match estimate(phase_of.1.elapsed(), done, total) {
+                Some(left) => tracing::info!("{phase}: {done} of {total}, about {} s left", left.as_secs()),
+                None => tracing::info!("{phase}: {done} of {total}"),
+            }
         }
+    }
+}
+
+/// How long the rest takes at the rate so far.
+fn estimate(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
+    let left = total.saturating_sub(done);
+    (done > 0).then(|| Duration::from_secs_f64(elapsed.as_secs_f64() * left as f64 / done as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_estimated_from_the_rate_so_far() {
+        assert_eq!(estimate(Duration::from_secs(10), 25, 100), Some(Duration::from_secs(30)));
+        assert_eq!(estimate(Duration::from_secs(10), 100, 100), Some(Duration::ZERO));
+        assert_eq!(estimate(Duration::from_secs(10), 0, 100), None);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! What can't be read can't be counted: below a damaged map page only counts that are too high are defects.
 //!
-//! It takes as long as there are pages and frames in the log, however much they map.
+//! It takes as long as there are pages and frames in the log, however much they map. Frames, which are nearly all of it, are read
+//! once, segment by segment, in what a scrub of the store reads anyway.
 
 use crate::catalog::VolumeState;
 use crate::core::Core;
@@ -18,7 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::Arc;
 
+mod frames;
 mod log;
+
+pub use frames::{FrameCheck, FrameFindings};
 
 /// How far a check or a repair has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +86,21 @@ impl Engine {
     /// # Errors
     /// If the engine has stopped: what is in memory is not what is on the drives.
     pub async fn check_with_progress(&self, progress: ProgressSink<'_>) -> block::Result<Vec<String>> {
+        let (mut defects, frames) = self.begin_check(progress).await?;
+        let total = frames.total();
+        while let Some(done) = frames.step(None).await {
+            progress(Progress { phase: "segments", done, total });
+        }
+        defects.extend(frames.end().defects);
+        self.core.journal.stopped().map_or(Ok(defects), |why| Err(block::Error::Stopped(why)))
+    }
+
+    /// The part of [`Engine::check`] that follows maps: the defects of all metadata and counts, and the frames, which are to be
+    /// checked in the order of their places, by as many threads as there are.
+    ///
+    /// # Errors
+    /// If the engine has stopped.
+    pub async fn begin_check(&self, progress: ProgressSink<'_>) -> block::Result<(Vec<String>, FrameCheck)> {
         let core = &self.core;
         let mut found = Found::default();
         core.check_catalog(&mut found);
@@ -90,8 +109,8 @@ impl Engine {
         let frames = core.check_table(&mut found).await;
         core.check_slots(&mut found);
         core.check_space(&frames, &self.roots.lock().clone(), &mut found);
-        core.check_objects(&frames, &mut found, progress).await;
-        core.journal.stopped().map_or(Ok(found.defects), |why| Err(block::Error::Stopped(why)))
+        let frames = FrameCheck::new(core.clone(), frames);
+        core.journal.stopped().map_or(Ok((found.defects, frames)), |why| Err(block::Error::Stopped(why)))
     }
 }
 

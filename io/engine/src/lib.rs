@@ -81,7 +81,7 @@ mod wake;
 
 pub use apply::Applied;
 pub use capacity::SpaceRefusals;
-pub use check::Progress;
+pub use check::{FrameCheck, FrameFindings, Progress};
 pub use diff::Difference;
 pub use engine::Engine;
 pub use estimate::{COMPARED_POLICIES, Estimate, Estimator};

@@ -4,6 +4,7 @@
 //! Drives and keys are optional: [`Pool::drives`] and [`Pool::keys`].
 
 use crate::{Drive, Result, Shelf};
+use bytes::Bytes;
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
@@ -40,6 +41,13 @@ pub trait Pool: Shelf {
     fn scrub<'a>(&'a self, from: u32, step: ScrubStep<'a>) -> BoxFuture<'a, ScrubReport> {
         _ = (from, step);
         Box::pin(async { ScrubReport::default() })
+    }
+
+    /// Scrubs one segment, and hands over what it read: a reader of everything needs to read nothing twice. A store that scrubs by
+    /// itself returns an empty report and no payload, as this default does.
+    fn scrub_segment(&self, segment: u32) -> BoxFuture<'_, ScrubbedSegment> {
+        _ = segment;
+        Box::pin(async { ScrubbedSegment::default() })
     }
 
     /// Management of its drives; `None` if the store has no drives.
@@ -303,6 +311,16 @@ pub struct FileSystem {
     pub total: u64,
     /// Bytes that the drives on it may still allocate.
     pub growth: u64,
+}
+
+/// A segment that was scrubbed.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubbedSegment {
+    /// The findings.
+    pub report: ScrubReport,
+    /// Payload of its stripes from the first one on, as far as they were written: empty where it can't be read. `None` if the store
+    /// does not scrub.
+    pub stripes: Option<Vec<Bytes>>,
 }
 
 /// Findings of a scrub.

@@ -1,6 +1,6 @@
 //! Check of the log: frames, the frame table, and where everything lies.
 
-use super::{Found, Progress, ProgressSink};
+use super::Found;
 use crate::core::Core;
 use crate::dedup::Fingerprinter;
 use crate::entry::{BLOCK, BlockId};
@@ -8,7 +8,7 @@ use crate::frame::{self, ObjectKind, UNKNOWN};
 use crate::frame_table::{FRAMES, Frame, TablePage};
 use crate::pages::NumberMap;
 use crate::space::{Live, Location};
-use shelf::join;
+use bytes::Bytes;
 
 impl Core {
     /// Compares every frame's references with those found; returns all frames.
@@ -157,36 +157,22 @@ impl Core {
         }
     }
 
-    /// Reads every frame and verifies its checksum, its contents and the fingerprints of its blocks.
-    pub(super) async fn check_objects(
-        &self,
-        frames: &[(u64, Frame)],
-        found: &mut Found,
-        progress: ProgressSink<'_>,
-    ) {
-        for (number, group) in frames.chunks(self.options.tunables.reads_in_flight).enumerate() {
-            let done = (number * self.options.tunables.reads_in_flight) as u64;
-            progress(Progress { phase: "frames", done, total: frames.len() as u64 });
-            let checks = group.iter().map(|(number, frame)| self.check_frame(*number, frame));
-            for (why, (number, frame)) in join(checks).await.into_iter().zip(group) {
-                if let Err(why) = why {
-                    found.defect(format_args!("frame {number} at {}: {why}", frame.location));
-                }
-            }
-        }
-    }
-
     pub async fn check_frame(&self, number: u64, frame: &Frame) -> Result<(), String> {
         if !self.is_inside(frame.location) {
             return Err("it lies outside of the log".into());
         }
         let object = self.log.read(frame.location).await.map_err(|why| why.to_string())?;
-        let header = frame::verify(&object).map_err(|why| why.to_string())?;
-        let decoded = frame::unpack(&object, number).map_err(|why| why.to_string())?;
+        self.check_object(number, frame, &object)
+    }
+
+    /// Verifies the checksum of a frame that was read, its contents and the fingerprints of its blocks.
+    pub(super) fn check_object(&self, number: u64, frame: &Frame, object: &Bytes) -> Result<(), String> {
+        let header = frame::verify(object).map_err(|why| why.to_string())?;
+        let decoded = frame::unpack(object, number).map_err(|why| why.to_string())?;
         if header.stored != frame.stored {
             return Err(format!("it holds blocks {:#b}, not {:#b}", header.stored, frame.stored));
         }
-        let fingerprints = frame::fingerprints(&object, &header).map_err(|why| why.to_string())?;
+        let fingerprints = frame::fingerprints(object, &header).map_err(|why| why.to_string())?;
         let mut fingerprinter = Fingerprinter::new(&self.key);
         let indexes = (0..8u8).filter(|index| header.stored >> index & 1 == 1);
         for (index, fingerprint) in indexes.zip(fingerprints).filter(|(_, known)| *known != UNKNOWN) {

@@ -5,7 +5,7 @@ use block::{Data, Disk, DiskId, Extent, Geometry, Op};
 use engine::{Engine, Options};
 use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
 use rig::drive::{FailingDrive, Intercepted, Request};
-use shelf::pool::{Consent, PoolStatus};
+use shelf::pool::{Consent, Pool, PoolStatus};
 use shelf::{Drive, JournalPos, Shelf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -199,4 +199,67 @@ fn what_an_array_freed_as_it_ended_is_no_defect() {
     engine.discard_unused();
     let report = now(shelf.scrub());
     assert_eq!((report.errors, report.lost), (0, 0), "{report:?}");
+}
+
+/// Bytes that all drives have read since the store was opened.
+fn read_bytes(shelf: &DriveShelf) -> u64 {
+    shelf.status().drives.iter().map(|drive| drive.read_bytes).sum()
+}
+
+/// The defects that a check with a scrub finds, and the pages that were wrong below.
+fn check(shelf: &Arc<DriveShelf>, engine: &Engine) -> (Vec<String>, u64) {
+    let (mut defects, frames) = now(engine.begin_check(&mut |_| {})).expect("a check");
+    let pool: &dyn Pool = &**shelf;
+    let mut done = 0;
+    while let Some(segments) = now(frames.step(Some(pool))) {
+        done += 1;
+        assert_eq!((segments, frames.done()), (done, done));
+    }
+    assert_eq!(done, frames.total());
+    let findings = frames.end();
+    defects.extend(findings.defects);
+    (defects, findings.scrubbed.errors)
+}
+
+/// Of eight drives six have data and two parity.
+#[test]
+fn a_check_reads_what_is_stored_once_and_its_parity() {
+    const BLOCKS: u64 = 6000;
+    let mem: Vec<_> = (0..8).map(|number| MemDrive::new(format!("memory {number}"), 16 << 20)).collect();
+    let drives = || mem.iter().map(|drive| drive.clone() as Arc<dyn Drive>).collect::<Vec<_>>();
+    let options = FormatOptions { array: 7, ..FormatOptions::default() };
+    let shelf = now(DriveShelf::format(drives(), options)).expect("blank drives");
+    let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
+    let hosts = async {
+        let geometry = Geometry { block_bytes: BLOCK as u32, blocks: BLOCKS };
+        let volume = engine.create_volume(DiskId(1), geometry, 0).await.expect("a volume");
+        for lba in 0..BLOCKS {
+            volume.execute(Op::Write { lba, data: block_of(lba) }).await.expect("a write");
+        }
+        engine.shutdown().await.expect("everything is written");
+    };
+    serve(&engine, hosts);
+    drop((engine, shelf));
+    let shelf = now(DriveShelf::open(drives(), Opening::default())).expect("the same drives");
+    let engine = now(Engine::open(shelf.clone(), Options::new([1; 32]))).expect("an engine");
+    engine.discard_unused();
+    let before = read_bytes(&shelf);
+    assert_eq!(check(&shelf, &engine), (Vec::new(), 0));
+    let (read, space) = (read_bytes(&shelf) - before, engine.space());
+    let stored = (space.physical + space.metadata) * 8 / 6;
+    assert!(stored > BLOCKS * BLOCK as u64, "{space:?}");
+    assert!(read <= stored * 6 / 5, "{read} bytes are read of {stored}");
+    // What a check reads it also verifies: pages of parity, too, that no host's read looks at.
+    let wrong = mem[3].with(|bytes| {
+        let pages = (4 << 20..12 << 20)
+            .step_by(256 << 10)
+            .filter(|at| bytes[*at..at + BLOCK].iter().any(|byte| *byte != 0));
+        let pages: Vec<usize> = pages.collect();
+        pages.iter().for_each(|at| bytes[at + 100] ^= 1);
+        pages.len() as u64
+    });
+    assert!(wrong > 8, "{wrong}");
+    let (defects, errors) = check(&shelf, &engine);
+    assert_eq!(defects, [""; 0], "parity gives everything back");
+    assert!(errors > wrong / 2 && errors <= wrong, "{errors} of {wrong}");
 }

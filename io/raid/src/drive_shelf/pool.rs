@@ -4,7 +4,8 @@ use super::DriveShelf;
 use crate::codec::FORMAT;
 use crate::{Consent, Drive, DriveContents, Result};
 use shelf::pool::{
-    BoxFuture, Drives, KEY_BYTES, KeySource, Keys, Pool, PoolStatus, ScrubReport, ScrubStep, WrappedKey,
+    BoxFuture, Drives, KEY_BYTES, KeySource, Keys, Pool, PoolStatus, ScrubReport, ScrubStep, ScrubbedSegment,
+    WrappedKey,
 };
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -34,6 +35,14 @@ impl Pool for DriveShelf {
 
     fn scrub<'a>(&'a self, from: u32, step: ScrubStep<'a>) -> BoxFuture<'a, ScrubReport> {
         Box::pin(self.scrub_from(from, step))
+    }
+
+    fn scrub_segment(&self, segment: u32) -> BoxFuture<'_, ScrubbedSegment> {
+        Box::pin(async move {
+            let (mut report, mut stripes) = (ScrubReport::default(), Vec::new());
+            DriveShelf::scrub_segment(self, segment, &mut report, Some(&mut stripes)).await;
+            ScrubbedSegment { report, stripes: Some(stripes) }
+        })
     }
 
     fn drives(&self) -> Option<&dyn Drives> {

@@ -153,6 +153,22 @@ impl DriveShelf {
         true
     }
 
+    /// The payload of a whole row that was read; `None` if a page of it is lost.
+    pub(super) fn row_payload(&self, segment: u32, entry: &Entry, found: &Row) -> Option<Bytes> {
+        let (stripe, len) = (self.plan.stripe_pages, self.plan.stripe_bytes());
+        let wanted = Wanted { segment, offset: found.row * len, len };
+        let mut payload = Vec::with_capacity(len as usize + PAYLOAD_BYTES);
+        for piece in self.pieces(entry, found.row * stripe, stripe) {
+            let pages = found.data.get(piece.part)?.get(..piece.pages as usize * ALIGN)?;
+            if found.lost.iter().any(|(part, _)| *part == piece.part)
+                || !self.copy_out(entry, piece.first, pages, wanted, &mut payload)
+            {
+                return None;
+            }
+        }
+        Some(payload.into())
+    }
+
     /// Degraded read: reconstructs from the other columns what a drive can't give.
     fn reconstruct_read(&self, wanted: Wanted, done: Done<Bytes>) {
         self.spawn(|shelf| async move { done(shelf.read_with_parity(wanted).await) });

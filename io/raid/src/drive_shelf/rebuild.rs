@@ -204,7 +204,7 @@ impl DriveShelf {
         }
         let suspect = self.background.0.lock().suspects.pop_first();
         if let Some(segment) = suspect {
-            self.scrub_segment(segment, &mut shelf::pool::ScrubReport::default()).await;
+            self.scrub_segment(segment, &mut shelf::pool::ScrubReport::default(), None).await;
             return true;
         }
         let in_use_drives = self.in_use_drives();

@@ -6,6 +6,7 @@
 use super::DriveShelf;
 use super::read::ReadMode;
 use crate::{ALIGN, AlignedBuf};
+use bytes::Bytes;
 use shelf::pool::ScrubReport;
 use std::sync::atomic::Ordering;
 
@@ -32,17 +33,23 @@ impl DriveShelf {
             if self.check_running().is_err() || !step(segment, &report) {
                 break;
             }
-            self.scrub_segment(segment, &mut report).await;
+            self.scrub_segment(segment, &mut report, None).await;
         }
         tracing::info!(?report, "scrubbed");
         report
     }
 
-    pub(super) async fn scrub_segment(&self, segment: u32, report: &mut ScrubReport) {
-        self.exclusively(segment, self.scrub_rows(segment, report)).await;
+    /// Scrubs a segment, and adds the payload of its rows to `stripes`, if it is asked for.
+    pub(super) async fn scrub_segment(
+        &self,
+        segment: u32,
+        report: &mut ScrubReport,
+        stripes: Option<&mut Vec<Bytes>>,
+    ) {
+        self.exclusively(segment, self.scrub_rows(segment, report, stripes)).await;
     }
 
-    async fn scrub_rows(&self, segment: u32, report: &mut ScrubReport) {
+    async fn scrub_rows(&self, segment: u32, report: &mut ScrubReport, mut stripes: Option<&mut Vec<Bytes>>) {
         let found = {
             let segments = self.segments.lock();
             let found = &segments.list[segment as usize];
@@ -56,6 +63,9 @@ impl DriveShelf {
             let mut found = self
                 .read_row(&entry, (row, 0, chunk), ReadMode { with_parity: true, long_timeout: true })
                 .await;
+            if let Some(stripes) = stripes.as_deref_mut() {
+                stripes.push(self.row_payload(segment, &entry, &found).unwrap_or_default());
+            }
             if found.never_was() || (found.unread && !found.lost.is_empty()) {
                 continue;
             }
@@ -86,7 +96,10 @@ impl DriveShelf {
             self.counters.lost.fetch_add(found.lost.len() as u64, Ordering::Relaxed);
             report.repaired += self.repair(&entry, &found).await;
             let bytes: usize = found.data.iter().map(|column| column.len()).sum();
-            self.throttle(segment, UNHURRIED * bytes as u64).await;
+            // Who wants the payload waits for it.
+            if stripes.is_none() {
+                self.throttle(segment, UNHURRIED * bytes as u64).await;
+            }
         }
     }
 }
