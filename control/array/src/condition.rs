@@ -231,8 +231,8 @@ fn space_below(found: &mut Conditions, status: &PoolStatus) {
         add(found, "drive.overcommitted", severity, about, &|| {
             format!(
                 "the drives of slots {name} are sparse files that may grow by more than their file system has free{}: \
-                 hosts are refused writes when it is full, although the array shows free space. Give the file system \
-                 more space",
+                 capacity is what fits there, less whatever else is written to it, and hosts are refused writes when it is \
+                 full. Give the file system more space",
                 if few { ", and hardly any of it is free" } else { "" }
             )
         });

@@ -79,7 +79,8 @@ impl Error {
             )),
             block::Error::ReadOnly => Self::precondition(format!("{what}: it is read-only")),
             block::Error::NoSpace => Self::precondition(format!(
-                "{what}: no space is left; eradicate what is in the recycle bin, or delete snapshots and volumes"
+                "{what}: no space is left; delete volumes and snapshots and eradicate them, add drives, or make room on the file \
+                 system of drives that are files"
             )),
             error => Self::failed(what, error),
         }

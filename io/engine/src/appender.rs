@@ -215,6 +215,17 @@ impl Appender {
         freed
     }
 
+    /// Segments with nothing live that are not free yet: the next checkpoint frees them, unless a stream has them open.
+    pub fn emptied(&self) -> u32 {
+        let empty = self.core.state.read().maps.usage.empty();
+        empty.saturating_sub(self.pool.free.len() as u32)
+    }
+
+    /// Segments that are not free.
+    pub fn used(&self) -> u32 {
+        self.core.segments.total().saturating_sub(self.pool.free.len() as u32)
+    }
+
     /// Whether a segment is free.
     pub fn is_free(&self, segment: u32) -> bool {
         self.pool.free.contains(&segment)

@@ -25,7 +25,14 @@ pub struct Worker {
     cleaner: Cleaner,
     checkpointer: Checkpointer,
     idle: IdleWork,
+    /// Emptied segments that the last checkpoint could not free.
+    left_emptied: u32,
 }
+
+/// A checkpoint is written only to free segments if these are at least this many, which is more than streams have open, and this part of
+/// those in use, as a divisor: it writes far less than what filled them.
+const RETURNED_MIN_SEGMENTS: u32 = 8;
+const RETURNED_DIVISOR: u32 = 16;
 
 impl Worker {
     /// The background of an engine that has been opened, with the locations of the checkpoint's root and catalog.
@@ -40,6 +47,7 @@ impl Worker {
             reducer: Reducer::new(core.clone()),
             cleaner: Cleaner::new(core.clone()),
             idle: IdleWork::new(core.clone()),
+            left_emptied: 0,
             checkpointer,
             core,
         };
@@ -159,13 +167,15 @@ impl Worker {
         busy |= self.clean(self.appender.data_bytes() - before).await?;
         // Free space is known exactly when everything has been flushed and a checkpoint written.
         let settle = !busy && self.core.throttle.take_space_request();
+        // What hosts have deleted is given back to the drives, also when nothing is written after it.
+        let returns = !busy && self.has_much_to_free();
         let is_due = self.idle.take_checkpoint_request()
             || self.core.format.is_to_be_raised()
             || self.checkpointer.is_due();
         if settle {
             self.reducer.drop_stored_index();
         }
-        if is_due || settle || (!busy && self.checkpointer.wants_trim()) {
+        if is_due || settle || returns || (!busy && self.checkpointer.wants_trim()) {
             self.checkpoint().await?;
             busy = true;
         }
@@ -191,6 +201,7 @@ impl Worker {
         let freed = self.checkpointer.write(&mut self.appender).await?;
         self.cleaner.end_checkpoint(&freed, self.appender.free_bytes());
         self.appender.end_checkpoint();
+        self.left_emptied = self.appender.emptied();
         Ok(())
     }
 
@@ -201,6 +212,12 @@ impl Worker {
             self.checkpoint().await?;
         }
         Ok(dropped)
+    }
+
+    /// Whether a checkpoint would free a good part of the segments in use.
+    fn has_much_to_free(&self) -> bool {
+        let more = self.appender.emptied().saturating_sub(self.left_emptied);
+        more >= RETURNED_MIN_SEGMENTS && more.saturating_mul(RETURNED_DIVISOR) >= self.appender.used()
     }
 
     /// Takes a step of cleaning, or the checkpoint that it asks for. False if nothing can be reclaimed.

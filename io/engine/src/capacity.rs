@@ -110,9 +110,10 @@ impl Core {
         }
     }
 
-    /// Segments that are reserved for checkpoints, for cleaning, and for changes that free space.
+    /// Segments that are reserved for checkpoints, for cleaning, and for changes that free space: a part of those that are usable.
+    /// Where files as drives may not grow to their size, what they could not hold anyway needs no reserve.
     fn reserve_segments(&self) -> u32 {
-        let segments = self.segments.total();
+        let segments = self.segments.usable();
         (segments / 8).max(16).min(segments / 2)
     }
 

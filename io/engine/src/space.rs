@@ -111,6 +111,8 @@ impl SegmentCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     segments: Vec<Live>,
+    /// Segments in which nothing is live.
+    empty: u32,
     /// Live data bytes after reduction, frame headers included.
     pub physical: u64,
     /// Live metadata bytes in the log.
@@ -122,7 +124,7 @@ pub struct Usage {
 impl Usage {
     /// Nothing used in `segments` segments.
     pub fn new(segments: u32) -> Self {
-        Self { segments: vec![Live::default(); segments as usize], ..Self::default() }
+        Self { segments: vec![Live::default(); segments as usize], empty: segments, ..Self::default() }
     }
 
     /// The data that a checkpoint counted, in a log of at least as many segments, and no metadata.
@@ -132,6 +134,7 @@ impl Usage {
         for live in &mut usage.segments {
             live.meta = 0;
             usage.physical += live.data;
+            usage.empty += u32::from(live.data == 0);
         }
         usage
     }
@@ -145,6 +148,24 @@ impl Usage {
     pub fn grow(&mut self, segments: u32) {
         let known = self.segments.len();
         self.segments.resize(known.max(segments as usize), Live::default());
+        self.empty += (self.segments.len() - known) as u32;
+    }
+
+    /// Segments in which nothing is live.
+    pub fn empty(&self) -> u32 {
+        self.empty
+    }
+
+    /// Changes the live bytes of a segment.
+    fn change(&mut self, segment: u32, change: impl FnOnce(&mut Live)) {
+        let live = &mut self.segments[segment as usize];
+        let before = live.total() == 0;
+        change(live);
+        match (before, live.total() == 0) {
+            (true, false) => self.empty -= 1,
+            (false, true) => self.empty += 1,
+            _ => {}
+        }
     }
 
     /// Live bytes of a segment.
@@ -159,7 +180,7 @@ impl Usage {
 
     /// One more live block, `share` bytes of a frame in `segment`.
     pub fn add_block(&mut self, segment: u32, share: u64) {
-        self.segments[segment as usize].data += share;
+        self.change(segment, |live| live.data += share);
         self.physical += share;
         self.unique_blocks += 1;
     }
@@ -167,8 +188,7 @@ impl Usage {
     /// A block died.
     pub fn sub_block(&mut self, segment: u32, share: u64) {
         // The check finds a checkpoint that counted too little.
-        let live = &mut self.segments[segment as usize].data;
-        *live = live.saturating_sub(share);
+        self.change(segment, |live| live.data = live.data.saturating_sub(share));
         self.physical = self.physical.saturating_sub(share);
         self.unique_blocks = self.unique_blocks.saturating_sub(1);
     }
@@ -180,12 +200,9 @@ impl Usage {
                 continue;
             }
             let len = u64::from(location.len);
-            let live = &mut self.segments[location.segment as usize].meta;
-            (*live, self.metadata) = if grow {
-                (*live + len, self.metadata + len)
-            } else {
-                (live.saturating_sub(len), self.metadata.saturating_sub(len))
-            };
+            let changed = |bytes: u64| if grow { bytes + len } else { bytes.saturating_sub(len) };
+            self.change(location.segment, |live| live.meta = changed(live.meta));
+            self.metadata = changed(self.metadata);
         }
     }
 }

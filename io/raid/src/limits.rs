@@ -21,6 +21,8 @@ pub struct Limits {
     pub busy_bytes_per_second: u64,
     /// Rebuild rate while hosts do no I/O.
     pub idle_bytes_per_second: u64,
+    /// Freed segments whose space is given back to the drives at once: the placing of others waits for them.
+    pub discarded_segments_max: u32,
     /// Stripe buffers that are kept for reuse.
     pub kept_buffers_max: usize,
 }
@@ -35,6 +37,7 @@ impl Default for Limits {
             journal_copy_pages: 256,
             busy_bytes_per_second: 100 << 20,
             idle_bytes_per_second: 2 << 30,
+            discarded_segments_max: 16,
             kept_buffers_max: 8,
         }
     }

@@ -147,6 +147,7 @@ pub fn store(bounds: Bounds, seed: u64) -> raid::Limits {
         busy_bytes_per_second: few(measured.busy_bytes_per_second).max(256 << 10),
         idle_bytes_per_second: few(measured.idle_bytes_per_second).max(256 << 10),
         kept_buffers_max: few(measured.kept_buffers_max as u64 + 1) as usize - 1,
+        discarded_segments_max: few(measured.discarded_segments_max.into()) as u32,
     }
 }
 

@@ -40,8 +40,13 @@ struct Rig {
 impl Rig {
     /// Four drives on a file system with this many MiB, and a volume larger than all of it.
     fn new(mib: i64) -> Self {
+        Self::sized(BYTES, mib)
+    }
+
+    /// The same with drives of this size.
+    fn sized(bytes: u64, mib: i64) -> Self {
         let file_system = FileSystem::new(mib);
-        let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), BYTES), &file_system);
+        let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), bytes), &file_system);
         let drives: Vec<_> = (0..4).map(drive).collect();
         let options = FormatOptions { array: 7, ..FormatOptions::default() };
         let shelf = now(DriveShelf::format(given(&drives), options)).expect("blank drives");
@@ -186,4 +191,38 @@ fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     }
     rig.check((64..full + 500).step_by(7));
     assert!(rig.all_is_well() && !rig.shelf.is_starved());
+}
+
+/// Drives of 1 GiB together in 160 MiB: an eighth of the former is most of what fits in the latter.
+#[test]
+fn what_drives_can_not_grow_to_needs_no_reserve() {
+    let mut rig = Rig::sized(256 << 20, 160);
+    rig.turns(50);
+    let space = rig.engine.space();
+    let fits = rig.file_system.free_pages() as u64 * BLOCK / 2;
+    assert!(space.total > fits / 2 && space.total < fits, "{space:?} of {fits}");
+    let full = rig.fill(0);
+    assert!(full * BLOCK > fits / 2, "{full} blocks of {fits} bytes");
+    assert!(rig.all_is_well());
+    rig.check((0..full).step_by(17));
+}
+
+#[test]
+fn what_was_deleted_is_given_back_to_the_file_system_though_nothing_is_written_after_it() {
+    let mut rig = Rig::new(200);
+    rig.turns(50);
+    let before = rig.file_system.free_pages();
+    for lba in 0..6000 {
+        rig.write(lba).expect("there is space");
+    }
+    rig.execute(Op::Flush).expect("written");
+    rig.turns(2000);
+    let taken = before - rig.file_system.free_pages();
+    assert!(taken > 6000, "{taken} pages for 6,000 blocks");
+    let engine = rig.engine.clone();
+    rig.run(engine.delete_volume(DiskId(1), 0)).expect("deleted");
+    rig.turns(2000);
+    let left = before - rig.file_system.free_pages();
+    assert!(left < taken / 4, "{left} pages of {taken} are still taken: {:?}", rig.engine.space());
+    assert!(rig.all_is_well());
 }

@@ -245,9 +245,8 @@ fn warn(file_system: &FileSystem) {
         ?slots,
         free,
         growth,
-        "the drives of these slots are sparse files that may grow by more than their file system has free: hosts will be \
-         refused writes when it is full, although the array shows free space. Give the file system more space, or use \
-         smaller drives"
+        "the drives of these slots are sparse files that may grow by more than their file system has free: capacity is what \
+         fits there, less whatever else is written to it. Give the file system more space, or use smaller drives"
     );
 }
 

@@ -8,7 +8,7 @@ use crate::allocator::{Free, Rooms, Space};
 use crate::geometry::{Geometry, Profile};
 use crate::segment_map::{Column, ENTRIES_PER_PAGE, Entry, Page};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The segments of a page of the map.
@@ -40,13 +40,15 @@ pub struct Segment {
     pub gate: Option<Vec<Deferred>>,
     /// Operations that wait while space is reserved for it.
     pub allocating: Option<Vec<Deferred>>,
+    /// It is to be discarded: see [`Segments::doom`].
+    doomed: bool,
     /// Called when no write is in flight.
     pub drained: Option<crate::Done<()>>,
 }
 
 impl Segment {
     fn clear(&mut self) {
-        (self.started, self.completed, self.unsynced) = (0, 0, false);
+        (self.started, self.completed, self.unsynced, self.doomed) = (0, 0, false, false);
         self.begun.clear();
     }
 }
@@ -76,6 +78,10 @@ pub struct Segments {
     /// Discards in flight, and the operations that wait until there are none.
     pub discarding: u32,
     pub waiting: Vec<Deferred>,
+    /// Segments to be discarded when those in flight have ended. Until then they keep their place, which nothing else gets.
+    doomed: VecDeque<u32>,
+    /// They are being discarded now.
+    pub discards_doomed: bool,
 }
 
 /// What a sync that begins now makes durable of a segment.
@@ -113,6 +119,8 @@ impl Segments {
             slow: 0,
             discarding: 0,
             waiting: Vec::new(),
+            doomed: VecDeque::new(),
+            discards_doomed: false,
         }
     }
 
@@ -212,9 +220,12 @@ impl Segments {
         let (protected, free) = (self.room_protected(), self.list.len() as u32 - self.used);
         // If every free segment fits with full parity, rebuild needs no reserve.
         let kept = if protected < free { self.reserved() } else { 0 };
-        let room = Room { protected: protected.saturating_sub(kept), any: self.room() };
-        let Some(below) = below else { return room };
-        let protected = room.protected.min(below.saturating_sub(self.reserved()));
+        // A write that has no room but theirs waits for it.
+        let doomed = self.doomed.len().min(self.used as usize) as u32;
+        let room = Room { protected: protected.saturating_sub(kept) + doomed, any: self.room() + doomed };
+        let Some(below) = below.map(|below| below.saturating_add(doomed)) else { return room };
+        let protected =
+            room.protected.min(below.saturating_sub(self.reserved_of(self.used + free.min(below))));
         // A checkpoint that finds no space waits for it; one without any room stops the engine.
         Room { protected, any: room.any.min(below.max(super::PLACEMENT_RESERVE_SEGMENTS + 1)) }
     }
@@ -233,8 +244,13 @@ impl Segments {
 
     /// Free segments that are reserved for the engine; the rest of the free space is for rebuild.
     pub fn reserved(&self) -> u32 {
-        let count = self.list.len() as u32;
-        (count - self.used).min((count / 32).max(MIN_RESERVED_SEGMENTS))
+        self.reserved_of(self.list.len() as u32)
+    }
+
+    /// The same, of as many segments as there can be with the space below the drives.
+    fn reserved_of(&self, count: u32) -> u32 {
+        let free = self.list.len() as u32 - self.used;
+        free.min((count / 32).max(MIN_RESERVED_SEGMENTS))
     }
 
     fn stamp(&mut self) -> u64 {
@@ -345,8 +361,44 @@ impl Segments {
         true
     }
 
-    /// Frees a segment; returns the runs to discard.
-    pub fn free(&mut self, segment: u32) -> Vec<Run> {
+    /// A segment is to be discarded later. It keeps its place, so that nothing else is written there before; after a crash it is in
+    /// use as any other one, and the engine discards it again.
+    pub fn doom(&mut self, segment: u32) {
+        let found = &mut self.list[segment as usize];
+        if found.entry.is_some() && !std::mem::replace(&mut found.doomed, true) {
+            self.doomed.push_back(segment);
+        }
+    }
+
+    /// Frees a segment, and counts its discard as begun; returns the runs to discard.
+    pub fn begin_discard(&mut self, segment: u32) -> Vec<Run> {
+        let runs = self.free(segment);
+        self.discarding += u32::from(!runs.is_empty());
+        runs
+    }
+
+    /// The next segment that is to be discarded.
+    pub fn next_doomed(&mut self) -> Option<u32> {
+        // Those that were written again were discarded before.
+        while let Some(segment) = self.doomed.pop_front() {
+            if std::mem::take(&mut self.list[segment as usize].doomed) {
+                return Some(segment);
+            }
+        }
+        None
+    }
+
+    /// Whether a segment is to be discarded.
+    pub fn is_doomed(&self, segment: u32) -> bool {
+        self.list[segment as usize].doomed
+    }
+
+    /// Whether a new segment has to wait for space that is to be discarded: with what is free now it would have less parity.
+    pub fn awaits_doomed(&mut self) -> bool {
+        !self.doomed.is_empty() && self.room_protected() <= self.reserved().max(1)
+    }
+
+    fn free(&mut self, segment: u32) -> Vec<Run> {
         let found = &mut self.list[segment as usize];
         let Some(entry) = found.entry.take() else { return Vec::new() };
         found.clear();

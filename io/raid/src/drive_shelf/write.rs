@@ -49,7 +49,14 @@ impl DriveShelf {
                 return allocating
                     .push(Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done)));
             }
-            if found.entry.is_none() && segments.discarding > 0 {
+            if segments.is_doomed(segment) {
+                let runs = segments.begin_discard(segment);
+                drop(segments);
+                self.discard_runs(runs);
+                return self.write_stripes(segment, offset, stripes, done);
+            }
+            let is_free = segments.list[segment as usize].entry.is_none();
+            if is_free && (segments.discarding > 0 || segments.awaits_doomed()) {
                 let again: Deferred =
                     Box::new(move |shelf| shelf.write_stripes(segment, offset, stripes, done));
                 return segments.waiting.push(again);
@@ -217,6 +224,8 @@ impl DriveShelf {
         });
     }
 
+    /// Gives the space of a segment back to the drives: now, or when few others are under way, so that writes to new segments wait
+    /// for few.
     pub(super) fn discard_segment(&self, segment: u32) {
         let runs = {
             let mut segments = self.segments.lock();
@@ -226,11 +235,44 @@ impl DriveShelf {
                 drop(segments);
                 return self.background.hurry();
             }
-            let runs = segments.free(segment);
-            segments.discarding += u32::from(!runs.is_empty());
-            runs
+            if segments.discarding >= self.limits.discarded_segments_max {
+                return segments.doom(segment);
+            }
+            segments.begin_discard(segment)
         };
         self.discard_runs(runs);
+    }
+
+    /// Discards the next ones of those that are to be discarded. Discards that complete at once would call this again: they leave the
+    /// rest to the call that is under way.
+    fn discard_doomed(&self) {
+        if std::mem::replace(&mut self.segments.lock().discards_doomed, true) {
+            return;
+        }
+        loop {
+            let runs = {
+                let mut segments = self.segments.lock();
+                let may_begin = segments.discarding < self.limits.discarded_segments_max;
+                let next = if may_begin { segments.next_doomed() } else { None };
+                let Some(segment) = next else {
+                    segments.discards_doomed = false;
+                    let none_left = may_begin && segments.discarding == 0;
+                    let waiting = if none_left { std::mem::take(&mut segments.waiting) } else { Vec::new() };
+                    drop(segments);
+                    return waiting.into_iter().for_each(|next| next(self));
+                };
+                if segments.list[segment as usize].gate.is_some() {
+                    // What waits there may be a write, which has to find that the segment is to be discarded.
+                    segments.doom(segment);
+                    segments.discards_doomed = false;
+                    let gate = &mut segments.list[segment as usize].gate;
+                    gate.iter_mut().for_each(|gate| gate.push(Box::new(|shelf| shelf.discard_doomed())));
+                    return;
+                }
+                segments.begin_discard(segment)
+            };
+            self.discard_runs(runs);
+        }
     }
 
     /// Discards runs on the drives. `discarding` counts them already.
@@ -250,6 +292,7 @@ impl DriveShelf {
                 (std::mem::take(&mut segments.waiting), segments.room_protected())
             };
             waiting.into_iter().for_each(|next| next(&shelf));
+            shelf.discard_doomed();
             shelf.background.has_room(room);
         });
         let members: Vec<(Run, Option<Arc<Member>>)> = runs
@@ -275,3 +318,7 @@ impl DriveShelf {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "write_test.rs"]
+mod tests;
