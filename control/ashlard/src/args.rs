@@ -3,9 +3,9 @@
 use crate::fibre_channel::target_port;
 use crate::forwarding::token::Token;
 use crate::memory;
-use bytesize::ByteSize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use units::size;
 
 /// The file with options that packages install.
 pub const DEFAULT_FILE: &str = "/etc/ashlar/ashlar.toml";
@@ -434,15 +434,6 @@ fn identity(text: &str) -> Result<u128, String> {
     let hex = Some(text).filter(|text| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let identity = hex.and_then(|text| u128::from_str_radix(text, 16).ok());
     identity.ok_or_else(|| "the identity of an array has 32 hex digits".into())
-}
-
-/// A size as `ashlar` takes it: docs/glossary.md has the rules.
-fn size(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    // A single letter is the binary unit.
-    let letter = text.len() > 1 && text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'p', 'P']);
-    let size = if letter { format!("{text}iB").parse::<ByteSize>() } else { text.parse() };
-    size.map(|size| size.as_u64()).map_err(|_| "write bytes, or a number with a unit such as 4GiB".into())
 }
 
 #[cfg(test)]

@@ -55,20 +55,3 @@ fn a_folder_and_a_portal_are_needed() {
     assert!(parse("--data d").is_err());
     assert!(parse("--openapi").is_ok());
 }
-
-#[test]
-fn a_unit_means_what_it_means_to_ashlar() {
-    for (text, bytes) in [
-        ("4GiB", 4 << 30),
-        ("4G", 4 << 30),
-        ("4GB", 4_000_000_000),
-        ("1TB", 1_000_000_000_000),
-        ("1T", 1 << 40),
-        ("4096", 4096),
-    ] {
-        assert_eq!(size(text), Ok(bytes), "{text}");
-    }
-    for bad in ["G", "4X", "4iB", "", "-4G"] {
-        assert!(size(bad).is_err(), "{bad}");
-    }
-}

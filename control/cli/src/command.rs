@@ -27,7 +27,6 @@ mod volume;
 
 use crate::client::{Answer, CLEAR, Client, Location};
 use crate::show::Shown;
-use crate::size::size;
 use crate::{format, manual, show};
 use ::client::{Choice, api};
 use anyhow::{Context, Result};
@@ -37,6 +36,7 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use units::seconds;
 
 /// Heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -63,8 +63,8 @@ pub struct Cli {
 /// Which part of a list, in which order.
 #[derive(Args)]
 struct Part {
-    /// Only items of a list that meet conditions: a field as -o json names it, one of = != < <= > >=, and a value, in which *
-    /// matches anything, such as name=web*,size>=1073741824
+    /// Only items of a list that meet conditions: a field as -o json names it, one of = != < <= > >=, and a value, such as
+    /// name=web*,size>=10GiB; in text * matches anything. What is not understood is refused
     #[arg(long, global = true, value_name = "CONDITIONS", help_heading = GLOBAL)]
     filter: Option<String>,
     /// Sort a list by fields, descending with a leading -, such as -mapped,name
@@ -262,13 +262,10 @@ fn each(names: Vec<String>, one: impl Fn(String) -> Result<Shown>) -> Result<Sho
     Ok(if count == 1 { done.remove(0) } else { Shown::several(done) })
 }
 
-/// A duration in seconds: `90s`, `15m`, `12h`, `7d`, `4w`.
-fn seconds(text: &str) -> Result<u64, String> {
-    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 7 * 86_400)];
-    let (number, each) =
-        units.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, *each))).unwrap_or(("", 1));
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(each));
-    seconds.ok_or_else(|| "write a number with a unit: s, m, h, d or w, such as 12h".into())
+/// The condition of a list that a field is a text, whatever the text is.
+fn equal(field: &str, text: &str) -> String {
+    let quoted = text.replace('\\', r"\\").replace(',', r"\,").replace('*', r"\*");
+    format!("{field}={quoted}")
 }
 
 impl Cli {

@@ -11,25 +11,6 @@ fn the_command_line_is_consistent() {
 }
 
 #[test]
-fn sizes_take_binary_and_decimal_units_and_bytes() {
-    for (text, bytes) in [
-        ("10GiB", 10 << 30),
-        ("10 GiB", 10 << 30),
-        ("10gib", 10 << 30),
-        ("16PiB", 16 << 50),
-        ("1.5TiB", 3 << 39),
-        ("500GB", 500_000_000_000),
-        ("512", 512),
-        ("1048576", 1 << 20),
-    ] {
-        assert_eq!(size(text), Ok(bytes), "{text}");
-    }
-    for bad in ["", "GiB", "10XiB", "-1GiB", "ten", "0x10"] {
-        assert!(size(bad).is_err(), "{bad}");
-    }
-}
-
-#[test]
 fn global_options_may_come_last() {
     assert!(parse("volume list -o json --data /d").is_ok());
     assert!(parse("--data /d -o table array status").is_ok());
@@ -49,14 +30,6 @@ fn chap_users_and_secrets_come_in_pairs() {
         parse("host create h --iqn i --chap-user u --chap-secret s --mutual-user v --mutual-secret t")
             .is_ok()
     );
-}
-
-#[test]
-fn times_have_units() {
-    assert_eq!((seconds("90s"), seconds("7d"), seconds("2w")), (Ok(90), Ok(604_800), Ok(1_209_600)));
-    for bad in ["", "7", "d", "-1h", "1.5h", "1y"] {
-        assert!(seconds(bad).is_err(), "{bad}");
-    }
 }
 
 #[test]
@@ -149,6 +122,12 @@ fn several_objects_are_deleted_at_once() {
         assert!(parse(&format!("{noun} delete")).is_err(), "{noun}");
     }
     assert!(parse("volume list --sort -mapped,name --filter size>=5").is_ok());
+}
+
+#[test]
+fn an_option_that_names_an_object_is_no_pattern() {
+    assert_eq!(equal("group", "sql"), "group=sql");
+    assert_eq!(equal("group", r"*,name=a\"), r"group=\*\,name=a\\");
 }
 
 #[test]

@@ -12,7 +12,6 @@ mod format;
 mod manual;
 mod profile;
 mod show;
-mod size;
 mod trust;
 mod window;
 

@@ -1,7 +1,7 @@
 //! Weekly windows as options: days and times, such as `mon-fri 08:00-18:00`.
 
-use crate::size::size;
 use client::schemas::{BandwidthWindow, Weekday, WeeklyWindow};
+use units::size;
 
 /// The days as they follow each other.
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];

@@ -40,6 +40,7 @@ const ALLOWED: &[Edges] = &[
     edges("iscsi", &["scsi", "transport"], &["block", "export"]),
     edges("nvmf", &["block", "export", "transport"], &["scsi"]),
     edges("tcmu", &["export", "scsi", "transport"], &["block"]),
+    edges("units", &[], &[]),
     edges("history", &[], &[]),
     edges("trust", &[], &[]),
     edges("notify", &["history", "trust"], &[]),
@@ -65,10 +66,10 @@ const ALLOWED: &[Edges] = &[
         ],
         &["raid"],
     ),
-    edges("api", &["array", "transport"], &[]),
+    edges("api", &["array", "transport", "units"], &[]),
     edges("client", &[], &[]),
     edges("client-generate", &[], &[]),
-    edges("cli", &["client"], &[]),
+    edges("cli", &["client", "units"], &[]),
     edges(
         "ashlard",
         &[
@@ -90,6 +91,7 @@ const ALLOWED: &[Edges] = &[
             "shelf",
             "tcmu",
             "transport",
+            "units",
         ],
         &["rig"],
     ),

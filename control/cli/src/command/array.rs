@@ -1,6 +1,6 @@
 //! The array as a whole, its events and its audit log.
 
-use super::{Shown, choice, seconds};
+use super::{Shown, choice};
 use crate::ask;
 use crate::client::Client;
 use anyhow::Result;
@@ -8,6 +8,7 @@ use clap::Subcommand;
 use client::api;
 use client::schemas::{ApiAddressChange, SettingsChange, Severity};
 use serde_json::json;
+use units::seconds;
 
 /// What a commit means.
 const IRREVERSIBLE: &str =

@@ -1,6 +1,6 @@
 //! Performance, capacity and replication history.
 
-use super::{Shown, seconds};
+use super::Shown;
 use crate::client::Client;
 use crate::show::{micros, rows, text};
 use anyhow::Result;
@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use client::api;
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
+use units::seconds;
 
 /// Kinds of commands, as the API calls them.
 const KINDS: [&str; 3] = ["read", "write", "offload"];

@@ -1,10 +1,10 @@
 //! Data reduction and QoS settings, which volumes and volume groups have in common.
 
-use super::size;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use client::Choice;
 use client::schemas::{Compression, LimitsChange, PolicyChange};
+use units::size;
 
 /// Data reduction and QoS settings, as options.
 #[derive(Clone, Args)]

@@ -1,8 +1,8 @@
 //! Replications.
 
+use super::Shown;
 use super::policy::Switch;
 use super::schedule::rule;
-use super::{Shown, seconds};
 use crate::client::Client;
 use crate::show;
 use crate::window::window;
@@ -13,6 +13,7 @@ use client::schemas::{
     NewReplication, NewTestFailover, OnLinkLoss, ReplicationChange, ReplicationDemotion, ReplicationMode,
     ReplicationPromotion, Rule, WeeklyWindow,
 };
+use units::seconds;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {

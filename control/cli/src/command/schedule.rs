@@ -1,13 +1,14 @@
 //! Snapshot schedules.
 
 use super::policy::Switch;
-use super::{Shown, each, seconds};
+use super::{Shown, each};
 use crate::client::Client;
 use crate::show;
 use anyhow::Result;
 use clap::{ArgGroup, Subcommand};
 use client::api;
 use client::schemas::{NewSchedule, Rule, ScheduleChange};
+use units::seconds;
 
 #[derive(Clone, Subcommand)]
 pub enum ScheduleVerb {

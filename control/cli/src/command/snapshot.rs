@@ -3,7 +3,7 @@
 use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::Switch;
 use super::volume::{Restoration, restore};
-use super::{Shown, created, each};
+use super::{Shown, created, each, equal};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
@@ -133,7 +133,7 @@ impl SnapshotVerb {
                 created(client.call(api::create_snapshots(&new))?)
             }
             List { volume, labels } => {
-                let (filter, label) = (volume.map(|volume| format!("source={volume}")), labels.read());
+                let (filter, label) = (volume.map(|volume| equal("source", &volume)), labels.read());
                 let query = api::ListSnapshots { filter, label, ..Default::default() };
                 client.call(api::list_snapshots(&query))?.into()
             }

@@ -2,7 +2,7 @@
 
 use super::label::{LabelChanges, LabelFilter, NewLabels};
 use super::policy::{Policies, Switch};
-use super::{Shown, created, each, size};
+use super::{Shown, created, each, equal};
 use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
@@ -11,6 +11,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use client::api;
 use client::schemas::{Connection, NewConnection, NewVolume, Overwrite, VolumeChange};
 use serde_json::json;
+use units::size;
 
 #[derive(Clone, Subcommand)]
 pub enum VolumeVerb {
@@ -244,7 +245,7 @@ impl VolumeVerb {
                 created(client.call(api::create_volume(&new))?)
             }
             List { group, labels } => {
-                let (filter, label) = (group.map(|group| format!("group={group}")), labels.read());
+                let (filter, label) = (group.map(|group| equal("group", &group)), labels.read());
                 client
                     .call(api::list_volumes(&api::ListVolumes { filter, label, ..Default::default() }))?
                     .into()

@@ -1,8 +1,12 @@
-//! Parser of sizes with units; docs/glossary.md has the rules.
+//! Sizes and durations as operators write them: one parser for the command line, the daemon's options and the API's filters, so
+//! that a unit means the same everywhere. docs/glossary.md has the rules.
 
 use bytesize::ByteSize;
 
 /// Bytes in `10GiB` (1024³ each), `10GB` (1000³ each), `10G` (as GiB), or a number without a unit.
+///
+/// # Errors
+/// When it is none of these. The text says what to write.
 pub fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     // A single letter is the binary unit, as everywhere on hosts (lvcreate, truncate, zfs).
@@ -17,11 +21,23 @@ pub fn size(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Seconds in a duration: `90s`, `15m`, `12h`, `7d`, `4w`.
+///
+/// # Errors
+/// When it is none. The text says what to write.
+pub fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 7 * 86_400)];
+    let (number, each) =
+        units.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, *each))).unwrap_or(("", 1));
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(each));
+    seconds.ok_or_else(|| "write a number with a unit: s, m, h, d or w, such as 12h".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The web interface and the daemon have the same table.
+    /// The web interface has the same table.
     #[test]
     fn a_unit_means_the_same_everywhere() {
         for (text, bytes) in [
@@ -49,6 +65,14 @@ mod tests {
         }
         for bad in ["T", "1X", "1TiT", "1iB", "", "-1T"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!((seconds("90s"), seconds("7d"), seconds("2w")), (Ok(90), Ok(604_800), Ok(1_209_600)));
+        for bad in ["", "7", "d", "-1h", "1.5h", "1y"] {
+            assert!(seconds(bad).is_err(), "{bad}");
         }
     }
 }
