@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use engine::{Engine, Rest};
 use raid::device::LocalRing;
+use rustix::process::{getpriority_process, setpriority_process};
 use shelf::pool::Pool;
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -15,9 +16,25 @@ use tokio::runtime::{Builder, Handle, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-/// The runtime of the main thread.
+/// The runtime of the main thread. Its blocking threads measure and write the history.
 pub fn management() -> Result<Runtime> {
-    runtime()
+    let runtime = builder().on_thread_start(lower_priority).build();
+    runtime.context("a runtime can't be created")
+}
+
+/// How much lower the priority of management is than that of I/O, as a nice value.
+const MANAGEMENT_NICE: i32 = 10;
+/// The lowest priority.
+const MAX_NICE: i32 = 19;
+
+/// Lowers the priority of the calling thread, and of threads that it starts, to that of management: beside I/O on all processors it
+/// gets about a tenth of one. Linux keeps a nice value for each thread.
+pub fn lower_priority() {
+    let lowered = getpriority_process(None)
+        .and_then(|now| setpriority_process(None, (now + MANAGEMENT_NICE).min(MAX_NICE)));
+    if let Err(error) = lowered {
+        tracing::warn!(%error, "management keeps the priority of I/O");
+    }
 }
 
 fn runtime() -> Result<Runtime> {

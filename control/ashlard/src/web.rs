@@ -1,6 +1,8 @@
-//! The thread of the API, so that requests, TLS and password hashing never delay iSCSI log-ins; and its listeners.
+//! The thread of the API, so that requests, TLS and password hashing never delay iSCSI log-ins, with a low priority, so that they
+//! take little processor time from I/O; and its listeners.
 
 use crate::fatal;
+use crate::threads::lower_priority;
 use anyhow::{Context, Result};
 use api::{Relayed, Service, Stream, Tls, Token};
 use array::{ApiListeners, Array};
@@ -124,6 +126,7 @@ pub fn start(
     let (stop, mut stopped) = oneshot::channel();
     let (finish, finished) = oneshot::channel();
     let body = move || {
+        lower_priority();
         runtime.block_on(async {
             let listener = match tokio::net::TcpListener::from_std(listener) {
                 Ok(listener) => listener,

@@ -1,6 +1,7 @@
 //! The real daemon on files in a folder that goes away, and the real command line.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -56,6 +57,21 @@ pub fn wait_for(mut command: Command, data: &Path) -> Result<Daemon, String> {
 }
 
 impl Daemon {
+    /// Nice values of its threads, by name.
+    pub fn nice_values(&self) -> BTreeMap<String, Vec<i32>> {
+        let mut values: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
+            // A blocking thread may end meanwhile.
+            let Ok(stat) = std::fs::read_to_string(task.unwrap().path().join("stat")) else { continue };
+            let (start, rest) = stat.rsplit_once(')').unwrap();
+            // The name ends field 2; the nice value is field 19 (proc_pid_stat(5)).
+            let nice = rest.split_whitespace().nth(16).unwrap().parse().unwrap();
+            let name = start.split_once('(').unwrap().1.to_owned();
+            values.entry(name).or_default().push(nice);
+        }
+        values
+    }
+
     /// Kill -9.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

@@ -39,6 +39,21 @@ fn the_service_manager_is_notified_from_readiness_to_the_end() {
 }
 
 #[test]
+fn management_has_a_lower_priority_than_io_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("array");
+    let daemon = start_as(Command::new(ASHLARD), &data, &[]).unwrap();
+    json(&data, "volume list");
+    let nice = daemon.nice_values();
+    let of = |name: &str| nice.get(name).unwrap_or_else(|| panic!("{name} in {nice:?}"));
+    let normal = of("shard0")[0];
+    for name in ["shard0", "background", "shelf", "ashlard"] {
+        assert_eq!(of(name).iter().min(), Some(&normal), "{name} in {nice:?}");
+    }
+    assert_eq!(*of("api"), [(normal + 10).min(19)], "{nice:?}");
+}
+
+#[test]
 fn an_array_starts_by_a_file_with_options() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("array");
