@@ -5,12 +5,13 @@
 //! Style sheets that the page's own scripts make carry a number that is in this one answer only.
 
 use crate::Context;
+use crate::compress::accepts_gzip;
 use crate::problem::{self, Problem};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
@@ -72,8 +73,7 @@ pub async fn answer(request: Request, nonce: impl Fn() -> String) -> Response {
     if !reads {
         return problem::no_such_method(parts.method, parts.uri).await.into_response();
     }
-    let accepted = parts.headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    let gzip = accepted.flat_map(|value| value.split(',')).any(|word| word.trim().starts_with("gzip"));
+    let gzip = accepts_gzip(&parts.headers);
     match choose(FILES, path) {
         Some(INDEX) => document(FILES, &nonce()),
         Some(name) => file(FILES, name, gzip),

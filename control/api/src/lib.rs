@@ -6,15 +6,18 @@
 
 mod auth;
 mod body;
+mod compress;
 mod contract;
 mod described;
 mod gui;
 mod headers;
 mod health;
+mod heavy;
 mod limiter;
 mod list;
 mod metrics;
 mod problem;
+mod queries;
 mod server;
 mod session;
 mod sign_in;
@@ -53,6 +56,8 @@ struct Context {
     logging_in: Arc<tokio::sync::Mutex<()>>,
     /// Event streams that are open.
     streams: Arc<Streams>,
+    /// Runs requests that take long.
+    heavy: heavy::Heavy,
     /// Browser sign-ins in progress.
     pending_sign_ins: Arc<sign_in::PendingSignIns>,
 }
@@ -96,9 +101,14 @@ fn routes() -> OpenApiRouter<Context> {
     routes
 }
 
+/// The description of the API.
+fn description() -> utoipa::openapi::OpenApi {
+    routes().into_openapi()
+}
+
 /// The description of the API: OpenAPI 3.1, as JSON for people to read.
 pub fn openapi() -> String {
-    let mut text = routes().get_openapi().to_pretty_json().expect("a description is JSON");
+    let mut text = description().to_pretty_json().expect("a description is JSON");
     text.push('\n');
     text
 }
@@ -108,16 +118,19 @@ fn router(array: Arc<Array>, token: Token, connections: usize) -> Router {
     let (router, _) = routes().split_for_parts();
     let sessions = Arc::new(session::Sessions::kept(&array));
     let streams = Streams::new(limiter::connection_limits(connections));
-    let (logging_in, pending_sign_ins) = Default::default();
-    let context = Context { array, token, sessions, logging_in, streams, pending_sign_ins };
+    let (logging_in, heavy, pending_sign_ins) = Default::default();
+    let context = Context { array, token, sessions, logging_in, streams, heavy, pending_sign_ins };
     let paths = router
         .fallback(gui::serve)
         .method_not_allowed_fallback(problem::no_such_method)
+        .route_layer(middleware::from_fn(queries::check))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(context.clone());
     // Around all paths: the contract compares the ETag of an object before a change.
+    let compress = middleware::from_fn_with_state(context.heavy.clone(), compress::compress);
     let contract = middleware::from_fn_with_state(contract::Contract::new(context), contract::keep);
-    Router::new().fallback_service(paths).layer(contract).layer(middleware::from_fn(headers::guard))
+    let guard = middleware::from_fn(headers::guard);
+    Router::new().fallback_service(paths).layer(contract).layer(compress).layer(guard)
 }
 
 /// The service, on as many listeners as it is given.

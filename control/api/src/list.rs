@@ -1,11 +1,23 @@
 //! Lists: which part of them, in which order, and which fields.
+//!
+//! A page costs a page: items are made and serialized for the part that is asked for. What a query names is checked against the
+//! declared fields before anything is read; a query that is not understood is refused.
 
+mod condition;
+mod declared;
+mod picked;
+
+use crate::Context;
+use crate::auth::Operator;
 use crate::problem::Problem;
+use array::{LabelSelector, ListPage, Listed, Paged};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use condition::{Condition, Path};
+use declared::{Fields, fields_of};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use utoipa::{IntoParams, ToSchema};
 
@@ -28,9 +40,13 @@ macro_rules! parts {
             offset: Option<usize>,
             /// Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
             sort: Option<String>,
-            /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-            /// matches anything, such as `name=web*,size>=1073741824`.
+            /// Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+            /// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+            /// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+            /// is not understood is refused.
             filter: Option<String>,
+            /// Words that must all occur in the item, each in one of its texts, in upper or lower case.
+            search: Option<String>,
             /// Comma-separated fields to return. The response then has the media type
             /// `application/vnd.ashlar.partial+json`.
             fields: Option<String>,
@@ -39,7 +55,8 @@ macro_rules! parts {
 
         impl From<$name> for Part {
             fn from(it: $name) -> Self {
-                Self { limit: it.limit, offset: it.offset, sort: it.sort, filter: it.filter, fields: it.fields }
+                let $name { limit, offset, sort, filter, search, fields, .. } = it;
+                Self { limit, offset, sort, filter, search, fields }
             }
         }
     )*};
@@ -52,6 +69,7 @@ pub struct Part {
     offset: Option<usize>,
     sort: Option<String>,
     filter: Option<String>,
+    search: Option<String>,
     fields: Option<String>,
 }
 
@@ -83,162 +101,203 @@ pub struct PartialList {
     pub total: usize,
 }
 
-struct Condition<'a> {
-    field: &'a str,
-    operator: &'a str,
-    value: &'a str,
+/// A list of whole items.
+#[derive(Serialize)]
+struct WholeList<'a, T> {
+    items: &'a [T],
+    total: usize,
 }
 
-/// Longer ones first, as `<` begins `<=`.
-const OPERATORS: &[&str] = &["!=", "<=", ">=", "=", "<", ">"];
+/// A part of a list that is understood: every field that it names is declared.
+struct Query {
+    conditions: Vec<Condition>,
+    /// Words that occur in the item, in lower case.
+    words: Vec<String>,
+    /// Fields to sort by, and whether descending.
+    order: Vec<(Path, bool)>,
+    fields: Option<Vec<String>>,
+    skip: usize,
+    take: Option<usize>,
+}
+
+/// The most items of a part that are answered without leaving the thread of all requests.
+const MAX_SMALL_PART: usize = 200;
 
 /// The part of `items` that is asked for: `{"items": […], "total": n}`.
-pub fn list<T: Serialize>(items: Vec<T>, part: impl Into<Part>) -> Result<Response, Problem> {
-    let part = part.into();
-    let mut items: Vec<Value> =
-        items.iter().map(|item| serde_json::to_value(item).unwrap_or(Value::Null)).collect();
-    if let Some(filter) = &part.filter {
-        let conditions = filter.split(',').map(condition).collect::<Result<Vec<_>, _>>()?;
-        check_fields(&items, conditions.iter().map(|condition| condition.field))?;
-        items.retain(|item| conditions.iter().all(|condition| condition.holds(item)));
-    }
-    if let Some(sort) = &part.sort {
-        let keys: Vec<(&str, bool)> = sort
-            .split(',')
-            .map(|key| key.strip_prefix('-').map_or((key, false), |key| (key, true)))
-            .collect();
-        check_fields(&items, keys.iter().map(|(field, _)| *field))?;
-        items.sort_by(|a, b| order(&keys, a, b));
-    }
-    let total = items.len();
-    let items: Vec<Value> =
-        items.into_iter().skip(part.offset.unwrap_or(0)).take(part.limit.unwrap_or(usize::MAX)).collect();
-    let Some(fields) = &part.fields else {
-        return Ok(axum::Json(json!({ "items": items, "total": total })).into_response());
+pub fn list<T: Serialize + ToSchema>(items: Vec<T>, part: impl Into<Part>) -> Result<Response, Problem> {
+    Query::read(&part.into(), fields_of(&T::name()))?.answer(items)
+}
+
+/// The part of a list that may be long: only the items of the part are looked at, unless others are sorted or filtered by what
+/// they are. Such a list is made on a thread of its own, as other requests would wait for it.
+pub async fn paged<R, T>(
+    operator: Operator,
+    context: &Context,
+    request: R,
+    (selector, part): (LabelSelector, Part),
+) -> Result<Response, Problem>
+where
+    R: Paged,
+    T: From<R::Item> + Serialize + ToSchema + 'static,
+{
+    let query = Query::read(&part, fields_of(&T::name()))?;
+    let by_name = query.by_name();
+    let page = match by_name {
+        Some(reverse) => ListPage { selector, reverse, skip: query.skip, take: query.take },
+        None => ListPage { selector, ..ListPage::default() },
     };
-    let wanted: Vec<&str> = fields.split(',').collect();
-    check_fields(&items, wanted.iter().copied())?;
-    let items = items.into_iter().map(|item| chosen(item, &wanted)).collect();
-    let list = PartialList { items, total };
-    Ok(([(CONTENT_TYPE, PARTIAL)], serde_json::to_string(&list).unwrap_or_default()).into_response())
+    let is_small = by_name.is_some() && page.take.is_some_and(|take| take <= MAX_SMALL_PART);
+    let array = context.array.clone();
+    let work = move || {
+        let Listed { items, total } = array.page(&operator.caller, &request, &page)?;
+        let items: Vec<T> = items.into_iter().map(T::from).collect();
+        if by_name.is_some() { query.response(items, total) } else { query.answer(items) }
+    };
+    if is_small { work() } else { context.heavy.run(work).await? }
 }
 
 fn wrong(detail: String) -> Problem {
     Problem::rejected(StatusCode::BAD_REQUEST, detail)
 }
 
-fn condition(text: &str) -> Result<Condition<'_>, Problem> {
-    let at = text.find(['=', '!', '<', '>']);
-    let operator = at.and_then(|at| OPERATORS.iter().find(|operator| text[at..].starts_with(**operator)));
-    match (at, operator) {
-        (Some(at), Some(operator)) if at > 0 => {
-            Ok(Condition { field: text[..at].trim(), operator, value: &text[at + operator.len()..] })
+impl Query {
+    fn read(part: &Part, declared: &Fields) -> Result<Self, Problem> {
+        let conditions = part.filter.as_deref().map(|filter| condition::read_all(filter, declared));
+        let order = part.sort.as_deref().map(|sort| read_order(sort, declared));
+        let fields = part.fields.as_deref().map(|fields| read_fields(fields, declared));
+        let words = part.search.as_deref().map(read_words);
+        Ok(Self {
+            words: words.transpose().map_err(wrong)?.unwrap_or_default(),
+            conditions: conditions.transpose().map_err(wrong)?.unwrap_or_default(),
+            order: order.transpose().map_err(wrong)?.unwrap_or_default(),
+            fields: fields.transpose().map_err(wrong)?,
+            skip: part.offset.unwrap_or(0),
+            take: part.limit,
+        })
+    }
+
+    /// Whether the part is one of the list in order of names, or in the reverse of it.
+    fn by_name(&self) -> Option<bool> {
+        match self.order.as_slice() {
+            _ if !self.conditions.is_empty() || !self.words.is_empty() => None,
+            [] => Some(false),
+            [(path, reverse)] if path.is_field("name") => Some(*reverse),
+            _ => None,
         }
-        _ => Err(wrong(format!(
-            "{text:?} is not a condition: write a field, one of = != < <= > >=, and a value"
-        ))),
     }
-}
 
-/// An empty list knows no fields: then any name is accepted.
-fn check_fields<'a>(items: &[Value], fields: impl Iterator<Item = &'a str>) -> Result<(), Problem> {
-    let Some(Value::Object(first)) = items.first() else { return Ok(()) };
-    for field in fields {
-        let top = field.split('.').next().unwrap_or(field);
-        if !first.contains_key(top) {
-            let known: Vec<_> = first.keys().map(String::as_str).collect();
-            return Err(wrong(format!("there is no field {field:?}: these have {}", known.join(", "))));
-        }
-    }
-    Ok(())
-}
-
-fn chosen(item: Value, wanted: &[&str]) -> Map<String, Value> {
-    let Value::Object(mut fields) = item else { return Map::new() };
-    fields.retain(|name, _| wanted.contains(&name.as_str()));
-    fields
-}
-
-fn field<'a>(item: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(item, |value, name| &value[name])
-}
-
-fn order(keys: &[(&str, bool)], a: &Value, b: &Value) -> Ordering {
-    let by_key = |(name, reverse): &(&str, bool)| {
-        let order = compare(field(a, name), field(b, name));
-        if *reverse { order.reverse() } else { order }
-    };
-    keys.iter().map(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-}
-
-/// Nothing comes before everything else.
-fn compare(a: &Value, b: &Value) -> Ordering {
-    match (a, b) {
-        (Value::Null, Value::Null) => Ordering::Equal,
-        (Value::Null, _) => Ordering::Less,
-        (_, Value::Null) => Ordering::Greater,
-        (Value::Number(a), Value::Number(b)) => match (a.as_u64(), b.as_u64()) {
-            (Some(a), Some(b)) => a.cmp(&b),
-            _ => a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)),
-        },
-        (Value::String(a), Value::String(b)) => a.cmp(b),
-        (a, b) => a.to_string().cmp(&b.to_string()),
-    }
-}
-
-impl Condition<'_> {
-    fn holds(&self, item: &Value) -> bool {
-        let found = field(item, self.field);
-        match self.operator {
-            "=" => self.equals(found),
-            "!=" => !self.equals(found),
-            operator => {
-                let wanted = match (found, self.value.parse::<serde_json::Number>()) {
-                    (Value::Number(_), Ok(number)) => Value::Number(number),
-                    _ => Value::String(self.value.into()),
-                };
-                let order = compare(found, &wanted);
-                !found.is_null()
-                    && match operator {
-                        "<" => order.is_lt(),
-                        "<=" => order.is_le(),
-                        ">" => order.is_gt(),
-                        _ => order.is_ge(),
-                    }
+    /// The part of all items. Of each only the fields are looked at that a condition or the order names.
+    fn answer<T: Serialize>(&self, items: Vec<T>) -> Result<Response, Problem> {
+        let conditions = self.conditions.iter().map(Condition::top);
+        let mut names: Vec<&str> = conditions.chain(self.order.iter().map(|(path, _)| path.top())).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut found: Vec<(Map<String, Value>, T)> = Vec::new();
+        for item in items {
+            let known = if names.is_empty() { Map::new() } else { pick(&item, &names)? };
+            if self.conditions.iter().all(|condition| condition.holds(&known)) && self.occur_in(&item)? {
+                found.push((known, item));
             }
         }
+        if !self.order.is_empty() {
+            found.sort_by(|(a, _), (b, _)| self.compare(a, b));
+        }
+        let total = found.len();
+        let part = found.into_iter().skip(self.skip).take(self.take.unwrap_or(usize::MAX));
+        self.response(part.map(|(_, item)| item).collect(), total)
     }
 
-    fn equals(&self, found: &Value) -> bool {
-        match found {
-            Value::String(text) => matches(self.value, text),
-            Value::Array(items) => items.iter().any(|item| self.equals(item)),
-            other => {
-                let shown = other.to_string();
-                shown == self.value
-            }
+    /// Whether each word occurs in a text of an item.
+    fn occur_in<T: Serialize>(&self, item: &T) -> Result<bool, Problem> {
+        if self.words.is_empty() {
+            return Ok(true);
         }
+        let whole = serde_json::to_value(item)
+            .map_err(|error| Problem::internal(format!("an item can't be written: {error}")))?;
+        let mut texts = Vec::new();
+        texts_of(&whole, &mut texts);
+        Ok(self.words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str()))))
+    }
+
+    fn compare(&self, a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
+        let by_key = |(path, reverse): &(Path, bool)| {
+            let order = condition::compare(path.value(a), path.value(b));
+            if *reverse { order.reverse() } else { order }
+        };
+        self.order.iter().map(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    /// The response with the items of the part.
+    fn response<T: Serialize>(&self, items: Vec<T>, total: usize) -> Result<Response, Problem> {
+        let (kind, body) = match &self.fields {
+            None => ("application/json", serde_json::to_vec(&WholeList { items: &items, total })),
+            Some(fields) => {
+                let wanted: Vec<&str> = fields.iter().map(String::as_str).collect();
+                let items = items.iter().map(|item| pick(item, &wanted)).collect::<Result<_, _>>()?;
+                (PARTIAL, serde_json::to_vec(&PartialList { items, total }))
+            }
+        };
+        let body = body.map_err(|error| Problem::internal(format!("a list can't be written: {error}")))?;
+        Ok(([(CONTENT_TYPE, kind)], body).into_response())
     }
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for anything.
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
+fn pick<T: Serialize>(item: &T, names: &[&str]) -> Result<Map<String, Value>, Problem> {
+    picked::picked(item, names)
+        .map_err(|error| Problem::internal(format!("an item can't be written: {error}")))
+}
+
+/// The texts in a value, in lower case.
+fn texts_of(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => into.push(text.to_lowercase()),
+        Value::Array(items) => items.iter().for_each(|item| texts_of(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| texts_of(field, into)),
+        _ => {}
     }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
+}
+
+/// The words of a search.
+fn read_words(text: &str) -> Result<Vec<String>, String> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    if words.is_empty() {
+        return Err("a search has no word: write one, or leave it out".into());
     }
-    true
+    Ok(words)
+}
+
+/// The fields of a list of names, each once.
+fn read_order(text: &str, declared: &Fields) -> Result<Vec<(Path, bool)>, String> {
+    let mut order: Vec<(Path, bool)> = Vec::new();
+    for key in text.split(',') {
+        let (name, reverse) = key.strip_prefix('-').map_or((key, false), |name| (name, true));
+        let (path, field) = Path::read(name, declared)?;
+        if !path.has_order(field) {
+            return Err(format!("nothing is sorted by {name:?}: name a field that has one value"));
+        }
+        if order.iter().any(|(known, _)| *known == path) {
+            return Err(format!("the list is sorted by {name:?} twice: name each field once"));
+        }
+        order.push((path, reverse));
+    }
+    Ok(order)
+}
+
+fn read_fields(text: &str, declared: &Fields) -> Result<Vec<String>, String> {
+    let mut fields: Vec<String> = Vec::new();
+    for name in text.split(',') {
+        if !declared.contains_key(name) {
+            return Err(match name.split_once('.').filter(|(top, _)| declared.contains_key(*top)) {
+                Some((top, _)) => format!("{name:?} is part of a field: ask for {top:?}, which comes whole"),
+                None => condition::unknown(name, declared),
+            });
+        }
+        if fields.iter().any(|known| known == name) {
+            return Err(format!("the field {name:?} is asked for twice: name each field once"));
+        }
+        fields.push(name.to_owned());
+    }
+    Ok(fields)
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 
 use crate::Context;
 use crate::auth::Operator;
+use crate::body::Asked;
 use crate::problem::{Problem, Problems};
-use crate::v1::handler::ask;
 use array::{
-    Alert, AlertState, ArrayStatus, Busiest, Busy, By, Cell, Drive, DriveState, Health, Operation,
-    PoolStatus, Replication, ReplicationRole, Severity, State as Serving, Volume,
+    Alert, AlertState, Array, ArrayStatus, Busiest, Busy, By, Caller, Cell, Drive, DriveState, Group, Health,
+    ListPage, Operation, PoolStatus, Replication, ReplicationRole, Severity, State as Serving, Volume,
 };
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -17,8 +17,10 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -114,10 +116,35 @@ pub fn routes() -> OpenApiRouter<Context> {
     OpenApiRouter::new().routes(routes!(metrics))
 }
 
+/// Volumes and volume groups that have metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsOf {
+    /// The 100 busiest; if fewer are busy, idle ones in order of names.
+    #[default]
+    Busiest,
+    /// All.
+    All,
+}
+
+/// Query of metrics.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct MetricsQuery {
+    /// Volumes and volume groups that have metrics; default: the 100 busiest of each.
+    #[serde(default)]
+    #[param(inline)]
+    volumes: MetricsOf,
+}
+
+/// Most volumes and volume groups with metrics, unless all are asked for: what a scrape of a large array costs.
+const MAX_BUSIEST: usize = 100;
+
 /// Get metrics in OpenMetrics format
 ///
 /// Without `application/openmetrics-text` in `Accept` they are in the text format of Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "performance", responses(
+#[utoipa::path(get, path = "/metrics", tag = "performance", params(MetricsQuery), responses(
     (status = 200, description = "Metrics", content(
         (String = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
         (String = "text/plain; version=0.0.4; charset=utf-8"),
@@ -128,40 +155,95 @@ async fn metrics(
     operator: Operator,
     State(context): State<Context>,
     headers: HeaderMap,
+    Asked(MetricsQuery { volumes }): Asked<MetricsQuery>,
 ) -> Result<Response, Problem> {
-    let again = || operator.again();
+    let runtime = tokio::runtime::Handle::current();
+    let (array, caller) = (context.array.clone(), operator.caller);
+    // At once, on a thread for what takes long: a scrape is one request.
+    let encoded = context.heavy.run(move || runtime.block_on(exposition(&array, &caller, volumes))).await??;
+    Ok(([(CONTENT_TYPE, media_type(&headers))], encoded).into_response())
+}
+
+/// The text of all metrics.
+async fn exposition(array: &Array, caller: &Caller, of: MetricsOf) -> Result<String, Problem> {
     let mut metrics = Exposition(Registry::with_prefix("ashlar"));
-    let status = ask(again(), &context, array::ShowArray).await?;
-    let volumes = ask(again(), &context, array::ListVolumes).await?;
-    let by_volume = array::ListBusiest { by: By::Volume, seconds: WINDOW_SECONDS };
-    let Busiest { millis, busiest } = ask(again(), &context, by_volume).await?;
-    let hosts = ask(again(), &context, array::ListHosts::default()).await?;
-    let by_host = array::ListBusiest { by: By::Host, seconds: WINDOW_SECONDS };
-    let Busiest { busiest: busy_hosts, .. } = ask(again(), &context, by_host).await?;
-    let by_controller = array::ListBusiest { by: By::Controller, seconds: WINDOW_SECONDS };
-    let Busiest { busiest: busy_controllers, .. } = ask(again(), &context, by_controller).await?;
-    let controllers = ask(again(), &context, array::ListControllers).await?;
-    let drives = ask(again(), &context, array::ListDrives).await?;
-    let protection = ask(again(), &context, array::ShowProtection).await?;
-    add_replications(&mut metrics, &ask(again(), &context, array::ListReplications).await?);
-    let alerts = ask(again(), &context, array::ListAlerts).await?;
-    add_array(&mut metrics, &status);
-    metrics.performance("array").each(millis, [(Labels::new(), busiest.iter().collect())]);
+    let busiest = |by| array.perform(caller, array::ListBusiest { by, seconds: WINDOW_SECONDS });
+    let Busiest { millis, busiest: busy } = busiest(By::Volume).await?;
+    let groups = array.perform(caller, array::ListGroups).await?;
+    add_replications(&mut metrics, &array.perform(caller, array::ListReplications).await?);
+    add_array(&mut metrics, &array.perform(caller, array::ShowArray).await?);
+    metrics.performance("array").each(millis, [(Labels::new(), busy.iter().collect())]);
+    let volumes = volumes_of(array, caller, &busy, of)?;
     let names = volumes.iter().map(|it| (labels(it), it.name.as_str()));
-    metrics.performance("volume").each(millis, with(names, &busiest));
+    metrics.performance("volume").each(millis, with(names, &busy));
+    add_groups(&mut metrics, &groups, (millis, &busy), of);
+    let Busiest { busiest: busy_hosts, .. } = busiest(By::Host).await?;
+    let hosts = array.perform(caller, array::ListHosts::default()).await?;
     let names = hosts.iter().map(|it| (vec![("host", it.name.clone())], it.name.as_str()));
     metrics.performance("host").each(millis, with(names, &busy_hosts));
+    let Busiest { busiest: busy_controllers, .. } = busiest(By::Controller).await?;
+    let controllers = array.perform(caller, array::ListControllers).await?;
     let numbers: Vec<String> = controllers.iter().map(|it| it.number.to_string()).collect();
     let names = numbers.iter().map(|it| (vec![("controller", it.clone())], it.as_str()));
     metrics.performance("controller").each(millis, with(names, &busy_controllers));
     add_volumes(&mut metrics, &volumes);
-    add_drives(&mut metrics, &drives);
-    add_protection(&mut metrics, &protection.shelf);
-    add_alerts(&mut metrics, &alerts);
+    add_drives(&mut metrics, &array.perform(caller, array::ListDrives).await?);
+    add_protection(&mut metrics, &array.perform(caller, array::ShowProtection).await?.shelf);
+    add_alerts(&mut metrics, &array.perform(caller, array::ListAlerts).await?);
     let mut text = String::new();
     encode(&mut text, &metrics.0)
         .map_err(|error| Problem::internal(format!("metrics can't be written: {error}")))?;
-    Ok(([(CONTENT_TYPE, media_type(&headers))], text).into_response())
+    Ok(text)
+}
+
+/// The volumes that have metrics, in order of names. Of a large array only these are looked at.
+fn volumes_of(array: &Array, caller: &Caller, busy: &[Busy], of: MetricsOf) -> Result<Vec<Volume>, Problem> {
+    let take = match of {
+        MetricsOf::All => None,
+        MetricsOf::Busiest => Some(MAX_BUSIEST),
+    };
+    let first = array.page(caller, &array::ListVolumes, &ListPage { take, ..ListPage::default() })?.items;
+    if first.len() < MAX_BUSIEST || of == MetricsOf::All {
+        return Ok(first);
+    }
+    let names: Vec<&str> = busy.iter().take(MAX_BUSIEST).map(|it| it.name.as_str()).collect();
+    let mut shown: BTreeMap<String, Volume> = BTreeMap::new();
+    let busiest = array.volumes_named(caller, &names)?;
+    shown.extend(busiest.into_iter().map(|volume| (volume.name.clone(), volume)));
+    for volume in first {
+        if shown.len() >= MAX_BUSIEST {
+            break;
+        }
+        shown.entry(volume.name.clone()).or_insert(volume);
+    }
+    Ok(shown.into_values().collect())
+}
+
+/// Space and performance of volume groups: the sum of their volumes.
+fn add_groups(metrics: &mut Exposition, groups: &[Group], (millis, busy): (u64, &[Busy]), of: MetricsOf) {
+    let busy: BTreeMap<&str, &Busy> = busy.iter().map(|it| (it.name.as_str(), it)).collect();
+    let work = |group: &Group| -> Vec<&Busy> {
+        group.volumes.iter().filter_map(|name| busy.get(name.as_str()).copied()).collect()
+    };
+    let commands =
+        |busy: &[&Busy]| -> u64 { busy.iter().map(|it| it.sample.sum(|_, _| true).latency.count()).sum() };
+    let mut shown: Vec<(&Group, Vec<&Busy>)> = groups.iter().map(|group| (group, work(group))).collect();
+    if of == MetricsOf::Busiest {
+        // In order of names where as much was done.
+        shown.sort_by_cached_key(|(_, busy)| std::cmp::Reverse(commands(busy)));
+        shown.truncate(MAX_BUSIEST);
+    }
+    let bytes = metrics.values("group_space_bytes", "Space of each volume group by use");
+    let labels = |group: &Group| vec![("volume_group", group.name.clone())];
+    for (group, _) in &shown {
+        let add = |space, value: u64| set(&bytes, &labels(group), &[("space", space)], value as f64);
+        add("total_provisioned", group.provisioned);
+        add("used_provisioned", group.mapped);
+        group.soft_quota.into_iter().for_each(|quota| add("soft_quota", quota));
+        group.hard_quota.into_iter().for_each(|quota| add("hard_quota", quota));
+    }
+    let work = shown.into_iter().map(|(group, busy)| (labels(group), busy));
+    metrics.performance("group").each(millis, work);
 }
 
 /// Gauges read the same in both formats, where the end of OpenMetrics is a comment.

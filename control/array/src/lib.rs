@@ -45,6 +45,7 @@ mod moving;
 mod moving_addresses;
 mod notification;
 mod overwrite;
+mod page;
 mod parts;
 mod performance;
 mod points;
@@ -142,6 +143,7 @@ pub use notification::{
 };
 pub use notify::{AuditMessage, Content, Destination, Protection as MailProtection};
 pub use overwrite::{Examined, Words, refusal};
+pub use page::{LabelSelector, ListPage, Listed, Paged};
 pub use parts::{Parts, Threads};
 pub use performance::{ListBusiest, ListPaths, ShowCapacity, ShowPerformance, ShowReplicationHistory};
 pub use points::{ListReplicationPoints, ReplicationPoint};

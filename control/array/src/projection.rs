@@ -128,23 +128,22 @@ impl Array {
         }
     }
 
-    /// Every volume, by name.
-    pub(crate) fn volumes(&self, config: &Config) -> Vec<Volume> {
-        let mut recent = self.metering.recent_volumes(RECENT_SECONDS);
-        let mut snapshots: BTreeMap<DiskId, usize> = BTreeMap::new();
-        config.snapshots.iter().for_each(|it| *snapshots.entry(it.source).or_default() += 1);
-        let view = |entry: &VolumeEntry| {
-            let count = snapshots.get(&entry.id).copied().unwrap_or(0);
-            self.volume_with(config, entry, (count, recent.take(entry.id)))
+    /// Some volumes with those that see them. No other volume is looked at.
+    pub(crate) fn volume_views(&self, config: &Config, entries: &[&VolumeEntry]) -> Vec<Volume> {
+        let recent = self.metering.recent_of(RECENT_SECONDS, entries.iter().map(|entry| entry.id));
+        let mut snapshots: BTreeMap<DiskId, usize> = entries.iter().map(|entry| (entry.id, 0)).collect();
+        for snapshot in config.snapshots.iter() {
+            snapshots.entry(snapshot.source).and_modify(|count| *count += 1);
+        }
+        let view = |(entry, recent): (&&VolumeEntry, Sample)| {
+            self.volume_with(config, entry, (snapshots[&entry.id], recent))
         };
-        config.volumes.iter().map(view).collect()
+        entries.iter().zip(recent).map(view).collect()
     }
 
     /// One volume with those that see it.
     pub(crate) fn volume(&self, config: &Config, entry: &VolumeEntry) -> Volume {
-        let count = config.snapshots.iter().filter(|it| it.source == entry.id).count();
-        let recent = self.metering.recent_volumes(RECENT_SECONDS).take(entry.id);
-        self.volume_with(config, entry, (count, recent))
+        self.volume_views(config, &[entry]).remove(0)
     }
 
     fn volume_with(
@@ -179,11 +178,6 @@ impl Array {
             reduction: self.usage_meter.reduction(entry.id),
             connections: self.connections_of(config, entry.id),
         }
-    }
-
-    /// Every snapshot, by name.
-    pub(crate) fn snapshots(&self, config: &Config) -> Vec<Snapshot> {
-        config.snapshots.iter().map(|entry| self.snapshot(config, entry)).collect()
     }
 
     /// One snapshot with those that see it.

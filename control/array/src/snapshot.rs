@@ -3,6 +3,7 @@
 
 use crate::array::Array;
 use crate::ensure::{Ensured, Existing};
+use crate::page::{ListPage, Paged};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::verb::Object;
@@ -132,7 +133,7 @@ verbs! {
         }
         => |tx, it| tx.create_snapshot_set(it).await;
     ListSnapshots -> Vec<Snapshot>, Read "list" "snapshot", Viewer
-        => |tx, _| Ok(tx.array.snapshots(&tx.array.config()));
+        => |tx, it| Ok(it.part(tx.array, &ListPage::default()).items);
     ShowSnapshot -> Snapshot, Read "show" "snapshot", Viewer, about name
         => |tx, it| {
             let config = tx.array.config();

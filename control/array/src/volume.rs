@@ -1,6 +1,7 @@
 //! Volumes: creating, cloning, changing and deleting them.
 
 use crate::ensure::{Ensured, Existing};
+use crate::page::{ListPage, Paged};
 use crate::request::verbs;
 use crate::transaction::{Contents, Transaction};
 use crate::view::Volume;
@@ -106,7 +107,7 @@ verbs! {
     CloneVolume -> Ensured<Volume>, Change "clone" "volume", Operator, about name
         => |tx, it| tx.clone_volume(it).await;
     ListVolumes -> Vec<Volume>, Read "list" "volume", Viewer
-        => |tx, _| Ok(tx.array.volumes(&tx.array.config()));
+        => |tx, it| Ok(it.part(tx.array, &ListPage::default()).items);
     ShowVolume -> Volume, Read "show" "volume", Viewer, about name
         => |tx, it| {
             let config = tx.array.config();

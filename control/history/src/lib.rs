@@ -21,7 +21,7 @@ pub use alert::{Alert, AlertChange, AlertState, Condition};
 pub use copy::{Batch, Copier, CopyError, Position};
 pub use event::{Attempt, Audit, AuditId, Event, NewEvent, Severity};
 pub use expiring::{ExpiringKey, ExpiringKind};
-pub use measure::{ALL, Recorder, Series, Span, Tier, tier_for};
+pub use measure::{ALL, Newest, Recorder, Series, Span, Tier, tier_for};
 pub use replicated::{REPLICATION_STEP_SECONDS, ReplicationPoint};
 pub use sample::{Cell, Latencies, Sample};
 pub use space::SpacePoint;

@@ -263,18 +263,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// Sums of the newest `seconds`, the newest sample included: of the array, and of each other subject.
-    pub fn last(&self, seconds: u64) -> (Sample, Vec<(&str, Sample)>) {
+    /// The newest `seconds`, the newest sample included.
+    pub fn newest(&self, seconds: u64) -> Newest<'_> {
         let newest = self.recent.get(ALL).and_then(|all| all.keys().next_back().copied()).unwrap_or(0);
-        let from = (newest + 1).saturating_sub(seconds.min(RECENT_S));
-        let sum = |samples: &BTreeMap<u64, Sample>| {
-            let mut sum = Sample::default();
-            samples.range(from..).for_each(|(_, sample)| sum.add(sample));
-            sum
-        };
-        let others = self.recent.iter().filter(|(subject, _)| *subject != ALL);
-        let all = self.recent.get(ALL).map(sum).unwrap_or_default();
-        (all, others.map(|(subject, samples)| (subject.as_str(), sum(samples))).collect())
+        Newest { recent: &self.recent, from: (newest + 1).saturating_sub(seconds.min(RECENT_S)) }
     }
 
     /// Calls `visit` for the samples of a subject that are not in the file yet.
@@ -296,6 +288,37 @@ impl Recorder {
             self.unwritten(ALL, &span, |time, sample| series.work(time, sample));
         }
         series
+    }
+}
+
+/// Sums of the newest samples of each subject.
+pub struct Newest<'a> {
+    recent: &'a BTreeMap<String, BTreeMap<u64, Sample>>,
+    /// When the first of them was taken, in seconds since 1970.
+    from: u64,
+}
+
+impl Newest<'_> {
+    fn sum(&self, samples: &BTreeMap<u64, Sample>) -> Sample {
+        let mut sum = Sample::default();
+        samples.range(self.from..).for_each(|(_, sample)| sum.add(sample));
+        sum
+    }
+
+    /// Of the array.
+    pub fn all(&self) -> Sample {
+        self.of(ALL)
+    }
+
+    /// Of a subject; no other one is looked at.
+    pub fn of(&self, subject: &str) -> Sample {
+        self.recent.get(subject).map(|samples| self.sum(samples)).unwrap_or_default()
+    }
+
+    /// Of each subject but the array.
+    pub fn each(&self) -> impl Iterator<Item = (&str, Sample)> {
+        let others = self.recent.iter().filter(|(subject, _)| *subject != ALL);
+        others.map(|(subject, samples)| (subject.as_str(), self.sum(samples)))
     }
 }
 

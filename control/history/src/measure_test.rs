@@ -51,9 +51,12 @@ fn a_series_has_the_seconds_that_are_only_in_memory() {
         assert_eq!(series, (0..25).map(|time| Some(time % 3)).collect::<Vec<_>>(), "{subject}");
     }
     assert_eq!(query(&recorder, &store, "volume/2", BEGIN + 25, BEGIN, 100), vec![Some(0); 25]);
-    let (all, others) = recorder.last(3);
+    let newest = recorder.newest(3);
+    let all = newest.all();
     assert_eq!((all.millis, all.sum(|_, _| true).latency.count()), (3000, 3));
-    assert_eq!(others.len(), 1);
+    assert_eq!(newest.each().count(), 1);
+    assert_eq!(newest.of("volume/1").sum(|_, _| true).latency.count(), 3);
+    assert_eq!(newest.of("volume/2").sum(|_, _| true).latency.count(), 0);
 }
 
 #[test]

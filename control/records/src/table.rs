@@ -91,6 +91,16 @@ impl<T: Named> Table<T> {
         self.names.values().filter_map(|id| self.by_id.get(id))
     }
 
+    /// At most `take` records with an active name after the first `skip`, in order of names or in the reverse of it. Only these
+    /// are looked up.
+    pub fn page(&self, reverse: bool, skip: usize, take: usize) -> Vec<&T> {
+        let found = |id: &T::Id| self.get(*id);
+        match reverse {
+            false => self.names.values().skip(skip).take(take).filter_map(found).collect(),
+            true => self.names.values().rev().skip(skip).take(take).filter_map(found).collect(),
+        }
+    }
+
     /// Number of records with an active name.
     pub fn len(&self) -> usize {
         self.names.len()

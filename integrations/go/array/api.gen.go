@@ -2769,9 +2769,14 @@ type ListAlertsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2789,9 +2794,14 @@ type ListConnectionsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2809,9 +2819,14 @@ type ListDrivesParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2829,9 +2844,14 @@ type ListGroupsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2853,9 +2873,14 @@ type ListHostGroupsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2877,9 +2902,14 @@ type ListHostsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2904,9 +2934,14 @@ type ListNotificationTargetsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2969,9 +3004,14 @@ type ListPortalsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -2989,9 +3029,14 @@ type ListRecycleBinParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -3009,9 +3054,14 @@ type ListRemoteArraysParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -3029,9 +3079,14 @@ type ListReplicationsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -3052,9 +3107,14 @@ type ListSchedulesParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -3072,9 +3132,14 @@ type ListSnapshotsParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -3114,9 +3179,14 @@ type ListUsersParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -3134,9 +3204,14 @@ type ListVolumesParams struct {
 	// Sort Comma-separated fields to sort by, descending with a leading '-', such as `-mapped,name`.
 	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, in which '*'
-	// matches anything, such as `name=web*,size>=1073741824`.
+	// Filter Comma-separated conditions that must all hold: a field, one of = != < <= > >=, and a value, such as
+	// `name=web*,size>=10GiB`. Sizes take units, times are RFC 3339, and in text '*' matches anything; after a
+	// backslash ',', '*' and the backslash stand for themselves. A dot leads to a field of a field. A condition that
+	// is not understood is refused.
 	Filter *string `form:"filter,omitempty" json:"filter,omitempty"`
+
+	// Search Words that must all occur in the item, each in one of its texts, in upper or lower case.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
 
 	// Fields Comma-separated fields to return. The response then has the media type
 	// `application/vnd.ashlar.partial+json`.
@@ -5864,6 +5939,18 @@ func NewListAlertsRequest(server string, params *ListAlertsParams) (*http.Reques
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -5984,6 +6071,18 @@ func NewListConnectionsRequest(server string, params *ListConnectionsParams) (*h
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6299,6 +6398,18 @@ func NewListDrivesRequest(server string, params *ListDrivesParams) (*http.Reques
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -6392,6 +6503,18 @@ func NewListGroupsRequest(server string, params *ListGroupsParams) (*http.Reques
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6670,6 +6793,18 @@ func NewListHostGroupsRequest(server string, params *ListHostGroupsParams) (*htt
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -6930,6 +7065,18 @@ func NewListHostsRequest(server string, params *ListHostsParams) (*http.Request,
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7211,6 +7358,18 @@ func NewListNotificationTargetsRequest(server string, params *ListNotificationTa
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7673,6 +7832,18 @@ func NewListPortalsRequest(server string, params *ListPortalsParams) (*http.Requ
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -7766,6 +7937,18 @@ func NewListRecycleBinRequest(server string, params *ListRecycleBinParams) (*htt
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7958,6 +8141,18 @@ func NewListRemoteArraysRequest(server string, params *ListRemoteArraysParams) (
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -8125,6 +8320,18 @@ func NewListReplicationsRequest(server string, params *ListReplicationsParams) (
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -8702,6 +8909,18 @@ func NewListSchedulesRequest(server string, params *ListSchedulesParams) (*http.
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -9044,6 +9263,18 @@ func NewListSnapshotsRequest(server string, params *ListSnapshotsParams) (*http.
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -9501,6 +9732,18 @@ func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request,
 
 		}
 
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Fields != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "fields", *params.Fields, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -9594,6 +9837,18 @@ func NewListVolumesRequest(server string, params *ListVolumesParams) (*http.Requ
 		if params.Filter != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Search != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "search", *params.Search, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

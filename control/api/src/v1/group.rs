@@ -3,7 +3,7 @@
 use super::handler::{
     Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
 };
-use super::label::{Selector, setting};
+use super::label::{selector, setting};
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange};
 use crate::Context;
 use crate::auth::Operator;
@@ -126,9 +126,9 @@ async fn list_groups(
     State(context): State<Context>,
     Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let selector = Selector::read(part.label.as_deref())?;
+    let wanted = selector(part.label.as_deref())?;
     let mut groups = perform(operator, &context, array::ListGroups).await?;
-    groups.retain(|group| selector.selects(&group.labels));
+    groups.retain(|group| wanted.selects(&group.labels));
     list(groups.into_iter().map(Group::from).collect(), part)
 }
 

@@ -77,7 +77,7 @@ pub(crate) async fn perform<R: Request>(
     }
 }
 
-/// Runs a query that may take a moment on a blocking thread.
+/// Runs a query that may take a moment on a thread for such.
 pub(crate) async fn ask<R: Request>(
     operator: Operator,
     context: &Context,
@@ -86,10 +86,7 @@ pub(crate) async fn ask<R: Request>(
     let array = context.array.clone();
     let runtime = tokio::runtime::Handle::current();
     let asked = move || runtime.block_on(array.perform(&operator.caller, query));
-    match tokio::task::spawn_blocking(asked).await {
-        Ok(answer) => Ok(answer?),
-        Err(error) => Err(Problem::internal(format!("the query broke off: {error}"))),
-    }
+    Ok(context.heavy.run(asked).await??)
 }
 
 /// The answer to a request to create something.

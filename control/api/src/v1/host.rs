@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::handler::{
     Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
 };
-use super::label::{Selector, setting};
+use super::label::{selector, setting};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
@@ -268,10 +268,10 @@ async fn list_hosts(
     State(context): State<Context>,
     Asked(part): Asked<HostList>,
 ) -> Result<Response, Problem> {
-    let selector = Selector::read(part.label.as_deref())?;
-    let wanted = array::ListHosts { initiator: part.initiator.clone() };
-    let mut hosts = perform(operator, &context, wanted).await?;
-    hosts.retain(|host| selector.selects(&host.labels));
+    let wanted = selector(part.label.as_deref())?;
+    let hosts = array::ListHosts { initiator: part.initiator.clone() };
+    let mut hosts = perform(operator, &context, hosts).await?;
+    hosts.retain(|host| wanted.selects(&host.labels));
     list(hosts.into_iter().map(Host::from).collect(), part)
 }
 
@@ -408,9 +408,9 @@ async fn list_host_groups(
     State(context): State<Context>,
     Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let selector = Selector::read(part.label.as_deref())?;
+    let wanted = selector(part.label.as_deref())?;
     let mut groups = perform(operator, &context, array::ListHostGroups).await?;
-    groups.retain(|group| selector.selects(&group.labels));
+    groups.retain(|group| wanted.selects(&group.labels));
     list(groups.into_iter().map(HostGroup::from).collect(), part)
 }
 

@@ -1,45 +1,36 @@
 //! Labels of objects, and the condition of a list on them.
 
 use crate::problem::Problem;
-use array::{Labels, LabelsChange};
+use array::{LabelSelector, LabelsChange};
 use axum::http::StatusCode;
 use std::collections::BTreeMap;
 
-/// What the labels of an object must be: a key, and its value if one is wanted.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Selector(Vec<(String, Option<String>)>);
-
-impl Selector {
-    /// Reads the query parameter `label`.
-    pub fn read(text: Option<&str>) -> Result<Self, Problem> {
-        let conditions = text.map(split).transpose()?.unwrap_or_default();
-        let condition = |text: String| match text.split_once('=') {
-            Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
-            None => (text, None),
-        };
-        Ok(Self(conditions.into_iter().map(condition).collect()))
-    }
-
-    pub fn selects(&self, labels: &Labels) -> bool {
-        self.0.iter().all(|(key, wanted)| {
-            labels.get(key).is_some_and(|value| wanted.as_deref().is_none_or(|wanted| wanted == value))
-        })
-    }
+/// Reads the query parameter `label`.
+pub fn selector(text: Option<&str>) -> Result<LabelSelector, Problem> {
+    let conditions = text.map(split).transpose()?.unwrap_or_default();
+    let condition = |text: String| match text.split_once('=') {
+        Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+        None => (text, None),
+    };
+    Ok(LabelSelector(conditions.into_iter().map(condition).collect()))
 }
 
 /// The conditions, without backslashes that quote.
 fn split(text: &str) -> Result<Vec<String>, Problem> {
     let mut conditions = vec![String::new()];
-    let mut characters = text.chars();
+    let (mut characters, mut dangles) = (text.chars(), false);
     while let Some(character) = characters.next() {
         let last = conditions.last_mut().expect("it begins with one");
         match character {
             ',' => conditions.push(String::new()),
-            '\\' => last.extend(characters.next()),
+            '\\' => match characters.next() {
+                Some(quoted) => last.push(quoted),
+                None => dangles = true,
+            },
             other => last.push(other),
         }
     }
-    if conditions.iter().any(|it| it.is_empty() || it.starts_with('=')) {
+    if dangles || conditions.iter().any(|it| it.is_empty() || it.starts_with('=')) {
         let detail =
             format!("{text:?} is not a condition on labels: write key or key=value, separated by commas");
         return Err(Problem::rejected(StatusCode::BAD_REQUEST, detail));
@@ -55,13 +46,14 @@ pub fn setting(labels: BTreeMap<String, String>) -> LabelsChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use array::Labels;
 
     #[test]
     fn conditions_are_keys_and_values_that_all_hold() {
         let labels =
             Labels::default().with(&setting([("a".into(), "1,2\\".into()), ("b".into(), "".into())].into()));
         let labels = labels.expect("they are labels");
-        let selects = |text: &str| Selector::read(Some(text)).expect("a condition").selects(&labels);
+        let selects = |text: &str| selector(Some(text)).expect("a condition").selects(&labels);
         for (text, expected) in [
             ("a", true),
             ("a,b", true),
@@ -74,9 +66,9 @@ mod tests {
         ] {
             assert_eq!(selects(text), expected, "{text}");
         }
-        assert!(Selector::read(None).expect("no condition").selects(&labels));
-        for wrong in ["", ",", "a,", "=x"] {
-            assert!(Selector::read(Some(wrong)).is_err(), "{wrong}");
+        assert!(selector(None).expect("no condition").selects(&labels));
+        for wrong in ["", ",", "a,", "=x", r"a\", r"a=1\"] {
+            assert!(selector(Some(wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::connection::Connection;
 use super::handler::{Answer, Created, NoContent, created, digits, no_content, operations, perform, utc};
-use super::label::{Selector, setting};
+use super::label::{selector, setting};
 use super::volume::Deletion;
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{LabelledList, PartialList, list};
+use crate::list::{LabelledList, PartialList, paged};
 use crate::problem::{Problem, Problems};
 use array::SubjectName;
 use axum::Json;
@@ -193,10 +193,8 @@ async fn list_snapshots(
     State(context): State<Context>,
     Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let selector = Selector::read(part.label.as_deref())?;
-    let mut all = perform(operator, &context, array::ListSnapshots).await?;
-    all.retain(|snapshot| selector.selects(&snapshot.labels));
-    list(all.into_iter().map(Snapshot::from).collect(), part)
+    let wanted = selector(part.label.as_deref())?;
+    paged::<_, Snapshot>(operator, &context, array::ListSnapshots, (wanted, part.into())).await
 }
 
 /// Take a snapshot of a volume, or of all volumes of a group at the same instant

@@ -4,13 +4,13 @@ use super::connection::Connection;
 use super::handler::{
     Answer, Created, NoContent, created, digits, no_content, operations, perform, present, utc,
 };
-use super::label::{Selector, setting};
+use super::label::{selector, setting};
 use super::performance::Recent;
 use super::policy::{Limits, LimitsChange, Policy, PolicyChange, PolicyInForce};
 use crate::Context;
 use crate::auth::Operator;
 use crate::body::{Asked, Body, Named};
-use crate::list::{LabelledList, PartialList, list};
+use crate::list::{LabelledList, PartialList, paged};
 use crate::problem::{Problem, Problems};
 use axum::Json;
 use axum::extract::State;
@@ -189,10 +189,8 @@ async fn list_volumes(
     State(context): State<Context>,
     Asked(part): Asked<LabelledList>,
 ) -> Result<Response, Problem> {
-    let selector = Selector::read(part.label.as_deref())?;
-    let mut volumes = perform(operator, &context, array::ListVolumes).await?;
-    volumes.retain(|volume| selector.selects(&volume.labels));
-    list(volumes.into_iter().map(Volume::from).collect(), part)
+    let wanted = selector(part.label.as_deref())?;
+    paged::<_, Volume>(operator, &context, array::ListVolumes, (wanted, part.into())).await
 }
 
 /// Create a volume, or clone a volume or snapshot

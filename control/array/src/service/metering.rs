@@ -413,9 +413,12 @@ impl Metering {
         Busiest { millis, busiest }
     }
 
-    /// What hosts did with each volume in the last `seconds`.
-    pub fn recent_volumes(&self, seconds: u64) -> Recent<DiskId> {
-        self.recent(seconds, volume_of)
+    /// What hosts did with each of some volumes in the last `seconds`; `millis` are those for which something is known.
+    pub fn recent_of(&self, seconds: u64, volumes: impl Iterator<Item = DiskId>) -> Vec<Sample> {
+        let meter = self.meter.lock();
+        let newest = meter.recorder.newest(seconds.max(1));
+        let millis = newest.all().millis;
+        volumes.map(|id| Sample { millis, ..newest.of(&volume_key(id)) }).collect()
     }
 
     /// What hosts did by the portals of each controller in the last `seconds`.
@@ -425,14 +428,14 @@ impl Metering {
 
     fn recent<K: Ord>(&self, seconds: u64, which: impl Fn(&str) -> Option<K>) -> Recent<K> {
         let meter = self.meter.lock();
-        let (all, found) = meter.recorder.last(seconds.max(1));
+        let newest = meter.recorder.newest(seconds.max(1));
         let mut samples = BTreeMap::<K, Sample>::new();
-        for (key, sample) in found {
+        for (key, sample) in newest.each() {
             if let Some(which) = which(key) {
                 samples.entry(which).or_default().add_work(&sample);
             }
         }
-        Recent { millis: all.millis, samples }
+        Recent { millis: newest.all().millis, samples }
     }
 
     /// Numbers of the portals of all protocols and controllers, and of those that there were: what hosts did by them counts, too.

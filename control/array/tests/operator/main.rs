@@ -18,6 +18,7 @@ mod moving;
 mod notices;
 mod nvme;
 mod outgoing;
+mod pages;
 mod points;
 mod policies;
 mod portals;

@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 use ureq::http::Request;
 
 fn metrics(api: &Api) -> String {
-    metrics_as(api, "application/openmetrics-text;version=1.0.0,text/plain;q=0.5").1
+    metrics_as(api, "/metrics", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5").1
 }
 
-/// Media type and text of what a client gets that accepts such types.
-fn metrics_as(api: &Api, accept: &str) -> (String, String) {
-    let request = Request::get(format!("{}/metrics", api.url)).header("accept", accept);
+/// Media type and text of the metrics at a path for a client that accepts such types.
+fn metrics_as(api: &Api, path: &str, accept: &str) -> (String, String) {
+    let request = Request::get(format!("{}{path}", api.url)).header("accept", accept);
     let request = request.header("authorization", format!("Bearer {}", api.token));
     let mut answer = api.agent.run(request.body(()).unwrap()).unwrap();
     assert_eq!(answer.status(), 200);
@@ -98,11 +98,38 @@ fn metrics_are_in_the_format_that_a_client_accepts() {
         ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
         ("application/openmetrics-text", "application/openmetrics-text; version=1.0.0; charset=utf-8"),
     ] {
-        let (found, text) = metrics_as(&api, accept);
+        let (found, text) = metrics_as(&api, "/metrics", accept);
         assert_eq!(found, media_type);
         // In both formats only gauges have the same names.
         let kinds: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
         assert!(kinds.len() > 20 && kinds.iter().all(|line| line.ends_with(" gauge")), "{kinds:?}");
+    }
+}
+
+/// What a scrape costs: how many volumes it has, and how many lines.
+#[test]
+fn a_scrape_of_many_volumes_has_the_busiest_unless_all_are_asked_for() {
+    let api = Api::start();
+    let volumes = |query: &str| {
+        let text = metrics_as(&api, &format!("/metrics{query}"), "*/*").1;
+        let lines = text.lines().filter(|line| line.starts_with("ashlar_volume_space_bytes{"));
+        let names: BTreeSet<String> = lines.map(|line| line.split('"').nth(1).unwrap().to_owned()).collect();
+        (names.len(), text.lines().count())
+    };
+    let create = |numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            let volume = json!({ "name": format!("v{number:03}"), "size": 1 << 20 });
+            assert_eq!(api.ask("POST", "/api/v1/volumes", volume).status, 201);
+        }
+    };
+    create(0..100);
+    let (count, lines) = volumes("");
+    assert_eq!(count, 100);
+    create(100..130);
+    assert_eq!(volumes(""), (100, lines), "more volumes cost nothing");
+    assert_eq!(volumes("?volumes=all").0, 130);
+    for wrong in ["?volumes=some", "?volumes=", "?volume=all", "?volumes=all&volumes=all"] {
+        api.ask("GET", &format!("/metrics{wrong}"), Value::Null).assert_problem(400, "invalid");
     }
 }
 

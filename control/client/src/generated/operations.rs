@@ -14,6 +14,8 @@ pub struct ListAlerts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List alerts
@@ -118,6 +120,8 @@ pub struct ListConnections {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List connections of volumes and snapshots to hosts and host groups
@@ -179,6 +183,8 @@ pub struct ListControllers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List controllers
@@ -220,6 +226,8 @@ pub struct ListDirectories {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
@@ -266,6 +274,8 @@ pub struct ListDrives {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
@@ -338,6 +348,8 @@ pub struct ListGroups {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -377,6 +389,8 @@ pub struct ListHostGroups {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -418,6 +432,8 @@ pub struct ListHosts {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -456,6 +472,8 @@ pub struct ListJobs {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List jobs
@@ -493,6 +511,8 @@ pub struct ListNotificationTargets {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
@@ -718,6 +738,8 @@ pub struct ListPortals {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List portals
@@ -761,6 +783,8 @@ pub struct ListRecycleBin {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List the contents of the recycle bin
@@ -794,6 +818,8 @@ pub struct ListRemoteArrays {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
@@ -838,6 +864,8 @@ pub struct ListReplications {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
@@ -927,6 +955,8 @@ pub struct ListReplicationPoints {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List points of a replication
@@ -1009,6 +1039,8 @@ pub struct ListSchedules {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List snapshot schedules
@@ -1086,6 +1118,8 @@ pub struct ListSnapshots {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -1168,6 +1202,8 @@ pub struct ListTokens {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List API tokens
@@ -1202,6 +1238,8 @@ pub struct ListUsers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
 }
 /// List users
@@ -1235,6 +1273,8 @@ pub struct ListVolumes {
     pub sort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -1290,9 +1330,15 @@ pub fn show_volume_space(name: &str) -> Request<schemas::Usage> {
 pub fn healthz() -> Request<()> {
     Request::new("GET", format!("/healthz",), "")
 }
+/// Query of: Get metrics in OpenMetrics format
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Metrics {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<String>,
+}
 /// Get metrics in OpenMetrics format
-pub fn metrics() -> Request<()> {
-    Request::new("GET", format!("/metrics",), "")
+pub fn metrics(query: &Metrics) -> Request<()> {
+    Request::new("GET", format!("/metrics",), "").query(query)
 }
 /// Whether hosts are served; 503 after the array has stopped to protect data, and on a standby controller
 pub fn readyz() -> Request<()> {

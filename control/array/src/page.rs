@@ -1,0 +1,128 @@
+//! Parts of long lists, in order of names: only the objects of the part are looked at, so that a page of ten thousand volumes costs
+//! what a page of a hundred costs.
+
+use crate::Result;
+use crate::array::Array;
+use crate::caller::Caller;
+use crate::request::Request;
+use crate::snapshot::ListSnapshots;
+use crate::view::{Snapshot, Volume};
+use crate::volume::ListVolumes;
+use records::{Labels, Named, SnapshotEntry, Table, VolumeEntry};
+
+/// What the labels of an object must be: a key, and its value if one is wanted. All must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector(pub Vec<(String, Option<String>)>);
+
+impl LabelSelector {
+    /// Whether an object with these labels is selected.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|(key, wanted)| {
+            labels.get(key).is_some_and(|value| wanted.as_deref().is_none_or(|wanted| wanted == value))
+        })
+    }
+}
+
+/// Which part of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    /// Of the objects with these labels.
+    pub selector: LabelSelector,
+    /// In the reverse order of names.
+    pub reverse: bool,
+    /// How many come before the part.
+    pub skip: usize,
+    /// How many it has at most; `None`: all.
+    pub take: Option<usize>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<T> {
+    /// The objects of the part.
+    pub items: Vec<T>,
+    /// How many objects the list has.
+    pub total: usize,
+}
+
+/// A record with labels.
+trait Labelled: Named {
+    fn labels(&self) -> &Labels;
+}
+
+impl Labelled for VolumeEntry {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+impl Labelled for SnapshotEntry {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+impl ListPage {
+    /// The records of the part. Without a selector no others are looked up.
+    fn of<'a, T: Labelled>(&self, table: &'a Table<T>) -> Listed<&'a T> {
+        let take = self.take.unwrap_or(usize::MAX);
+        if self.selector == LabelSelector::default() {
+            return Listed { items: table.page(self.reverse, self.skip, take), total: table.len() };
+        }
+        let mut found = table.page(self.reverse, 0, usize::MAX);
+        found.retain(|entry| self.selector.selects(entry.labels()));
+        let total = found.len();
+        Listed { items: found.into_iter().skip(self.skip).take(take).collect(), total }
+    }
+}
+
+/// A verb that lists objects, and can answer with a part.
+pub trait Paged: Request {
+    /// An object.
+    type Item: Send + 'static;
+
+    /// The part of the list.
+    fn part(&self, array: &Array, page: &ListPage) -> Listed<Self::Item>;
+}
+
+impl Paged for ListVolumes {
+    type Item = Volume;
+
+    fn part(&self, array: &Array, page: &ListPage) -> Listed<Volume> {
+        let config = array.config();
+        let Listed { items, total } = page.of(&config.volumes);
+        Listed { items: array.volume_views(&config, &items), total }
+    }
+}
+
+impl Paged for ListSnapshots {
+    type Item = Snapshot;
+
+    fn part(&self, array: &Array, page: &ListPage) -> Listed<Snapshot> {
+        let config = array.config();
+        let Listed { items, total } = page.of(&config.snapshots);
+        Listed { items: items.into_iter().map(|entry| array.snapshot(&config, entry)).collect(), total }
+    }
+}
+
+impl Array {
+    /// A part of the list of a verb.
+    ///
+    /// # Errors
+    /// When the caller is not allowed to make the request.
+    pub fn page<R: Paged>(&self, caller: &Caller, request: &R, page: &ListPage) -> Result<Listed<R::Item>> {
+        self.authorize(caller, request)?;
+        Ok(request.part(self, page))
+    }
+
+    /// The volumes with these names, as far as they exist; no others are looked at.
+    ///
+    /// # Errors
+    /// When the caller is not allowed to list volumes.
+    pub fn volumes_named(&self, caller: &Caller, names: &[&str]) -> Result<Vec<Volume>> {
+        self.authorize(caller, &ListVolumes)?;
+        let config = self.config();
+        let found: Vec<_> = names.iter().filter_map(|name| config.volumes.find(name)).collect();
+        Ok(self.volume_views(&config, &found))
+    }
+}
