@@ -29,7 +29,7 @@ export const handlers: Handlers = {
   "/api/v1/fibre-channel-sessions": { get: () => ({ items: [] }) },
   "/api/v1/refused-logins": { get: (state) => ({ items: state.refused }) },
   "/api/v1/volumes": {
-    get: (state) => list(sorted(state.volumes).map((it) => model.withConnections(state, it, "volume"))),
+    get: (state, { query }) => part(sorted(state.volumes).map((it) => model.withConnections(state, it, "volume")), query),
     post: (state, { body }) => {
       if (body.source) {
         const source = model.find(state.volumes, body.source, "volume");
@@ -183,7 +183,7 @@ export const handlers: Handlers = {
     },
   },
   "/api/v1/key": { get: () => ({ source: "file", generation: 3, kmip_id: null }) },
-  "/api/v1/groups": { get: () => list([]) },
+  "/api/v1/groups": { get: (state) => list(groupsOf(state)) },
   "/api/v1/host-groups": { get: () => list([]) },
   "/api/v1/snapshots": { get: () => list([]) },
   "/api/v1/schedules": { get: () => list([]) },
@@ -205,7 +205,40 @@ export const handlers: Handlers = {
   "/api/v1/audit": { get: () => ({ items: [] }) },
 };
 
+/** The groups that volumes are in. */
+function groupsOf({ volumes }: model.State) {
+  const names = [...new Set(volumes.flatMap(({ group }) => group ?? []))].sort();
+  return names.map((name, index) => {
+    const members = volumes.filter(({ group }) => group === name);
+    const sum = (of: (volume: (typeof members)[number]) => number) => members.reduce((all, it) => all + of(it), 0);
+    const id = `${index + 1}`.padStart(16, "0");
+    return { name, id, created: "2026-10-01T08:00:00Z", volumes: members.map((it) => it.name), provisioned: sum((it) => it.size), mapped: sum((it) => it.mapped), soft_quota_crossed: false, hard_quota_reached: false, policy: {}, limits: {}, labels: {} };
+  });
+}
+
 const list = <T>(items: T[]) => ({ items, total: items.length });
+
+/** The values at a path of fields: several in a list. */
+const at = (value: unknown, path: string): unknown[] =>
+  path.split(".").reduce<unknown[]>((found, name) => found.flat().map((it) => (it as Record<string, unknown> | null)?.[name]), [value]).flat();
+
+/** The part of a list that is asked for. Of conditions it knows `=` without patterns. */
+function part<T>(items: T[], query: URLSearchParams) {
+  const words = (query.get("search") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const conditions = (query.get("filter") ?? "").split(",").filter(Boolean).map((it) => it.split("=", 2) as [string, string]);
+  const keys = (query.get("sort") ?? "").split(",").filter(Boolean);
+  const order = (a: T, b: T, key: string) => {
+    const [sign, field] = key.startsWith("-") ? [-1, key.slice(1)] : [1, key];
+    const [x, y] = [at(a, field)[0] ?? "", at(b, field)[0] ?? ""] as [string, string];
+    return sign * (x < y ? -1 : x > y ? 1 : 0);
+  };
+  const found = items
+    .filter((it) => words.every((word) => JSON.stringify(it).toLowerCase().includes(word)))
+    .filter((it) => conditions.every(([field, value]) => at(it, field).some((found) => String(found) === value)))
+    .sort((a, b) => keys.reduce((known, key) => known || order(a, b, key), 0));
+  const [offset, limit] = [Number(query.get("offset") ?? 0), Number(query.get("limit") ?? found.length)];
+  return { items: found.slice(offset, offset + limit), total: found.length };
+}
 
 function sorted<T extends { name: string }>(list: T[]): T[] {
   return [...list].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -20,6 +20,17 @@ export const volumes = () =>
     ...LIST,
   });
 
+/** What of a long list is asked for. */
+export type Part = { limit: number; offset: number; sort?: string; filter?: string; search?: string };
+
+/** One page of the volumes: sorted, filtered and cut by the array. */
+export const volumesPage = (query: Part) =>
+  queryOptions({
+    queryKey: key("volumes", "page", query),
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/volumes", { params: { query }, signal })),
+    ...LIST,
+  });
+
 export const volume = (name: string) =>
   queryOptions({
     queryKey: key("volumes", name),

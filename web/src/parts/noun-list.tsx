@@ -7,7 +7,7 @@ import { May } from "./may";
 import { Page } from "./page";
 import { Panel } from "./panel";
 import { ProblemAlert } from "./problem";
-import { DataTable, type Column, type Filter, type Selection } from "./table";
+import { DataTable, isNarrowed, type Column, type Filter, type Remote, type Selection } from "./table";
 
 type Props<Row> = {
   title: string;
@@ -24,6 +24,8 @@ type Props<Row> = {
   filters?: Filter<Row>[];
   selection?: Selection<Row>;
   chooser?: boolean;
+  /** The array sorts, searches, filters and cuts the list. */
+  remote?: Remote;
   create?: { label: string; icon?: LucideIcon; onClick: () => void };
   /** Why something that was done on the page failed. */
   problem?: unknown;
@@ -34,7 +36,7 @@ type Props<Row> = {
 };
 
 /** The page of a list of objects: a table, or what to do while there are none, and a button that creates one. */
-export function NounList<Row>({ title, above, list: { data, error }, noun, many, columns, id, text, empty, filters, selection, chooser, create, problem, before, children }: Props<Row>) {
+export function NounList<Row>({ title, above, list: { data, error }, noun, many, columns, id, text, empty, filters, selection, chooser, remote, create, problem, before, children }: Props<Row>) {
   const Icon = create?.icon ?? Plus;
   const button = create && (
     <May>
@@ -44,13 +46,13 @@ export function NounList<Row>({ title, above, list: { data, error }, noun, many,
     </May>
   );
   return (
-    <Page title={title} {...(above && { above })} actions={data?.length ? button : undefined}>
+    <Page title={title} {...(above && { above })} actions={data?.length || (remote && isNarrowed(remote.shown)) ? button : undefined}>
       <Stack gap="md">
         <ProblemAlert error={problem} />
         {before}
         {data || !error ? (
           <Panel flush>
-            <DataTable label={title} noun={noun} {...(many && { many })} rows={data} columns={columns} id={id} text={text} {...(filters && { filters })} {...(selection && { selection })} {...(chooser && { chooser })} empty={<Empty {...empty} action={button} />} />
+            <DataTable label={title} noun={noun} {...(many && { many })} rows={data} columns={columns} id={id} text={text} {...(filters && { filters })} {...(selection && { selection })} {...(chooser && { chooser })} {...(remote && { remote })} empty={<Empty {...empty} action={button} />} />
           </Panel>
         ) : (
           <ProblemAlert error={error} />

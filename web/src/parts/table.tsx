@@ -1,6 +1,7 @@
 /**
  * A list: sorted by a click on a column, searched by words, filtered by what rows belong to, shown a page at a time, so that
- * thousands stay fluid. Rows can be selected for an action, and columns chosen.
+ * thousands stay fluid. Rows can be selected for an action, and columns chosen. A long list is sorted, searched, filtered and cut
+ * by the array, which is asked for one page.
  */
 import { Button, Checkbox, Group, Pagination, Select, Skeleton, Table, Text, TextInput } from "@mantine/core";
 import { ArrowDown, ArrowUp, ChevronsUpDown, Search } from "lucide-react";
@@ -14,6 +15,8 @@ export type Column<Row> = {
   cell: (row: Row) => ReactNode;
   /** What it is sorted by; without it the column is not sorted. */
   key?: (row: Row) => string | number;
+  /** The field that the array sorts it by, in a list that the array cuts. */
+  sort?: string;
   /** The largest first, as of times. */
   down?: boolean;
   right?: boolean;
@@ -23,8 +26,28 @@ export type Column<Row> = {
   optional?: boolean;
 };
 
-/** A choice that limits the rows to those which belong to it. */
-export type Filter<Row> = { label: string; of: (row: Row) => string[] };
+/** A choice that limits the rows to those which belong to it. In a list that the array cuts, `choices` are fetched when it opens. */
+export type Filter<Row> = { label: string; of: (row: Row) => string[]; choices?: string[]; onOpen?: () => void };
+
+/** Which rows are shown: those that hold every word and belong to each choice, in an order, of one page. */
+export type Shown = { words: string; chosen: Record<string, string>; column: string; down: boolean; page: number };
+
+/** A list that the array cuts: the rows are those of the page that is shown, or of the one before as long as the answer is pending. */
+export type Remote = { total: number; shown: Shown; pending: boolean; onShow: (shown: Shown) => void };
+
+/** Rows of a page. */
+export const PAGE_ROWS = 50;
+
+/** What is shown at first. */
+export function firstShown<Row>(columns: Column<Row>[]): Shown {
+  const column = columns.find(isSortable);
+  return { words: "", chosen: {}, column: column?.name ?? "", down: column?.down ?? false, page: 1 };
+}
+
+/** Whether only some rows of a list are shown. */
+export const isNarrowed = ({ words, chosen }: Shown) => words.trim() !== "" || Object.values(chosen).some(Boolean);
+
+const isSortable = <Row,>(column: Column<Row>) => Boolean(column.key ?? column.sort);
 
 /** What can be done with several rows at once. */
 export type Selection<Row> = { may: boolean; actions: (rows: Row[], clear: () => void) => ReactNode };
@@ -46,9 +69,8 @@ type Props<Row> = {
   selection?: Selection<Row>;
   /** Columns can be chosen; the choice is kept in this browser. */
   chooser?: boolean;
+  remote?: Remote;
 };
-
-type Order = { column: string; down: boolean };
 
 /** Rows that hold every word, in order. */
 export function arrange<Row>(rows: Row[], words: string, text: ((row: Row) => string) | undefined, column: Column<Row> | undefined, down: boolean): Row[] {
@@ -76,23 +98,20 @@ function compare(a: string | number, b: string | number): number {
   return typeof a === "number" && typeof b === "number" ? a - b : NAMES.compare(String(a), String(b));
 }
 
-export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text, empty, pageSize = 50, tools, filters, selection, chooser = false }: Props<Row>) {
-  const [words, setWords] = useState("");
-  const [chosen, setChosen] = useState<Record<string, string>>({});
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text, empty, pageSize = PAGE_ROWS, tools, filters, selection, chooser = false, remote }: Props<Row>) {
+  const [own, setOwn] = useState(() => firstShown(all));
+  const { words, chosen, column, down, page } = remote?.shown ?? own;
+  const show = (change: Partial<Shown>) => (remote?.onShow ?? setOwn)({ words, chosen, column, down, page, ...change });
+  const [selected, setSelected] = useState<ReadonlyMap<string, Row>>(new Map());
   const choice = useChosenColumns(label, all, chooser);
   const columns = choice.shown;
-  const [order, setOrder] = useState<Order>(() => {
-    const column = all.find((column) => column.key);
-    return { column: column?.name ?? "", down: column?.down ?? false };
-  });
-  const [page, setPage] = useState(1);
-  const sorting = columns.find(({ name }) => name === order.column) ?? columns.find((column) => column.key);
+  const sorting = columns.find(({ name }) => name === column) ?? columns.find(isSortable);
+  const isCut = remote !== undefined;
   const found = useMemo(
-    () => (rows ? arrange(filtered(rows, filters, chosen), words, text, sorting, order.down) : undefined),
-    [rows, words, text, sorting, order, filters, chosen],
+    () => (isCut || !rows ? rows : arrange(filtered(rows, filters, chosen), words, text, sorting, down)),
+    [isCut, rows, words, text, sorting, down, filters, chosen],
   );
-  if (rows?.length === 0) {
+  if (rows?.length === 0 && !(remote && (isNarrowed(remote.shown) || remote.pending || remote.total > 0))) {
     return (
       <>
         {tools && <Group p="sm">{tools}</Group>}
@@ -101,12 +120,22 @@ export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text
     );
   }
   const selects = selection?.may === true;
-  const marked = selects ? (rows ?? []).filter((row) => selected.has(id(row))) : [];
-  const mark = (keys: string[], on: boolean) => setSelected((now) => (on ? new Set([...now, ...keys]) : new Set([...now].filter((key) => !keys.includes(key)))));
-  const clear = () => setSelected(new Set());
-  const pages = Math.max(1, Math.ceil((found?.length ?? 0) / pageSize));
+  const known = new Map((rows ?? []).map((row) => [id(row), row]));
+  // Of a list that the array cuts, rows of other pages stay selected.
+  const marked = selects ? [...selected].flatMap(([key, row]) => known.get(key) ?? (remote ? row : [])) : [];
+  const mark = (keys: string[], on: boolean) => {
+    const next = new Map([...selected].filter(([key]) => !keys.includes(key)));
+    for (const key of on ? keys : []) {
+      const row = known.get(key);
+      if (row !== undefined) next.set(key, row);
+    }
+    setSelected(next);
+  };
+  const clear = () => setSelected(new Map());
+  const total = remote ? remote.total : (found?.length ?? 0);
+  const pages = Math.max(1, Math.ceil(total / pageSize));
   const current = Math.min(page, pages);
-  const shown = found?.slice((current - 1) * pageSize, current * pageSize);
+  const shown = remote ? rows : found?.slice((current - 1) * pageSize, current * pageSize);
   return (
     <>
       {text && (
@@ -118,23 +147,17 @@ export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text
               type="search"
               leftSection={<Search size={15} aria-hidden />}
               value={words}
-              onChange={(event) => {
-                setWords(event.currentTarget.value);
-                setPage(1);
-              }}
+              onChange={(event) => show({ words: event.currentTarget.value, page: 1 })}
               style={{ flex: "1 1 160px", maxWidth: 320 }}
             />
             {filters?.map((filter) => (
-              <FilterSelect key={filter.label} filter={filter} rows={rows ?? []} value={chosen[filter.label] ?? ""} onChange={(value) => {
-                  setChosen({ ...chosen, [filter.label]: value });
-                  setPage(1);
-                }} />
+              <FilterSelect key={filter.label} filter={filter} rows={rows ?? []} value={chosen[filter.label] ?? ""} onChange={(value) => show({ chosen: { ...chosen, [filter.label]: value }, page: 1 })} />
             ))}
             {tools}
           </Group>
           <Group gap="sm">
             <Text size="sm" className="quiet number" role="status">
-              {found && rows && `${found.length === rows.length ? "" : `${count(found.length)} of `}${plural(rows.length, noun, many)}`}
+              {found && rows && `${remote || found.length === rows.length ? "" : `${count(found.length)} of `}${plural(remote ? total : rows.length, noun, many)}`}
             </Text>
             {chooser && <ColumnChooser list={label} columns={all} choice={choice} />}
           </Group>
@@ -157,11 +180,11 @@ export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text
             <Table.Tr>
               {selects && (
                 <Table.Th scope="col" className="select">
-                  <Mark label={`Select all ${noun === "" ? "rows" : (many ?? `${noun}s`)} found`} keys={(found ?? []).map(id)} selected={selected} onMark={mark} />
+                  <Mark label={`Select all ${noun === "" ? "rows" : (many ?? `${noun}s`)} ${remote && pages > 1 ? "of this page" : "found"}`} keys={(found ?? []).map(id)} selected={selected} onMark={mark} disabled={remote?.pending ?? false} />
                 </Table.Th>
               )}
               {columns.map((column) => (
-                <Heading key={column.name} column={column} down={sorting === column ? order.down : undefined} onSort={(down) => setOrder({ column: column.name, down })} />
+                <Heading key={column.name} column={column} down={sorting === column ? down : undefined} onSort={(down) => show({ column: column.name, down })} />
               ))}
             </Table.Tr>
           </Table.Thead>
@@ -191,27 +214,27 @@ export function DataTable<Row>({ label, noun, many, rows, columns: all, id, text
       )}
       {pages > 1 && (
         <Group p="sm" justify="flex-end">
-          <Pagination size="sm" total={pages} value={current} onChange={setPage} getControlProps={(control) => ({ "aria-label": `${control} page` })} getItemProps={(number) => ({ "aria-label": `Page ${number}` })} />
+          <Pagination size="sm" total={pages} value={current} onChange={(page) => show({ page })} getControlProps={(control) => ({ "aria-label": `${control} page` })} getItemProps={(number) => ({ "aria-label": `Page ${number}` })} />
         </Group>
       )}
     </>
   );
 }
 
-type MarkProps = { label: string; keys: string[]; selected: ReadonlySet<string>; onMark: (keys: string[], on: boolean) => void };
+type MarkProps = { label: string; disabled?: boolean; keys: string[]; selected: ReadonlyMap<string, unknown>; onMark: (keys: string[], on: boolean) => void };
 
-function Mark({ label, keys, selected, onMark }: MarkProps) {
+function Mark({ label, disabled = false, keys, selected, onMark }: MarkProps) {
   const on = keys.filter((key) => selected.has(key)).length;
-  return <Checkbox size="xs" aria-label={label} checked={on > 0 && on === keys.length} indeterminate={on > 0 && on < keys.length} onChange={(event) => onMark(keys, event.currentTarget.checked)} />;
+  return <Checkbox size="xs" aria-label={label} disabled={disabled} checked={on > 0 && on === keys.length} indeterminate={on > 0 && on < keys.length} onChange={(event) => onMark(keys, event.currentTarget.checked)} />;
 }
 
 type FilterProps<Row> = { filter: Filter<Row>; rows: Row[]; value: string; onChange: (value: string) => void };
 
 /** What rows belong to, to choose from; nothing where there is nothing to choose. */
-function FilterSelect<Row>({ filter: { label, of }, rows, value, onChange }: FilterProps<Row>) {
-  const choices = useMemo(() => [...new Set(rows.flatMap(of))].sort((a, b) => NAMES.compare(a, b)), [rows, of]);
-  if (choices.length === 0 && value === "") return null;
-  return <Select aria-label={`Filter by ${label.toLowerCase()}`} placeholder={label} data={choices} value={value || null} onChange={(next) => onChange(next ?? "")} limit={100} searchable clearable style={{ flex: "1 1 120px", maxWidth: 170 }} />;
+function FilterSelect<Row>({ filter: { label, of, choices: given, onOpen }, rows, value, onChange }: FilterProps<Row>) {
+  const choices = useMemo(() => given ?? [...new Set(rows.flatMap(of))].sort((a, b) => NAMES.compare(a, b)), [given, rows, of]);
+  if (!given && choices.length === 0 && value === "") return null;
+  return <Select aria-label={`Filter by ${label.toLowerCase()}`} placeholder={label} data={choices} value={value || null} {...(onOpen && { onDropdownOpen: onOpen })} onChange={(next) => onChange(next ?? "")} limit={100} searchable clearable style={{ flex: "1 1 120px", maxWidth: 170 }} />;
 }
 
 function classes(column: { right?: boolean; wide?: boolean | "xl" }): string | undefined {
@@ -221,7 +244,7 @@ function classes(column: { right?: boolean; wide?: boolean | "xl" }): string | u
 function Heading<Row>({ column, down, onSort }: { column: Column<Row>; down: boolean | undefined; onSort: (down: boolean) => void }) {
   const sorted = down !== undefined;
   const Arrow = !sorted ? ChevronsUpDown : down ? ArrowDown : ArrowUp;
-  if (!column.key) return <Table.Th scope="col" className={classes(column)}>{column.name || <span aria-hidden />}</Table.Th>;
+  if (!isSortable(column)) return <Table.Th scope="col" className={classes(column)}>{column.name || <span aria-hidden />}</Table.Th>;
   return (
     <Table.Th scope="col" className={classes(column)} aria-sort={sorted ? (down ? "descending" : "ascending") : "none"}>
       <button type="button" className="sort" data-sorted={sorted || undefined} onClick={() => onSort(sorted ? !down : (column.down ?? false))}>

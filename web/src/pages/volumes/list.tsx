@@ -1,12 +1,14 @@
 import { Progress, Text } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Database } from "lucide-react";
-import { volumes } from "../../api/queries";
+import { useState } from "react";
+import { groups, hostGroups, hosts, volumesPage, type Part } from "../../api/queries";
 import { useMay } from "../../api/session";
 import type { SchemaVolume as Volume } from "../../api/schema";
 import { accessorName, bytes, count, latency, moment, percent, plural, ratio } from "../../format";
 import { RowLink } from "../../parts/row-link";
-import type { Column, Filter } from "../../parts/table";
+import { firstShown, PAGE_ROWS, type Column, type Filter, type Shown } from "../../parts/table";
 import { useOpened } from "../../parts/use-opened";
 import { CreateVolume } from "./forms";
 import { SeveralVolumes } from "./several";
@@ -17,30 +19,56 @@ const none = <span className="quiet">–</span>;
 const COLUMNS: Column<Volume>[] = [
   {
     name: "Name",
-    key: (volume) => volume.name,
+    sort: "name",
     cell: (volume) => <RowLink place="volumes" name={volume.name} />,
   },
-  { name: "Size", key: (volume) => volume.size, cell: (volume) => bytes(volume.size), right: true },
-  { name: "Mapped", key: (volume) => volume.mapped, cell: (volume) => bytes(volume.mapped), right: true },
-  { name: "Mapped share", key: (volume) => volume.mapped / volume.size, cell: (volume) => <Filled volume={volume} />, wide: "xl", optional: true },
-  { name: "Reduction", key: (volume) => volume.reduction ?? 0, cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: "xl" },
-  { name: "IOPS", key: (volume) => volume.performance.iops, cell: ({ performance: { iops } }) => (iops > 0 ? count(iops) : none), right: true, wide: true },
-  { name: "Throughput", key: (volume) => volume.performance.bytes_per_second, cell: ({ performance: { bytes_per_second: rate } }) => (rate > 0 ? `${bytes(rate)}/s` : none), right: true, wide: "xl" },
-  { name: "Latency", key: (volume) => volume.performance.latency_us ?? 0, cell: ({ performance: { latency_us } }) => (latency_us == null ? none : latency(latency_us)), right: true, wide: "xl" },
-  { name: "Group", key: (volume) => volume.group ?? "", cell: ({ group }) => (group ? <RowLink place="groups" name={group} /> : none), wide: true },
-  { name: "Snapshots", key: (volume) => volume.snapshots, cell: (volume) => (volume.snapshots > 0 ? count(volume.snapshots) : none), right: true, wide: "xl" },
-  { name: "Connected to", key: (volume) => volume.connections.length, cell: (volume) => <SeenBy volume={volume} />, wide: true },
-  { name: "QoS", key: (volume) => volume.limits.iops ?? 0, cell: (volume) => <Limit volume={volume} />, wide: "xl", optional: true },
-  { name: "Created", key: (volume) => volume.created, cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: "xl", optional: true },
+  { name: "Size", sort: "size", cell: (volume) => bytes(volume.size), right: true },
+  { name: "Mapped", sort: "mapped", cell: (volume) => bytes(volume.mapped), right: true },
+  { name: "Mapped share", cell: (volume) => <Filled volume={volume} />, wide: "xl", optional: true },
+  { name: "Reduction", sort: "reduction", cell: (volume) => (volume.reduction == null ? none : ratio(volume.reduction)), right: true, wide: "xl" },
+  { name: "IOPS", sort: "performance.iops", cell: ({ performance: { iops } }) => (iops > 0 ? count(iops) : none), right: true, wide: true },
+  { name: "Throughput", sort: "performance.bytes_per_second", cell: ({ performance: { bytes_per_second: rate } }) => (rate > 0 ? `${bytes(rate)}/s` : none), right: true, wide: "xl" },
+  { name: "Latency", sort: "performance.latency_us", cell: ({ performance: { latency_us } }) => (latency_us == null ? none : latency(latency_us)), right: true, wide: "xl" },
+  { name: "Group", sort: "group", cell: ({ group }) => (group ? <RowLink place="groups" name={group} /> : none), wide: true },
+  { name: "Snapshots", sort: "snapshots", cell: (volume) => (volume.snapshots > 0 ? count(volume.snapshots) : none), right: true, wide: "xl" },
+  { name: "Connected to", cell: (volume) => <SeenBy volume={volume} />, wide: true },
+  { name: "QoS", sort: "limits.iops", cell: (volume) => <Limit volume={volume} />, wide: "xl", optional: true },
+  { name: "Created", sort: "created", cell: (volume) => <span className="quiet">{moment(volume.created)}</span>, right: true, wide: "xl", optional: true },
 ];
 
-const FILTERS: Filter<Volume>[] = [
-  { label: "Group", of: (volume) => (volume.group ? [volume.group] : []) },
-  { label: "Host", of: (volume) => volume.connections.map(accessorName) },
-];
+/** The fields that the filters are about. */
+const FILTERED: Record<string, string> = { Group: "group", Host: "connections.host", "Host group": "connections.host_group" };
 
-/** Milliseconds between two looks at the list, whose figures of performance are of the last seconds. */
+/** A value of a condition, in which nothing is a pattern. */
+const quoted = (text: string) => text.replace(/[\\,*]/g, "\\$&");
+
+/** What the array is asked for. */
+export function partOf({ words, chosen, column, down, page }: Shown): Part {
+  const field = COLUMNS.find(({ name }) => name === column)?.sort ?? "name";
+  const sort = down ? `-${field}` : field;
+  const filter = Object.entries(chosen)
+    .filter(([, value]) => value)
+    .map(([label, value]) => `${FILTERED[label] ?? label}=${quoted(value)}`)
+    .join(",");
+  return { limit: PAGE_ROWS, offset: (page - 1) * PAGE_ROWS, sort: field === "name" ? sort : `${sort},name`, ...(filter && { filter }), ...(words.trim() && { search: words.trim() }) };
+}
+
+/** Filters whose choices are fetched when they open. */
+function useFilters(): Filter<Volume>[] {
+  const [opened, setOpened] = useState<Record<string, boolean>>({});
+  const names = (list: { name: string }[] | undefined) => list?.map(({ name }) => name) ?? [];
+  const choices: Record<string, string[]> = {
+    Group: names(useQuery({ ...groups(), enabled: opened["Group"] ?? false }).data),
+    Host: names(useQuery({ ...hosts(), enabled: opened["Host"] ?? false }).data),
+    "Host group": names(useQuery({ ...hostGroups(), enabled: opened["Host group"] ?? false }).data),
+  };
+  return Object.entries(choices).map(([label, choices]) => ({ label, of: () => [], choices, onOpen: () => setOpened((now) => ({ ...now, [label]: true })) }));
+}
+
+/** Milliseconds between two looks at the page, whose figures of performance are of the last seconds. Other changes come by the event stream. */
 const REFRESH_MS = 5_000;
+/** Milliseconds after the last key of a search until the array is asked. */
+const TYPED_MS = 200;
 
 function Limit({ volume: { limits } }: { volume: Volume }) {
   const texts = [limits.iops != null && `${count(limits.iops)} IOPS`, limits.bandwidth != null && `${bytes(limits.bandwidth)}/s`].filter(Boolean);
@@ -67,14 +95,19 @@ function SeenBy({ volume }: { volume: Volume }) {
 export function VolumesPage() {
   const create = useOpened("new");
   const may = useMay("operator");
+  const filters = useFilters();
+  const [shown, setShown] = useState(() => firstShown(COLUMNS));
+  const [words] = useDebouncedValue(shown.words, TYPED_MS);
+  const { data, error, isPlaceholderData } = useQuery({ ...volumesPage(partOf({ ...shown, words })), refetchInterval: REFRESH_MS });
   return (
     <NounList
       title="Volumes"
       noun="volume"
-      list={useQuery({ ...volumes(), refetchInterval: REFRESH_MS })}
+      list={{ data: data?.items, error }}
+      remote={{ total: data?.total ?? 0, shown, pending: isPlaceholderData || words !== shown.words, onShow: setShown }}
       columns={COLUMNS}
       id={(volume) => volume.name}
-      filters={FILTERS}
+      filters={filters}
       chooser
       selection={{ may, actions: (chosen, clear) => <SeveralVolumes volumes={chosen} clear={clear} /> }}
       text={(volume) => `${volume.name} ${volume.naa} ${volume.connections.map(accessorName).join(" ")}`}
