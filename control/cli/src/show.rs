@@ -229,7 +229,7 @@ fn small(label: &str) -> String {
 
 /// `block_size` as people read it, without its unit.
 fn label(name: &str) -> String {
-    const ACRONYMS: [(&str, &str); 13] = [
+    const ACRONYMS: [(&str, &str); 16] = [
         ("api", "API"),
         ("chap", "CHAP"),
         ("id", "ID"),
@@ -238,6 +238,9 @@ fn label(name: &str) -> String {
         ("kmip", "KMIP"),
         ("lun", "LUN"),
         ("naa", "NAA"),
+        ("nqn", "NQN"),
+        ("nsid", "NSID"),
+        ("nvme", "NVMe"),
         ("scsi2", "SCSI-2"),
         ("unmap", "UNMAP"),
         ("url", "URL"),
