@@ -28,8 +28,8 @@ pub fn abort_on_panic() {
     }));
 }
 
-/// Ends the process unless it is dropped in time: a thread that is stuck must not keep a process alive that was told to stop.
-/// Everything that was acknowledged is recovered.
+/// Ends the process unless it is dropped in time: a thread that is stuck must not keep a process alive after a request to
+/// stop. Everything that was acknowledged is recovered.
 pub struct Deadline {
     /// Its drop ends the wait.
     _kept: mpsc::Sender<()>,

@@ -633,7 +633,7 @@ fn an_address_that_fails_waits_and_keeps_nobody_else_out() {
         host.run(auth_receive(4096));
     }
     assert_eq!(refused(&world), 0x181);
-    // Other credentials begin anew.
+    // Other credentials begin without failures.
     world.subsystem.set_hosts([(HOST.to_owned(), with_secrets(OTHER_SECRET, None))].into());
     let (mut host, _) = admin(&world);
     let side = Side { secret: OTHER_SECRET, ..Side::default() };
@@ -652,7 +652,7 @@ fn a_queue_without_authentication_holds_no_identifier() {
         io.connect(HOST, SUBSYSTEM, 1, id, 128).unwrap();
         io
     };
-    // Somebody who knows the names, and what the controller's identifier is.
+    // Strangers who know the names, and the identifier of the controller.
     let mut strangers: Vec<Host> = (0..8).map(|_| join()).collect();
     let mut io = join();
     assert_eq!(Side::default().authenticate(&mut io), Answer::Success);

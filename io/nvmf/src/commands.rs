@@ -8,7 +8,7 @@ use crate::fused::Pair;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{Header, Termination};
 use crate::spec::MAX_EVENT_REQUESTS;
-use crate::sqe::{Fuse, Outcome, Sqe};
+use crate::sqe::{Command, Fuse, Outcome, Sqe};
 use crate::status::Status;
 use crate::transfers::Transfers;
 use block::{Collector, Data};
@@ -16,19 +16,6 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll};
 use transport::{Running, Tasks};
-
-/// A command, and the memory in bytes that it is charged.
-#[derive(Clone, Copy)]
-pub(crate) struct Command {
-    pub(crate) sqe: Sqe,
-    pub(crate) charge: u64,
-}
-
-impl Command {
-    pub(crate) fn cid(&self) -> u16 {
-        self.sqe.cid()
-    }
-}
 
 /// What has to be known of a running command when it ends.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,8 @@
 //! The halves are paired by the order in which they came ([`crate::commands`]). Hosts send other commands between them,
 //! although the standard wants them adjacent; the first half waits for the next second half.
 
-use crate::commands::Command;
 use crate::execute::{COMPARE, WRITE};
-use crate::sqe::Sqe;
+use crate::sqe::{Command, Sqe};
 use crate::status::Status;
 use block::Data;
 

@@ -8,7 +8,7 @@
 use crate::abort::{self, Aborts};
 use crate::admin;
 use crate::authentication::{Authentication, Failure, MAX_NEGOTIATIONS, Step};
-use crate::commands::{About, Command, Commands, Gathered};
+use crate::commands::{About, Commands, Gathered};
 use crate::controller::Controller;
 use crate::execute::{self, COMPARE, Execution, VERIFY};
 use crate::fabrics;
@@ -16,7 +16,7 @@ use crate::fused::Pair;
 use crate::pdu::incoming::Pdu;
 use crate::pdu::{FatalError, Header, MAX_IN_CAPSULE_BYTES, Termination, kind};
 use crate::read_write::VERIFY_CHUNK_BYTES;
-use crate::sqe::{DataLocation, Direction, FABRICS, Fuse, Outcome, Sqe, completion};
+use crate::sqe::{Command, DataLocation, Direction, FABRICS, Fuse, Outcome, Sqe, completion};
 use crate::status::Status;
 use crate::wire::Wire;
 use crate::worker::Worker;
@@ -80,7 +80,7 @@ impl From<Termination> for QueueEnd {
 pub struct Held {
     /// Commands that have not ended.
     pub commands: usize,
-    /// R2Ts whose data have not come whole, with those of commands that ended meanwhile.
+    /// R2Ts whose data have not come whole, with those of commands that ended before.
     pub requests: usize,
     /// The memory that the commands are charged, in bytes.
     pub charge: u64,

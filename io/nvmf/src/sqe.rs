@@ -49,6 +49,19 @@ pub(crate) enum Fuse {
     Reserved,
 }
 
+/// A command, and the memory in bytes that it is charged.
+#[derive(Clone, Copy)]
+pub(crate) struct Command {
+    pub(crate) sqe: Sqe,
+    pub(crate) charge: u64,
+}
+
+impl Command {
+    pub(crate) fn cid(&self) -> u16 {
+        self.sqe.cid()
+    }
+}
+
 /// A submission queue entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Sqe {

@@ -1,4 +1,4 @@
-//! R2Ts of a queue, by their tags: which data the host still has to send, for commands and for those that ended meanwhile.
+//! R2Ts of a queue, by their tags: which data the host still has to send, for commands and for those that ended before.
 
 use crate::pdu::{FatalError, Header, LAST_PDU, Termination};
 use std::collections::{BTreeMap, VecDeque};

@@ -18,8 +18,8 @@ pub struct LogGate {
 
 #[derive(Default)]
 struct Lines {
-    /// When all lines that were logged are paid for.
-    paid_ns: u64,
+    /// The moment from which a whole burst may be logged again.
+    full_ns: u64,
     left_out: u64,
 }
 
@@ -33,12 +33,12 @@ impl LogGate {
     pub fn admit(&self) -> Option<u64> {
         let now = self.clock.now();
         let mut lines = self.lines.lock();
-        let paid = lines.paid_ns.max(now);
-        if paid - now > (BURST_LINES - 1) * LINE_NS {
+        let full = lines.full_ns.max(now);
+        if full - now > (BURST_LINES - 1) * LINE_NS {
             lines.left_out += 1;
             return None;
         }
-        lines.paid_ns = paid + LINE_NS;
+        lines.full_ns = full + LINE_NS;
         Some(std::mem::take(&mut lines.left_out))
     }
 }

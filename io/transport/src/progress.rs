@@ -63,7 +63,7 @@ mod tests {
         let mut progress = Progress::default();
         let owes =
             |seconds: u64| Transferred { awaits_data: true, sent: seconds << 20, ..Transferred::default() };
-        assert!(!progress.is_stalled(owes(0), &hog, 1), "nobody waits");
+        assert!(!progress.is_stalled(owes(0), &hog, 1), "no other draw waits");
         other.wait_for(6 << 20).unwrap();
         assert!((1..STALL_SECONDS).all(|second| !progress.is_stalled(
             owes(second.into()),
@@ -71,10 +71,10 @@ mod tests {
             STALL_SECONDS
         )));
         assert!(progress.is_stalled(owes(30), &hog, STALL_SECONDS));
-        // It may owe and pay by turns.
-        let pays = Transferred { received: 64 << 10, ..owes(31) };
-        assert!(!progress.is_stalled(pays, &hog, STALL_SECONDS));
-        let reads_nothing = Transferred { awaits_data: false, unsent: 1, ..pays };
+        // Requested data that come are progress.
+        let sends = Transferred { received: 64 << 10, ..owes(31) };
+        assert!(!progress.is_stalled(sends, &hog, STALL_SECONDS));
+        let reads_nothing = Transferred { awaits_data: false, unsent: 1, ..sends };
         assert!((1..STALL_SECONDS).all(|_| !progress.is_stalled(reads_nothing, &hog, STALL_SECONDS)));
         assert!(progress.is_stalled(reads_nothing, &hog, STALL_SECONDS));
     }

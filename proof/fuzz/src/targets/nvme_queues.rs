@@ -314,7 +314,7 @@ impl Queues {
         self.admin.submit(&self.world, admin_entry(0x7F, 500, &[(11, 0x14), (12, 0)]), &[]);
         self.admin.submit(&self.world, admin_entry(0x7F, 500, &[(11, 0x14), (12, 1)]), &[]);
         for queue in &mut self.io {
-            // The controller has sent them the end, which these connections have nobody to receive.
+            // The controller has sent them the end; this harness does not receive it.
             queue.may_end = true;
             queue.connection.close("the controller was reset");
         }
