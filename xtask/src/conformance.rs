@@ -190,7 +190,7 @@ pub fn programs() -> Result<Programs> {
     programs_in(test_binaries)
 }
 
-/// The array's programs alone, for somebody who waits to see them and tests nothing.
+/// The array's programs alone, for a user who waits to see them and tests nothing.
 pub fn only_programs() -> Result<Programs> {
     programs_in(|| shell::binaries(&["ashlard", "cli"]))
 }

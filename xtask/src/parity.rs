@@ -248,7 +248,8 @@ fn function_at(before: &str) -> Option<&str> {
     rest.get(..end)
 }
 
-/// Where a function is called, `show(`, `.show(client` (a program's) and `.show(operator` (a handler's), or handed on, `.map(show)`; not where it is defined.
+/// Where a function is called, `show(`, `.show(client` (a program's) and `.show(operator` (a handler's), or handed
+/// on, `.map(show)`; not where it is defined.
 fn calls_of<'a>(text: &'a str, function: &'a str) -> impl Iterator<Item = usize> + 'a {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(function).map(|(at, _)| at).filter(move |at| {
@@ -339,7 +340,7 @@ impl Reasons {
         self.0.get(&(operation.to_owned(), column.to_owned()))
     }
 
-    /// Reasons for what is there, or for what nobody can ask for.
+    /// Reasons for what is there, or for what can't be asked for.
     fn stale(&self, operations: &BTreeSet<String>, verbs: &Uses, pages: &Uses) -> Vec<(String, String)> {
         let stale = |(operation, column): &&(String, String)| {
             let uses = if column == "cli" { verbs } else { pages };

@@ -59,7 +59,7 @@ fn arrays(ceph: &mut Ceph, args: &Args) -> Result<()> {
         kill(&programs, ceph, (pools, encrypt), kills)?;
     }
     ceph.kill_osd(OSDS - 1)?;
-    println!("an OSD is killed: the cluster goes on with two of three");
+    println!("an OSD is killed: the cluster continues with two of three");
     kill(&programs, ceph, ("meta", false), 2)
 }
 

@@ -43,7 +43,7 @@ impl Running {
     /// It must still be there, and goes with its folder.
     pub fn end(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("ashlard ended meanwhile: {status}");
+            bail!("ashlard ended early: {status}");
         }
         self.child.kill()?;
         self.child.wait()?;

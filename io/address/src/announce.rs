@@ -1,4 +1,4 @@
-//! Announcements: peers that know an address by another machine learn that it is here.
+//! Announcements of an address (ARP, Neighbor Discovery), by which peers learn that it has moved to this machine.
 
 use crate::netlink::needs_rights;
 use libc::{AF_PACKET, ETH_P_ARP, sockaddr_ll};

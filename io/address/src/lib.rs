@@ -1,9 +1,10 @@
-//! Addresses that move between machines: this one has those that it holds on its network interfaces, for as long as it goes on
-//! holding them.
+//! Addresses that move between machines: this one has the addresses that it holds on its network interfaces, for as
+//! long as it keeps holding them.
 //!
-//! Each is added with a lifetime of a few seconds and renewed every second. So the kernel removes the addresses of a process that was
-//! killed or frozen, and another machine can have them. Peers learn of the change by announcements: of ARP (RFC 5227, 3) for IPv4,
-//! by unsolicited Neighbor Advertisements (RFC 4861, 7.2.6) for IPv6. The kernel has to grant CAP_NET_ADMIN and CAP_NET_RAW.
+//! Each is added with a lifetime of a few seconds and renewed every second. So the kernel removes the addresses of a
+//! process that was killed or frozen, and another machine can have them. Peers learn of the change by announcements:
+//! of ARP (RFC 5227, 3) for IPv4, by unsolicited Neighbor Advertisements (RFC 4861, 7.2.6) for IPv6. The kernel has
+//! to grant CAP_NET_ADMIN and CAP_NET_RAW.
 //!
 //! Loopback addresses need none of this: every machine has all of 127.0.0.0/8.
 
@@ -24,7 +25,7 @@ pub const LIFETIME: Duration = Duration::from_secs(4);
 const RENEWAL: Duration = Duration::from_secs(1);
 /// How long a station may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
-/// A port that nobody listens on (RFC 863).
+/// The discard port (RFC 863), on which nothing listens.
 const DISCARD: u16 = 9;
 /// Announcements of an address, one with each renewal: any of them may be lost.
 const ANNOUNCEMENTS: u8 = 3;
@@ -105,7 +106,7 @@ impl Addresses {
     /// this machine has it. Blocks as long.
     ///
     /// # Errors
-    /// Why nobody can be asked.
+    /// Why neighbours can't be asked.
     pub fn user_of(&self, address: IpAddr) -> io::Result<Option<String>> {
         if address.is_loopback() || netlink::assigned()?.iter().any(|it| it.address == address) {
             return Ok(None);
@@ -141,7 +142,7 @@ impl Shared {
     fn renew(&self) {
         let mut state = self.state.lock();
         loop {
-            // A release must not find an address that is being renewed: the state is locked meanwhile.
+            // A release must not find an address that is being renewed: the state stays locked.
             if (self.permit)() {
                 for (address, held) in &mut state.held {
                     held.renew_and_log(*address);

@@ -118,7 +118,7 @@ fn peers_reach_an_address_here_once_it_is_held() {
         let v4: IpAddr = "192.0.2.21".parse().unwrap();
         held.hold(v4).unwrap();
         held.release(v4);
-        assert!(has("192.0.2.21"), "somebody else holds it");
+        assert!(has("192.0.2.21"), "another machine holds it");
         held.release(v4);
         assert!(!has("192.0.2.21") && has("2001:db8::21"));
         held.release_all();
@@ -160,7 +160,7 @@ fn a_station_that_has_an_address_is_found() {
         for address in ["192.0.2.99", "2001:db8::99", "192.0.2.1", "127.0.0.9"] {
             assert_eq!(user(address), None);
         }
-        // Nobody has it any more, although it was known.
+        // No machine has it any more, although it was known.
         network.peer("address del 192.0.2.2/24 dev other").unwrap();
         assert_eq!(user("192.0.2.2"), None);
     });

@@ -6,7 +6,7 @@ use crate::done::{Known, Sequence};
 /// The commands that the disks of a store noted ([`Disk::execute_noted`](crate::Disk::execute_noted)), over any number
 /// of processes that served it.
 pub trait Ledger: Send + Sync {
-    /// What is known of a command of which nothing is under way. It may not be durable yet.
+    /// The entry of a command that is not in progress. It may not be durable yet.
     fn look_up(&self, sequence: Sequence) -> Known;
 
     /// Completes when everything that is noted by now is durable.

@@ -147,7 +147,7 @@ pub enum Reply {
     Done,
     /// The data read: exactly the requested blocks.
     Data(Data),
-    /// Where the requested blocks are, exactly these: only for [`Op::Locate`].
+    /// The location of exactly the requested blocks: only for [`Op::Locate`].
     Located(Recipe),
     /// Regions in order that cover the requested run without gaps; neighbours differ in state.
     Status(Vec<Region>),

@@ -44,7 +44,7 @@ pub struct FrameBlocks {
     pub first: u8,
     /// How many.
     pub count: u8,
-    /// Where the frame is.
+    /// Location of the frame.
     pub place: Place,
 }
 

@@ -33,7 +33,7 @@ pub enum Refusal {
     /// It does not take part.
     #[error("controller {0} does not run, and so serves nothing")]
     Away(u16),
-    /// Nobody would serve hosts.
+    /// No controller would serve hosts.
     #[error(
         "hosts would lose their volumes: no other controller can become the home; start another one, or resume one that is \
          drained"
@@ -42,8 +42,8 @@ pub enum Refusal {
 }
 
 impl Change {
-    /// The map after it, made of `next`, a copy of `map` with the next version; `None` if `map` is as it should be. `live` are the
-    /// controllers that are known to run.
+    /// The map after it, made of `next`, a copy of `map` with the next version; `None` if `map` is as it should be.
+    /// `live` are the controllers that are known to run.
     pub(crate) fn made(self, map: &Map, mut next: Map, live: &[MemberId]) -> Result<Option<Map>, Refusal> {
         let (Self::Remove(id) | Self::Drain(id) | Self::Resume(id)) = self;
         let Some(member) = map.member(id) else {

@@ -40,8 +40,8 @@ impl Expulsion {
         expulsion
     }
 
-    /// Takes in what is seen now. A witness where the beat was unchanged for long enough only after the expulsion began is marked,
-    /// too: one of those before may never reply.
+    /// Takes in what is seen now. A witness where the beat was unchanged for long enough only after the expulsion
+    /// began is marked, too: one of those before may never reply.
     pub fn observe(&mut self, observation: &Observation, seen_until: u64) {
         for (witness, vote) in self.witnesses.iter_mut().enumerate() {
             let seen = observation.seen(witness, self.victim).filter(|seen| seen.since_ns <= seen_until);
@@ -71,7 +71,7 @@ impl Expulsion {
         self.witnesses[witness] = if marked { Vote::Marked } else { Vote::Refused };
     }
 
-    /// More than half of the witnesses are marked: nobody else can renew the victim's lease in this version.
+    /// More than half of the witnesses are marked: the victim's lease can't be renewed in this version.
     pub fn is_certain(&self) -> bool {
         self.count(Vote::Marked) >= majority(self.witnesses.len())
     }

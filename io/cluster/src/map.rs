@@ -54,16 +54,16 @@ pub struct Service {
     pub nvme: Vec<String>,
 }
 
-/// Where other controllers reach a controller, and by what they know it. Nothing here depends on it.
+/// Endpoint and identity of a controller for other controllers. Nothing here depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Where its link listens; empty if it has none.
+    /// Address of its link; empty if it has none.
     #[serde(default)]
     pub address: String,
     /// The fingerprint of the certificate that it shows.
     #[serde(default)]
     pub certificate: String,
-    /// What proves that who wrote this has the key that the controllers of the array share.
+    /// Proof that the writer has the key that the controllers of the array share.
     #[serde(default)]
     pub proof: String,
 }
@@ -79,10 +79,10 @@ pub struct Member {
     pub instance: u64,
     /// The version of the map in which this process joined.
     pub joined: u64,
-    /// Where the other controllers reach it.
+    /// Its address for other controllers.
     #[serde(default)]
     pub link: Link,
-    /// Where its API, and hosts, reach it.
+    /// Its addresses for the API and for hosts.
     #[serde(default)]
     pub service: Service,
     /// The release that it runs.
@@ -104,7 +104,7 @@ pub struct Member {
     other: Unknown,
 }
 
-/// What a process reports that it reads.
+/// Formats that a process reports to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Reads {
     /// The version in which it joined: a release that reports nothing keeps what one before it reported.
@@ -155,7 +155,7 @@ pub struct Map {
     other: Unknown,
 }
 
-/// What a process reports when it joins.
+/// Report of a process when it joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The number of the controller.
@@ -164,9 +164,9 @@ pub struct Identity {
     pub name: String,
     /// A random number, different in each process.
     pub instance: u64,
-    /// Where the other controllers reach it.
+    /// Its address for other controllers.
     pub link: Link,
-    /// Where its API, and hosts, reach it.
+    /// Its addresses for the API and for hosts.
     pub service: Service,
     /// The release that it runs.
     pub release: String,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Configuration of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it reports when it joins.
+    /// Its report when it joins.
     pub identity: Identity,
     /// The array.
     pub array: u128,
@@ -34,7 +34,7 @@ pub struct Config {
     pub first_version: Option<u64>,
 }
 
-/// What the driver has to act on.
+/// Actions for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// This controller takes part.
@@ -141,7 +141,7 @@ pub struct Member {
     serving: BTreeMap<u16, u64>,
     /// Domains that are to get another home.
     given_up: BTreeSet<u16>,
-    /// What an operator asked for, oldest first.
+    /// Requests of operators, oldest first.
     changes: VecDeque<Change>,
     /// Before joining: beats of another process with this number.
     predecessor_beats: u32,
@@ -240,7 +240,7 @@ impl Member {
         self.next_round.min(expiry.unwrap_or(u64::MAX)).min(due.unwrap_or(u64::MAX))
     }
 
-    /// What is to be asked of the arbiter now.
+    /// Requests to the arbiter that are due now.
     pub fn poll(&mut self, now: u64) -> Vec<(RequestId, Request)> {
         let mut requests = Vec::new();
         if self.has_ended {

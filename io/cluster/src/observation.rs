@@ -10,7 +10,7 @@ pub struct Seen {
     pub since_ns: u64,
 }
 
-/// What was seen in all witnesses.
+/// Observations in all witnesses.
 #[derive(Debug)]
 pub struct Observation {
     witnesses: Vec<BTreeMap<MemberId, Seen>>,
@@ -57,7 +57,7 @@ impl Observation {
         }
     }
 
-    /// What was seen of a member in a witness.
+    /// Observation of a member in a witness.
     pub fn seen(&self, witness: usize, member: MemberId) -> Option<Seen> {
         self.witnesses[witness].get(&member).copied()
     }

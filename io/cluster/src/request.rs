@@ -31,7 +31,7 @@ pub enum Request {
     Beat {
         /// The witness.
         witness: usize,
-        /// Who beats.
+        /// The member that beats.
         member: MemberId,
         /// The beat.
         beat: Beat,
@@ -42,7 +42,7 @@ pub enum Request {
     Mark {
         /// The witness.
         witness: usize,
-        /// Who is marked.
+        /// The member that is marked.
         member: MemberId,
         /// The beat that was seen.
         seen: Beat,
@@ -51,7 +51,7 @@ pub enum Request {
     },
 }
 
-/// What the arbiter returned. An error that is not [`Fenced`](shelf::Error::Fenced) leaves open what happened.
+/// Reply of the arbiter. An error that is not [`Fenced`](shelf::Error::Fenced) leaves open what happened.
 #[derive(Debug)]
 pub enum Reply {
     /// Of [`Request::Map`].

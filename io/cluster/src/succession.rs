@@ -36,7 +36,7 @@ pub struct Succession {
     pub agreed_ns: u64,
 }
 
-/// What was known of the others until a map came.
+/// State of the others until a map arrived.
 pub struct Known<'a> {
     pub before: Option<&'a Map>,
     pub observation: &'a Observation,

@@ -122,18 +122,18 @@ impl Appender {
         segments > known
     }
 
-    /// What follows is data of hosts or recompressed: it leaves a reserve to cleaning and checkpoints.
+    /// Data of hosts, or recompressed, follow: they leave a reserve to cleaning and checkpoints.
     pub fn begin_data(&mut self) {
         (self.pool.reserve, self.pool.reduced_redundancy) =
             (self.core.reserved_from_data(), self.reduced_redundancy);
     }
 
-    /// What follows is cleaning: it leaves a reserve to checkpoints, and may reduce redundancy, as it frees segments.
+    /// Cleaning follows: it leaves a reserve to checkpoints, and may reduce redundancy, as it frees segments.
     pub fn begin_cleaning(&mut self) {
         (self.pool.reserve, self.pool.reduced_redundancy) = (self.core.reserved_for_checkpoints(), true);
     }
 
-    /// What follows is a checkpoint, which may use every segment.
+    /// A checkpoint follows, which may use every segment.
     pub fn begin_checkpoint(&mut self) {
         (self.pool.reserve, self.pool.reduced_redundancy) = (0, true);
     }

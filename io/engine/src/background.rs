@@ -1,7 +1,7 @@
 //! Background worker: flush, checkpoint, segment cleaning, reference release, index rebuild and recompression, one step at
 //! a time on one task.
 //!
-//! One task does all of it so that the steps never run at the same time: each may rely on nobody else moving frames,
+//! One task does all of it so that the steps never run at the same time: each may rely on no other step moving frames,
 //! ending map pages or writing to the log. Operations of hosts run between and beside them. The worker only decides
 //! what is next; what a step needs to remember belongs to the part that does it.
 

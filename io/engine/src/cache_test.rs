@@ -32,7 +32,7 @@ fn held(cache: &Cache, numbers: std::ops::Range<usize>) -> usize {
     numbers.filter(|n| cache.has(number(*n), 0)).count()
 }
 
-/// What the queues and counts of a shard say is what it has.
+/// The queues and counts of a shard agree with its content.
 fn check(cache: &Cache) {
     let shard = cache.shard(0).read();
     let bytes = |queue: &VecDeque<u64>| queue.iter().map(|n| shard.items[n].frame.bytes()).sum::<usize>();

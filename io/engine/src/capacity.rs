@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct SpaceRefusals {
     /// The flusher had no room in the log.
     pub log: u64,
-    /// What is stored and what the change would store are more than the log without its reserve.
+    /// The stored data and those of the change exceed the log without its reserve.
     pub capacity: u64,
     /// The change would make more map pages than [`crate::Options::map_pages`].
     pub map_pages: u64,
@@ -141,7 +141,7 @@ impl Core {
     }
 
     /// Free segments that cleaning must leave to checkpoints. A checkpoint that a power loss interrupts leaves its
-    /// work to the next, beside what changed meanwhile: twice the amount at which changes wait.
+    /// work to the next, beside what has changed since: twice the amount at which changes wait.
     pub fn reserved_for_checkpoints(&self) -> usize {
         let max = 4 * self.dirty_limit() + renewed_bytes(&self.state.read());
         max.div_ceil(u64::from(self.layout.segment_bytes)) as usize
@@ -211,7 +211,7 @@ impl Core {
                 return Err(self.refusals.refuse(change, Shortage::Log));
             }
             if live_bytes(state) + needed > self.total_bytes() {
-                // Overwriting goes on if the new data takes less than the data that it replaces.
+                // Overwriting continues if the new data takes less than the data that it replaces.
                 let shrinks = change.packed.is_some_and(|packed| packed <= reclaimed_bytes(state, change));
                 // The background looks whether drives were added.
                 self.signal.notify();

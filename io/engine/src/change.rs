@@ -82,7 +82,7 @@ impl Change {
         Self { now, ..self }
     }
 
-    /// What the pages take in the log when each is compressed alone.
+    /// Space of the pages in the log when each is compressed alone.
     pub fn measure(&self, how: Compression) -> u64 {
         let overhead = BLOCK_MAX_LOG_BYTES - BLOCK as u64;
         let packed = |page: &[u8]| frame::compressed_len(page, how) as u64 + overhead;

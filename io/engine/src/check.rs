@@ -1,5 +1,5 @@
 //! Check: reads, decodes and verifies everything, counts everything that is counted again from the volumes' roots
-//! down, and compares. It changes nothing and goes on after a defect, so that all are named.
+//! down, and compares. It changes nothing, and continues after a defect, so that all are named.
 //!
 //! What can't be read can't be counted: below a damaged map page only counts that are too high are defects.
 //!
@@ -73,7 +73,7 @@ impl Found {
 
 impl Engine {
     /// Verifies every map page, frame, table page and count, and returns the defects. Nothing else may use the engine
-    /// meanwhile, and nothing is changed.
+    /// during the check, and nothing is changed.
     ///
     /// # Errors
     /// If the engine has stopped: what is in memory is not what is on the drives.

@@ -14,7 +14,7 @@
 //!   ([`crate::slots::Slots::freeze`]).
 //! - A page that names slots and can't be read is not written. The root lists the flushed slots that it names, so that
 //!   it has its data when its drives are back ([`crate::slots::Slots::set_aside`]).
-//! - The frozen table says which blocks exist: a frame that dies meanwhile keeps its entry there, and its segment
+//! - The frozen table says which blocks exist: a frame that dies during the checkpoint keeps its entry there, and its segment
 //!   stays until a later checkpoint, whose cut finds nothing live in it. Only this task moves frames, so none moves
 //!   between the cut and the superblock.
 //! - The same task flushes, cleans and releases, one thing at a time: it alone ends map pages, uses frame numbers,
@@ -55,9 +55,9 @@ type Moves = NumberMap<u64, (Location, bool)>;
 /// Writes checkpoints, and remembers where the last one is.
 pub struct Checkpointer {
     core: Arc<Core>,
-    /// Where the root of the last checkpoint is.
+    /// Location of the root of the last checkpoint.
     root: Vec<Location>,
-    /// Where the catalog was put last.
+    /// Last location of the catalog.
     catalog: Vec<Location>,
     /// Root and catalog, for the check.
     roots: Arc<Mutex<Vec<Location>>>,

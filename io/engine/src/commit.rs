@@ -89,8 +89,8 @@ impl Core {
         self.journal.until(catalog_batch).await
     }
 
-    /// Confirms a write that found what it was to write. That it succeeds says that the volume exists, and that this is there: also
-    /// for taps, which may not have it yet.
+    /// Confirms a write that found what it was to write. That it succeeds says that the volume exists, and that this
+    /// is there: also for taps, which may not have it yet.
     pub async fn confirm_unchanged(&self, change: &Change) -> Result<()> {
         self.confirm_catalog().await?;
         let taps: Vec<Arc<dyn Tap>> = {
@@ -166,7 +166,7 @@ impl Core {
         Ok(Made { batch, credit, holds })
     }
 
-    /// What taps are to see of a change.
+    /// The parts of a change that taps see.
     fn seen(state: &State, change: &Change) -> Result<tap::Seen> {
         let identity = |volume| state.volume(volume).map(|volume| volume.id);
         tap::seen(&state.taps, &change.mutations, &change.pages, identity)

@@ -112,7 +112,7 @@ pub fn is_reliable() -> bool {
 }
 
 /// Makes fingerprints of blocks: 128 bits of an AEGIS-256X4 message authentication code under the array's secret key.
-/// Without the key nobody can make two blocks collide, and by chance it takes 2^64 distinct blocks (see
+/// Without the key an attacker can't make two blocks collide, and by chance it takes 2^64 distinct blocks (see
 /// docs/decisions).
 pub struct Fingerprinter(Aegis256X4Mac<16>);
 

@@ -32,7 +32,7 @@ struct Walk<'a> {
     max: usize,
     /// First block, number of blocks, whether they are mapped.
     found: Vec<(u64, u64, bool)>,
-    /// What was found is durable with this batch.
+    /// The batch with which the result is durable.
     batch: u64,
 }
 
@@ -153,7 +153,7 @@ impl State {
 impl Engine {
     /// The difference of disk `new` from disk `old`, or from a disk where nothing is mapped, from logical block
     /// `from` on, in at most `max` runs. The work of one call is bounded: the result may be shorter, or empty, and
-    /// says where to go on. Between two snapshots the results together are exact; of a disk that changes meanwhile
+    /// says where to continue. Between two snapshots the results together are exact; of a disk that changes during the calls
     /// each call sees the state at that moment.
     ///
     /// # Errors

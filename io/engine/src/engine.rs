@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// Sets how the data of a new volume is reduced, to be acknowledged; `None` if it is so already, or the volume was
-    /// deleted meanwhile.
+    /// deleted since.
     async fn make_policy(&self, id: DiskId, policy: Policy) -> Result<Option<Made>> {
         let number = self.core.state.read().catalog.number(id);
         match number.filter(|_| self.policy(id) != Some(policy)) {
@@ -203,7 +203,7 @@ impl Engine {
     }
 
     /// Waits until no power loss can undo the records that are there now: to be called between reading a record that
-    /// somebody else may be putting, and saying to another machine what is in it.
+    /// another caller may be putting, and reporting its content to another machine.
     pub async fn confirm_records(&self) -> Result<()> {
         let records_batch = self.core.state.read().catalog.records_batch;
         self.core.journal.until(records_batch).await
@@ -276,12 +276,12 @@ impl Engine {
         self.core.refusals.counts()
     }
 
-    /// What was written to the log since the engine was opened.
+    /// Bytes written to the log since the engine was opened.
     pub fn log_writes(&self) -> LogWrites {
         *self.core.log_writes.lock()
     }
 
-    /// Times, from now on, how long the lock of the state is held for writing: no operation goes on meanwhile. `now` is a clock
+    /// Times, from now on, how long the lock of the state is held for writing, which blocks every operation. `now` is a clock
     /// in nanoseconds.
     pub fn time_state_lock(&self, now: fn() -> u64) {
         self.core.state.time_writers(now);
@@ -320,7 +320,7 @@ impl Engine {
         self.worker.lock().iter().for_each(Worker::discard_unused);
     }
 
-    /// Takes no more changes, flushes, writes a last checkpoint, and ends the background, which must be driven meanwhile.
+    /// Takes no more changes, flushes, writes a last checkpoint, and ends the background, which must be driven until then.
     /// Reads go on.
     pub async fn shutdown(&self) -> Result<()> {
         self.core.shutdown.begin();

@@ -68,7 +68,7 @@ impl Walk {
         let Some(page) = self.open.last().copied() else { return Ok(()) };
         let info = maps.page_index.get(page);
         if info.refs == 0 {
-            // It was released meanwhile.
+            // It has been released since.
             self.open.pop();
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl Walk {
 
 impl Engine {
     /// The space that deleting all of these disks would free: those of a group, or a volume with its snapshots. Exact
-    /// if nothing changes meanwhile.
+    /// if nothing changes before that.
     ///
     /// # Errors
     /// If a map can't be read.

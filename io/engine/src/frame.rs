@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ObjectKind {
@@ -55,7 +55,7 @@ pub const FRAME_MAX_BYTES: u64 = (HEADER + 16) as u64 + (BlockId::PER_FRAME * (B
 /// The header of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// How a frame's blocks are stored.
     pub packing: u8,
@@ -289,7 +289,7 @@ pub fn is_compressed(object: &[u8]) -> bool {
 /// A frame's blocks in memory: all that are stored, or the first of them.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// Which blocks are stored, one bit each.
+    /// Stored blocks, one bit each.
     pub stored: u8,
     blocks: Bytes,
 }

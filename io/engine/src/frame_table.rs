@@ -24,7 +24,7 @@ const DEEP: u8 = 0x80;
 /// What the table says about a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it is.
+    /// Its location.
     pub location: Location,
     /// The blocks that are stored there, one bit each; cleaning leaves out the dead ones.
     pub stored: u8,

@@ -62,7 +62,7 @@ type Shared = (u32, Weak<dyn Disk>);
 pub struct Images(Mutex<BTreeMap<u32, Shared>>);
 
 impl Images {
-    /// The newest image of a volume, if somebody holds it: the number of its clone, and the disk.
+    /// The newest image of a volume, if it is held: the number of its clone, and the disk.
     pub fn newest(&self, volume: u32) -> Option<(u32, Arc<dyn Disk>)> {
         let images = self.0.lock();
         let (number, image) = images.get(&volume)?;

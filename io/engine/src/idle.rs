@@ -42,7 +42,7 @@ impl IdleWork {
         self.recompression.note(volume, block);
     }
 
-    /// Whether recompression goes on only after a checkpoint; asking takes the request.
+    /// Whether recompression continues only after a checkpoint; asking takes the request.
     pub fn take_checkpoint_request(&mut self) -> bool {
         self.recompression.take_checkpoint_request()
     }
@@ -59,8 +59,9 @@ impl IdleWork {
         if self.quiet || !reducer.is_index_complete() { Rest::Short } else { Rest::Long }
     }
 
-    /// Rests, and takes a step if hosts were quiet meanwhile. True if the rest ended early, as there is something to flush or
-    /// somebody waits for the background. `left_dirty` is the dirty metadata in bytes that the last checkpoint left.
+    /// Rests, and takes a step if hosts were quiet during the rest. True if the rest ended early, as there is
+    /// something to flush or an operation waits for the background. `left_dirty` is the dirty metadata in bytes that
+    /// the last checkpoint left.
     pub async fn run(
         &mut self,
         rest: impl Future<Output = ()>,

@@ -1,4 +1,4 @@
-//! Images of volumes ([`block::Op::Image`]): hidden read-only clones that live as long as somebody holds them.
+//! Images of volumes ([`block::Op::Image`]): hidden read-only clones that live as long as a holder refers to them.
 //!
 //! Everything that asks while the volume does not change shares one image, so that a copy by many tokens makes one clone
 //! and takes one volume number.

@@ -38,11 +38,11 @@ impl Inconsistencies {
     }
 }
 
-/// Findings of an opening: those that can't be resolved end it, or, for check and repair, it goes on with what is
+/// Findings of an opening: those that can't be resolved end it, or, for check and repair, it continues with what is
 /// left.
 #[derive(Default)]
 pub struct Findings {
-    /// Whether it goes on whatever is found.
+    /// Whether it continues whatever is found.
     pub lenient: bool,
     /// What was found.
     pub found: Vec<String>,
@@ -57,7 +57,7 @@ impl Findings {
     /// Notes a finding that can't be resolved without loss.
     ///
     /// # Errors
-    /// [`Error::Stopped`] with advice, unless this opening goes on whatever is found.
+    /// [`Error::Stopped`] with advice, unless this opening continues whatever is found.
     pub fn fatal(&mut self, what: impl Display) -> block::Result<()> {
         if !self.lenient {
             return Err(Error::Stopped(format!("{what}: {ADVICE}")));

@@ -191,7 +191,7 @@ impl Journal {
     }
 
     /// Appends the batches that have gathered, unless enough are under way. One thread at a time hands batches to the
-    /// shelf, so that they arrive there in order, and no lock is held meanwhile.
+    /// shelf, so that they arrive there in order, and no lock is held during the calls.
     pub fn pump(self: &Arc<Self>) {
         self.pump_locked(self.state.lock());
     }

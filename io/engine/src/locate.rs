@@ -2,7 +2,7 @@
 //! reads them itself.
 //!
 //! Bytes instead are what a read returns (1) that is part of a sequential stream, as the read-ahead is here, (2) that begins or
-//! ends within a block of 4 KiB, and (3) that needs a frame which nobody else can read: it is not written yet, or the store
+//! ends within a block of 4 KiB, and (3) that needs a frame which no other process can read: it is not written yet, or the store
 //! does not know how another process reads it.
 
 use crate::core::Core;
@@ -88,7 +88,7 @@ impl Core {
         self.log.shelf().source(location.segment(), location.offset, location.len)
     }
 
-    /// Where all blocks of a span are in this state; `None` if they are to be read here.
+    /// Locations of all blocks of a span in this state; `None` if they are to be read here.
     fn locate_in(
         &self,
         state: &State,

@@ -56,7 +56,7 @@ pub enum Seen<'a> {
     Blocks(&'a [Entry]),
 }
 
-/// What a run of blocks is set to. References have been counted by the caller, but for `Same`.
+/// New entries of a run of blocks. References have been counted by the caller, but for `Same`.
 #[derive(Clone, Copy)]
 enum Content<'a> {
     Hole(Entry),
@@ -501,7 +501,7 @@ impl Maps {
         self.table.refer(block, -1, &mut self.usage);
     }
 
-    /// A page with the content of `tree` that nobody else refers to; its references replace the caller's.
+    /// A page with the content of `tree` that has no other references; its references replace the caller's.
     fn unshare(&mut self, tree: Tree) -> u64 {
         let Some(page) = tree.root.as_page() else {
             return self.create([tree.root; FAN], self.tally(tree), tree.level);

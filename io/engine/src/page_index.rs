@@ -192,7 +192,7 @@ impl PageIndex {
     }
 
     /// Notes where a checkpoint put pages of a chunk that has been thawed: page, old location, new location and
-    /// whether it names slots. With `drops` a page without references has been dropped meanwhile and stays so.
+    /// whether it names slots. With `drops` a page without references has been dropped since and stays so.
     pub fn moved(
         &mut self,
         number: u64,

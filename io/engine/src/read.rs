@@ -306,7 +306,7 @@ impl Core {
                 Ok(Some(location)) => location,
             };
             if tried == Some(location) {
-                // It was not moved meanwhile: these are the bytes that should have been the frame.
+                // The frame was not moved since: these bytes should have been it.
                 self.inconsistencies.note(format_args!("frame {number} at {location} can't be read"));
                 return Err(Error::Medium { lba: 0 });
             }
@@ -416,7 +416,7 @@ impl Core {
         Ok(())
     }
 
-    /// Where a page is that is not in memory.
+    /// Location of a page that is not in memory.
     fn info(&self, need: Need) -> Option<crate::space::Location> {
         let state = self.state.read();
         let maps = &state.maps;

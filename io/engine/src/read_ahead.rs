@@ -1,7 +1,7 @@
 //! Sequential read-ahead: what a host is about to read is read before it asks, several frames in one piece of the log.
 //!
 //! Each window that is read ahead is twice as long as the one before; the first frame of a window is marked, and its use
-//! asks for the next window, so that the host finds the cache filled as long as it goes on. When it stops, nothing
+//! asks for the next window, so that the host finds the cache filled as long as it reads in order. When it stops, nothing
 //! more is read. Memory is bounded: by the bytes in flight for all streams together, and by the cache, where frames that
 //! were read ahead are the first to go.
 
@@ -69,7 +69,7 @@ impl Piece {
 }
 
 impl Core {
-    /// A host reads blocks that the cache does not have, or that met a mark: reads ahead if it goes on in order.
+    /// A host reads blocks that the cache does not have, or that met a mark: reads ahead if the read continues a stream.
     pub fn read_ahead(self: &Arc<Self>, volume: u32, read: Range<u64>, at_mark: bool) {
         let wanted = self.streams.note(&self.options.tunables, &self.cache, volume, read, at_mark);
         let Some(wanted) = wanted.filter(|_| !self.shutdown.has_begun()) else { return };

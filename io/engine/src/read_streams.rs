@@ -49,7 +49,7 @@ pub struct ReadStreams {
 }
 
 impl Stream {
-    /// Whether a read of its volume goes on where it is. Reads that are under way together may be seen in another order: reads
+    /// Whether a read of its volume continues the stream. Reads that are under way together may be seen in another order: reads
     /// that wait for the rest of a window are seen before the first of it comes back with its mark.
     fn takes(&self, read: &Range<u64>) -> bool {
         let slack = read.end - read.start;
@@ -59,8 +59,8 @@ impl Stream {
 }
 
 impl Streams {
-    /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead. While there is no
-    /// memory for that, a stream is followed nevertheless.
+    /// Notes a read of blocks that the cache could not serve, or that met a mark. Returns the blocks to read ahead.
+    /// While there is no memory for that, a stream is followed nevertheless.
     fn note(
         &mut self,
         volume: u32,
@@ -92,14 +92,14 @@ impl Streams {
         wanted
     }
 
-    /// Notes a read that is to be located. True if it goes on with a stream: then it is to be read, and that notes it again.
+    /// Notes a read that is to be located. True if it continues a stream: then it is to be read, and that notes it again.
     fn note_located(&mut self, volume: u32, read: Range<u64>, tunables: &Tunables) -> bool {
         let found = self.0.iter_mut().find(|stream| stream.volume == volume && stream.takes(&read));
         match found {
             // The same blocks again: what the cache serves is not noted elsewhere, and would not be here.
             Some(stream) if read.end <= stream.next => false,
             Some(stream) if stream.reads.saturating_add(1) >= tunables.read_ahead_min_reads => {
-                // If the cache has them, nobody else sees how far the host is.
+                // If the cache has them, nothing else shows how far the host is.
                 (stream.next, stream.ahead) = (read.end, stream.ahead.max(read.start));
                 true
             }

@@ -131,7 +131,7 @@ fn windows_are_as_large_as_there_is_memory_for() {
     assert_eq!(note(&measured, 0), Some(192..224));
     assert_eq!(note(&measured, measured.read_ahead_in_flight_bytes - 3 * BLOCK), Some(192..195));
     assert_eq!(note(&measured, measured.read_ahead_in_flight_bytes), None);
-    // The stream was followed meanwhile.
+    // The stream has been followed since.
     let (streams, full) = (ReadStreams::default(), measured.read_ahead_in_flight_bytes);
     assert!(streams.in_flight.add(7, full));
     let read = |n: u64| streams.note(&measured, &cache, 1, n * 64..n * 64 + 64, false);

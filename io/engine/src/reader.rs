@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a reader has done.
+/// Counters of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderCounters {
     /// Recipes whose bytes were found.
@@ -49,7 +49,7 @@ impl Reader {
         Self(Arc::new(Inner { store, cache_bytes, cache, resolved, failed, hits, fetches }))
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     pub fn counters(&self) -> ReaderCounters {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Inner { resolved, failed, hits, fetches, .. } = &*self.0;

@@ -1,5 +1,5 @@
 //! Sharded reader-writer lock: a reader writes to a cache line of its thread alone, so that threads which read at the
-//! same time do not slow each other down. A writer looks at all of those lines, which is cheap while nobody reads,
+//! same time do not slow each other down. A writer looks at all of those lines, which is cheap while there are no readers,
 //! and costs more than one count otherwise.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -177,7 +177,7 @@ impl<T> ShardedLock<T> {
 
     /// Times writers from now on. `now` is a clock in nanoseconds; the first one that is given counts.
     pub fn time_writers(&self, now: fn() -> u64) {
-        // Somebody times them already.
+        // They are timed already.
         _ = self.gate.clock.set(now);
     }
 
@@ -204,7 +204,7 @@ impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: nobody writes while the lane counts this.
+        // SAFETY: there is no writer while the lane counts this reader.
         unsafe { &*self.shared.value.get() }
     }
 }

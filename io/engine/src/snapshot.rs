@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// As [`Engine::restore_volume`] for a volume that is read-only, which takes changes from now on, all in one step at time
-    /// `now`: nobody can change what it had before.
+    /// `now`: its earlier content can't be changed any more.
     ///
     /// # Errors
     /// Those of a restore, and [`Error::RetentionLocked`] under a retention lock.

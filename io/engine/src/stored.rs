@@ -1,4 +1,4 @@
-//! What blocks of a disk are stored as: their identities, by which a reader knows again what it has read before.
+//! Identities of stored blocks, by which a reader recognizes blocks that it has read before.
 //!
 //! Volumes share blocks, of clones and duplicates. Who reads many volumes whole, as replication does, need not read a block
 //! that it has read as one of another volume.
@@ -11,13 +11,14 @@ use crate::map::Seen;
 use crate::read::{Blocked, Fetched, Observed};
 use block::{DiskId, Error, Extent, Result};
 
-/// What a block of a disk is stored as.
+/// Stored form of a block of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// As nothing: it reads as zeros.
     Zeros,
-    /// In the log, under this identity. Blocks with the same identity have the same content, of whichever disks and whenever they were
-    /// looked up while this engine is open: the numbers of frames are never used again, and a frame that is moved keeps its own.
+    /// In the log, under this identity. Blocks with the same identity have the same content, of whichever disks and
+    /// whenever they were looked up while this engine is open: the numbers of frames are never used again, and a
+    /// frame that is moved keeps its own.
     Block(u64),
     /// In memory until it is flushed, or lost: it has to be read.
     Unknown,

@@ -1,8 +1,9 @@
-//! Taps: what sees every change of some volumes where it joins the journal, in the order of the journal.
+//! Taps: observers of every change of some volumes where it joins the journal, in the order of the journal.
 //!
-//! Synchronous replication needs that order and that place: a layer above the volumes would miss the targets of copies, restores and
-//! changes of size. A tap is called under the lock that orders changes, so it only takes notes. What it returns delays the
-//! acknowledgement. [`Engine::apply`](crate::Engine::apply) makes the same changes on another engine.
+//! Synchronous replication needs that order and that place: a layer above the volumes would miss the targets of
+//! copies, restores and changes of size. A tap is called under the lock that orders changes, so it only takes notes.
+//! What it returns delays the acknowledgement. [`Engine::apply`](crate::Engine::apply) makes the same changes on
+//! another engine.
 
 use crate::entry::BLOCK;
 use crate::record::Mutation;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// What changes in a volume. Blocks are of 4 KiB.
+/// A part of a change of a volume. Blocks are of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Blocks get these bytes, a whole number of blocks.
@@ -71,10 +72,10 @@ pub struct Tapped {
     pub part: Part,
 }
 
-/// What an acknowledgement waits for besides its own journal.
+/// Condition of an acknowledgement besides its own journal.
 pub type Hold = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// What sees the changes of a volume. It is called under locks: it must not wait, nor call the engine.
+/// Observer of the changes of a volume. It is called under locks: it must not wait, nor call the engine.
 pub trait Tap: Send + Sync {
     /// Whether a change can be made now. It is not made after an error.
     ///
@@ -100,7 +101,7 @@ impl Part {
     }
 }
 
-/// What taps are to see of a change with these pages; each of them admits it. `identity`: of a volume by its number.
+/// The parts of a change with these pages, by the tap that sees them; each tap admits it. `identity`: of a volume by its number.
 pub fn seen(
     taps: &Taps,
     mutations: &[Mutation],

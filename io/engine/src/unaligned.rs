@@ -108,7 +108,7 @@ impl Handle {
     pub async fn resize(&self, blocks: u64) -> Result {
         loop {
             match self.try_to_resize(blocks).await {
-                // Another resize cut the block at the end off meanwhile.
+                // Another resize has cut off the block at the end since.
                 Ok(None) | Err(Error::OutOfRange { .. }) => {}
                 Ok(Some(reply)) => return Ok(reply),
                 Err(error) => return Err(error),

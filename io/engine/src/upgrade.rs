@@ -16,7 +16,7 @@ impl Engine {
     }
 
     /// Raises the format of the store to the newest. It is durable when this returns, and releases that do not know it refuse
-    /// the store from then on. The background must be driven meanwhile. A power loss leaves the old format or the new one.
+    /// the store from then on. The background must be driven until then. A power loss leaves the old format or the new one.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the engine stopped, or is being shut down, before that.

@@ -1,5 +1,5 @@
 //! Volume: the spine of every operation. What is aligned and in memory is done before `execute` returns; what has to
-//! wait for a device, for durability or for room goes on in the returned future.
+//! wait for a device, for durability or for room is done by the returned future.
 
 use crate::builder::{ChangeBuilder, each_block};
 use crate::capacity::disk_space;
@@ -27,7 +27,7 @@ pub struct Volume {
     handle: Handle,
 }
 
-/// An image of a volume. The background deletes the clone once nobody holds this any more.
+/// An image of a volume. The background deletes the clone after the last reference to this was dropped.
 struct HiddenImage {
     volume: Volume,
     _ids: CloneIds,

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 
-/// Wakes one waiter; a call with nobody waiting is remembered.
+/// Wakes one waiter; a call without a waiter is remembered.
 #[derive(Default)]
 pub struct Signal(Mutex<(bool, Option<Waker>)>);
 
@@ -154,7 +154,7 @@ impl Watermark {
         self.progress.load(Ordering::Acquire)
     }
 
-    /// While it is open nobody waits.
+    /// While it is open, callers do not wait.
     pub fn set_open(&self, open: bool) {
         self.open.store(open, Ordering::Release);
         if open {

@@ -138,7 +138,7 @@ impl Exports {
         self.registry.lock().power
     }
 
-    /// Another controller has the target under power-on `known`; or nobody has, and its power was lost. Does nothing if that was
+    /// Another controller has the target under power-on `known`; or none has, and its power was lost. Does nothing if that was
     /// known already.
     pub fn resolve_power(&self, known: Option<u64>) {
         let (ended, front_ends) = {
@@ -313,8 +313,8 @@ impl Exports {
         front_ends.iter().for_each(|front_end| front_end.notify(id, event));
     }
 
-    /// Commands of a kind that succeeded on the paths that are open, and the sum of their latencies in nanoseconds. Both go back when
-    /// a path is closed.
+    /// Commands of a kind that succeeded on the paths that are open, and the sum of their latencies in nanoseconds.
+    /// Both go back when a path is closed.
     pub fn open_latencies(&self, operation: Operation) -> (u64, u64) {
         let volumes: Vec<_> = self.registry.lock().volumes().cloned().collect();
         let latencies = volumes.iter().map(|volume| volume.open_latencies(operation));

@@ -2,7 +2,7 @@
 //!
 //! Some state ends when the target loses power: registrations without APTPL, current mode pages, SCSI-2 reservations, unit
 //! attentions. Hosts of several controllers see one target. It has power from the start of its first controller to the end of
-//! its last one, so that state goes on over a takeover. A number stands for this time, the *power-on*; what is saved under
+//! its last one, so that state survives a takeover. A number stands for this time, the *power-on*; what is saved under
 //! another one has ended.
 
 /// What the process that serves the volumes knows of the power-on.
@@ -15,7 +15,7 @@ pub enum Power {
     On(u64),
     /// Another controller may know the number. Until it has said so, or is gone, all volatile state that was saved is in force.
     Unknown {
-        /// The number if nobody knows one.
+        /// The number if no controller knows one.
         fresh: u64,
     },
 }

@@ -7,7 +7,7 @@
 //! every command that conforms by then.
 //!
 //! Fairness is by cost, not by queue depth: the initiator that was served least goes first. An initiator with one
-//! command at a time has an empty queue while its next command is on its way; it keeps its credit meanwhile, and its
+//! command at a time has an empty queue while its next command is on its way; it keeps its credit for that time, and its
 //! turn is held for a short time, so that a deep queue does not starve it.
 
 use crate::clock::{Clock, Sleep};
@@ -176,7 +176,7 @@ impl RateLimiter {
         let wake_at = if next > now { next } else { next.saturating_add(EMPTY_FLOW_HOLD_NS) };
         let mut sleep = self.clock.sleep_until(wake_at);
         if sleep.as_mut().poll(context).is_ready() {
-            // The clock has advanced meanwhile: poll again, after other tasks have run.
+            // The clock has advanced since: poll again, after other tasks have run.
             context.waker().wake_by_ref();
         }
         state.timer = Some((ticket, sleep));

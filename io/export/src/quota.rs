@@ -45,7 +45,7 @@ pub struct Grant {
 }
 
 impl Core {
-    /// Counts the mapped bytes. An operation that completes meanwhile may be counted twice, but is never missed.
+    /// Counts the mapped bytes. An operation that completes during the count may be counted twice, but is never missed.
     fn count(&mut self) {
         let used = (self.usage)().saturating_add(self.in_flight_bytes);
         self.room_bytes = self.limit_bytes.saturating_sub(used);

@@ -169,7 +169,7 @@ pub enum Refusal {
     MoveToSelf,
 }
 
-/// What a nexus is notified of when another one changes registrations.
+/// Notification of a nexus when another one changes registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Reservation and registrations were removed.

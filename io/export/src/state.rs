@@ -1,5 +1,5 @@
 //! The saved state of a volume: persistent registrations (APTPL) and SCSI mode pages, as they are stored with its disk; and
-//! what is volatile, which goes on over a takeover.
+//! what is volatile, which survives a takeover.
 //!
 //! The format is specified in `docs/format/unit-state.md`; numbers are little-endian. The state has a range of
 //! versions: every version from the oldest to the current one is read, and a state is written in the oldest version

@@ -52,7 +52,7 @@ impl Limiters {
         self.limiters.is_empty() && self.unmap.is_none()
     }
 
-    /// What a command is charged: its cost at every limiter, and the bytes that it unmaps, if it does, at theirs.
+    /// Charge of a command: its cost at every limiter, and the bytes that it unmaps, if it does, at theirs.
     pub fn charges(&self, cost: Cost, unmapped_bytes: Option<u64>) -> Charges {
         let mut charges = Charges::new();
         if let (Some(bytes), Some(limiter)) = (unmapped_bytes, &self.unmap) {
@@ -249,7 +249,8 @@ impl Volume {
         *state = VolumeState { fenced, power_on: state.power_on, ..VolumeState::default() };
     }
 
-    /// The number of the power-on is `known`, or `fresh` if nobody knows one. Returns true if state was in force that had ended.
+    /// The number of the power-on is `known`, or `fresh` if no controller knows one. Returns true if state was in
+    /// force that had ended.
     pub(crate) fn resolve_power(&self, known: Option<u64>, fresh: u64) -> bool {
         let mut state = self.state();
         let saved = std::mem::replace(&mut state.power_on, known.unwrap_or(fresh));

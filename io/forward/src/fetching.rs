@@ -1,4 +1,4 @@
-//! A command of a session, from its start to its end: what the home answers, and data that this controller reads itself.
+//! A command of a session, from its start to its end: the answer of the home, and data that this controller reads itself.
 
 use block::{Data, Recipe, Resolver};
 use scsi::Response;
@@ -22,16 +22,16 @@ pub enum Progress {
 pub struct Fetch {
     /// The number of the command.
     pub number: u64,
-    /// Where they are.
+    /// Their location.
     pub recipe: Recipe,
-    /// What reads them.
+    /// Reads them.
     pub resolver: Arc<dyn Resolver>,
     /// The further progress of the command.
     pub progress: oneshot::Receiver<Progress>,
 }
 
-/// What comes first.
-enum First {
+/// Progress of the command or its data, whichever arrives first.
+enum Race {
     Progress(Progress),
     Data(Option<Data>),
 }
@@ -48,15 +48,15 @@ pub async fn follow(
         if let Progress::Located(fetch) = news {
             let (number, recipe) = (fetch.number, fetch.recipe);
             let (mut data, mut next) = (fetch.resolver.resolve(recipe), fetch.progress);
-            let first = poll_fn(|context| match Pin::new(&mut next).poll(context) {
-                Poll::Ready(news) => Poll::Ready(news.ok().map(First::Progress)),
-                Poll::Pending => data.as_mut().poll(context).map(|data| Some(First::Data(data))),
+            let race = poll_fn(|context| match Pin::new(&mut next).poll(context) {
+                Poll::Ready(news) => Poll::Ready(news.ok().map(Race::Progress)),
+                Poll::Pending => data.as_mut().poll(context).map(|data| Some(Race::Data(data))),
             });
-            news = match first.await? {
-                First::Progress(news) => news,
-                First::Data(data) => match fetched(number, data) {
+            news = match race.await? {
+                Race::Progress(news) => news,
+                Race::Data(data) => match fetched(number, data) {
                     Some(response) => return Some(response),
-                    // It has ended meanwhile, or the home was asked.
+                    // The command has ended since, or the home was asked.
                     None => next.await.ok()?,
                 },
             };

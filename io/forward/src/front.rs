@@ -12,19 +12,19 @@ use peer::{Channel, Received};
 use scsi::{Lun, ManagementFunction, ManagementResponse, Response};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What the front end's driver has to act on.
+/// Events for the driver of the front end.
 #[derive(Debug)]
 pub enum Event {
     /// A command has ended; without a response if it was aborted.
     Completed(u64, Option<Response>),
-    /// The home has located the data of a command. They are to be read, and [`Front::fetched`] is to be called, unless the command
-    /// ends before.
+    /// The home has located the data of a command. They are to be read, and [`Front::fetched`] is to be called,
+    /// unless the command ends before.
     Located(u64, Recipe),
-    /// The first of these commands goes on as the second one: the home was asked for its data.
+    /// The first of these commands continues as the second one: the home was asked for its data.
     AskedAgain(u64, u64),
     /// A task management function has ended.
     Managed(u64, ManagementResponse),
-    /// What the home sent of the configuration.
+    /// Configuration that the home has sent.
     Configured(Bytes),
 }
 
@@ -66,7 +66,7 @@ struct Attachment {
     attached: bool,
     /// A home may have performed something for it, so that it is not new to its host.
     used: bool,
-    /// That home notes which commands took effect, and looks them up.
+    /// Whether that home notes commands that took effect, and looks them up.
     notes: bool,
     /// The home's process and the incarnation that it gave the nexus; requests that were begun were begun there.
     identity: Option<(u64, u64)>,
@@ -262,7 +262,7 @@ impl Front {
         self.events.drain(..).collect()
     }
 
-    /// What is to be written to the connection.
+    /// Bytes to write to the connection.
     pub fn take_output(&mut self) -> Vec<Bytes> {
         self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
     }
@@ -412,9 +412,10 @@ impl Front {
         Ok(())
     }
 
-    /// The nexus is a new one: of the former one nothing takes effect any more. Requests that change nothing, and task management, are
-    /// sent again. So are commands whose effect the home can look up: what a former home noted, in the store; what it changed in
-    /// its memory alone has ended with its process. Whether others took effect is not known, and they end.
+    /// The nexus is a new one: of the former one nothing takes effect any more. Requests that change nothing, and
+    /// task management, are sent again. So are commands whose effect the home can look up: what a former home noted,
+    /// in the store; what it changed in its memory alone has ended with its process. Whether others took effect is
+    /// not known, and they end.
     fn end_lost_requests(&mut self, nexus: u32, same_home: bool) {
         let looks_up = self.nexuses.get(&nexus).is_some_and(|attachment| attachment.notes);
         let mut open = Vec::new();

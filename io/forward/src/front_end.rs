@@ -33,7 +33,7 @@ pub struct FrontEnd {
 struct State {
     front: Front,
     commands: BTreeMap<u64, oneshot::Sender<Progress>>,
-    /// What reads data that the home has located.
+    /// Reads data that the home has located.
     resolver: Option<Arc<dyn Resolver>>,
     functions: BTreeMap<u64, oneshot::Sender<ManagementResponse>>,
     /// Ends the session of each nexus.
@@ -42,7 +42,7 @@ struct State {
     awake: u64,
 }
 
-/// Somebody who waits, and what there is to say.
+/// A waiter and its notification.
 enum Notice {
     Command(oneshot::Sender<Progress>, Progress),
     Function(oneshot::Sender<ManagementResponse>, ManagementResponse),
@@ -50,7 +50,7 @@ enum Notice {
 
 impl Notice {
     fn give(self) {
-        // Who waited may have gone with its session.
+        // The waiter may have ended with its session.
         match self {
             Self::Command(waiting, progress) => _ = waiting.send(progress),
             Self::Function(waiting, response) => _ = waiting.send(response),
@@ -80,7 +80,7 @@ impl FrontEnd {
         })
     }
 
-    /// What homes have sent of the configuration, the newest; `None` before the first.
+    /// The newest configuration that homes have sent; `None` before the first.
     pub fn configuration(&self) -> watch::Receiver<Option<Bytes>> {
         self.configuration.subscribe()
     }
@@ -178,7 +178,7 @@ impl FrontEnd {
         ticked
     }
 
-    /// What is to be written to the connection.
+    /// Bytes to write to the connection.
     pub fn take_output(&self) -> Vec<Bytes> {
         self.lock().0.front.take_output()
     }

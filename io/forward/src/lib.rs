@@ -8,15 +8,15 @@
 //!
 //! # A command takes effect once
 //!
-//! Each request has a number of its front end. A front end sends a request again after the link broke, with the same number,
-//! until it is answered; the home remembers which requests it has begun and their answers, until the front end says that it
-//! has them. What it remembers is in memory: it ends with the process, or [`LINGER_NS`] after the link broke. Then the home
-//! does not know the nexus any more. The session of the host goes on at a new nexus, with a unit attention, and its open commands
-//! are sent again, too.
+//! Each request has a number of its front end. A front end sends a request again after the link broke, with the same
+//! number, until it is answered; the home remembers which requests it has begun and their answers, until the front
+//! end says that it has them. What it remembers is in memory: it ends with the process, or [`LINGER_NS`] after the
+//! link broke. Then the home does not know the nexus any more. The session of the host continues at a new nexus, with
+//! a unit attention, and its open commands are sent again, too.
 //!
 //! The store notes a command together with its effect, so the home looks up what is new to its process
 //! ([`block::Ledger`]). What took effect is answered with GOOD and not performed again. What did not is performed, if it is
-//! not too old. Where a part of it took effect, or where nobody noted it (a home of an older release; state that is in the
+//! not too old. Where a part of it took effect, or where it was not noted (a home of an older release; state that is in the
 //! memory of this very process alone), it ends with ABORTED COMMAND: whether it took effect is not known, nothing of it takes
 //! effect later, and the host repeats it, as after a failed path.
 //!
@@ -29,10 +29,10 @@
 //!
 //! # No late command
 //!
-//! A host that gave up a path repeats its write by another one. If the first copy took effect after that, it would undo what
-//! was written since. So a command carries the home's clock as the front end knew it when the command came from its host, and
-//! the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take effect: the host gets BUSY. A command
-//! that changes nothing has no age.
+//! A host that gave up a path repeats its write by another one. If the first copy took effect after that, it would
+//! undo what was written since. So a command carries the home's clock as the front end knew it when the command came
+//! from its host, and the home begins nothing that is older than [`MAX_AGE_NS`]. A refused command did not take
+//! effect: the host gets BUSY. A command that changes nothing has no age.
 
 mod fetching;
 mod front;
@@ -59,8 +59,8 @@ pub const LINGER_NS: u64 = 2_000_000_000;
 /// its heartbeat within 8 s.
 pub const HOLD_NS: u64 = 8_000_000_000;
 
-/// How long a front end holds a command that a home has begun and whose fate the next home can look up in the store. Linux aborts a
-/// command after 30 s, and resets the unit if it can't; any end before that is better.
+/// How long a front end holds a command that a home has begun and whose fate the next home can look up in the store.
+/// Linux aborts a command after 30 s, and resets the unit if it can't; any end before that is better.
 pub const OPEN_HOLD_NS: u64 = 25_000_000_000;
 
 /// How long a front end reads data that the home has located, before it asks the home for them. A store that stalls does that

@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use transport::Tasks;
 
-/// What the home does for one front end. Dropping it is the loss of all its nexuses: its process has ended, or the cluster has
-/// expelled it.
+/// The service of the home for one front end. Dropping it is the loss of all its nexuses: its process has ended, or
+/// the cluster has expelled it.
 pub struct Service {
     target: Arc<Target>,
-    /// What the store of the target's disks notes of commands, if it does.
+    /// Ledger of the store of the target's disks, if it notes commands.
     ledger: Option<Arc<dyn Ledger>>,
     domain: u16,
     /// The instance of the front end.
     front: u64,
-    /// What the front end is to know of the configuration.
+    /// The configuration as the front end gets it.
     configuration: Bytes,
     link: Option<Link>,
     /// When the link broke; `None` while the front end has a link on which it has named its nexuses.
@@ -69,7 +69,7 @@ struct Running {
     tag: u64,
 }
 
-/// What is known of a request that was begun.
+/// State of a request that was begun.
 enum Request {
     Running,
     Answered(Message),
@@ -133,7 +133,7 @@ impl Service {
         self.link = Some(Link { channel, pulse: Pulse::new(now), named_nexuses: false });
     }
 
-    /// What the front end is to know of the configuration from now on.
+    /// Sets the configuration that the front end gets from now on.
     ///
     /// # Panics
     /// If it is longer than a frame may be.
@@ -169,7 +169,7 @@ impl Service {
         Ok(())
     }
 
-    /// What is to be written to the connection, if the home may answer hosts now.
+    /// Bytes to write to the connection, if the home may answer hosts now.
     pub fn take_output(&mut self) -> Vec<Bytes> {
         self.link.as_mut().map(|link| link.channel.take_output()).unwrap_or_default()
     }
@@ -179,7 +179,7 @@ impl Service {
         self.has_named_nexuses
     }
 
-    /// What pulses say of the power-on.
+    /// The power-on that pulses carry.
     fn power_on(&self) -> u64 {
         match self.target.power() {
             Power::EndsWithProcess => 0,
@@ -316,7 +316,7 @@ impl Service {
         self.send(number, &Message::Attached { incarnation, notes });
     }
 
-    /// Ends a nexus, and its tasks first: nobody waits for them any more.
+    /// Ends a nexus, and its tasks first, which have no waiter any more.
     fn detach(&mut self, nexus: u32) {
         self.abort(|running| running.nexus == nexus);
         self.nexuses.remove(&nexus);

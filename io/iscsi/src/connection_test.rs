@@ -528,7 +528,7 @@ fn what_is_beyond_the_room_waits_and_can_be_aborted() {
     let write_tag = write.itt();
     lab.send(write, &[]);
     assert_eq!(lab.executed().len(), 2, "two reads are more than there is room for");
-    assert!(lab.answers().is_empty(), "no data is asked for meanwhile");
+    assert!(lab.answers().is_empty(), "no data is asked for");
     assert!(lab.connection.wants_input(), "but input is received");
     // One of those that wait is aborted, and never begins.
     lab.manage(1, 0, tags[3], 0);

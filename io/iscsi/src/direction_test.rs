@@ -47,7 +47,7 @@ struct Sample {
     data: Vec<u8>,
 }
 
-/// What a command does when everything about it is right, and on the wire what is announced.
+/// Effect of a command that is right in every respect, and its announcement on the wire.
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     flags: u8,

@@ -32,10 +32,10 @@ pub(crate) const WRITE: u8 = 0x2a;
 pub(crate) const SLOW: u8 = 0xf0;
 /// Ends with CHECK CONDITION.
 pub(crate) const BAD: u8 = 0xf1;
-/// The logical unit whose task management goes on until [`Lab::managed`].
+/// The logical unit whose task management lasts until [`Lab::managed`].
 pub(crate) const ELSEWHERE: u8 = 8;
 
-/// What the device server saw and does.
+/// Commands that the device server saw, and its behaviour.
 #[derive(Default)]
 pub(crate) struct Script {
     pub(crate) executed: Vec<Command>,
@@ -46,7 +46,7 @@ pub(crate) struct Script {
     elsewhere: Arc<Mutex<Elsewhere>>,
 }
 
-/// Task management that goes on.
+/// Task management in progress.
 #[derive(Default)]
 struct Elsewhere {
     response: Option<Option<ManagementResponse>>,
@@ -296,7 +296,7 @@ impl Lab {
         self.connection.proceed();
     }
 
-    /// What the connection has sent.
+    /// Bytes that the connection has sent.
     pub(crate) fn answers(&mut self) -> Vec<Pdu> {
         let mut pdus = Vec::new();
         while self.connection.wants_output() {

@@ -218,7 +218,7 @@ impl Session {
             }
             // A session that waits holds no draws that it does not need.
             wire.share.settle_all(held - more);
-            // Commands that come meanwhile are charged, too: the grant must suffice then.
+            // Commands that arrive until then are charged, too: the grant must suffice for them.
             let may_come = wire.share.own().saturating_sub(self.waiting_room.max(self.waiting_bytes()));
             let wait = wire.share.wait_for(held + may_come).or_else(|_| wire.share.wait_for(held));
             if wait.is_ok() {

@@ -525,7 +525,7 @@ async fn a_portal_is_opened_and_closed_while_others_serve() {
     let request = host.receive().await.unwrap();
     assert_eq!((request.header.opcode(), request.header.0[36]), (opcode::ASYNC, 1));
     closing.await.unwrap();
-    assert_eq!(world.sessions(), [(HOST.to_owned(), 1)], "the other session goes on");
+    assert_eq!(world.sessions(), [(HOST.to_owned(), 1)], "the other session continues");
     assert!(TcpStream::connect(opened.address).await.is_err());
     let numbers: Vec<u16> = world.server.portals().iter().map(|portal| portal.number).collect();
     assert_eq!(numbers, [1, 2]);
@@ -634,7 +634,7 @@ async fn a_login_that_began_before_its_access_changed_is_refused() {
     assert_eq!(world.sessions(), []);
 }
 
-/// What an observer was notified of.
+/// Notifications of an observer.
 #[derive(Default)]
 struct Notifications(parking_lot::Mutex<Vec<String>>);
 

@@ -87,7 +87,7 @@ pub(crate) struct Session {
     pub(super) transfers: Transfers,
     /// The running tasks, with the logical unit of each.
     pub(super) tasks: Tasks<(Expectation, Lun), Option<Response>>,
-    /// The task management function that goes on elsewhere. No input is taken meanwhile: what comes after it is performed
+    /// The task management function in progress elsewhere. No input is taken until it ends: what comes after it is performed
     /// after it.
     pub(super) managing: Option<Managing>,
     pub(super) exchange: Exchange,

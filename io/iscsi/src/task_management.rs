@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    /// The function that goes on elsewhere, if it has ended now.
+    /// The function in progress elsewhere, if it has ended now.
     pub(super) fn poll_managing(&mut self, cx: &mut Context<'_>) -> Option<(Managing, ManagementResponse)> {
         let running = self.managing.as_mut()?.running.as_mut()?;
         let Poll::Ready(response) = running.as_mut().poll(cx) else { return None };

@@ -48,7 +48,7 @@ pub(crate) struct Names {
 /// What a message has led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The exchange goes on.
+    /// The exchange continues.
     Goes,
     /// The host is authenticated.
     Authenticated,

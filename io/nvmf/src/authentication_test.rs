@@ -332,7 +332,7 @@ fn a_host_that_knows_the_secret_is_served_on_every_queue_that_it_authenticates()
         assert_eq!(host.run(property_get(0x00, true)).status, REQUIRED);
         assert_eq!(host.run(identify(1, 0)).status, REQUIRED);
         assert!(host.connection.host().is_none() && seen.take().is_empty());
-        assert!(world.subsystem.controllers().is_empty(), "nobody is connected");
+        assert!(world.subsystem.controllers().is_empty(), "no host is connected");
         let side =
             Side { hash, group, secret: text, requested: group == Group::Ffdhe2048, ..Side::default() };
         assert_eq!(side.authenticate(&mut host), Answer::Success, "{group:?}");

@@ -432,7 +432,7 @@ impl crate::ConnectObserver for Seen {
     }
 
     fn refused(&self, refused: &crate::RefusedConnect) {
-        let host = refused.host.as_deref().unwrap_or("nobody");
+        let host = refused.host.as_deref().unwrap_or("no host");
         self.0.lock().push(format!("{host} refused: {}", refused.cause.kind()));
     }
 }

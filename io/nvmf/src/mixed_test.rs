@@ -50,7 +50,7 @@ impl ScsiHost {
         };
         for _ in 0..1000 {
             if let Poll::Ready(end) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                return end.expect("nobody aborts it");
+                return end.expect("it is not aborted");
             }
         }
         panic!("the command does not end");

@@ -23,7 +23,7 @@ const READ_ONLY: u64 = 1 << 33;
 const LIMITED: u64 = 1 << 34;
 /// The host does not see the namespace any more.
 const CLOSED: u64 = 1 << 35;
-/// Somebody waits until no command is in progress.
+/// There is a waiter for the moment without a command in progress.
 const AWAITED: u64 = 1 << 36;
 /// The host has to identify the namespace before it uses it.
 const UNIDENTIFIED: u64 = 1 << 37;

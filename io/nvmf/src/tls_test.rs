@@ -1,4 +1,5 @@
-//! TLS at a portal, by real sockets, with the TLS of OpenSSL and of nobody: `openssl s_client` carries the bytes of the small initiator.
+//! TLS at a portal, by real sockets, with the TLS of OpenSSL and without TLS: `openssl s_client` carries the bytes of
+//! the small initiator.
 
 use crate::authentication::Credentials;
 use crate::authentication::secret::DhchapSecret;
@@ -263,7 +264,7 @@ fn only_who_has_the_key_of_a_host_gets_a_session() {
     assert!(
         Client::start(served.secure, &identity_0(HOST, "nqn.2026-11.io.ashlar:none"), &wrong).gets_nothing()
     );
-    assert!(Client::start(served.secure, "somebody", &wrong).gets_nothing());
+    assert!(Client::start(served.secure, "unknown", &wrong).gets_nothing());
     assert_eq!(served.refused()[1], ("tls-handshake", None, 2));
     // A host that does not speak TLS, and one that goes at once.
     let mut plain = TcpStream::connect(served.secure).unwrap();
@@ -299,7 +300,7 @@ fn connect_names_the_host_and_the_subsystem_of_the_identity() {
     let mut other = served.open(SHA256, &identity_0(OTHER, SUBSYSTEM));
     other.initialize((false, false));
     assert_eq!(other.connect(HOST, SUBSYSTEM, 1, id, 32).unwrap_err().status, INVALID_PARAMETERS);
-    // A key that was taken from the host meanwhile is no key.
+    // A key that was taken from the host since is no key.
     let mut late = served.open(SHA256, &identity_0(HOST, SUBSYSTEM));
     late.initialize((false, false));
     served.world.subsystem.set_hosts([(HOST.to_owned(), with_psk(SHA384))].into());
@@ -374,7 +375,7 @@ fn bytes_that_are_no_tls_end_their_connection_and_stop_no_other() {
         let _ended = stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write));
         let _answer = stream.read_to_end(&mut Vec::new());
         if round % 50 == 0 {
-            assert_eq!(host.run(property_get(0, true)).status, 0, "the other connection goes on");
+            assert_eq!(host.run(property_get(0, true)).status, 0, "the other connection works");
         }
     }
     drop(host);

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// What a channel received.
+/// A received message of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The other end said hello: messages may be sent.
@@ -17,7 +17,7 @@ pub enum Received {
         domain: u16,
         /// The number of the request that it is or replies to.
         number: u64,
-        /// What it says.
+        /// Its content.
         message: Message,
     },
 }

@@ -28,13 +28,13 @@ const MAGIC: [u8; 4] = *b"ASHL";
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What the payload is. A kind that is not known is refused alone, never the connection.
+    /// Kind of the payload. An unknown kind is refused alone, never the connection.
     pub kind: u16,
     /// The domain that it is about.
     pub domain: u16,
     /// The number of the request that it is, or replies to.
     pub number: u64,
-    /// What it carries.
+    /// Its payload.
     pub payload: Bytes,
 }
 
@@ -105,7 +105,7 @@ impl Header {
 pub struct Decoder {
     /// The beginning of a frame that did not come in one piece.
     begun: BytesMut,
-    /// What follows it.
+    /// The bytes after it.
     input: Bytes,
 }
 

@@ -135,7 +135,7 @@ pub enum Message {
     Attach(Attach),
     /// Kind 5.
     Attached {
-        /// Which nexus of the home it is: the same number as long as the home has not forgotten it, its tasks and its answers.
+        /// Number of the nexus at the home: the same as long as the home has not forgotten it, its tasks and its answers.
         incarnation: u64,
         /// The home's store notes which commands of this nexus took effect, and the home looks those up that are sent again. An
         /// older release does neither.

@@ -27,7 +27,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("objecter_inflight_op_bytes", "0"),
 ];
 
-/// Where an array is in Ceph.
+/// Location of an array in Ceph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The configuration file.
@@ -204,7 +204,7 @@ impl Client {
         Ok(Arc::new(Self { inside, jobs, thread, instance, alignment, tolerates }))
     }
 
-    /// Where it is.
+    /// Its location.
     pub fn location(&self) -> &Location {
         &self.inside().location
     }
@@ -229,7 +229,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // An operation without an answer keeps its thread until there is one; nobody waits for that. A callback can't wait
+        // An operation without an answer keeps its thread until there is one, without a waiter. A callback can't wait
         // either, as librados waits for it.
         let waits = self.inside().connection.is_idle() && !CALLED_BACK.get();
         // In this order the thread has the connection last.

@@ -60,7 +60,7 @@ pub async fn create(objects: &dyn Objects, envelope: &Envelope) -> Result {
 /// Replaces the envelope by its successor.
 ///
 /// # Errors
-/// [`Error::Unusable`] when it was replaced by another meanwhile, or there is none.
+/// [`Error::Unusable`] when it has been replaced since, or there is none.
 pub async fn replace(objects: &dyn Objects, envelope: &Envelope) -> Result {
     let steps = vec![
         Step::equal(SEQUENCE, hex(envelope.sequence - 1)),
@@ -69,9 +69,9 @@ pub async fn replace(objects: &dyn Objects, envelope: &Envelope) -> Result {
     ];
     match objects.operate(&name(), Operation { steps, force: true }).await {
         Ok(()) => Ok(()),
-        Err(ObjectError::Guard) => {
-            Err(Error::Unusable("the key was changed by somebody else meanwhile: try again".into()))
-        }
+        Err(ObjectError::Guard) => Err(Error::Unusable(
+            "the key was changed by another controller at the same time: try again".into(),
+        )),
         Err(ObjectError::Absent) => Err(Error::Unusable("the array is not encrypted".into())),
         Err(error) => Err(failed(&error)),
     }

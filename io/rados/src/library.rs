@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What a call of librados has to say when it fails: a negative error number.
+/// Error of a call of librados: a negative error number.
 pub type Errno = c_int;
 
 /// `LIBRADOS_OPERATION_FULL_TRY`: the operation is answered although the pool is full, perhaps with an error.
@@ -23,7 +23,7 @@ const CREATE_EXCLUSIVE: c_int = 1;
 /// `LIBRADOS_CMPXATTR_OP_EQ` and `_GT`: the given value is equal to, or greater than that of the object.
 const COMPARE_EQUAL: u8 = 1;
 const COMPARE_GREATER: u8 = 3;
-/// What a name that is no text for C is refused with.
+/// Error for a name that is no text for C.
 const INVALID: Errno = -22;
 
 /// An opaque thing of librados.
@@ -167,7 +167,7 @@ struct Call {
     functions: &'static Functions,
     /// The calls of its connection, this one among them.
     calls: Arc<Calls>,
-    /// What librados was given to write. It has copied it, which its documentation does not promise.
+    /// Bytes that librados was given to write. It has copied them, which its documentation does not promise.
     _written: Option<Operation>,
     ending: Ending,
 }
@@ -461,7 +461,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.calls.wait();
-        // SAFETY: nobody else has the cluster any more, as every `Space` keeps the connection, and no call is under way.
+        // SAFETY: this is the last reference to the cluster, as every `Space` keeps the connection, and no call is under way.
         unsafe { (self.functions.rados_shutdown)(self.cluster) };
         CONNECTIONS.fetch_sub(1, Ordering::SeqCst);
     }
@@ -470,7 +470,7 @@ impl Drop for Connection {
 impl Drop for Space {
     fn drop(&mut self) {
         self.connection.calls.wait();
-        // SAFETY: nobody else has the context, and no call is under way.
+        // SAFETY: this is the last reference to the context, and no call is under way.
         unsafe { (self.connection.functions.rados_ioctx_destroy)(self.context) };
     }
 }
@@ -590,7 +590,7 @@ impl Space {
         let functions = self.connection.functions;
         let Ok(name) = text(name) else { return done(Err(INVALID)) };
         self.connection.start(None, Ending::Read(vec![0; len], done), |completion, ending| {
-            // SAFETY: the ending stays where it is until the call is completed, and nobody else uses it.
+            // SAFETY: the ending stays where it is until the call is completed, and has no other user.
             let Ending::Read(buffer, _) = (unsafe { &mut *ending }) else { return INVALID };
             let buffer = buffer.as_mut_ptr().cast();
             // SAFETY: the buffer has this length.

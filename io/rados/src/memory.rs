@@ -163,7 +163,7 @@ impl Cluster {
         true
     }
 
-    /// Nobody waits for the held operations of a client any more, as it is gone. Those for which `keep` is false never take
+    /// Ends the held operations of a client that is gone. Those for which `keep` is false never take
     /// effect.
     pub fn forget(&self, instance: &str, mut keep: impl FnMut() -> bool) {
         // Dropped without the lock: whatever waits for an answer runs when it is dropped.
@@ -266,7 +266,7 @@ impl Objects for Client {
         Box::pin(async move {
             match answer.await {
                 Ok(outcome) => outcome,
-                // Nobody answers a client that is gone.
+                // A client that is gone gets no answer.
                 Err(_) => std::future::pending().await,
             }
         })

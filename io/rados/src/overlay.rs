@@ -107,7 +107,7 @@ impl Objects for Overlay {
         self.below.instance()
     }
 
-    /// The former owner goes on undisturbed.
+    /// The former owner is not disturbed.
     fn fence(&self, _instance: &str) -> BoxFuture<'static, Outcome<()>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -218,7 +218,7 @@ fn nonce(number: u64, epoch: u64) -> [u8; 12] {
     nonce
 }
 
-/// Where the tag, or the checksum of a content in clear, is.
+/// Offset of the tag, or of the checksum of a content in clear.
 const TAG_AT: usize = CHECKSUM_AT - TAG_BYTES;
 
 /// Encrypts the content if there is a key, and completes the header.

@@ -47,9 +47,9 @@ pub struct Pages {
     pub name: Name,
     /// Numbers of the pages within the segment.
     numbers: Range<u32>,
-    /// Where they are in the object.
+    /// Their location in the object.
     at: u64,
-    /// Where the bytes are in the payload of the pages.
+    /// Location of the bytes in the payload of the pages.
     payload: Range<usize>,
 }
 

@@ -294,7 +294,7 @@ fn an_envelope_of_version_4() {
     assert_eq!(Envelope::decode(&page, array), Some(envelope));
 }
 
-/// What was sealed once is opened forever.
+/// Sealed data of this version can be opened forever.
 #[test]
 fn records_sealed_by_version_4() {
     let keyring = Keyring::sealed(7, DataKey::new([1; 32]));

@@ -330,7 +330,7 @@ pub struct JournalRing {
     tail_at: u64,
     /// The batches from `tail` on.
     live: VecDeque<RingEntry>,
-    /// Where the next record goes.
+    /// Address of the next record.
     next_at: u64,
     /// Number of live batches by stripe set.
     stripe_sets: BTreeMap<StripeSet, u32>,

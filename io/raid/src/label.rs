@@ -239,7 +239,7 @@ impl Label {
         bytes - ALIGN as u64
     }
 
-    /// Which of two labels of one drive was written later.
+    /// Order of writing of two labels of one drive.
     pub fn age(&self) -> (u64, u64) {
         (self.epoch, self.generation)
     }

@@ -36,7 +36,7 @@ pub struct Column {
 /// Flag in the first granule: the column is stale.
 const STALE: u32 = 1 << 31;
 
-/// Where a segment is.
+/// Place of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Unique for every content of a segment: see [`Sectors`](crate::sector::Sectors).

@@ -14,7 +14,8 @@
 //! - *Beats and marks.* A controller that beats writes its sign, then reads the mark; one that marks writes the mark, then
 //!   reads the sign. Of a beat and a mark at one drive at least one comes later and sees the other, so they never both
 //!   succeed. A mark that sees another beat than it expected is taken back.
-//! - *The map* is decided by Disk Paxos (Gafni and Lamport 2003), one instance for each version: a controller writes its ballot to
+//! - *The map* is decided by Disk Paxos (Gafni and Lamport 2003), one instance for each version: a controller writes
+//!   its ballot to
 //!   the witnesses and then reads the ballot of the other one there; a majority that shows no higher ballot is a promise,
 //!   and after the second phase a decision. Any two majorities share a drive, where one of the two writes came first. A
 //!   decision is written to a majority before `replace` returns, so a later `map` returns it or a newer one. A record that has
@@ -33,16 +34,17 @@
 //! asked of it may still take effect, once, as nothing follows a request without a reply:
 //! - *A removal* removes a key of a process that is expelled, or dead. If the new home was removed itself by then, its
 //!   own key is not registered, and the drive refuses.
-//! - *A registration or a reservation* is of a process that does not use the drive: it writes nothing there. The drive may be left
+//! - *A registration or a reservation* is of a process that does not use the drive: it writes nothing there. The
+//!   drive may be left
 //!   reserved by a key that its records do not show. The other controller does without it then, until a process of the same
 //!   server takes part, which replaces the key. For that reason a process that finds more than two such drives ends.
 //! - *A sign* shows the key of that process, so that it is found and removed. The list of witnesses is always the same.
 //! - *A label* of the new owner has its epoch. The other labels say that the drive has failed.
 //!
-//! The records of the arbiter have no such limit: a later write there never overtakes one that has no reply yet. A majority is enough
-//! for it. Such a drive is used again by the next opening, as one that was missing.
+//! The records of the arbiter have no such limit: a later write there never overtakes one that has no reply yet. A
+//! majority is enough for it. Such a drive is used again by the next opening, as one that was missing.
 //!
-//! A process never registers again: one that was removed starts again, with an empty memory. While nobody is registered but
+//! A process never registers again: one that was removed starts again, with an empty memory. While no process is registered but
 //! members that are not the home, the new home's removal of them costs them a start, and nothing else.
 
 mod arbiter;

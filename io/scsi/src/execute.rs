@@ -94,7 +94,7 @@ struct Queued {
     admission: Option<Admission>,
 }
 
-/// Queues a command until it may be dispatched and is admitted by the QoS limits; it is checked then. Meanwhile it is a
+/// Queues a command until it may be dispatched and is admitted by the QoS limits; it is checked then. Until then it is a
 /// task like every other: aborts and resets reach it.
 fn queue(path: &Arc<Path>, view: &Arc<View>, tag: u64, info: CommandInfo, queued: Queued) -> Execution {
     let (own_path, own_view) = (path.clone(), view.clone());

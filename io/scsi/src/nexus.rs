@@ -43,7 +43,7 @@ impl Shared {
 pub enum Begin {
     /// It is new to its host: POWER ON.
     New,
-    /// It goes on from another home, with its reservations and unit attention conditions.
+    /// It continues from another home, with its reservations and unit attention conditions.
     Resumed,
     /// This target had it before, and has ended it: I_T NEXUS LOSS OCCURRED.
     Lost,

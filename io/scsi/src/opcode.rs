@@ -239,7 +239,7 @@ const fn row(
     Row { opcode, action, name, usage, conflict, effect, class, transfer, handler, operation }
 }
 
-/// What a command is counted as.
+/// Statistics class of a command.
 const fn operation(opcode: u8, action: Option<u8>) -> Operation {
     match opcode {
         0x08 | 0x28 | 0x88 | 0xA8 => Operation::Read,

@@ -194,7 +194,7 @@ impl ServiceAction {
     }
 
     /// Evaluates the request, saves the new registrations if they must survive a loss of power or a takeover, and applies them.
-    /// No other task of the unit runs meanwhile, so nothing changes between these steps.
+    /// No other task of the unit runs at the same time, so nothing changes between these steps.
     async fn commit(self) -> Result<Completion, Fault> {
         let unit = &self.path.unit;
         let _lock = unit.volume.lock_state().await;

@@ -148,7 +148,7 @@ impl Target {
         self.exports.power()
     }
 
-    /// Another controller knows the number of the power-on; or nobody does, and power was lost.
+    /// Another controller knows the number of the power-on; or none does, and power was lost.
     pub fn resolve_power(&self, known: Option<u64>) {
         self.exports.resolve_power(known);
         // What this process has saved bears another number.

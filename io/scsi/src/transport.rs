@@ -111,7 +111,7 @@ impl fmt::Debug for Execution {
 pub enum Management {
     /// It has ended.
     Done(ManagementResponse),
-    /// It goes on elsewhere; without a response if the nexus was lost.
+    /// It is performed elsewhere; without a response if the nexus was lost.
     Later(std::pin::Pin<Box<dyn Future<Output = Option<ManagementResponse>> + Send>>),
 }
 

@@ -163,7 +163,7 @@ impl Unit {
     }
 }
 
-/// What a command changes of the state that is saved; the rest stays as it is.
+/// Changes of a command to the saved state; the rest stays as it is.
 #[derive(Default)]
 pub(crate) struct Next<'a> {
     pub(crate) registrations: Option<&'a Registrations>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Blocks read at a time to verify.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
-/// What the data is compared with.
+/// The data to compare with.
 enum Against {
     /// Nothing: the medium only has to be readable (BYTCHK 0).
     Medium,

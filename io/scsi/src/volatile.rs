@@ -1,7 +1,7 @@
 //! State of a unit that ends with the power of the target, as it is saved for a takeover: current mode pages, the SCSI-2
 //! reservation and unit attention conditions of nexuses that come by other controllers.
 //!
-//! Another home has it in force when it opens the volume. A nexus that its front end resumes there goes on as if nothing had
+//! Another home has it in force when it opens the volume. A nexus that its front end resumes there continues as if nothing had
 //! happened. The bytes are specified in `docs/format/unit-state.md`.
 
 use crate::sense::Code;

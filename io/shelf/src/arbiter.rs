@@ -34,7 +34,7 @@ pub struct Sign {
 /// The members of a witness.
 pub type Signs = BTreeMap<MemberId, Sign>;
 
-/// What controllers share to find out who is alive.
+/// Shared place by which controllers find out which of them are alive.
 ///
 /// Errors: [`Error::Fenced`](crate::Error::Fenced) when the store refuses this process for good; any other error leaves
 /// open whether the operation took effect.

@@ -48,7 +48,7 @@ impl AlignedBuf {
             bytes.len(),
             self.capacity()
         );
-        // SAFETY: the memory after `len` has room for them, as was checked, and belongs to nobody else.
+        // SAFETY: the memory after `len` has room for them, as was checked, and has no other owner.
         unsafe {
             let spare = self.spare().as_mut_ptr().cast::<u8>();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), spare, bytes.len());

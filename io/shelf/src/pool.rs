@@ -102,7 +102,7 @@ pub trait Keys: Send + Sync {
     /// The wrapped data key; `None` if the store is not encrypted.
     fn wrapped(&self) -> Option<Arc<dyn WrappedKey>>;
 
-    /// Wraps the data key with another key-encryption key, `key`, which comes from `source`, while I/O goes on. `nonce` is
+    /// Wraps the data key with another key-encryption key, `key`, which comes from `source`, while I/O continues. `nonce` is
     /// random. Returns the slots that could not be reached: they keep the old one until they are opened again. Only
     /// one change may run at a time.
     ///
@@ -162,7 +162,7 @@ impl KeySource {
     pub const MAX_ID_BYTES: usize = 1024;
 }
 
-/// What may be overwritten on a drive that is not blank. The default is nothing.
+/// Content that may be overwritten on a drive that is not blank. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
     /// Anything except drives with the label of an array.

@@ -83,8 +83,8 @@ pub struct Source {
 
 /// Reads segments of a store that another process owns. It changes nothing.
 pub trait SegmentReader: Send + Sync {
-    /// Reads the bytes of `range`, offset and length, which may be any numbers: exactly the bytes of this writing, or an error, whatever the
-    /// owner does meanwhile.
+    /// Reads the bytes of `range`, offset and length, which may be any numbers: exactly the bytes of this writing, or
+    /// an error, whatever the owner does at the same time.
     fn read(&self, segment: SegmentId, writing: Writing, range: (u32, u32), done: Done<Bytes>);
 }
 

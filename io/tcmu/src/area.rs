@@ -19,7 +19,7 @@ pub struct Outside {
 pub struct Area {
     base: NonNull<u8>,
     length: usize,
-    /// What unmaps or frees the memory when it is dropped.
+    /// Unmaps or frees the memory when it is dropped.
     _owner: Arc<dyn Send + Sync>,
 }
 

@@ -2,7 +2,7 @@
 //! `/sys/kernel/config/target`.
 //!
 //! Everything here can be repeated: what is there stays. Making a link to the loopback fabric, and removing links of any
-//! fabric, waits for commands, so the device has to be served meanwhile.
+//! fabric, waits for commands, so the device has to be served until they have ended.
 
 use crate::plan::{DeviceName, Wanted};
 use export::shown_wwpn;
@@ -210,7 +210,7 @@ impl Configfs {
             return Ok(());
         }
         let Wanted { block_bytes, bytes } = wanted;
-        // Replies to netlink messages would have to come from here before anything goes on.
+        // Replies to netlink messages would have to come from here before the kernel continues.
         write(
             &device.join("control"),
             &format!(
@@ -233,7 +233,7 @@ impl Configfs {
         write(&device.join("enable"), "1")
     }
 
-    /// Responds BUSY to every command in the ring of a device, and empties it. For a device that nobody serves: what an earlier
+    /// Responds BUSY to every command in the ring of a device, and empties it. For a device that is not served: what an earlier
     /// process has done of its commands is not known.
     ///
     /// # Errors
@@ -353,8 +353,8 @@ impl Configfs {
         Ok(found)
     }
 
-    /// One of these links to a device, or to its unit at its target port, that [`Configfs::conceal`] does not remove, such as one that
-    /// somebody made by hand: the kernel keeps what is linked.
+    /// One of these links to a device, or to its unit at its target port, that [`Configfs::conceal`] does not remove,
+    /// such as one that an administrator made by hand: the kernel keeps what is linked.
     pub(crate) fn strange_link(
         &self,
         name: &DeviceName,
@@ -387,7 +387,7 @@ impl Configfs {
         Ok(rest.into_iter().next())
     }
 
-    /// Removes a device that nobody sees.
+    /// Removes a device that no host sees.
     ///
     /// # Errors
     /// [`SetupError`]; also if something else links to it.

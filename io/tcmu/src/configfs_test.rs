@@ -136,7 +136,7 @@ fn devices_of_every_array_are_found_and_those_of_others_are_not() {
     let (system, devices) = memory(folder.path(), 3, &core, &one);
     configure(&core, &one, "ashlar/ab12");
     configure(&core, &two, "NULL");
-    // Somebody else's, with a name as ours.
+    // Of another program, with a name like ours.
     configure(&core, &stranger, "rbd/ab12");
     let other = Configfs::new(folder.path(), "cd-34");
     fs::create_dir_all(other.device(&one)).unwrap();

@@ -66,7 +66,7 @@ impl DeviceMemory {
     }
 }
 
-/// What has happened on a device since this process serves it, to be read while it is served.
+/// Counters of a device since this process serves it, which can be read at any time.
 #[derive(Debug, Default)]
 pub struct Counters {
     commands: AtomicU64,
@@ -135,12 +135,12 @@ impl Device {
         Device { ring, nexus, number, lun, memory, tasks, held: None, stopping: false, counters }
     }
 
-    /// What happens on it from now on.
+    /// Its counters.
     pub fn counters(&self) -> Arc<Counters> {
         self.counters.clone()
     }
 
-    /// Takes no more commands. What was taken goes on.
+    /// Takes no more commands. Those that were taken are completed.
     pub fn stop(&mut self) {
         self.stopping = true;
     }

@@ -103,7 +103,7 @@ impl Configfs {
         Ok(words.next().is_some_and(|config| config == own || config == "NULL"))
     }
 
-    /// The memory of a device, which no other process has and can have meanwhile; `None` of one that was never enabled.
+    /// The memory of a device, which no other process has or can get at the same time; `None` of one that was never enabled.
     fn hold(
         &self,
         name: &DeviceName,
@@ -117,9 +117,9 @@ impl Configfs {
         }
     }
 
-    /// Removes devices that no process serves, and their paths to their initiators. Commands in their rings, and those that come
-    /// meanwhile, end with BUSY. All of them are checked and held first: one that can't be removed keeps the others as they are, and
-    /// an array that is started meanwhile gets none.
+    /// Removes devices that no process serves, and their paths to their initiators. Commands in their rings, and
+    /// those that come until then, end with BUSY. All of them are checked and held first: one that can't be removed
+    /// keeps the others as they are, and an array that is started at the same time gets none.
     ///
     /// # Errors
     /// [`RemovalError`]. After [`RemovalError::Left`] what is left can be removed by the same call with the devices that
@@ -162,7 +162,7 @@ impl Configfs {
 
     fn remove_held(&self, name: &DeviceName, held: Option<Uio>) -> Result<(), SetupError> {
         if held.is_some() {
-            // Removing a path waits for its commands, which nobody serves: new ones are refused, and then those that wait.
+            // Removing a path waits for its commands, which are not served: new ones are refused, and then those that wait.
             for action in ACTIONS {
                 write(&self.device(name).join("action").join(action), "1")?;
             }

@@ -1,4 +1,4 @@
-//! Which devices there are to be: one for each volume that an initiator port sees, at each target port.
+//! Plan of the required TCMU devices: one for each volume that an initiator port sees, at each target port.
 
 use export::{InitiatorPort, Mapping, Registry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ impl DeviceName {
     }
 }
 
-/// What a new device is made with.
+/// Parameters of a new device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Bytes of a logical block.

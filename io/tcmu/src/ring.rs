@@ -162,7 +162,7 @@ pub struct Ring {
     offset: u32,
     bytes: u32,
     reports_length: bool,
-    /// Where the next entry is taken.
+    /// Position of the next entry to take.
     next: u32,
     /// Where the first of `slots` is.
     tail: u32,
@@ -174,7 +174,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The ring of an area. What is between its tail and its head was taken by nobody.
+    /// The ring of an area. What is between its tail and its head was not taken yet.
     ///
     /// # Errors
     /// [`RingError`] if the mailbox is none of this version.
@@ -328,7 +328,7 @@ impl Ring {
                 place = Vector { at: place.at + piece.len() as u64, bytes: place.bytes - piece.len() };
             }
         }
-        // What earlier commands left there is nobody's any more.
+        // What earlier commands left there has no owner any more.
         for vector in std::iter::once(place).chain(room) {
             self.area.zero(vector.at, vector.bytes)?;
         }

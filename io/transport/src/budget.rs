@@ -329,7 +329,7 @@ impl BudgetShare {
         Poll::Ready(())
     }
 
-    /// Cancels the wait. A draw that was granted meanwhile is kept until [`BudgetShare::settle`].
+    /// Cancels the wait. A draw that was granted before is kept until [`BudgetShare::settle`].
     pub fn stop_waiting(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let waiting = self.budget.change(|pool| pool.waiting.remove(&ticket));

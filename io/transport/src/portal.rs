@@ -29,7 +29,7 @@ use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep, sleep_un
 const TICK: Duration = Duration::from_secs(1);
 /// How long a connection that ended waits for its peer to receive the last bytes and close.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of bytes that are read and discarded meanwhile.
+/// Maximum number of bytes that are read and discarded in this time.
 const MAX_LINGER_BYTES: usize = 1 << 20;
 /// Maximum number of rounds of input, tasks and output before the connection yields to the others of its shard.
 const MAX_ROUNDS: usize = 32;
@@ -244,7 +244,7 @@ struct OpenPortal {
 }
 
 /// The portals of a service and their connections. A portal that can't be bound, such as one whose network is not there yet, is
-/// tried again until it can; the others are served meanwhile.
+/// tried again until it can; the others are served in any case.
 pub struct Portals {
     open: Mutex<BTreeMap<u16, OpenPortal>>,
     down: DownPortals,
@@ -374,7 +374,7 @@ fn tls_config<S: Service>(service: &Arc<S>) -> io::Result<TlsConfig> {
     TlsConfig::new(service.keys().ok_or_else(none)?)
 }
 
-/// Ends a listener. A connection that it accepts meanwhile is among those of its portal afterwards, or never will be.
+/// Ends a listener. A connection that it accepts at the same time is among those of its portal afterwards, or never will be.
 async fn end(listener: JoinHandle<()>) {
     listener.abort();
     let _aborted = listener.await;
@@ -538,8 +538,7 @@ impl<L: Link> Driver<L> {
             let _lost_or_late = timeout(LINGER_TIMEOUT, graceful_close).await;
             return;
         }
-        // A connection whose host is not known keeps its slot until its socket is closed, unless it is evicted
-        // meanwhile.
+        // A connection whose host is not known keeps its slot until its socket is closed, unless it is evicted.
         tokio::select! {
             _lost_or_late = timeout(LINGER_TIMEOUT, graceful_close) => {}
             _wanted = receiver.recv() => {}
@@ -585,7 +584,7 @@ impl<L: Link> Driver<L> {
         Poll::Pending
     }
 
-    /// Ready when the host is authenticated by TLS, or the connection has ended meanwhile. Time is limited by the ticks of the link.
+    /// Ready when the host is authenticated by TLS, or the connection has ended. Time is limited by the ticks of the link.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_control(cx);
         let Stream::Tls(stream) = &mut self.stream else { return Poll::Ready(Ok(())) };

@@ -83,7 +83,7 @@ impl ReceiveBuffer {
     }
 
     /// Consumes the next `bytes` bytes once they have arrived. Called again with the same number until then; nothing
-    /// else is consumed meanwhile.
+    /// else is consumed until then.
     pub fn receive(&mut self, bytes: usize) -> Option<Bytes> {
         if let Some((data, wanted)) = self.direct.take() {
             assert_eq!(wanted, bytes, "one piece of data is received at a time");

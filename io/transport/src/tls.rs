@@ -6,9 +6,10 @@
 //!      ◄── space ──────────────────────────── s2n-tls ◄── recv callback ◄── socket
 //! ```
 //!
-//! The send callback takes everything: what the socket does not take is kept in `unsent`, of one record at most, and no other
-//! record is made before it is gone. So s2n-tls never has to be given the same bytes again, which a command that is aborted
-//! could have changed. s2n-tls is used without kernel TLS: [`TlsStream`] owns its socket, so that keys could be moved there later.
+//! The send callback takes everything: what the socket does not take is kept in `unsent`, of one record at most, and
+//! no other record is made before it is gone. So s2n-tls never has to be given the same bytes again, which a command
+//! that is aborted could have changed. s2n-tls is used without kernel TLS: [`TlsStream`] owns its socket, so that
+//! keys could be moved there later.
 
 mod client_hello;
 
@@ -126,12 +127,13 @@ impl ClientHelloCallback for Selection {
     }
 }
 
-/// The side of the socket, which the callbacks of s2n-tls use. The lock is never contended: it is what makes a pointer to it sound.
+/// The side of the socket, which the callbacks of s2n-tls use. The lock is never contended: it is what makes a
+/// pointer to it sound.
 struct Wire {
     socket: TcpStream,
     /// What the socket did not take: of one record, and alerts.
     unsent: Vec<u8>,
-    /// How much of it was sent meanwhile.
+    /// How much of it has been sent since.
     sent: usize,
     /// Bytes that may still be read in this turn.
     turn_bytes: usize,
@@ -264,7 +266,7 @@ impl TlsStream {
     /// Continues the handshake; returns the PSK identity that the host has proved to know the key of.
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, HandshakeFailure>> {
         let done = self.poll(cx, |connection| connection.poll_negotiate().map_ok(|_| ()));
-        // Our own messages are sent meanwhile, and before the first record.
+        // Our own messages are sent during the handshake, and before the first record.
         let done = match (self.poll_flush(cx), done) {
             (Poll::Ready(Err(error)), _) => Err(error),
             (Poll::Pending, Poll::Ready(Ok(()))) => return Poll::Pending,

@@ -33,7 +33,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps meanwhile.
+/// Runs a future to its end on this thread, which sleeps while the future waits.
 pub fn sleep_on<T>(future: impl Future<Output = T>) -> T {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let (mut context, mut future) = (Context::from_waker(&waker), pin!(future));

@@ -282,7 +282,7 @@ impl Array {
     /// Waits until the daemon has ended by itself, in whatever way.
     ///
     /// # Errors
-    /// When it goes on.
+    /// When it continues.
     pub fn wait_gone(&mut self, limit: Duration) -> Result<()> {
         self.process.take().context("ashlard is not running")?.wait_gone(limit)
     }

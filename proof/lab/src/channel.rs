@@ -67,7 +67,7 @@ impl Channel {
         Some(header)
     }
 
-    /// Leaves this many bytes after the last header out: nobody looks at what is read.
+    /// Leaves this many bytes after the last header out: what is read is not looked at.
     pub fn skip(&mut self, bytes: usize) {
         self.skipped += bytes;
     }

@@ -1,6 +1,6 @@
 //! Crash test: kill -9 of the running array, repeatedly, under operations whose acknowledgements are recorded. After each
 //! kill the drives must be without a defect (`ashlard check`), and after each restart every block of every unit is read:
-//! acknowledged writes must be there, others may be, and no logical block is torn. Meanwhile an operator takes, restores,
+//! acknowledged writes must be there, others may be, and no logical block is torn. At the same time an operator takes, restores,
 //! clones and deletes snapshots of all units.
 //!
 //! Each cycle draws its conditions: sessions, queue depth, how many busy threads compete for the processors, whether

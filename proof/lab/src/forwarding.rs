@@ -1,10 +1,11 @@
 //! Two controllers that share an array in Ceph and both serve hosts: one is the home, the other forwards to it. A host uses the
 //! portals of both in turns, as dm-multipath does, while controllers are killed and frozen.
 //!
-//! A write that is not answered is repeated, perhaps by the other path, until it is. So each block has what was acknowledged
-//! last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by its old stamp. The host
-//! stays logged in at a front end that becomes the home. Meanwhile it advances [counters](counters) there by COMPARE AND WRITE, and its
-//! registration, which does not persist through a loss of power, is there at every home.
+//! A write that is not answered is repeated, perhaps by the other path, until it is. So each block has what was
+//! acknowledged last, whatever happens to the copy whose answer was lost; a copy that takes effect late is found by
+//! its old stamp. The host stays logged in at a front end that becomes the home. At the same time it advances
+//! [counters](counters) there by COMPARE AND WRITE, and its registration, which does not persist through a loss of
+//! power, is there at every home.
 
 mod counters;
 mod cut;
@@ -233,11 +234,11 @@ impl World {
         }
     }
 
-    /// Lets a controller go on that was expelled meanwhile, and starts it again once it has ended.
+    /// Lets a controller continue that was expelled since, and starts it again once it has ended.
     fn wake(&mut self, at: usize) -> Result<()> {
         self.overwrite_everything()?;
         self.controllers[at].pause(false)?;
-        self.controllers[at].wait_gone(TIMEOUT).context("it goes on, although it was expelled")?;
+        self.controllers[at].wait_gone(TIMEOUT).context("it keeps running, although it was expelled")?;
         self.controllers[at].restart_unattended()
     }
 

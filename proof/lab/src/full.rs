@@ -115,7 +115,7 @@ fn cases(programs: &Programs, folder: &Path, ceph: &Ceph, cause: Cause) -> Resul
     let mut report = Report::default();
     let start = Instant::now();
     while host.write()? {
-        ensure!(start.elapsed() < TIMEOUT, "the cluster is full, and the array goes on");
+        ensure!(start.elapsed() < TIMEOUT, "the cluster is full, and the array still writes");
         ensure!(host.written.len() < 4000, "the volume is full before the array is");
     }
     report.written = host.written.len() as u64;

@@ -84,12 +84,12 @@ impl Rig {
     }
 
     /// Lets the hosts do what they do, until those of their worlds that come to an end have done so, or for so long at
-    /// most. What is under way then comes to its end. `meanwhile` is called again and again with the time that has gone by.
+    /// most. What is under way then comes to its end. `during` is called repeatedly with the time that has passed.
     pub fn run(
         &mut self,
         hosts: &mut [Host],
         limit: Duration,
-        mut meanwhile: impl FnMut(Duration) -> Result<()>,
+        mut during: impl FnMut(Duration) -> Result<()>,
     ) -> Result<Run> {
         ensure!(hosts.len() <= self.hosts.len(), "more hosts than are logged in");
         let before = self.processor()?;
@@ -99,7 +99,7 @@ impl Rig {
         let ends = hosts.iter().any(Host::has_end);
         let mut closed = false;
         while !closed || hosts.iter().any(|host| host.under_way() > 0) {
-            meanwhile(start.elapsed())?;
+            during(start.elapsed())?;
             let over = ends && hosts.iter().all(Host::is_over);
             if !closed && (over || start.elapsed() >= limit) {
                 run.finished = over.then(|| start.elapsed());

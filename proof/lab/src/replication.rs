@@ -171,7 +171,7 @@ impl World {
             self.networks[self.target()].arm(self.seed.range(0, 2 << 20), disturbance);
         }
         self.cli(self.source, &["replication", "sync", NAME])?;
-        // Meanwhile hosts go on, so that a fault comes at another step of the transfer each time.
+        // Hosts continue, so that a fault comes at another step of the transfer each time.
         for _ in 0..self.seed.range(0, 60) {
             self.write_next()?;
         }
@@ -298,7 +298,7 @@ impl World {
                 bail!("LUN {lun} can't be read");
             };
             let stamps = data.chunks(BLOCK_BYTES as usize).map(stamp_of);
-            found.push(stamps.collect::<Option<Vec<_>>>().context("a block that nobody wrote")?);
+            found.push(stamps.collect::<Option<Vec<_>>>().context("a block that was never written")?);
         }
         let newest = found.iter().flatten().copied().max().unwrap_or_default();
         for (volume, stamps) in found.iter().enumerate() {

@@ -112,7 +112,7 @@ impl Spdk {
     }
 }
 
-/// MiB of huge pages that nobody uses.
+/// MiB of free huge pages.
 fn huge_mib() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |name: &str| -> Option<u64> {

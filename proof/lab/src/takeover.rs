@@ -163,12 +163,12 @@ impl World {
         self.controllers[1].restart_unattended()
     }
 
-    /// The former home gets a read that it could answer from memory, and goes on: it must not, as the blocks were written
+    /// The former home gets a read that it could answer from memory, and is resumed: it must not, as the blocks were written
     /// since by the other one.
     fn wake_former_home(&mut self, mut session: Session) -> Result<()> {
         session.submit(0, cdb::read(1, 0, BLOCKS as u32, BLOCK_BYTES))?;
         let mut poll = [session.pollfd()];
-        // Sends it; nobody answers.
+        // Sends it; there is no answer.
         _ = session.service(poll[0].revents | libc::POLLOUT)?;
         self.controllers[0].pause(false)?;
         let awake = Instant::now();
@@ -186,7 +186,9 @@ impl World {
                 break;
             }
         }
-        self.controllers[0].wait_gone(TIMEOUT).context("the former home goes on, although it was expelled")
+        self.controllers[0]
+            .wait_gone(TIMEOUT)
+            .context("the former home keeps running, although it was expelled")
     }
 
     /// Logs in at a controller as soon as it serves.
@@ -234,7 +236,7 @@ impl World {
         (stamp, lba, cdb::write(1, lba, 1, false, data))
     }
 
-    /// Sends a write whose answer nobody takes: it takes effect or not.
+    /// Sends a write whose answer is not received: it takes effect or not.
     fn send_last(&mut self, session: &mut Session) -> Result<()> {
         let (stamp, lba, command) = self.next_write();
         session.submit(stamp, command)?;

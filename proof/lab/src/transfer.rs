@@ -59,7 +59,7 @@ const TABLE_BYTES: u64 = 256 << 20;
 /// A thin volume, and what is changed of it: a thousandth, in places that are spread over all of it.
 const LARGE_BYTES: u64 = 1 << 40;
 const CHANGED_BYTES: u64 = LARGE_BYTES / 1000 / WRITE_BYTES * WRITE_BYTES;
-/// Of the volume that hosts use meanwhile.
+/// Of the volume that hosts use during the transfer.
 const BESIDE_BYTES: u64 = 64 << 20;
 const WRITE_BYTES: u64 = 256 << 10;
 const BESIDE_LUN: u16 = 201;

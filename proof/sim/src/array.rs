@@ -531,7 +531,7 @@ impl Run {
         Action::Snapshot(pairs, self.soon())
     }
 
-    /// A time until which something is kept, often one that is over; time goes on with what is asked.
+    /// A time until which something is kept, often one that is over; time advances with each request.
     fn soon(&mut self) -> u64 {
         if self.scenario.world == World::Retention {
             (self.now + self.random.below(60)).saturating_sub(20)

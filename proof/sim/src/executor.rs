@@ -56,7 +56,7 @@ impl Executor {
         id
     }
 
-    /// Adds a task of the background: whenever it waits, up to `reach` steps of others may come before it goes on.
+    /// Adds a task of the background: whenever it waits, up to `reach` steps of others may come before it continues.
     pub fn spawn_background(&mut self, reach: u64, future: impl Future<Output = ()> + 'static) {
         let id = self.spawn(future);
         self.background.insert(id);

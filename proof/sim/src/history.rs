@@ -237,7 +237,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// It ended, and nobody knows how.
+    /// It ended, and its outcome is unknown.
     fn may_be_absent(&self) -> bool {
         self.ended.is_some() && self.answer.is_none()
     }
@@ -388,7 +388,7 @@ impl History {
         }
     }
 
-    /// Takes note that nobody waits for an answer any more: the action was cancelled, or lost in a crash.
+    /// Notes that the waiter for an answer is gone: the action was cancelled, or lost in a crash.
     pub fn give_up(&mut self, id: ActionId) {
         self.clock += 1;
         self.ended += 1;

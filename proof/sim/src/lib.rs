@@ -35,10 +35,10 @@
 //!
 //! In the world `rados` the store is objects in a model of RADOS ([`rados::memory`]): operations on different objects take
 //! effect in any order, and answers come later. After a crash each operation under way takes effect at any later moment, or
-//! never. Instead of a crash another owner may take over while the older one goes on with everything that it does in the
+//! never. Instead of a crash another owner may take over while the older one continues everything that it does in the
 //! background, with or without being put on the blocklist. The pool gets full, and is emptied.
 //!
-//! In the world `located` a front end reads what owners of the store locate, much later at times, and goes on when they do not.
+//! In the world `located` a front end reads what owners of the store locate, much later at times, and continues when they do not.
 //!
 //! In the world `repair` an object of the newest checkpoint or a record of the journal is changed after a crash, and gets a
 //! valid checksum. Opening must end, and a repair, in which crashes may come, must leave an array whose check finds nothing.
@@ -60,8 +60,8 @@
 //!
 //! In the world `takeover` front ends go on while their home crashes, and repeat commands at the next one; see `takeover`.
 //!
-//! In the world `upgrade` an array is opened by this release and by an earlier one in turn, and committed to the newer format; see
-//! `upgrade`.
+//! In the world `upgrade` an array is opened by this release and by an earlier one in turn, and committed to the
+//! newer format; see `upgrade`.
 //!
 //! # Limits and scheduling
 //!
@@ -241,7 +241,7 @@ const NAMES: [Names; 20] = [
         World::Management,
         "management",
         "management",
-        "volumes under crashes, with policies, records and images that are changed meanwhile",
+        "volumes under crashes, with policies, records and images that change at the same time",
     ),
     names(
         World::Takeover,

@@ -35,9 +35,9 @@ pub struct Machine {
     pub executor: Executor,
     /// The order of everything.
     pub random: Random,
-    /// Steps of others before the background goes on where it waits, at most.
+    /// Steps of others before the background continues where it waits, at most.
     pub reach: u64,
-    /// Called with the time while nothing else goes on.
+    /// Called with the time while nothing else happens.
     pub clock: Option<Box<dyn Fn(Duration)>>,
     /// The time that passes at once while nothing else can happen.
     pub idle_step: Duration,

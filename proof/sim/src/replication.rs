@@ -4,11 +4,11 @@
 //! operation after the other. The connection delivers bytes late, in any portions, is cut at any moment with what is under
 //! way, and is opened again, also while the target still serves an older one.
 //!
-//! Checked: every published point equals the source after a prefix of the operations that is one of those between the beginning
-//! and the end of its taking, over the whole group, with size and provisioning, and stays so over crashes; both arrays agree
-//! on its digest; a transfer goes on after the last offer that the target had confirmed, so that only offers under way are
-//! sent again; when all faults are over, the newest point is published. Some seeds reverse it ([`mod@reversal`]), and in some users
-//! take snapshots that become points ([`mod@snapshots`]).
+//! Checked: every published point equals the source after a prefix of the operations that is one of those between the
+//! beginning and the end of its taking, over the whole group, with size and provisioning, and stays so over crashes;
+//! both arrays agree on its digest; a transfer is resumed after the last offer that the target had confirmed, so that
+//! only offers under way are sent again; when all faults are over, the newest point is published. Some seeds reverse
+//! it ([`mod@reversal`]), and in some users take snapshots that become points ([`mod@snapshots`]).
 
 mod link;
 mod reversal;
@@ -77,7 +77,7 @@ struct Progress {
     next: u64,
     /// The next offer that is sent on this connection.
     expected: Option<u64>,
-    /// Where the target says that a transfer goes on.
+    /// Where the target says that a transfer is resumed.
     stated: Option<(u64, u64, u64)>,
 }
 
@@ -314,7 +314,7 @@ impl World {
         self.compare_points()
     }
 
-    /// Makes the volumes on an array that does not crash meanwhile.
+    /// Makes the volumes on an array that does not crash until they are complete.
     fn create_volumes(&mut self) -> Check {
         let count = 1 + self.random.below(3);
         for number in 0..count {
@@ -680,7 +680,7 @@ impl World {
                     let next = if resume { progress.stated.map_or(0, |(.., next)| next) } else { 0 };
                     if same && next < progress.next {
                         return Err(format!(
-                            "point {point} goes on at offer {next}, and {} were confirmed",
+                            "point {point} is resumed at offer {next}, and {} were confirmed",
                             progress.next
                         ));
                     }

@@ -1,15 +1,16 @@
-//! World `shared-drives`: two controllers on two servers that share drives. The real membership, arbiter, reservations and store run
-//! over drives in memory ([`raid::shared::SharedMedium`]); what they serve is a set of numbers in the journal.
+//! World `shared-drives`: two controllers on two servers that share drives. The real membership, arbiter,
+//! reservations and store run over drives in memory ([`raid::shared::SharedMedium`]); what they serve is a set of
+//! numbers in the journal.
 //!
-//! A request takes its time to a drive, and its reply back; some are late by seconds, and those of a process that was killed
-//! still arrive. Processes are killed, sleep while time passes, stop in order, and start again, now and then on another server
-//! while requests of the former process are under way. Drives stall, fail for some time, report errors for writes that took
-//! effect, or do not reply at all, while requests take effect at once, late or not before that ends; a server loses its way to all of
-//! them.
+//! A request takes its time to a drive, and its reply back; some are late by seconds, and those of a process that was
+//! killed still arrive. Processes are killed, sleep while time passes, stop in order, and start again, now and then
+//! on another server while requests of the former process are under way. Drives stall, fail for some time, report
+//! errors for writes that took effect, or do not reply at all, while requests take effect at once, late or not before
+//! that ends; a server loses its way to all of them.
 //!
-//! Checked: an epoch has one owner; every acknowledged number is there for all later owners; no read returns less than was
-//! acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`], and [`REPLY_TIMEOUT`] more if a drive is silent; when all faults are over, one controller serves,
-//! both take part, and the other one can take over.
+//! Checked: an epoch has one owner; every acknowledged number is there for all later owners; no read returns less
+//! than was acknowledged before it began; a takeover takes at most [`TAKEOVER_NS`], and [`REPLY_TIMEOUT`] more if a
+//! drive is silent; when all faults are over, one controller serves, both take part, and the other one can take over.
 
 mod faults;
 mod home;
@@ -483,7 +484,7 @@ impl World {
             return Ok(());
         }
         let Some(home) = (0..2).find(|at| self.is_open(*at)) else {
-            return Err(format!("nobody serves at {now}, and nothing has been wrong for a while"));
+            return Err(format!("no controller serves at {now}, and nothing has been wrong for a while"));
         };
         self.trace(&[11, home as u64]);
         let mut most = TAKEOVER_NS;

@@ -1,12 +1,13 @@
 //! The world `takeover`: hosts at front ends, and a home that crashes at any moment and is followed by another one, with the real
 //! forwarding, device server and engine over simulated drives.
 //!
-//! Front ends and their hosts go on. They repeat what was not answered at the next home, which finds in the journal what has taken
-//! effect. Links break anywhere, answers of single front ends are slow, and a takeover may take longer than a command may be old.
+//! Front ends and their hosts go on. They repeat what was not answered at the next home, which finds in the journal
+//! what has taken effect. Links break anywhere, answers of single front ends are slow, and a takeover may take longer
+//! than a command may be old.
 //!
 //! Checked: the counter of a host, which it advances by COMPARE AND WRITE, never miscompares and is what was answered; a copy
 //! (EXTENDED COPY) whose destination another host has overwritten does not take effect again; a registration without APTPL and a
-//! SCSI-2 reservation are there from their answer on; nobody sees a unit attention after the one of its log-in.
+//! SCSI-2 reservation are there from their answer on; no host sees a unit attention after the one of its log-in.
 
 mod hosts;
 mod side;

@@ -2,7 +2,7 @@
 //! newest format at any moment.
 //!
 //! Checked: opening never changes the format; a commit that was acknowledged stays, and one that a crash interrupted took effect
-//! or did not; the earlier release opens the old format with all that was written meanwhile, and refuses the new one; what is
+//! or did not; the earlier release opens the old format with all that was written since, and refuses the new one; what is
 //! noted of commands in the new format agrees with the content after a crash.
 
 use crate::Report;
@@ -31,7 +31,7 @@ const FRONT: u64 = 77;
 /// How far the commit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Commit {
-    /// Nobody asked for it.
+    /// It was not requested.
     None,
     /// It was asked for, and not acknowledged.
     Begun,

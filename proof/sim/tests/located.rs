@@ -1,5 +1,5 @@
-//! What recipes name when the store has another owner, or the home has moved, freed or rewritten it: a front end reads the same bytes,
-//! or none.
+//! What recipes name when the store has another owner, or the home has moved, freed or rewritten it: a front end
+//! reads the same bytes, or none.
 
 use block::{Data, Disk, DiskId, Error, Extent, Geometry, Op, Piece, Recipe, Reply, Resolver};
 use engine::{Engine, Options, Reader};
@@ -19,13 +19,13 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// A home, and its background, which goes on while something is waited for.
+/// A home, and its background, which works while something is waited for.
 struct Home {
     engine: Arc<Engine>,
     background: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// The result of what the model answers at once: nothing else works meanwhile.
+/// The result of what the model answers at once: nothing else works until then.
 fn immediate<T>(future: impl Future<Output = T>) -> T {
     let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
     for _ in 0..100 {
@@ -85,7 +85,7 @@ impl Home {
         self.wait(volume.execute(op))
     }
 
-    /// Writes 4 KiB blocks. The background does not work meanwhile.
+    /// Writes 4 KiB blocks. The background does not work during the writes.
     fn write(&mut self, block: u64, data: &[u8]) {
         let volume = self.engine.volume(DISK).expect("it was made");
         let write = Op::Write { lba: block * 8, data: data.to_vec().into() };

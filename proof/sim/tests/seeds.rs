@@ -106,7 +106,7 @@ fn cleaning_goes_on_while_checkpoints_use_what_it_gains() {
     run(World::Array, 500_000_682).unwrap();
 }
 
-/// A list of copies had a segment of no blocks beyond the end of a volume that was restored to a smaller size meanwhile.
+/// A list of copies had a segment of no blocks beyond the end of a volume that was restored to a smaller size since.
 #[test]
 fn a_copy_of_no_blocks_lies_within_its_volumes() {
     run(World::DriveFailures, 500_001_237).unwrap();
@@ -459,8 +459,8 @@ fn drives_that_ignore_reservations_are_found() {
     assert!(failures.any(|what| what.contains("acknowledged")));
 }
 
-/// An UNMAP of a part of a block that was unmapped already was acknowledged, although the other array of a synchronous replication
-/// did not have the change that had unmapped it, whose own operation was refused.
+/// An UNMAP of a part of a block that was unmapped already was acknowledged, although the other array of a
+/// synchronous replication did not have the change that had unmapped it, whose own operation was refused.
 #[test]
 fn a_write_that_finds_what_it_was_to_write_waits_for_the_other_array() {
     run_with(World::Synchronous, 20_006, Bounds::Drawn).unwrap();

@@ -1,5 +1,5 @@
 # dm-multipath over two controllers of an array in a Ceph cluster, both active. The host writes and verifies while the home is killed,
-# is frozen and goes on, is drained and started again as by an upgrade, and while the other controller is killed.
+# is frozen and resumed, is drained and started again as by an upgrade, and while the other controller is killed.
 initiator iqn.2001-04.org.example:guest
 # A path is slow before it is dead: everything is emulated on one processor.
 round_robin 2 120
@@ -27,7 +27,7 @@ carried
 say "the home is killed"
 under_load 1 2 ask kill 1
 ask start 1; back
-say "the home is frozen for 20 s, and goes on"
+say "the home is frozen for 20 s, and resumed"
 under_load 2 1 ask freeze 2
 sleep 20; ask thaw 2
 verify "$map" 8m

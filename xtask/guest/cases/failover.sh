@@ -78,7 +78,7 @@ rows=$(sql 'select count(*) from counted') last=$(sql 'select max(number) from c
 say "$rows rows, the last is $last; $there transactions"
 [ "$last" -ge "$before" ] && [ "$there" -ge "$history" ] || fail "what was acknowledged is not there: $before rows, $history transactions"
 [ "$rows" = "$last" ] || fail "a row is missing before the last one"
-[ "$last" -le "$(($(acknowledged) + 1))" ] || fail "rows that nobody wrote"
+[ "$last" -le "$(($(acknowledged) + 1))" ] || fail "rows that were never written"
 balance="select (select sum(abalance) from pgbench_accounts) = (select coalesce(sum(delta), 0) from pgbench_history)
   and (select sum(bbalance) from pgbench_branches) = (select sum(tbalance) from pgbench_tellers)
   and (select sum(tbalance) from pgbench_tellers) = (select coalesce(sum(delta), 0) from pgbench_history)"

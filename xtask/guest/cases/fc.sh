@@ -131,7 +131,7 @@ until_true 10 sg_turs "$other"; sg_reset --device "$a"
 { sg_turs --verbose "$other" 2>&1 || true; } | grep -qi 'reset function occurred' || fail "no unit attention"
 grep -q 'task management.*function=5' /run/lab/ashlard.log || fail "the reset did not come by the ring"
 
-say "a command that takes too long is aborted, and the array goes on"
+say "a command that takes too long is aborted, and the array serves on"
 echo 3 >"/sys/block/${raw#/dev/}/device/timeout"
 kill -STOP "$array"; dd if="$raw" of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
 until_true 60 timed_out "$raw"
@@ -234,9 +234,9 @@ list; serial=$(awk 'NR == 2 { print $1 }' /tmp/devices)
 grep -q ' yes$' /tmp/devices || fail "no device is served"
 refused /run/lab/ashlard fibre-channel remove "$serial" || fail "devices of an array that runs were removed"
 stop KILL
-mkdir "$core/core/user_1000/somebody"; echo dev_config=foreign/x,dev_size=1048576 >"$core/core/user_1000/somebody/control"
+mkdir "$core/core/user_1000/stranger"; echo dev_config=foreign/x,dev_size=1048576 >"$core/core/user_1000/stranger/control"
 list; ! grep -q ' yes$' /tmp/devices || fail "a device is served after the end of the array"
-! grep -q somebody /tmp/devices || fail "somebody else's device is listed"
+! grep -q stranger /tmp/devices || fail "a foreign device is listed"
 dd if="$a" of=/dev/null bs=4k count=1 iflag=direct status=none & reader=$!
 refused /run/lab/ashlard fibre-channel remove "$serial" || fail "LIO's target lost its devices"
 echo 0 >"$group/enable"
@@ -248,8 +248,8 @@ done
 ! wait $reader || fail "a read of a disk without its array succeeded"
 gone $ONE 0 || fail "the disk is still there"
 [ "$(list | wc -l)" = 1 ] || fail "devices are left"
-[ -d "$core/core/user_1000/somebody" ] || fail "somebody else's device was removed"
-rmdir "$core/core/user_1000/somebody"
+[ -d "$core/core/user_1000/stranger" ] || fail "a foreign device was removed"
+rmdir "$core/core/user_1000/stranger"
 # The array makes them again when it does come back.
 start; until_true 60 there $ONE 0
 mount "$(device $ONE 0)" /mnt/a

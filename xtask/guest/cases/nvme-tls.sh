@@ -1,5 +1,5 @@
 # The kernel's NVMe/TCP host over TLS 1.3, with Debian 13's nvme-cli and tlshd, which does the handshake with GnuTLS: who has the key
-# connects, nobody else; data, a file system over a restart of the array, discovery, another key, and DH-HMAC-CHAP over TLS. Not with
+# connects, and no other one; data, a file system over a restart of the array, discovery, another key, and DH-HMAC-CHAP over TLS. Not with
 # SHA-384: the tlshd of Debian 13 is built without what GnuTLS has for such keys, and makes their binders with SHA-256.
 SUBSYSTEM=nqn.2026-11.io.ashlar:${IQN##*:}
 DISCOVERY=nqn.2014-08.org.nvmexpress.discovery
@@ -73,7 +73,7 @@ mkdir -p /mnt/fs
 mkfs.ext4 -q -F "$small"; mount "$small" /mnt/fs
 head -c 16M /dev/urandom >/mnt/fs/a; sum=$(sha256sum </mnt/fs/a); sync -f /mnt/fs
 
-say "the array restarts: its path comes back with TLS, and the file system goes on"
+say "the array restarts: its path comes back with TLS, and the file system works"
 ask restart
 head -c 4M /dev/urandom >/mnt/fs/b; sync -f /mnt/fs
 until_true 180 live

@@ -35,7 +35,7 @@ fstrim /mnt/fs
 umount /mnt/fs; fsck.ext4 -fp "$small" >/dev/null; mount "$small" /mnt/fs
 [ "$(sha256sum </mnt/fs/a)" = "$sum" ] || fail "the file changed"
 
-say "the array restarts: its paths come back, and the file system goes on"
+say "the array restarts: its paths come back, and the file system works"
 ask restart
 head -c 8M /dev/urandom >/mnt/fs/b; sync -f /mnt/fs
 until_true 120 live

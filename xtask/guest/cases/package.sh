@@ -1,4 +1,4 @@
-# A Debian server from the installation of the package to its removal: nothing starts before somebody names drives, a LUN is
+# A Debian server from the installation of the package to its removal: nothing starts before drives are named, a LUN is
 # served, the server reboots, loses power, the daemon is killed and hangs, the package is upgraded under a mounted file system,
 # removed and purged. What was written is verified after each step, and keys and drives outlive the packages.
 # The script runs again from its beginning at each boot; /root/step has what to do there.
@@ -47,7 +47,7 @@ install() {
     [ -e $page ] || fail "$page is missing"
   done
 
-  say "nothing starts on what nobody named"
+  say "nothing starts without named drives"
   systemctl start ashlard 2>/dev/null && fail "it started"
   [ "$(systemctl show -P NRestarts ashlard)" = 0 ] || fail "it was restarted with options that can't work"
   [ -z "$(ls -A $DATA)" ] || fail "it made $(ls -A $DATA)"

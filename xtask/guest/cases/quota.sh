@@ -27,7 +27,7 @@ cmp -n 1048576 "$disk" /tmp/first || fail "what was read is something else"
 dd if=/tmp/first of="$disk" bs=1M seek=1 oflag=direct status=none || fail "an overwrite takes no space"
 [ "$(ask mapped data)" = $((mib << 20)) ] || fail "the array says $(ask mapped data) for $mib MiB"
 
-say "it grows: the host goes on where it stopped"
+say "it grows: the host continues where it stopped"
 ask cli group set pool --soft-quota 200MiB --hard-quota 240MiB >/dev/null
 goes_on() { write "$mib"; }
 until_true 60 goes_on

@@ -1,6 +1,6 @@
 # Two controllers share drives without Ceph. The drives are volumes of the array outside, and each daemon reaches them as an initiator
 # of its own name, so that it has a nexus of its own to every drive, as two servers have to a drive with two ports. A host with
-# dm-multipath over both daemons writes and verifies while the home is killed, is frozen and goes on, and is stopped and drained.
+# dm-multipath over both daemons writes and verifies while the home is killed, is frozen and resumed, and is stopped and drained.
 modprobe -a dm_mod
 SHELF=$IQN IQN_HOST=iqn.2001-04.org.example:guest DRIVES=5
 # The folder that is shared with the host is slow to run from.
@@ -116,7 +116,7 @@ start 1 --controller 1 --link 127.0.0.1:8451
 until_true 300 is 2 1 standby
 until_true 300 active 2
 
-say "the home is frozen for 60 s, and goes on"
+say "the home is frozen for 60 s, and resumed"
 frozen() { kill -STOP "${pid[2]}"; }
 under_load 2 1 frozen
 sleep 60

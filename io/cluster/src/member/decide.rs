@@ -16,7 +16,7 @@ impl Member {
     }
 
     /// When a member counts as silent, unless its beat changes: it was seen unchanged for long enough, while the own beats
-    /// counted. So a store that stalls for everybody expels nobody.
+    /// counted. So a store that stalls for all members expels none.
     pub(super) fn due(&self, member: MemberId) -> Option<u64> {
         let since = self.observation.unchanged_since(member)?;
         let since = if self.joined.is_some() { since.max(self.lease_since) } else { since };

@@ -62,7 +62,7 @@ pub const TARGETS: [Target; 10] = [
 /// Picks a number below the one given.
 pub type Pick<'a> = &'a mut dyn FnMut(u64) -> u64;
 
-/// Changes one field, or a few, of a target on a shelf that nobody else uses and whose journal has not been
+/// Changes one field, or a few, of a target on a shelf that has no other user and whose journal has not been
 /// recovered; returns a description.
 ///
 /// # Errors

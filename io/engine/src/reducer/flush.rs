@@ -254,7 +254,7 @@ impl Reducer {
         true
     }
 
-    /// Points the slots to their blocks. What was overwritten meanwhile is left out. True if some slot has to be
+    /// Points the slots to their blocks. Slots that have been overwritten since are left out. True if some slot has to be
     /// flushed again, because the block that it was to share has gone.
     fn commit(&mut self, packed: &[Packed], sorted: &Sorted, leaves: &mut Vec<(u32, u64)>) -> bool {
         let mut again = false;

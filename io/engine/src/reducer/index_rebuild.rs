@@ -44,7 +44,7 @@ impl IndexRebuild {
         let rest = self.frames.len().saturating_sub(core.options.tunables.index_rebuild_frames);
         for (number, frame) in self.frames.split_off(rest) {
             let Ok(object) = core.log.read(frame.location).await else { continue };
-            // It may have died meanwhile, and other bytes be in its place.
+            // The frame may have died since, and other bytes be in its place.
             let Some(fingerprints) = fingerprinter.of_frame(&object, number) else { continue };
             for (block, fingerprint) in fingerprints {
                 if frame.refs(block) > 0 && index.find(&fingerprint).is_none() {

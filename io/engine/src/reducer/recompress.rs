@@ -54,7 +54,7 @@ pub struct Recompression {
     leaf: Option<Leaf>,
     /// Number of changes by hosts when there was no room: nothing is tried again before there are more.
     refused: Option<u64>,
-    /// It goes on after a checkpoint.
+    /// Recompression continues after a checkpoint.
     wants_checkpoint: bool,
     /// The window that the last checkpoint was for.
     postponed: Option<(u64, usize)>,
@@ -103,7 +103,7 @@ impl Recompression {
         }
     }
 
-    /// Whether it goes on only after a checkpoint; asking takes the request.
+    /// Whether recompression continues only after a checkpoint; asking takes the request.
     pub fn take_checkpoint_request(&mut self) -> bool {
         std::mem::take(&mut self.wants_checkpoint)
     }
@@ -392,7 +392,7 @@ impl Recompression {
             let node = maps.nodes.get(leaf.page);
             node.is_some_and(|node| node[*position] == Entry::block(*block)) && maps.refs_of(*block) == 1
         };
-        // What was overwritten meanwhile is left out.
+        // Blocks that have been overwritten since are left out.
         let refs: SmallVec<[u64; 2]> = blocks.iter().map(|named| u64::from(names(maps, named))).collect();
         if maps.page_index.get(leaf.page).level > 0 || refs.iter().all(|refs| *refs == 0) {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! The check names every kind of damage, goes on after it, and changes nothing.
+//! The check names every kind of damage, continues after it, and changes nothing.
 
 use crate::support::{Dice, MemShelf, World, data, options};
 use block::{DiskId, Extent, Op};

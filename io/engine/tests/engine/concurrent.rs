@@ -50,7 +50,7 @@ impl Race {
                 (Op::CompareAndWrite { lba: lba + 1, compare, write }, new)
             }
             3 => {
-                // From a place that nobody changes: beyond those of the race.
+                // From a place that does not change: beyond those of the race.
                 let segment = CopySegment {
                     source: DiskId(1),
                     source_lba: PLACES * BLOCKS,

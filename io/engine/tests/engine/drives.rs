@@ -51,7 +51,7 @@ fn serve(engine: &Engine, hosts: impl Future<Output = ()>) {
     let (mut hosts, mut background) = (pin!(hosts), pin!(engine.background()));
     let mut ended = false;
     while poll(hosts.as_mut()).is_pending() {
-        assert!(!ended, "the engine goes on until hosts have ended");
+        assert!(!ended, "the engine runs until hosts have ended");
         ended = poll(background.as_mut()).is_ready();
     }
 }
@@ -154,7 +154,7 @@ fn a_striped_journal_holds_more_than_its_ring() {
             assert!(poll(background.as_mut()).is_pending());
         }
     };
-    // Nothing is flushed meanwhile: some acknowledgements wait for that, but all of it is in the journal.
+    // Nothing is flushed here: some acknowledgements wait for that, but all of it is in the journal.
     let mut asked: Vec<_> =
         (0..writes).map(|n| volume.execute(Op::Write { lba: n * EACH, data: Data::from(data(n)) })).collect();
     let answered = asked.iter_mut().filter_map(|asked| match poll(Pin::new(asked)) {

@@ -288,7 +288,7 @@ fn a_journal_that_a_crash_left_full_has_room_for_the_first_writes() {
             let mut write = world.volume(1).execute(Op::Write { lba, data: data(&[2; 4096]) });
             (0..3).any(|_| poll(&mut write).is_ready())
         };
-        // Nobody makes room while these come.
+        // Nothing makes room while these come.
         let taken = (0..1000).take_while(|lba| write(&world, 200 + lba)).count();
         assert!(taken > 0 && taken < 200, "crash {crash}: {taken}");
         world = world.crash(&mut Dice::new(crash));

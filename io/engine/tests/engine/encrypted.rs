@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 const BLOCK: usize = 4096;
-const TEXT: &[u8] = b"what the host wrote and nobody else may read. ";
+const TEXT: &[u8] = b"what the host wrote and only it may ever read ";
 
 /// Runs a future that waits for nothing but the engine.
 fn run<F: Future>(engine: &Engine, future: F) -> F::Output {

@@ -1,4 +1,4 @@
-//! Sparse drives on a file system that fills up: writes that need space are refused, everything else goes on, and writes
+//! Sparse drives on a file system that fills up: writes that need space are refused, everything else works, and writes
 //! succeed again when there is space.
 
 use crate::support::{now, poll};
@@ -72,7 +72,7 @@ impl Rig {
     }
 
     fn turn(&mut self) {
-        assert!(poll(self.background.as_mut()).is_pending(), "the engine goes on");
+        assert!(poll(self.background.as_mut()).is_pending(), "the engine runs");
         self.ticks += 1;
         self.shelf.tick(Duration::from_millis(1000 + 100 * self.ticks));
         self.engine.watch_drives();
@@ -165,7 +165,7 @@ fn a_file_system_smaller_than_its_drives_is_no_space_for_hosts_and_unmap_is_the_
     assert!(rig.all_is_well());
 }
 
-/// Somebody else takes all that is left, at once, while hosts write.
+/// Another user of the file system takes all that is left, at once, while hosts write.
 #[test]
 fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     let mut rig = Rig::new(200);

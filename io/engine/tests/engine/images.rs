@@ -1,4 +1,4 @@
-//! Images: the content of a volume at one moment, for as long as somebody holds it.
+//! Images: the content of a volume at one moment, for as long as it is held.
 
 use crate::support::{Dice, MemShelf, World};
 use block::{CopySegment, DiskId, Error, Extent, Image, Op, Reply};

@@ -1,4 +1,4 @@
-//! Inconsistent media whose checksums hold: nothing panics, nothing goes on forever, no volume gets the data of another,
+//! Inconsistent media whose checksums hold: nothing panics, nothing runs forever, no volume gets the data of another,
 //! and a repair leaves no defect.
 
 use crate::support::inconsistent::{Model, array, bounds, read_all, use_all};
@@ -19,7 +19,7 @@ fn ready<F: Future>(future: F) -> F::Output {
             return output;
         }
     }
-    panic!("it goes on forever")
+    panic!("it runs forever")
 }
 
 /// What is still wrong after a repair.

@@ -60,7 +60,7 @@ fn a_volume_is_read_in_order_in_larger_pieces() {
     assert!(ahead < one_by_one / 4, "{ahead} of {one_by_one}");
 }
 
-/// A host with many reads under way looks for blocks that are in flight, and goes on when they have come.
+/// A host with many reads under way looks for blocks that are in flight, and continues when they have arrived.
 #[test]
 fn what_was_read_ahead_since_the_look_up_is_not_read_again() {
     let ahead = scan(&mut filled(Tunables::default()));

@@ -56,7 +56,7 @@ fn small_frames_are_joined_and_compressed_with_more_effort_while_nobody_asks() {
     world.check();
 }
 
-/// What is flushed leaves work for the time when nobody asks, so that the background always has some while hosts write.
+/// What is flushed leaves work for the time without hosts, so that the background always has some while hosts write.
 #[test]
 fn writes_that_follow_each_other_are_flushed_together_although_there_is_idle_work() {
     let open = Arc::new(AtomicBool::new(true));

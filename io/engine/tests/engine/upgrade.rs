@@ -49,7 +49,7 @@ fn an_array_of_an_earlier_release_goes_on_in_its_format_until_a_commit() {
     world.write(9, 8, &[2; 4096]);
     let world = world.crash(&mut Dice::new(1));
     assert_eq!((world.engine.format(), format_of(&world.shelf)), (6, 6));
-    // The earlier release is installed again: it finds what was written meanwhile.
+    // The earlier release is installed again: it finds what was written since.
     let mut world = world.crash_with(&mut Dice::new(2), earlier());
     assert_eq!(world.read(9, 0, 16), [[1; 4096], [2; 4096]].concat());
     world.write(9, 16, &[3; 4096]);

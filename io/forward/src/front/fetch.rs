@@ -48,8 +48,8 @@ impl Front {
         Ok(())
     }
 
-    /// The data of a command were read, or can't be (`None`): the home is asked for them, which is an event. Returns the response,
-    /// unless the command has ended meanwhile.
+    /// The data of a command were read, or can't be (`None`): the home is asked for them, which is an event. Returns
+    /// the response, unless the command has ended since.
     pub fn fetched(&mut self, number: u64, data: Option<Data>) -> Option<Response> {
         let Some(data_in) = data else {
             self.ask_again(number);
@@ -59,7 +59,7 @@ impl Front {
         Some(Response { data_in, ..Response::with_status(Status::Good) })
     }
 
-    /// Nobody waits for the data of a command any more.
+    /// The waiter for the data of a command is gone.
     pub fn drop_fetch(&mut self, number: u64) {
         self.fetches.remove(&number);
     }
@@ -112,7 +112,7 @@ impl Front {
         }
     }
 
-    /// A nexus has ended, and what was read for it is for nobody.
+    /// Drops what is being read for a nexus that has ended.
     pub(super) fn detach_fetches(&mut self, nexus: u32) {
         self.fetches.retain(|_, fetch| fetch.request.nexus != nexus);
     }

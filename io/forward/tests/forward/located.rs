@@ -109,7 +109,7 @@ fn a_read_that_takes_too_long_is_asked_for_again() {
         side.settle(late);
     }
     assert_eq!(found(&side, number), 0x5A);
-    // What was read meanwhile is for nobody.
+    // Data that were read until then are dropped.
     let before = side.completed.len();
     side.fetch(&home.disk, true);
     side.settle(MAX_FETCH_NS);

@@ -250,7 +250,7 @@ impl Home {
         Self { store, disk, target, notes, power, hosts, id }
     }
 
-    /// The same home, with another knowledge of commands. It has served nobody yet.
+    /// The same home, with another knowledge of commands. It has served no host yet.
     pub fn with(self, notes: Notes) -> Self {
         // An older release does not save volatile state either.
         let power = if notes == Notes::None { Power::EndsWithProcess } else { Power::On(POWER_ON) };

@@ -209,7 +209,7 @@ impl World {
                 assert!(effects <= 1, "it took effect once: {response:?}");
                 assert!(is_open || effects == u64::from(is_good), "{effects} effects, {response:?}");
                 let is_miscompare = |response: &Response| response.sense.get(2) == Some(&0x0E);
-                assert!(!response.is_some_and(is_miscompare), "nobody else has this counter");
+                assert!(!response.is_some_and(is_miscompare), "no other host has this counter");
                 if is_good {
                     self.good += 1;
                     self.crossed += u64::from(open.crossed);
@@ -272,8 +272,8 @@ impl World {
     }
 }
 
-/// Runs seeds; returns how often hosts wrote, read, learned that a fate is open, and got the answer for a former home, and how often
-/// front ends read data that were located, and could not.
+/// Runs seeds; returns how often hosts wrote, read, learned that a fate is open, and got the answer for a former
+/// home, and how often front ends read data that were located, and could not.
 fn run(seeds: std::ops::Range<u64>, notes: Notes, mixed: bool) -> [u64; 6] {
     let mut sums = [0; 6];
     for seed in seeds {

@@ -131,7 +131,7 @@ fn a_session_gets_data_status_and_task_management_from_the_home() {
     let mut held = begin(&mut device, &write(10), &[1; BLOCK]);
     world.settle();
     let aborted = device.manage(Lun([0; 8]), ManagementFunction::AbortTaskSet);
-    let Management::Later(mut aborted) = aborted else { panic!("it goes on at the home") };
+    let Management::Later(mut aborted) = aborted else { panic!("it is performed at the home") };
     let mut context = Context::from_waker(Waker::noop());
     assert!(aborted.as_mut().poll(&mut context).is_pending());
     world.settle();
@@ -283,7 +283,7 @@ fn an_abort_and_the_end_of_a_session_end_what_is_being_read() {
     world.settle();
     assert!(polled(&mut task).is_pending());
     let aborted = device.manage(Lun([0; 8]), ManagementFunction::AbortTask { tag: 7 });
-    let Management::Later(mut aborted) = aborted else { panic!("it goes on at the home") };
+    let Management::Later(mut aborted) = aborted else { panic!("it is performed at the home") };
     world.settle();
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(aborted.as_mut().poll(&mut context), Poll::Ready(Some(ManagementResponse::Complete)));
@@ -293,7 +293,7 @@ fn an_abort_and_the_end_of_a_session_end_what_is_being_read() {
     assert!(polled(&mut task).is_pending());
     drop((task, device));
     world.settle();
-    assert_eq!(Arc::strong_count(&store), 2, "nobody reads");
+    assert_eq!(Arc::strong_count(&store), 2, "nothing is being read");
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_front_end_that_becomes_the_home_reads_nothing_itself() {
     for task in [&mut early, &mut late] {
         assert_eq!(ended(task).expect("a response").data_in.to_bytes()[..], [0x5A; BLOCK]);
     }
-    assert!(polled(&mut reading).is_pending(), "what was being read goes on");
+    assert!(polled(&mut reading).is_pending(), "the read continues");
 }
 
 /// What a host sent before a pause may have been given up by it: it gets no answer after that.

@@ -184,7 +184,7 @@ fn a_home_that_does_not_know_the_power_on_learns_it_from_a_front_end() {
     assert_eq!(pair.status(1, &read(4), &[]), Status::ReservationConflict);
     pair.connect(0);
     assert_eq!(pair.status(0, &write(4), &[1; BLOCK]), Status::Good);
-    // Nobody knows it: the power was lost.
+    // No controller knows it: the power was lost.
     pair.take_over(Power::Unknown { fresh: 10 }, &[]);
     let mut late = Side::new(&pair.home, 13);
     late.connect(&pair.home, 2 * MS);

@@ -1,4 +1,4 @@
-//! Objects that are lost, damaged or of somebody else, and pools that are full. What needs nothing of the model runs on a
+//! Objects that are lost, damaged or of another array, and pools that are full. What needs nothing of the model runs on a
 //! real cluster as well.
 
 use super::{Ground, call, format, model, now, opening, small};
@@ -106,7 +106,7 @@ pub fn foreign(fresh: fn() -> Ground) {
     let foreign = rados::OpenOptions { array: 6, ..opening(3, false) };
     let refused = now(Store::open(cluster(), foreign)).err().unwrap();
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
-    assert_eq!(recover(&cluster), Ok(0), "it is as before");
+    assert_eq!(recover(&cluster), Ok(0), "it is unchanged");
 }
 
 fn stripe(store: &Store, byte: u8) -> Arc<AlignedBuf> {

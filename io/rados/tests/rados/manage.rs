@@ -23,7 +23,7 @@ pub fn keys(fresh: fn() -> Ground) {
     let reopened = OpenOptions { key: Some((key, envelope.clone())), ..opening(3, false) };
     now(Store::open(ground(), reopened)).unwrap();
     let late = now(rados::replace_envelope(&*ground(), &envelope)).err().unwrap();
-    assert!(late.to_string().contains("meanwhile"), "{late}");
+    assert!(late.to_string().contains("at the same time"), "{late}");
     now(rados::replace_envelope(&*ground(), &envelope.erased())).unwrap();
     let refused = now(Store::open(ground(), opening(4, true))).err().unwrap();
     assert!(refused.to_string().contains("crypto-erase"), "{refused}");

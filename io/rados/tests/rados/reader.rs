@@ -96,7 +96,7 @@ fn a_reader_needs_the_key_and_changes_nothing() {
     }
     open(ground(), Some(7)).unwrap();
     assert!(matches!(open(model()(), None), Err(Error::Unusable(_))), "there is no store");
-    // The owner goes on.
+    // The owner continues.
     write(&store, 3);
     call(|done| store.append(vec![1; 100].into(), Vec::new(), done)).unwrap();
 }

@@ -16,7 +16,7 @@ fn conf() -> String {
     std::env::var("ASHLAR_CEPH_CONF").expect("ASHLAR_CEPH_CONF: run `cargo xtask rados`")
 }
 
-/// A namespace that nobody has used.
+/// An unused namespace.
 fn namespace() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
@@ -108,7 +108,7 @@ fn real_operations_are_refused_as_in_the_model() {
     }
 }
 
-/// What the owner has under way goes on while another takes over.
+/// What the owner has under way continues while another takes over.
 fn take_over(seed: u64) {
     let ground = if seed.is_multiple_of(2) { replicated() } else { erasure_coded() };
     let encrypted = seed.is_multiple_of(3);
@@ -200,7 +200,7 @@ fn real_full_pool_refuses_room_and_takes_what_was_promised() {
         now(store.measure());
         store.room().protected == 0
     });
-    // What was promised goes on: segments, journal and removals.
+    // What was promised still works: segments, journal and removals.
     for index in 0..4 {
         let at = index * store.layout().stripe_bytes;
         call(|done| store.write(SegmentId(11), at, stripe.clone(), done)).unwrap();
@@ -275,8 +275,8 @@ fn real_capabilities_suffice() {
     let refused =
         now(other.read(&Name { pool: Pool::Data, name: "x".into() }, 0, 1)).unwrap_err().to_string();
     assert!(refused.contains("allow rwx pool=small"), "{refused}");
-    let unknown = Client::connect(Location { id: "nobody".into(), ..location("erasure", &name) });
-    assert!(unknown.err().unwrap().to_string().contains("client.nobody"));
+    let unknown = Client::connect(Location { id: "unknown".into(), ..location("erasure", &name) });
+    assert!(unknown.err().unwrap().to_string().contains("client.unknown"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

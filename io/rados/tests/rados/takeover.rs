@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// Another owner takes over. The old one goes on, sleeps, or is gone with what it had under way.
+    /// Another owner takes over. The old one works, sleeps, or is gone with what it had under way.
     fn take_over(&mut self, number: u64) {
         let mut opening = opening(1000 + number, self.encrypted);
         opening.epoch = Some(self.owner.store.epoch() + 1 + self.dice.below(3) as u64);

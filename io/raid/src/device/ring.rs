@@ -129,7 +129,7 @@ impl Shared {
                         return;
                     }
                 }
-                // Short of memory or of completion entries: the reaper makes room meanwhile.
+                // Short of memory or of completion entries: the reaper makes room.
                 Err(cause)
                     if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::EINTR)) =>
                 {

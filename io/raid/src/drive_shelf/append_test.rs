@@ -18,7 +18,7 @@ fn append(shelf: &DriveShelf, head: &str, pages: u8) -> Result<JournalPos> {
     call(|done| shelf.append(head, body, done))
 }
 
-/// What a batch of these pages comes back as.
+/// The batch that recovery returns for these pages.
 fn whole(pos: u64, head: &str, pages: u8) -> (u64, String, Vec<u8>) {
     (pos, head.to_owned(), (1..=pages).collect())
 }

@@ -79,7 +79,7 @@ fn no_more_is_promised_than_the_file_system_has() {
         rig.pass(&shelf);
     }
     assert!(written > 5, "{room:?}");
-    // Cleaning goes on with what was kept for it.
+    // Cleaning works with what was kept for it.
     for segment in written..written + 4 {
         now(write(&shelf, segment)).unwrap();
     }

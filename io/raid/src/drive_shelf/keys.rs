@@ -136,7 +136,7 @@ impl DriveShelf {
         self.check_running()
     }
 
-    /// Wraps the data key with another key-encryption key, `with`, which comes from `source`, while I/O goes on. `nonce`
+    /// Wraps the data key with another key-encryption key, `with`, which comes from `source`, while I/O continues. `nonce`
     /// is random. A crash at any step leaves drives that the old key opens, the new key opens, or both; the next
     /// opening spreads the envelope that it was given. Returns the slots of members that could not be reached, which
     /// keep the old envelope until they are opened again; former members that could not be wiped are in

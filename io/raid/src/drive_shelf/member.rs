@@ -35,7 +35,7 @@ pub struct Member {
     pub id: u128,
     /// Its size, as on its label.
     pub bytes: u64,
-    /// Which of its labels is written first.
+    /// The label that is written first.
     pub first_label: usize,
     pub counters: Counters,
     drive: Arc<dyn Drive>,

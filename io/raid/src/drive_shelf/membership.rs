@@ -50,7 +50,7 @@ impl Membership {
 }
 
 impl DriveShelf {
-    /// Fails a drive: the array goes on without it.
+    /// Fails a drive: the array works without it from then on.
     pub(super) fn fail_drive(&self, slot: usize, cause: &Error) {
         let member = self.members.read().get(slot).cloned().flatten();
         let Some(member) = member.filter(|member| !member.is_failed()) else { return };

@@ -115,7 +115,7 @@ impl Background {
         throttled.into_iter().for_each(|done| done(Ok(())));
     }
 
-    /// What waits for the rate goes on: somebody waits for it.
+    /// Ends waits for the rate: an operation waits for their end.
     pub fn hurry(&self) {
         let throttled = std::mem::take(&mut self.0.lock().throttled);
         throttled.into_iter().for_each(|done| done(Ok(())));
@@ -384,7 +384,7 @@ impl DriveShelf {
         }
         let kept = new.columns.clone();
         let mut new = new.clone();
-        // Columns that stay may have become stale meanwhile.
+        // Columns that stay may have become stale since.
         let now = segments.list[segment as usize].entry.clone();
         let now = now.as_deref().unwrap_or(old);
         for (index, _) in wanted.iter().enumerate().filter(|(_, wanted)| !**wanted) {

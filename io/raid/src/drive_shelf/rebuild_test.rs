@@ -123,7 +123,7 @@ fn the_last_copy_of_the_journal_is_waited_for() {
     assert_eq!(rig.out(), []);
 }
 
-/// Between the last write to a new place and the moment at which it becomes the segment's, its drive goes. Nobody has
+/// Between the last write to a new place and the moment at which it becomes the segment's, its drive goes. No drive has
 /// marked it there, so it must not become the segment's: rows that are written later would be missing on it.
 #[test]
 fn a_place_whose_drive_goes_at_the_last_moment_is_not_taken() {

@@ -39,7 +39,7 @@ fn bits_that_rot_on_two_drives_are_all_found_and_repaired() {
         });
     }
     assert!(flipped > 10, "{flipped}");
-    // One of them takes much longer than the others meanwhile, which is no reason to leave it as it is.
+    // One of them takes much longer than the others, which is no reason to leave it as it is.
     shelf.member(1).unwrap().set_slow(true, true);
     let report = now(shelf.scrub());
     assert_eq!((report.errors, report.repaired, report.lost), (flipped, flipped, 0), "{report:?}");

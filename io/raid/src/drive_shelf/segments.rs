@@ -23,7 +23,7 @@ const MIN_RESERVED_SEGMENTS: u32 = 10;
 /// One segment.
 #[derive(Default)]
 pub struct Segment {
-    /// Where it is; `None` if it is free.
+    /// Its place; `None` if it is free.
     pub entry: Option<Arc<Entry>>,
     /// Rows for which a write was submitted: all before this.
     pub started: u32,

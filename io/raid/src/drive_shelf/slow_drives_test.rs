@@ -111,7 +111,7 @@ impl Rig {
         now(written).unwrap();
     }
 
-    /// The same, while the clock goes on until the drives have taken it.
+    /// The same, while the clock advances until the drives have taken it.
     fn write_slowly(&mut self, segment: u32) {
         let bytes = Arc::new(AlignedBuf::zeroed(self.shelf.layout().segment_bytes as usize));
         let (done, mut written) = wait();

@@ -67,7 +67,7 @@ impl DriveShelf {
 
     /// True if the array can do without these drives: no segment loses data that it has now, and the journal keeps a
     /// copy and enough columns of striped batches. The number of failed drives alone does not decide: what they held
-    /// may have been rebuilt since, or something may have been placed with less parity meanwhile.
+    /// may have been rebuilt since, or something may have been placed with less parity.
     pub(super) fn can_spare(&self, slots: u64) -> bool {
         let there = self.present().iter().fold(0, |set, member| set | 1 << member.slot);
         let left = there & !slots;

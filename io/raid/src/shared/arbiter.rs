@@ -203,7 +203,7 @@ impl DriveArbiter {
         overtaken
     }
 
-    /// Runs an operation to its end, also if nobody waits for it any more: what it writes must keep its order.
+    /// Runs an operation to its end, also if its waiter is gone: what it writes must keep its order.
     fn run<T: Send + 'static, F>(
         &self,
         operation: impl FnOnce(Arc<Self>) -> F,

@@ -18,8 +18,9 @@ const MIN_DRIVES: usize = 3;
 /// How often a home removes the other controller's processes from a drive where new ones appear.
 const MAX_ROUNDS: usize = 4;
 
-/// Most drives that a process goes without. More may not be missing when the store is opened, and each of them may be left with a key
-/// that its records do not show, so that the other controller can't take it over until this one starts again.
+/// Most drives that a process goes without. More may not be missing when the store is opened, and each of them may be
+/// left with a key that its records do not show, so that the other controller can't take it over until this one
+/// starts again.
 const MAX_REFUSED: usize = 2;
 
 /// An array whose drives controllers share, or can share.
@@ -237,7 +238,7 @@ impl Party {
         if !step(drive, ReservationStep::Register { key: self.key }).await.map_err(refused)? {
             return Err(refused(Error::Unusable("registration was refused".into())));
         }
-        // False when somebody else holds it, which is as good.
+        // False when another process holds it, which is as good.
         step(drive, ReservationStep::Reserve { key: self.key }).await.map_err(refused)?;
         for victim in old.into_iter().filter(|victim| *victim != self.key) {
             step(drive, ReservationStep::PreemptAndAbort { key: self.key, victim }).await.map_err(refused)?;
@@ -284,7 +285,7 @@ impl Party {
             if step(drive, ReservationStep::Reserve { key }).await? {
                 return Ok(());
             }
-            // Another process has registered meanwhile, and holds the reservation.
+            // Another process has registered since, and holds the reservation.
         }
         Err(Error::Drive { what: format!("{}: the reservation can't be taken over", drive.name()) })
     }

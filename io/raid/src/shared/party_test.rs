@@ -21,7 +21,7 @@ fn drives(media: &[Arc<SharedMedium>], server: u32) -> Vec<Arc<dyn Drive>> {
     media.iter().map(|medium| medium.port(server)).collect()
 }
 
-/// Drives with an array that nobody shares yet.
+/// Drives with an array that is not shared yet.
 fn media(count: usize) -> Vec<Arc<SharedMedium>> {
     let media: Vec<_> = (0..count).map(|at| SharedMedium::new(format!("drive {at}"), 16 << 20)).collect();
     let options = FormatOptions { array: 0xa5, ..FormatOptions::default() };

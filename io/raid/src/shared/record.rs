@@ -54,7 +54,7 @@ pub struct Value {
     pub map: Bytes,
 }
 
-/// What a controller has promised and accepted, for the map that follows the one that is decided.
+/// Promise and acceptance of a controller, for the map that follows the decided one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ballot {
     /// The map that is in force.

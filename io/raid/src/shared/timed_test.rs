@@ -151,7 +151,7 @@ fn append(shelf: &DriveShelf, text: &'static str) -> Result {
     poll(pin!(appended)).expect("drives that reply").map(|_| ())
 }
 
-/// Whichever request it is that gets no reply: the takeover goes on without the drive, and what the request does later changes
+/// Whichever request it is that gets no reply: the takeover continues without the drive, and what the request does later changes
 /// nothing for anybody.
 #[test]
 fn a_drive_that_stalls_during_a_takeover_counts_as_missing_and_its_late_effect_is_harmless() {
@@ -183,7 +183,7 @@ fn a_drive_that_stalls_during_a_takeover_counts_as_missing_and_its_late_effect_i
     assert!(late_requests >= 8, "only {late_requests} requests were late");
 }
 
-/// What a process asked of a drive that it does not use takes effect while the other controller is the home.
+/// A request to an unused drive takes effect while the other controller is the home.
 #[test]
 fn a_controller_starts_without_a_drive_that_stalls_and_its_late_effect_is_harmless() {
     for after in 0..16 {

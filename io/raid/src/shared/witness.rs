@@ -111,7 +111,7 @@ impl Witness {
         let both = self.read_signs().await?;
         match both[self.own].clone() {
             Some(found) if found.record.key == self.key => Ok((both, found)),
-            // Another process has this number, or somebody has overwritten the drive.
+            // Another process has this number, or the drive was overwritten.
             _ => Err(Error::Fenced { epoch: 0 }),
         }
     }

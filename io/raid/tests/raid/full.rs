@@ -85,7 +85,7 @@ fn a_full_file_system_puts_no_drive_out_and_is_waited_for() {
     assert!(room.any < shelf.layout().segments, "{room:?} of {}", shelf.layout().segments);
     assert!(status.file_systems.len() == 1 && status.file_systems[0].growth > status.file_systems[0].free);
     (0..4).for_each(|segment| block_on(write(&shelf, segment)).unwrap());
-    // Somebody else takes the rest.
+    // Another user of the file system takes the rest.
     let filler = mounted.path().join("filler");
     let mut left = vec![0; 1 << 20];
     let mut file = std::fs::File::create(&filler).unwrap();

@@ -35,7 +35,7 @@ struct Header {
     list_id: u32,
     /// LIST ID USAGE.
     usage: u8,
-    /// Where that field and the list identifier are.
+    /// Offsets of that field and of the list identifier.
     at: (usize, usize),
     cscd_bytes: usize,
     segment_bytes: usize,

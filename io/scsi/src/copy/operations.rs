@@ -65,7 +65,7 @@ pub(crate) struct Done {
     pub(crate) token: Option<Bytes>,
 }
 
-/// What a copy has transferred.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transferred {
     Bytes(u64),

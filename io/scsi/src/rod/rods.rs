@@ -1,6 +1,6 @@
 //! The representations of data (RODs) that tokens stand for: whose they are, what they hold, and when they end.
 //!
-//! A ROD holds an image of its source and ranges of it. It ends when nobody has used it for its inactivity timeout, when
+//! A ROD holds an image of its source and ranges of it. It ends when it was not used for its inactivity timeout, when
 //! a host asks for that, and when its host no longer sees the source.
 
 use super::token::{Claim, MANAGEMENT_BYTES, Sealer};

@@ -18,7 +18,7 @@ pub(super) const MANAGEMENT_BYTES: usize = 96;
 /// The ROD TOKEN LENGTH field of a token.
 const LENGTH_FIELD: u16 = (TOKEN_BYTES - 8) as u16;
 
-/// Where a token has the target device's name, and its seal of 32 bytes.
+/// Offsets of the target device's name in a token, and of its seal of 32 bytes.
 const TARGET: usize = 128;
 const SEAL: usize = TOKEN_BYTES - 32;
 

@@ -32,7 +32,7 @@ const MAX_TIME_NS: u64 = 2_000_000_000;
 pub(super) struct Transfer {
     path: Arc<Path>,
     notes: Notes,
-    /// Where it comes from; zeros without.
+    /// Its source; zeros without one.
     image: Option<Arc<dyn Disk>>,
     /// What is left, in order.
     segments: VecDeque<CopySegment>,

@@ -76,7 +76,7 @@ fn run(execution: Execution) -> Option<Response> {
     }
 }
 
-/// What one host does: mostly writes, and now and then something that concerns everybody.
+/// The load of one host: mostly writes, and now and then a command that concerns all hosts.
 fn disturb(host: &Host, seed: usize) {
     let register = |action: u8, key: u64, new: u64| {
         let mut list = [key.to_be_bytes(), new.to_be_bytes()].concat();

@@ -326,7 +326,7 @@ fn data_that_can_not_be_shared_is_moved_and_the_command_is_truncated() {
     host.write(131_070, &pattern(4, 1)).good();
     let it = token(&host, 0, &[(0, 200_000)]);
     write_using(&host, 1, &it, &[(1, 200_000)]).good();
-    // 64 MiB; Windows takes status 3 and the count for what was done, and goes on from there.
+    // 64 MiB; Windows takes status 3 and the count for what was done, and continues there.
     assert_eq!(outcome(&information(&host, 1, 2).good()), (3, 131_072));
     let read = |lba| host.command_lun(1, &long(0x88, 0, lba, 2)).good();
     assert_eq!(read(131_071), pattern(4, 1)[..2 * BLOCK]);

@@ -1,7 +1,7 @@
 //! Arbitrary bytes in the memory that the kernel shares with a device of TCMU: in its mailbox, in its ring, or in both.
 //!
 //! Bit 0 of the first byte chooses whether the mailbox comes from the input, too. Then come two bytes, the head in units of the
-//! alignment, and the ring. What was taken of it is performed against disks in memory, and the head goes on once more.
+//! alignment, and the ring. What was taken of it is performed against disks in memory, and the head advances once more.
 
 use crate::initiator::FastClock;
 use block::mem::MemArray;

@@ -60,7 +60,7 @@ pub struct Operation {
     pub command: Command,
     /// What it changes, each block once.
     pub effects: Vec<Effect>,
-    /// What it reads; nothing else may write there meanwhile.
+    /// What it reads; nothing else may write there during the read.
     pub reads: Vec<Run>,
     /// How it must end.
     pub expected: Expected,

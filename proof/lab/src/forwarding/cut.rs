@@ -1,7 +1,8 @@
 //! The link between two controllers is cut under load while both reach Ceph, in one direction or both, and mended.
 //!
-//! The home goes on. By the other controller commands are held, then end with BUSY, and go on when the link is there. A host that gives
-//! that path up repeats its commands by the home, and what is left of them at the front end must not take effect later.
+//! The home keeps serving. By the other controller commands are held, then end with BUSY, and go on when the link is
+//! there. A host that gives that path up repeats its commands by the home, and what is left of them at the front end
+//! must not take effect later.
 
 use super::World;
 use super::load::Load;
@@ -140,7 +141,7 @@ impl World {
     /// would be found.
     fn give_up_and_mend(&mut self, load: &mut Load, front: usize, network: &mut CutNetwork) -> Result<()> {
         self.go_on(load, PATIENCE)?;
-        // The session stays open: the front end does not learn that nobody waits any more.
+        // The session stays open: the front end does not learn that the waiter is gone.
         let mut left = self.give_up(load, front).context("a session by the front end")?;
         self.go_on(load, SHORT_CUT_TIME)?;
         self.finish(load)?;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const DEPTH: usize = 8;
 /// Commands of which one is a read.
 const READ_DIVISOR: u64 = 4;
-/// Between two looks at what happens meanwhile.
+/// Between two looks at what happens.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long answers may take after what happened is over.
 const SETTLE_LIMIT: Duration = Duration::from_secs(40);
@@ -126,7 +126,7 @@ impl World {
         })
     }
 
-    /// Goes on with the load until `is_over`, for `limit` at most.
+    /// Continues the load until `is_over`, for `limit` at most.
     pub(super) fn load_until(
         &mut self,
         load: &mut Load,

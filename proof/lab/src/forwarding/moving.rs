@@ -1,5 +1,6 @@
-//! Addresses that move: each controller has a portal by one, and the array's API has another. While a controller is away the host goes
-//! on by the same address and port, which the home serves; when the controller is back, it serves its portal again.
+//! Addresses that move: each controller has a portal by one, and the array's API has another. While a controller is
+//! away the host continues by the same address and port, which the home serves; when the controller is back, it serves
+//! its portal again.
 //!
 //! Both controllers are on one machine. Its interface has the addresses in turn; or they are of loopback, which needs no
 //! rights. What peers on a network learn is tested in the crate `address`.
@@ -84,7 +85,8 @@ pub struct Moves {
     pub counted: u64,
 }
 
-/// Takes controllers away this many times each, and cuts their link in a network that can be cut, in a folder below `parent` and a namespace of its own.
+/// Takes controllers away this many times each, and cuts their link in a network that can be cut, in a folder below
+/// `parent` and a namespace of its own.
 ///
 /// # Errors
 /// What was wrong.
@@ -187,7 +189,8 @@ impl World {
         Ok(Move { away, moved, back })
     }
 
-    /// Waits until the host is logged in at a controller that can serve its portal again since `start`. Returns how long that took.
+    /// Waits until the host is logged in at a controller that can serve its portal again since `start`. Returns how
+    /// long that took.
     fn move_back(&mut self, at: usize, start: Instant) -> Result<Duration> {
         pair::retry(|| self.check_served_by(at, at)).context("the portal did not move back")?;
         self.sessions[at] = None;
@@ -213,7 +216,7 @@ impl World {
             open.push((lba, stamp));
         }
         self.given_up = Some(front);
-        // Load goes on by the home alone.
+        // Load continues by the home alone.
         pair::retry(|| {
             self.load(WRITES)?;
             self.check_served_by(front, home)

@@ -1,7 +1,7 @@
 //! Software is replaced controller by controller under load: an earlier program runs beside the new one, and the array is handed
 //! over in both directions between them.
 //!
-//! A host that loses the path by a drained home goes on by the other one, and logs in again once the handover is over, as
+//! A host that loses the path by a drained home continues by the other one, and logs in again once the handover is over, as
 //! dm-multipath's daemon does beside I/O.
 
 use super::World;
@@ -186,7 +186,7 @@ impl Run<'_> {
         self.world.verify_by_both()
     }
 
-    /// A load that goes on; counters are advanced by this controller.
+    /// A load that continues; counters are advanced by this controller.
     fn loaded(&mut self, counted_by: usize) -> Result<Load> {
         let mut load = self.world.begin(counted_by)?;
         let start = Instant::now();

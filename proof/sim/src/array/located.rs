@@ -1,6 +1,6 @@
 //! The world `located`: a front end that reads what the home locates, over homes that crash and are followed by others.
 //!
-//! It goes on when its home does not. A share of the reads of hosts come by it, so that the history judges them; and it keeps
+//! It continues when its home does not. A share of the reads of hosts come by it, so that the history judges them; and it keeps
 //! recipes, with the bytes that they gave first, and resolves them again much later: they give the same bytes, or none.
 
 use super::polls;

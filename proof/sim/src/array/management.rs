@@ -111,7 +111,7 @@ impl Run {
             Some(Chore::Policy(id, outcome)) => match outcome.take() {
                 None => incarnation.chore = Some(Chore::Policy(id, outcome)),
                 Some(Ok(())) => _ = self.managed.policies.entry(id).and_modify(keep_newest),
-                // It was deleted meanwhile.
+                // It has been deleted since.
                 Some(Err(Error::Deleted)) => _ = self.managed.policies.remove(&id),
                 Some(Err(cause)) => return Err(format!("setting a policy: {cause}")),
             },

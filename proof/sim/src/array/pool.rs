@@ -116,7 +116,7 @@ impl Run {
         incarnation.engine.watch_drives();
     }
 
-    /// While nothing else goes on the pool gets space again, and the store notices.
+    /// While nothing else happens the pool gets space again, and the store notices.
     pub fn watch_pool(&mut self, cluster: &Cluster, store: &Arc<Store>, engine: &Arc<Engine>) {
         let (cluster, store, engine) = (cluster.clone(), store.clone(), engine.clone());
         self.machine.clock = Some(Box::new(move |_| {

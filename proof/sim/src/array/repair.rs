@@ -42,7 +42,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends an incarnation that nobody uses, in order or not.
+    /// Ends an unused incarnation, in order or not.
     fn stop(&mut self, incarnation: Incarnation) -> Result<(), String> {
         if self.random.chance(50) {
             let engine = incarnation.engine.clone();

@@ -21,7 +21,7 @@ pub struct Scenario {
     pub crashes: u64,
     /// How often the background is polled before it takes the array to be idle.
     pub long_rest: u64,
-    /// Steps of hosts and drives that may come before the background goes on where it waits.
+    /// Steps of hosts and drives that may come before the background continues where it waits.
     pub reach: u64,
     /// Of the store.
     pub limits: raid::Limits,

@@ -77,7 +77,7 @@ impl Faults {
             time += random.below(20 * SECOND);
             self.disturb(at, time);
         }
-        // The client repeats what did not get through, or was closed meanwhile.
+        // The client repeats what did not get through, or was closed since.
         if self.requests_cut[at] > time {
             if random.chance(30) {
                 return None;
@@ -183,7 +183,7 @@ impl World {
         self.step(process, |running, _| running.member.leave())
     }
 
-    /// A domain moves, while its home goes on.
+    /// A domain moves, while its home continues.
     fn give_up(&mut self, at: usize) -> Check {
         let process = (at, self.controllers[at].life);
         let serves = self.controllers[at].awake(self.now).is_some_and(|running| running.serving.is_some());
@@ -235,7 +235,7 @@ impl World {
                 Ok(())
             }
             _ if well.len() == self.controllers.len() => {
-                Err(format!("nobody serves at {now}, and nothing has been wrong for a while"))
+                Err(format!("no controller serves at {now}, and nothing has been wrong for a while"))
             }
             _ => Ok(()),
         }

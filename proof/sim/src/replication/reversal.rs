@@ -1,7 +1,8 @@
-//! Reversal: the host stops, a last point is published, and both arrays change places. The host goes on at the other one.
+//! Reversal: the host stops, a last point is published, and both arrays change places. The host continues at the other one.
 //!
-//! Checked: the last point is there on both arrays and has the content that it had, the promoted volumes have it as well, and nothing
-//! is left of the other direction. Either array may crash after any request, and then does what was not done.
+//! Checked: the last point is there on both arrays and has the content that it had, the promoted volumes have it as
+//! well, and nothing is left of the other direction. Either array may crash after any request, and then does what was
+//! not done.
 
 use super::{Check, Link, World};
 use block::{Disk, DiskId};

@@ -24,7 +24,7 @@ struct Set {
 /// What users do.
 pub(super) struct Snapshots {
     random: Random,
-    /// In other seeds nobody takes any.
+    /// In other seeds none are taken.
     enabled: bool,
     /// Some connections agree on version 1.
     old_peers: bool,
@@ -53,7 +53,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether snapshots are being taken: a point that is taken meanwhile may be older or newer.
+    /// Whether snapshots are being taken: a point that is taken at the same time may be older or newer.
     pub fn is_taking(&self) -> bool {
         self.taking.is_some()
     }

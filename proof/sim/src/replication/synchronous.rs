@@ -1,12 +1,14 @@
 //! The world `synchronous`: a group of volumes whose every write is on two arrays before it is acknowledged.
 //!
-//! Both arrays are real engines on drives of their own that crash alone, at any drive request; the connection delivers late, in any
-//! portions, and is cut at any moment; time passes in leaps, so that limits of time end sessions. Hosts have several operations under
-//! way, which may overlap: writes, fills, unmaps, copies from volumes in and outside the group, changes of size.
+//! Both arrays are real engines on drives of their own that crash alone, at any drive request; the connection
+//! delivers late, in any portions, and is cut at any moment; time passes in leaps, so that limits of time end
+//! sessions. Hosts have several operations under way, which may overlap: writes, fills, unmaps, copies from volumes
+//! in and outside the group, changes of size.
 //!
-//! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged, whatever was under
-//! way. With `Stop` that holds always once both were the same; with `Continue` it is what was acknowledged until the source went on
-//! alone. Some seeds have a witness ([`mod@arbitration`]). When all faults are over both arrays become the same again: equal in content, size and provisioning.
+//! Checked, by drills at any moment: what a promotion of the target would give is everything that was acknowledged,
+//! whatever was under way. With `Stop` that holds always once both were the same; with `Continue` it is what was
+//! acknowledged until the source went on alone. Some seeds have a witness ([`mod@arbitration`]). When all faults are
+//! over both arrays become the same again: equal in content, size and provisioning.
 
 use self::arbitration::Arbitration;
 use self::hosts::HostOp;
@@ -332,7 +334,8 @@ impl World {
         Ok(())
     }
 
-    /// Notes when both arrays become the same, and when the source goes on alone, before anything that was acknowledged since is seen.
+    /// Notes when both arrays become the same, and when the source continues alone, before anything that was
+    /// acknowledged since is seen.
     fn look(&mut self) -> Check {
         let state = self.mirror.state();
         let in_sync = state == MirrorState::InSync;
@@ -387,7 +390,7 @@ impl World {
         Ok(())
     }
 
-    /// An operator decides that the source goes on alone.
+    /// An operator decides that the source continues alone.
     fn allow_to_go_alone(&mut self) -> Check {
         let done =
             self.on_source(|engine| async move { engine.put_records(vec![disarm(REPLICATION)]).await })?;

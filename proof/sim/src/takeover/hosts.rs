@@ -247,7 +247,7 @@ impl Hosts {
     }
 
     fn end(&mut self, at: usize, what: What, response: Option<&Response>) -> Result<End, String> {
-        let Some(response) = response else { return Err("nobody aborted it".into()) };
+        let Some(response) = response else { return Err("it was not aborted".into()) };
         let sense = |at: usize| response.sense.get(at).copied().unwrap_or(0);
         let lun = if matches!(what, What::Reserve | What::Intrude(_)) { RESERVED } else { DATA };
         match (response.status, sense(2), sense(12), sense(13)) {
@@ -338,7 +338,7 @@ impl Hosts {
             (self.copy.is_open, self.copy.is_copied) = (false, copied || overwritten);
             self.copy.is_overwritten |= overwritten;
         }
-        // The next one begins when nobody works at this one any more.
+        // The next one begins when no task works at this one any more.
         if self.copy.is_copied && self.copy.is_overwritten && self.hosts[1].open.is_none() {
             self.copy = Copy { number: number + 1, ..Copy::default() };
         }

@@ -1,4 +1,4 @@
-//! A shelf in memory that forgets on a crash what it was not made to keep, and a world that runs an engine on it.
+//! A shelf in memory that loses unsynced writes on a crash, and a world that runs an engine on it.
 
 pub mod inconsistent;
 
@@ -454,7 +454,7 @@ impl Shelf for MemShelf {
         let mut contents = self.contents.lock();
         contents.reads += 1;
         if let Some(left) = &mut contents.reads_left {
-            *left = left.checked_sub(1).expect("reading goes on forever");
+            *left = left.checked_sub(1).expect("reading does not end");
         }
         if contents.hidden.contains(&segment.0) {
             drop(contents);
@@ -540,7 +540,7 @@ pub struct World {
     dice: Dice,
 }
 
-/// Polls a future once, with a waker that wakes nobody.
+/// Polls a future once, with a waker that does nothing.
 pub fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }

@@ -1,11 +1,13 @@
-//! The witness of some seeds of the world `synchronous`: either array goes on alone with its consent, and without an operator.
+//! The witness of some seeds of the world `synchronous`: either array continues alone with its consent, and without an operator.
 //!
-//! Its decisions are those of [`::replication::witness`]; its memory is durable, and is lost in some seeds. Requests and answers are
-//! held up for any time, also by a network that is cut between the witness and either array, and are lost when the witness crashes.
-//! Both arrays ask at any moment at which they may, whatever the time is by their clocks: no promise rests on these.
+//! Its decisions are those of [`::replication::witness`]; its memory is durable, and is lost in some seeds. Requests
+//! and answers are held up for any time, also by a network that is cut between the witness and either array, and are
+//! lost when the witness crashes. Both arrays ask at any moment at which they may, whatever the time is by their
+//! clocks: no promise rests on these.
 //!
-//! Checked: what a granted target promotes has everything that was acknowledged, nothing else is acknowledged by the source afterwards,
-//! and with any two of the three hosts are served again, unless the witness has lost its memory of a grant of which only the source knows.
+//! Checked: what a granted target promotes has everything that was acknowledged, nothing else is acknowledged by the
+//! source afterwards, and with any two of the three hosts are served again, unless the witness has lost its memory of
+//! a grant of which only the source knows.
 
 use super::{Check, Content, MAX_HEALED_TURNS, World, compare};
 use crate::replication::REPLICATION;
@@ -49,7 +51,7 @@ pub(super) struct Arbitration {
     joined: Option<u64>,
     /// It has lost its memory since it granted the group to the target, if ever: the source does not hear of the promotion.
     forgot_grant: bool,
-    /// The source knows that the target goes on.
+    /// The source knows that the target continues alone.
     fenced: bool,
     /// What the target was promoted with.
     promoted: Option<Vec<(DiskId, Content)>>,
@@ -240,7 +242,7 @@ impl World {
             MirrorState::InSync if self.witness()?.joined.is_some() => None,
             MirrorState::InSync => {
                 let session = self.claim_of_source()?;
-                // The session may have ended, and the source may have crashed, meanwhile.
+                // The session may have ended since, and the source may have crashed.
                 let session = session.filter(|_| self.mirror.state() == MirrorState::InSync);
                 session.map(|session| Request::Join { session })
             }
@@ -278,7 +280,7 @@ impl World {
         found.map_err(|cause| format!("reading the session: {cause}"))
     }
 
-    /// The witness has answered that the source goes on alone, or not.
+    /// The witness has answered that the source continues alone, or not.
     fn hear_source(&mut self, answer: Answer) -> Check {
         match answer {
             Answer::Granted => {
@@ -366,7 +368,7 @@ impl World {
         Ok(found)
     }
 
-    /// The target goes on: what it has becomes volumes that hosts write to.
+    /// The target continues alone: what it has becomes volumes that hosts write to.
     fn promote(&mut self) -> Check {
         loop {
             let engine = self.target.engine.clone().ok_or("the target is up")?;
@@ -425,7 +427,7 @@ impl World {
         };
         self.heal();
         let mut turns = 0;
-        // Until the witness knows of the session that goes on.
+        // Until the witness knows of the session that continues.
         while !self.is_known_in_sync()? && !self.is_promoted() {
             if self.needs_operator() {
                 return Ok(());
@@ -448,7 +450,7 @@ impl World {
             None => {
                 it.crash();
                 it.reaches = [false; 2];
-                // Before it is patient enough the session goes on.
+                // Before it is patient enough the session continues.
                 self.is_reconciling = true;
             }
         }
@@ -456,7 +458,7 @@ impl World {
         while !self.is_served(before) {
             turns += 1;
             if turns > MAX_HEALED_TURNS {
-                return Err(format!("nobody serves without {lost:?}: {:?}", self.mirror.state()));
+                return Err(format!("no array serves without {lost:?}: {:?}", self.mirror.state()));
             }
             if self.mirror.state() != MirrorState::InSync {
                 before.get_or_insert(self.report.operations);
@@ -487,7 +489,7 @@ impl World {
         }
     }
 
-    /// The source has heard that the target goes on, but the target has not, and the witness has lost its memory of it.
+    /// The source has heard that the target continues alone, but the target has not, and the witness has lost its memory of it.
     pub(super) fn needs_operator(&self) -> bool {
         let source_alone_knows = |it: &Arbitration| it.fenced && it.forgot_grant && it.promoted.is_none();
         self.arbitration.as_ref().is_some_and(source_alone_knows)
