@@ -30,7 +30,7 @@ ask() {
 must() { ask "$@" || die "$1 $2: $ANSWER"; }
 gone() { ask "$@" || [ "$KIND" = not_found ] || die "$1 $2: $ANSWER"; }
 
-# own PATH: fails if something is there that another profile, or nobody's workflow, has made.
+# own PATH: fails if something is there that another profile, or no workflow, has made.
 own() {
   ask GET "$1" || { [ "$KIND" = not_found ] && return 1; die "GET $1: $ANSWER"; }
   [ "$(jq -r '.labels["ucs/profile"] // ""' <<<"$ANSWER")" = "$PROFILE" ] ||

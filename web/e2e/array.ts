@@ -71,7 +71,7 @@ export class RunningArray {
 
 type Fixtures = {
   array: RunningArray;
-  /** Goes to a page as somebody who signed in. */
+  /** Goes to a page as a user who has signed in. */
   open: (path: string) => Promise<Page>;
 };
 

@@ -5,7 +5,7 @@ test.use({ serviceWorkers: "allow" });
 
 test.afterEach(({ array }) => array.goOn());
 
-test("a daemon that hangs is not responding, also after a reload; when it goes on, so do the pages", async ({ array, open, page }) => {
+test("a daemon that hangs is not responding, also after a reload; when it responds again, the pages resume", async ({ array, open, page }) => {
   await open("/volumes");
   await expect(page.getByText("Online")).toBeVisible();
   // Until the page and its files are kept in the browser.

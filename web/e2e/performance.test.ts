@@ -13,7 +13,7 @@ async function busy(array: RunningArray) {
     await array.ask("POST", "connections", { volume: name, host: "web1" });
   }
   await array.work(HOST, 0, Array.from({ length: 32 }, (_, at) => `write -P ${at + 1} ${at * 64}k 64k`));
-  // QEMU asks nobody for what was never written, so there is something to read.
+  // QEMU does not read what was never written, so there is something to read.
   await array.work(HOST, 1, ["write -P 7 0 64k", ...Array.from({ length: 16 }, (_, at) => `read ${at * 4}k 4k`)]);
 }
 

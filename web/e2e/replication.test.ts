@@ -100,7 +100,7 @@ test("a group is protected on another array, its failover is tested, and the oth
     expect(await hindrances(page)).toEqual([]);
   }
 
-  // On the target, while replication goes on.
+  // On the target, while replication continues.
   await there.getByRole("link", { name: "prod" }).click();
   await act(there, "Test failover");
   await expect(there.getByRole("link", { name: "db1-test" })).toBeVisible();

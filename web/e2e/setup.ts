@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
 
-/** From the drives to the first host, with the password kept and nobody notified. `name`: what to call the array. */
+/** From the drives to the first host, with the password kept and no notification target. `name`: what to call the array. */
 export async function throughSetup(page: Page, name?: string) {
   await page.getByRole("button", { name: "Next" }).click();
   if (name) await page.getByRole("textbox", { name: "Name of the array" }).fill(name);

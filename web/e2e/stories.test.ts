@@ -45,7 +45,7 @@ test("a user signs in, sees the name, and is asked again when the session is ove
   await expect(page.getByRole("textbox", { name: "User" })).toBeVisible();
 });
 
-test("a session that nobody uses is left", async ({ array, page }) => {
+test("an unused session ends", async ({ array, page }) => {
   await array.ask("POST", "users", { name: "ada", role: "operator", password: "a good password" });
   await page.clock.install();
   await page.goto(`${array.url}/`);
@@ -318,7 +318,7 @@ test("without the stream pages ask by themselves", async ({ array, page, open })
   await expect(page.getByRole("link", { name: "news" })).toBeVisible();
 });
 
-test("an array that goes away says so, and the page goes on when it is back", async ({ array, open, page }) => {
+test("an array that goes away is reported, and the page resumes when it is back", async ({ array, open, page }) => {
   await open("/");
   await expect(page.getByText("Online")).toBeVisible();
   await array.stop();
@@ -391,7 +391,7 @@ test("an LDAP server is added and changed; its secret is never shown, and users 
   await add.getByRole("textbox", { name: /^Group/ }).last().fill("cn=storage,ou=groups,dc=example,dc=com");
   await add.getByRole("button", { name: "Add", exact: true }).click();
   await expect(add.getByText("Write ldaps:// and a name")).toBeVisible();
-  // Nobody is there: a port that nobody listens at.
+  // There is no server: nothing listens on the port.
   await add.getByRole("textbox", { name: "Server" }).fill("ldap://127.0.0.1:1");
   await add.getByRole("button", { name: "Add", exact: true }).click();
   const row = page.getByRole("table", { name: "Directories" }).getByRole("row", { name: /corp/ });
@@ -447,7 +447,7 @@ test("users and tokens are made, changed and taken away; a certificate that is n
   await page.getByRole("button", { name: "Create token" }).click();
   const token = page.getByRole("dialog", { name: "Create token" });
   await token.getByRole("textbox", { name: "Name" }).fill("wall");
-  await token.getByRole("checkbox", { name: "Requests may name their user" }).check();
+  await token.getByRole("checkbox", { name: "Allow acting on behalf of users" }).check();
   await token.getByRole("button", { name: "Create" }).click();
   const shown = page.getByRole("dialog", { name: "Token wall" });
   const secret = (await shown.locator("pre").first().textContent()) ?? "";

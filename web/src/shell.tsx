@@ -47,7 +47,7 @@ export function Asking() {
   );
 }
 
-/** What a controller shows that does not serve the array: where it is served. The page goes there by itself, or goes on here when this one does. */
+/** What a controller shows that does not serve the array: where it is served. The page goes there by itself, or resumes here when this one serves. */
 function Standby({ problem: { title, detail, home } }: { problem: Refusal }) {
   const there = home === undefined ? undefined : pageAt(home);
   useEffect(() => {

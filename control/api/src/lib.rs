@@ -155,7 +155,7 @@ impl Service {
         self.0.serve_relayed(stream, from).await;
     }
 
-    /// Connections end after the request in progress, which goes on as long as the runtime does.
+    /// Connections end after the request in progress, which runs as long as the runtime does.
     pub fn end(&self) {
         self.0.end();
     }

@@ -1,5 +1,6 @@
-//! `/metrics` in the text format of OpenMetrics, and as that of Prometheus 0.0.4 for clients that do not ask for OpenMetrics. Names and labels follow the exporter of a well-known all-flash array, so that
-//! its dashboards need only another prefix.
+//! `/metrics` in the text format of OpenMetrics, and as that of Prometheus 0.0.4 for clients that do not ask for
+//! OpenMetrics. Names and labels follow the exporter of a well-known all-flash array, so that its dashboards need
+//! only another prefix.
 
 use crate::Context;
 use crate::auth::Operator;
@@ -303,7 +304,7 @@ fn number(value: Option<u64>) -> Option<f64> {
 /// Values that a drive does not report are left out.
 fn add_drives(metrics: &mut Exposition, drives: &[Drive]) {
     let mut values = |name: &str, help: &str| metrics.values(&format!("drive_{name}"), help);
-    let space = values("space_bytes", "Space of each drive by what it is used for");
+    let space = values("space_bytes", "Space of each drive by use");
     let media =
         values("media_bytes", "Bytes read from and written to each drive since the start of the array");
     let errors = values("errors", "Errors of each drive since the start of the array");
@@ -408,7 +409,7 @@ fn add_replications(metrics: &mut Exposition, replications: &[Replication]) {
         metrics.values("replication_backlog_bytes", "Written since the newest complete point was taken");
     let throughput = metrics
         .values("replication_bandwidth_bytes", "Bytes over the network in a second, over half a minute");
-    let bytes = metrics.values("replication_bytes", "Bytes since the array started, by what they are");
+    let bytes = metrics.values("replication_bytes", "Bytes since the array started, by kind");
     let state = metrics.values("replication_state", "1 for the state of each replication");
     let changes = metrics.values(
         "replication_changes_under_way",

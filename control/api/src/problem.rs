@@ -105,8 +105,9 @@ impl Problem {
 
     /// The object has changed since.
     pub fn stale() -> Self {
-        let detail = "it is not what you saw: get it again, and send the change with its new ETag";
-        Self::new("stale", "Changed meanwhile", StatusCode::PRECONDITION_FAILED, detail.into())
+        let detail =
+            "the object has changed since it was read: get it again, and send the change with its new ETag";
+        Self::new("stale", "Changed since it was read", StatusCode::PRECONDITION_FAILED, detail.into())
     }
 
     /// A key that stands for another request.

@@ -48,7 +48,7 @@ enum Who {
     Guest(DirectoryId, Role),
 }
 
-/// A session that goes on.
+/// A session that continues.
 pub struct Found {
     /// Whose it is.
     pub user: String,

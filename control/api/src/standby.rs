@@ -27,7 +27,7 @@ pub struct Referral {
 pub struct Standby {
     /// Where the array is served now.
     pub referral: Arc<dyn Fn() -> Referral + Send + Sync>,
-    /// A random number that nobody can guess.
+    /// A random number that can't be guessed.
     pub secret: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
@@ -92,7 +92,7 @@ mod tests {
             assert_eq!(problem["detail"], "it is elsewhere");
         }
         let (_, problem) = ask(Method::GET, "/api/v1/array", None).await;
-        assert!(problem.get("home").is_none(), "nobody serves it");
+        assert!(problem.get("home").is_none(), "no controller serves it");
     }
 
     #[tokio::test]

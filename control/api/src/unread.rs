@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 /// Maximum size of what is read and dropped, in bytes.
 const MAX_DROPPED_BYTES: usize = 16 << 10;
-/// Time-out of the rest of a body that nobody wants.
+/// Time-out of the rest of a body that is not used.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body of a request; it is given back if it is dropped before its end.

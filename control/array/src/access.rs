@@ -287,7 +287,7 @@ impl Transaction<'_> {
             };
             let found = found.ok_or_else(|| {
                 Error::not_found(format!(
-                    "there is no user {whose:?} of the array itself, and only such have tokens: say whose it is"
+                    "there is no user {whose:?} of the array itself, and only those have tokens: name the owner"
                 ))
             });
             found?.clone()

@@ -1,9 +1,9 @@
-//! The address of the API: besides the one of the options, which is always there, the array keeps one that can be changed while it
-//! runs.
+//! The address of the API: besides the one of the options, which is always there, the array keeps one that can be
+//! changed while it runs.
 //!
 //! A new address is on trial first: it listens beside the one before. The first request that succeeds by it confirms it; only
 //! then it is recorded, and the one before is given up. Without such a request it is given up itself after a time. So neither a
-//! wrong address nor a restart meanwhile locks an administrator out.
+//! wrong address nor a restart during the trial locks an administrator out.
 //!
 //! Each controller may have such an address of its own. One more moves: the home has it, whichever controller that is.
 
@@ -72,7 +72,7 @@ pub struct ApiAddress {
 }
 
 impl Array {
-    /// By which number the address is recorded that moves, or that of this controller.
+    /// Record key of the API address: of the one that moves, or of that of this controller.
     fn api_place(&self, moves: bool) -> Result<u16> {
         let own = self.own_ports.get().map(|own| own.controller).ok_or_else(not_settled)?;
         Ok(if moves { OF_HOME } else { own })

@@ -243,7 +243,10 @@ impl Array {
 
     pub(crate) fn disk(&self, id: DiskId, name: &str) -> Result<Arc<engine::Volume>> {
         self.parts.engine.volume(id).ok_or_else(|| {
-            Error::failed(&format!("volume {name:?} has no data"), "the engine does not know it")
+            Error::failed(
+                &format!("volume {name:?} has no data"),
+                "the engine has no volume with its identity",
+            )
         })
     }
 }

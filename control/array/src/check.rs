@@ -28,7 +28,7 @@ pub fn own_address(text: &str, port: u16) -> Result<SocketAddr> {
     let wrong = |advice| Error::invalid(format!("{text:?} is no address: {advice}")).about("address");
     let socket = transport::listen_address(text, port).map_err(wrong)?;
     if socket.port() == 0 || socket.ip().is_multicast() {
-        let message = format!("nobody can connect to {socket}: name an address of this machine and a port");
+        let message = format!("{socket} can't be connected to: name an address of this machine and a port");
         return Err(Error::invalid(message).about("address"));
     }
     Ok(socket)

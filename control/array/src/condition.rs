@@ -133,13 +133,13 @@ pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
     protection(&mut found, status);
     if status.degraded_segments > 0 {
         add(&mut found, "protection.rebuilding", Severity::Info, None, &|| {
-            "what was on drives that are out or leaving is being placed elsewhere".into()
+            "rebuilding the data of failed or evacuated drives".into()
         });
     }
     if status.lost_pages > 0 {
         add(&mut found, "data.lost", Severity::Critical, None, &|| {
-            "some data can't be read from any drive: run `ashlard check` on the stopped array to see whose it is, \
-             and restore that from elsewhere"
+            "some data can't be read from any drive: stop the array, run `ashlard check` to see which volumes are affected, \
+             and restore those from a backup"
                 .into()
         });
     }
@@ -263,14 +263,14 @@ fn protection(found: &mut Conditions, status: &PoolStatus) {
         add(found, "protection.degraded", Severity::Critical, None, &|| {
             let remedy = match staying.saturating_sub(1) < promised {
                 true => format!("only {staying} drives are online: add drives"),
-                false => "replace what is broken, or wait until everything is placed elsewhere".into(),
+                false => "replace failed drives, or wait for the rebuild".into(),
             };
             format!("{about_left}; the array promises {promised}: {remedy}")
         });
     } else if promised < FULL_PROTECTION_DRIVES {
         add(found, "protection.low", Severity::Info, None, &|| {
             let remedy = match staying > FULL_PROTECTION_DRIVES {
-                true => "what is stored is being placed again so that any two may fail".into(),
+                true => "stored data are being rebuilt with redundancy for two failures".into(),
                 false => format!("there are only {staying} drives, and with three or more any two may fail"),
             };
             format!("{about_left}: {remedy}")
@@ -323,8 +323,8 @@ pub(crate) fn of_format(active: u32, newest: u32) -> Conditions {
     if active < newest {
         add(&mut found, "upgrade.uncommitted", Severity::Info, None, &|| {
             format!(
-                "the array has format {active}, and this software knows format {newest}: once you will not go back to the \
-                 release before, commit the upgrade (ashlar array upgrade --commit)"
+                "the array has format {active}, and this software knows format {newest}: commit the upgrade (ashlar array \
+                 upgrade --commit) once a return to the earlier release is not needed any more"
             )
         });
     }
@@ -340,7 +340,7 @@ pub(crate) fn of_scrub(scrub: &Scrub) -> Conditions {
         add(&mut found, "scrub.found", severity, None, &|| {
             format!(
                 "the last scrub found {errors} pages that were not what had been written: {repaired} were written again, \
-                 {lost} are lost; see which drives they came from (ashlar drive list), and replace those"
+                 {lost} are lost; see which drives they are on (ashlar drive list), and replace those"
             )
         });
     }
@@ -358,7 +358,7 @@ pub(crate) fn of_paths(paths: &[PathUse], portals: usize) -> Conditions {
         if live == 1 && portals > 1 {
             add(&mut found, "host.one-path", Severity::Warning, about, &|| {
                 format!(
-                    "host {host:?} is logged in at one of {portals} portals: it loses its volumes with that path"
+                    "host {host:?} is logged in at one of {portals} portals: a failure of that path cuts it off"
                 )
             });
             continue;

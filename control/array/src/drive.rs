@@ -281,7 +281,9 @@ impl Transaction<'_> {
     pub async fn keep_drive(&mut self, slot: usize) -> Result<()> {
         let drive = self.array.drive(&slot.to_string())?;
         let kept = self.drives()?.cancel_evacuation(slot).await;
-        kept.map_err(|error| unusable(&format!("the evacuation of {} goes on", called(&drive)), error))?;
+        kept.map_err(|error| {
+            unusable(&format!("the evacuation of {} can't be cancelled", called(&drive)), error)
+        })?;
         let name = drive.name.clone().unwrap_or_else(|| slot.to_string());
         self.done(
             "drive.evacuation-canceled",

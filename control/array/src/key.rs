@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What did not come about.
 const WHAT: &str = "the key can't be changed";
-const KEPT: &str = "the drives have the new key, which is beside the old one and could not take its place";
+const KEPT: &str = "the drives have the new key; its file is beside the old one and could not replace it";
 
 /// The key that locks the drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 //! Both ends of a connection prove that they have the key of the certificate that they show (TLS 1.3). Which certificate is
 //! accepted is decided here, by its fingerprint. Two arrays that are not paired yet know nothing of each other's certificate:
 //! each proves that it knows the pairing key, by an HMAC over what only the two ends of this TLS session can derive, so that
-//! nobody between them can pass it on.
+//! it can't be relayed by a machine between them.
 //!
 //! A message is JSON after its length, four bytes, little endian.
 
@@ -180,7 +180,7 @@ pub(crate) struct Description {
     /// When writes are acknowledged.
     #[serde(default)]
     pub mode: ReplicationMode,
-    /// What becomes of writes of a synchronous replication while the target is out of reach.
+    /// Policy for writes of a synchronous replication while the target is out of reach.
     #[serde(default)]
     pub on_link_loss: OnLinkLoss,
     /// The certificate of the witness, SHA-256 in hex digits.

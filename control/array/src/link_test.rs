@@ -22,7 +22,7 @@ fn a_proof_holds_in_its_session_for_its_key_and_its_end_alone() {
     assert!(!other.is_proven(&key, "client", &proof[2..]));
     assert!(!other.is_proven(&key, "client", "ü"));
     let (_, elsewhere) = ends([[1; 32], [2; 32]]);
-    assert!(!elsewhere.is_proven(&key, "client", &proof), "somebody between both arrays has passed it on");
+    assert!(!elsewhere.is_proven(&key, "client", &proof), "a machine between both arrays has relayed it");
     assert_eq!(one.common_key(&key), other.common_key(&key));
 }
 

@@ -55,7 +55,7 @@ pub trait Machine: Send + Sync {
     fn drive_health(&self, path: &str) -> Pin<Box<dyn Future<Output = Health> + Send>>;
 
     /// Prepares the next key of the drives, and returns their next envelope and the key. `now` is the envelope that they
-    /// have; what opens it goes on to open it. May take seconds.
+    /// have; the secret that opens it keeps opening it. May take seconds.
     ///
     /// # Errors
     /// With what is to be done first, for people.

@@ -62,7 +62,7 @@ fn a_drive_of_an_array_is_taken_only_when_that_array_is_named() {
     for examined in [device(), Examined::default()] {
         assert_eq!(judge(&examined, &contents, &named), "", "a file that is ours, too");
     }
-    // Somebody else has begun to use it: both have to be said.
+    // Another program has begun to use it: both have to be reported.
     let mixed = Examined { signatures: vec!["gpt at byte 512".into()], ..device() };
     assert!(judge(&mixed, &contents, &named).contains("gpt"));
     assert!(judge(&mixed, &contents, &force(&[])).contains("belongs to"));

@@ -20,7 +20,7 @@ pub struct ReplicationPoint {
     pub taken: u64,
     /// When this array has made its snapshots, in seconds since 1970.
     pub received: u64,
-    /// Nobody can delete it before this time, in seconds since 1970.
+    /// Retention lock: it can't be deleted before this time, in seconds since 1970.
     pub kept_until: Option<u64>,
     /// Both arrays have it.
     pub complete: bool,

@@ -1,4 +1,4 @@
-//! Portals: where hosts reach the array. Each has a number that it keeps, by which statistics, sessions, reservations and target
+//! Portals of the array for hosts. Each has a number that it keeps, by which statistics, sessions, reservations and target
 //! port groups know it.
 //!
 //! A controller listens on the portals that options of its start name, and on those that the array keeps for it in its records.
@@ -116,8 +116,8 @@ pub enum PortalState {
 }
 
 impl Array {
-    /// Gives each portal of this controller its number: those that the options of its start name, in that order, and those that the
-    /// array keeps. To be called before hosts can connect; returns the portals.
+    /// Gives each portal of this controller its number: those that the options of its start name, in that order, and
+    /// those that the array keeps. To be called before hosts can connect; returns the portals.
     ///
     /// # Errors
     /// When the numbers can't be stored.
@@ -174,8 +174,8 @@ impl Array {
         self.parts.target.set_port_groups(groups);
     }
 
-    /// Gives each protocol its part of the connections that hosts may have: NVMe/TCP hosts have one for each queue, iSCSI hosts one
-    /// for each portal. To be called once both listen.
+    /// Gives each protocol its part of the connections that hosts may have: NVMe/TCP hosts have one for each queue,
+    /// iSCSI hosts one for each portal. To be called once both listen.
     pub fn share_connections(&self) {
         let all = self.parts.host_connections;
         let of_nvme = if self.parts.subsystem.portals().is_empty() { 0 } else { all / 2 };
@@ -441,7 +441,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Refuses to take a portal from hosts that use it, unless that is wanted; and the last path of a host, unless the host is named.
+    /// Refuses to take a portal from hosts that use it, unless that is wanted; and the last path of a host, unless
+    /// the host is named.
     fn check_users(&self, portal: &Portal, force: bool, cut_off: &BTreeSet<String>) -> Result<()> {
         let users = self.array.port_users(&self.array.config());
         let elsewhere =

@@ -160,7 +160,7 @@ impl Transaction<'_> {
                 Err(Error::not_found(format!("there is no volume or snapshot {which:?} in the recycle bin")))
             }
             _ => Err(Error::conflict(format!(
-                "the recycle bin holds {which:?} several times: say which by its id"
+                "the recycle bin has several objects named {which:?}: give the id"
             ))),
         }
     }

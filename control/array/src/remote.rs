@@ -197,7 +197,7 @@ impl Transaction<'_> {
         };
         if !link.is_proven(&key, SERVER, &proof) {
             return Err(failed(
-                "it does not know the pairing key, although it responded: another machine may have taken its address".into(),
+                "it responded without the pairing key: another machine may have taken its address".into(),
             ));
         }
         let agreed = Agreed {
@@ -524,7 +524,7 @@ impl Array {
         let outcome = timeout(RESPONSE_TIMEOUT, exchange).await;
         let outcome = outcome
             .unwrap_or_else(|_| Err(format!("{address} did not respond within {:?}", begun.elapsed())));
-        // It may have been deleted meanwhile.
+        // It may have been deleted since.
         if self.config().remote_arrays.get(entry.id).is_none() {
             return;
         }

@@ -1,8 +1,8 @@
 //! Transfers of replicated groups: a source takes points when they are due, and sends them over a link; a target serves links of
 //! the source.
 //!
-//! Both run beside the verbs: no transfer holds the lock of changes. What one end learns of the other is committed before or after
-//! a transfer, never by a future that may be dropped.
+//! Both run beside the verbs: no transfer holds the lock of changes. What one end learns of the other is committed
+//! before or after a transfer, never by a future that may be dropped.
 
 use crate::array::Array;
 use crate::caller::Caller;
@@ -33,8 +33,8 @@ use tokio::time::timeout;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Time in which the other array has to respond.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A session begins after a point that was taken and transferred within this time: what has changed since is transferred while writes
-/// wait.
+/// A session begins after a point that was taken and transferred within this time: what has changed since is
+/// transferred while writes wait.
 const CLOSE: Duration = Duration::from_secs(2);
 /// Volumes of a replicated group.
 const MAX_VOLUMES: usize = 1024;
@@ -180,7 +180,7 @@ impl Array {
         }
         let learned = (attempt.accepted && !entry.accepted) || split;
         if learned && let Err(error) = self.note_learned(id, attempt.accepted, split).await {
-            tracing::warn!(%error, "what the other array said could not be stored");
+            tracing::warn!(%error, "the state that the other array reported could not be stored");
         }
         if kept_out.is_some() {
             drop(kept_out);

@@ -44,8 +44,8 @@ pub struct Replication {
     pub mode: ReplicationMode,
     /// On the source of a synchronous one: what becomes of writes while the other array is out of reach.
     pub on_link_loss: Option<OnLinkLoss>,
-    /// The remote array that decides which array of a synchronous one goes on alone, by its name here; on a target that is not paired with
-    /// it by its fingerprint.
+    /// The witness: the remote array that decides which array continues alone, by its name here; on a target that is
+    /// not paired with it by its fingerprint.
     pub witness: Option<String>,
     /// The volume or group, by its name on the source; `None` if it is not known yet.
     pub subject: Option<SubjectName>,
@@ -112,10 +112,10 @@ pub struct CreateReplication {
     pub rpo_seconds: u64,
     /// When writes are acknowledged.
     pub mode: ReplicationMode,
-    /// What becomes of writes of a synchronous replication while the other array is out of reach; `None`: they go on.
+    /// Policy for writes of a synchronous replication while the other array is out of reach; `None`: they continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_link_loss: Option<OnLinkLoss>,
-    /// The remote array that decides which array goes on alone.
+    /// The witness: the remote array that decides which array continues alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<String>,
     /// Windows in which no point is taken or transferred unless an operator asks for it.
@@ -142,10 +142,10 @@ pub struct ReplicationChange {
     /// When writes are acknowledged, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<ReplicationMode>,
-    /// What becomes of writes of a synchronous replication while the other array is out of reach, on the source.
+    /// Policy for writes of a synchronous replication while the other array is out of reach, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_link_loss: Option<OnLinkLoss>,
-    /// The remote array that decides which array goes on alone, or none, on the source.
+    /// The witness, or none, on the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Option<String>>,
     /// Windows in which no point is taken or transferred unless an operator asks for it: all of them, on the source.
@@ -162,7 +162,7 @@ pub struct ReplicationChange {
     /// Rules that keep older points: all of them, on the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_rules: Option<Vec<Rule>>,
-    /// For how long nobody can delete a point that arrives from now on, in seconds, on the target.
+    /// Retention lock of points that arrive from now on, in seconds, on the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_seconds: Option<u64>,
 }
@@ -212,7 +212,7 @@ pub struct PromoteReplication {
 pub struct DemoteReplication {
     /// Its name.
     pub name: String,
-    /// This array loses what the other one does not have.
+    /// Demote although the other array lacks data, which this array loses.
     pub force: bool,
 }
 
@@ -327,9 +327,9 @@ impl Transaction<'_> {
             let witness = witness.map(|name| self.witness_named(&entry, &name)).transpose()?;
             new.witness = witness.map(|witness| witness.id);
             if new.witness != entry.witness && new.mode == ReplicationMode::Sync {
-                // Nobody decides until the next session: nothing is acknowledged alone before.
+                // There is no witness until the next session: nothing is acknowledged alone before.
                 if change.on_link_loss == Some(OnLinkLoss::Continue) {
-                    let message = "set the witness first, and then what happens on the loss of the link";
+                    let message = "set the witness first, then the policy for the loss of the link";
                     return Err(Error::invalid(message).about("on_link_loss"));
                 }
                 new.on_link_loss = OnLinkLoss::Stop;

@@ -118,7 +118,7 @@ impl Transaction<'_> {
         };
         if config.scheduled(subject).is_empty() {
             return Err(Error::precondition(
-                "the promoted volumes are not there, or not in their group any more",
+                "the promoted volumes do not exist, or are not in their group any more",
             ));
         }
         let twice = |it: &&ReplicationEntry| it.subject == Some(subject) && it.remote == entry.remote;
@@ -267,7 +267,7 @@ impl Array {
         }
         if entry.generation >= description.generation {
             return Err(Error::precondition(
-                "it knows a later reversal: promote the replication there, and reverse it there if that is meant",
+                "it has recorded a later reversal: promote the replication there, and reverse it there if that is intended",
             ));
         }
         let caller = Caller { user: "another array".into(), ..Caller::array() };

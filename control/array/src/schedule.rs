@@ -1,4 +1,4 @@
-//! Snapshot schedules: when snapshots are taken, how many are kept, and how missed runs are made up for.
+//! Snapshot schedules: when snapshots are taken, how many are kept, and what follows a missed run.
 //!
 //! A schedule has rules, such as "hourly, keep 24" and "daily, keep 7". Rules that are due at the same moment share
 //! one snapshot (or one of every volume of the group), which is deleted when no rule keeps it any more. Snapshots and
@@ -111,7 +111,7 @@ impl Transaction<'_> {
             rules: Vec::new(),
             immutable: 0,
             enabled: true,
-            seen: now,
+            handled_until: now,
         };
         change.rules.get_or_insert_default();
         set(&mut entry, change, now)?;
@@ -149,8 +149,8 @@ impl Transaction<'_> {
         let mut entry = self.array.config().schedules.named(name)?.clone();
         let time = self.array.clock.schedule_now();
         if is_ahead(&entry, time) && !now {
-            // It goes on from here, instead of sleeping until then.
-            entry.seen = time;
+            // The schedule continues from here, instead of sleeping until then.
+            entry.handled_until = time;
             self.commit(vec![Edit::Put(Record::Schedule(entry))]).await?;
             return Ok(Vec::new());
         }
@@ -162,7 +162,7 @@ impl Transaction<'_> {
             return Ok(Vec::new());
         }
         let sources = self.array.config().scheduled(entry.subject);
-        entry.seen = time;
+        entry.handled_until = time;
         let taken = match sources.is_empty() {
             true => {
                 self.commit(vec![Edit::Put(Record::Schedule(entry.clone()))]).await?;

@@ -1,6 +1,6 @@
 //! Encryption of secrets at rest (CHAP, passwords of mail servers): AES-256-GCM with a key that is not on the drives.
 //!
-//! Secrets in the history are sealed as well. An array whose key is lost goes on serving: what needs a secret is
+//! Secrets in the history are sealed as well. An array whose key is lost serves hosts: what needs a secret is
 //! refused, and sealed secrets are not replaced.
 
 use crate::{Error, Result};

@@ -79,7 +79,7 @@ impl Transaction<'_> {
         }
         if let Some(level) = change.unmap_throttle {
             if level > export::MAX_UNMAP_THROTTLE_LEVEL {
-                return Err(Error::invalid("the UNMAP throttle goes from 0 (none) to 9 (most)"));
+                return Err(Error::invalid("the UNMAP throttle is a number from 0 (none) to 9 (most)"));
             }
             new.unmap_throttle = level;
         }
@@ -104,7 +104,10 @@ impl Transaction<'_> {
             // Runs in the old zone are over, and none in the new one was missed.
             let now = self.array.clock.schedule_now();
             let begin = |entry: &ScheduleEntry| {
-                Edit::Put(Record::Schedule(ScheduleEntry { seen: now.max(entry.seen), ..entry.clone() }))
+                Edit::Put(Record::Schedule(ScheduleEntry {
+                    handled_until: now.max(entry.handled_until),
+                    ..entry.clone()
+                }))
             };
             edits.extend(self.array.config().schedules.iter().map(begin));
         }

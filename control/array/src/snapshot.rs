@@ -36,7 +36,7 @@ pub struct CreateSnapshots {
     pub subject: SubjectName,
     /// What follows the volume's name and a dot; the time if none is given.
     pub suffix: Option<String>,
-    /// Nobody can delete or change it before this time, in seconds since 1970.
+    /// Retention lock: it can't be deleted or changed before this time, in seconds since 1970.
     pub keep_until: Option<u64>,
     /// Labels of each.
     pub labels: LabelsChange,
@@ -49,7 +49,7 @@ pub struct CreateSnapshotSet {
     pub sources: Vec<SnapshotSource>,
     /// What follows the volume's name and a dot, where no name is given; the time if none is given.
     pub suffix: Option<String>,
-    /// Nobody can delete or change them before this time, in seconds since 1970.
+    /// Retention lock: they can't be deleted or changed before this time, in seconds since 1970.
     pub keep_until: Option<u64>,
     /// Labels of each.
     pub labels: LabelsChange,
@@ -116,7 +116,7 @@ pub enum SnapshotChange {
     Name(String),
     /// Whether hosts may write to it.
     Writable(bool),
-    /// Nobody can delete or change it before this time, in seconds since 1970.
+    /// Retention lock: it can't be deleted or changed before this time, in seconds since 1970.
     KeepUntil(u64),
     /// Its labels.
     Labels(LabelsChange),
@@ -304,7 +304,7 @@ impl Transaction<'_> {
     fn refuse_past(&self, until: Option<u64>) -> Result<()> {
         match until {
             Some(until) if until <= self.array.clock.retention_begin() => Err(Error::invalid(format!(
-                "a snapshot can be kept until a time to come only; now it is {}",
+                "the retention lock of a snapshot must end in the future; now it is {}",
                 records::utc(self.now())
             ))),
             _ => Ok(()),

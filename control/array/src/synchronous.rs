@@ -1,8 +1,8 @@
 //! Synchronous replication: when a session is begun, what becomes of it, and what verbs do with it.
 //!
-//! While a session is up the source acknowledges nothing that the target does not have. Without one the policy decides: the source
-//! goes on alone, or stops. That it may go on alone is durable before the first acknowledgement; what ends a session by an
-//! operator's order lets the source go on alone.
+//! While a session is up the source acknowledges nothing that the target does not have. Without one the policy
+//! decides: the source continues alone, or stops. That it may continue alone is durable before the first
+//! acknowledgement; what ends a session by an operator's order lets the source go on alone.
 
 use crate::array::Array;
 use crate::caller::Caller;
@@ -106,8 +106,8 @@ impl Array {
         volumes.into_iter().map(|volume| volume.id).collect()
     }
 
-    /// Makes durable what became of a source whose session has ended by itself: that it acknowledges writes alone, or since when it
-    /// waits. Others must be kept out until then: another session would arm it again.
+    /// Makes durable what became of a source whose session has ended by itself: that it acknowledges writes alone, or
+    /// since when it waits. Others must be kept out until then: another session would arm it again.
     pub(crate) async fn note_lost(&self, id: ReplicationId) {
         let _one_at_a_time = self.configuration.change().await;
         let entry = self.config().replications.get(id).filter(|it| it.mirrors()).cloned();
@@ -133,8 +133,8 @@ impl Array {
         }
     }
 
-    /// Lets sources go on alone whose volumes are not those that the target has: a volume that joins a group may have much that is to
-    /// be transferred first.
+    /// Lets sources go on alone whose volumes are not those that the target has: a volume that joins a group may have
+    /// much that is to be transferred first.
     pub(crate) async fn regroup_mirrors(&self) {
         let engine = &self.parts.engine;
         let found: Vec<_> = {
@@ -204,8 +204,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Before the content of a volume is replaced: lets the sources that mirror it go on alone, as nobody is to wait until all of it
-    /// was transferred. Nothing is transferred before what this returns is dropped.
+    /// Before the content of a volume is replaced: lets the sources that mirror it continue alone, as hosts are not
+    /// to wait until all of it was transferred. Nothing is transferred before what this returns is dropped.
     pub(crate) async fn part_from_mirrors(&mut self, volume: DiskId, cause: &str) -> Result<Vec<Held>> {
         let mut held = Vec::new();
         for id in self.array.replicas.mirrors.of_volume(volume) {
@@ -218,7 +218,7 @@ impl Transaction<'_> {
         Ok(held)
     }
 
-    /// Pauses a source: it goes on alone.
+    /// Pauses a source: it continues alone.
     pub(crate) async fn pause_mirror(&mut self, new: &ReplicationEntry) -> Result<()> {
         self.let_go_alone(new, "an operator has paused it").await
     }
@@ -241,7 +241,7 @@ impl Transaction<'_> {
             self.array.replicas.mirrors.set_policy(&new);
             return Ok(());
         }
-        // Without a session none may begin meanwhile, which would be disarmed here.
+        // Without a session none may begin until then: it would be disarmed here.
         let _held = self.array.replicas.hold(entry.id).await;
         let was_armed = mirrors.get(entry.id).is_some_and(|mirror| mirror.is_armed());
         if was_armed {
@@ -256,7 +256,7 @@ impl Transaction<'_> {
         self.commit_with(vec![put(&new)], disarmed(entry)).await?;
         if new.mirrors() {
             if was_armed {
-                self.note_gone_alone(&new, "an operator has changed what happens on the loss of the link");
+                self.note_gone_alone(&new, "an operator has changed the policy for the loss of the link");
             }
             self.array.replicas.mirrors.set_policy(&new);
         } else {
@@ -265,8 +265,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Makes the volumes of a source read-only while its session goes on, and waits until the target has every change. Returns the point
-    /// with which the session began, if both arrays are the same then.
+    /// Makes the volumes of a source read-only while its session continues, and waits until the target has every
+    /// change. Returns the point with which the session began, if both arrays are the same then.
     pub(crate) async fn settle_mirror(&mut self, entry: &ReplicationEntry) -> Result<Option<u64>> {
         let Some(mirror) = self.array.replicas.mirrors.get(entry.id).filter(|_| entry.mirrors()) else {
             return Ok(None);

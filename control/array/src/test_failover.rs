@@ -1,4 +1,4 @@
-//! Test of a failover: clones of a target's last complete point, for hosts to use while replication goes on.
+//! Test of a failover: clones of a target's last complete point, for hosts to use while replication continues.
 
 use crate::connection::{PeerName, peer_named};
 use crate::replication::{Replication, put, require};
@@ -13,7 +13,7 @@ use records::{
 };
 use serde::Serialize;
 
-/// Clone the last complete point, to test a failover while replication goes on.
+/// Clone the last complete point, to test a failover while replication continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StartTestFailover {
     /// Its name.
@@ -111,7 +111,7 @@ impl Transaction<'_> {
         )))
     }
 
-    /// Deletes a clone with its connections. It is no volume that somebody has made: nothing of it goes to the recycle bin.
+    /// Deletes a clone with its connections. It was not made by a user: nothing of it goes to the recycle bin.
     async fn delete_clone(&mut self, clone: VolumeEntry, peers: &[Peer]) -> Result<()> {
         let connections: Vec<_> = {
             let config = self.array.config();

@@ -103,7 +103,7 @@ pub struct Snapshot {
     pub mapped: u64,
     /// Hosts may write to it.
     pub writable: bool,
-    /// Nobody can delete or change it before this time, in seconds since 1970.
+    /// Retention lock: it can't be deleted or changed before this time, in seconds since 1970.
     pub kept_until: Option<u64>,
     /// The name that hosts know it by (VPD page 83h): `naa.` and 32 hex digits.
     pub naa: String,
@@ -535,13 +535,13 @@ pub struct Health {
     pub firmware: Option<String>,
     /// Its own verdict: false when it fails, or expects to.
     pub passed: Option<bool>,
-    /// How warm it is, in degrees Celsius.
+    /// Its temperature in degrees Celsius.
     pub celsius: Option<i64>,
-    /// Parts of a hundred of the writes that it was made for; may be more than a hundred.
+    /// Percent used of its rated writes; may exceed 100.
     pub used_percent: Option<u64>,
-    /// Parts of a hundred of its spare space that are left.
+    /// Percent left of its spare space.
     pub spare_percent: Option<u64>,
-    /// Hours that it was on.
+    /// Power-on hours.
     pub power_on_hours: Option<u64>,
     /// Times that it could not give back what it had been given.
     pub media_errors: Option<u64>,
@@ -594,7 +594,7 @@ pub enum JobState {
     Done,
     /// It could not; the message says why.
     Failed,
-    /// Somebody ended it.
+    /// Cancelled.
     Cancelled,
 }
 

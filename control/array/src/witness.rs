@@ -1,8 +1,9 @@
-//! Witnesses: a third array decides which array of a synchronous replication goes on alone, so that a failover needs no operator.
+//! Witnesses: a third array decides which array of a synchronous replication continues alone, so that a failover
+//! needs no operator.
 //!
-//! Every array may be one, for those that it is paired with: it keeps a ruling for each replication, durably. The source reports its
-//! sessions, and asks before it goes on alone; the target asks before it promotes itself. Neither is in a session meanwhile. What is
-//! granted when is in [`replication::witness`].
+//! Every array may be one, for those that it is paired with: it keeps a ruling for each replication, durably. The
+//! source reports its sessions, and asks before it continues alone; the target asks before it promotes itself.
+//! Neither is in a session while it asks. What is granted when is in [`replication::witness`].
 
 use crate::array::Array;
 use crate::caller::Caller;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 /// Interval at which it is looked whether a witness has to be asked.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Time in which a witness has to respond. No session begins meanwhile.
+/// Time in which a witness has to respond. No session begins in that time.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Replications of which an array is the witness.
 const MAX_RULINGS: usize = 4096;
@@ -246,13 +247,13 @@ impl Array {
             }
             Answer::Other | Answer::Outdated => match self.replicas.mirrors.of(entry).state() {
                 MirrorState::InSync => Err("it has decided about a newer session, or this one".into()),
-                // The session was lost meanwhile.
+                // The session has been lost since.
                 _ => Ok(false),
             },
         }
     }
 
-    /// A source that has lost its session goes on alone, or learns that the target does.
+    /// A source that has lost its session continues alone, or learns that the target does.
     async fn ask_to_go_alone(&self, entry: &ReplicationEntry) -> std::result::Result<bool, String> {
         let _held = self.replicas.hold(entry.id).await;
         let waits = || {
@@ -270,14 +271,14 @@ impl Array {
         let mut tx = Transaction::new(self, &caller);
         let done = match answer {
             Answer::Granted => {
-                let cause = "the other array is out of reach, and the witness has agreed";
+                let cause = "the other array can't be reached, and the witness has agreed";
                 tx.go_alone(&entry, cause).await
             }
             Answer::Other => tx.demote_replication(&entry.name, true).await.map(drop),
             Answer::Outdated | Answer::Unknown => {
                 return Err(
                     "it does not know the session that was lost: restore the connection, or decide yourself \
-                            which array goes on"
+                            which array continues alone"
                         .into(),
                 );
             }
@@ -310,11 +311,11 @@ impl Array {
         if entry.has_witness()
             && let Err(error) = self.ask_for_target(entry).await
         {
-            tracing::warn!(replication = entry.name, error, "the witness does not hear of a promotion");
+            tracing::warn!(replication = entry.name, error, "the witness can't be notified of a promotion");
         }
     }
 
-    /// A target that has lost its source goes on with what it has, if the witness agrees. Returns whether it has answered.
+    /// A target that has lost its source continues with what it has, if the witness agrees. Returns whether it has answered.
     async fn consult_as_target(&self, entry: &ReplicationEntry) -> std::result::Result<bool, String> {
         let (witnesses, now) = (&self.replicas.witnesses, self.env.uptime_seconds());
         let is_over = entry.promotion.is_some() || entry.demoted.is_some() || entry.paused;
@@ -330,7 +331,7 @@ impl Array {
         let _held = self.replicas.hold(entry.id).await;
         let Some(answer) = self.ask_for_target(entry).await? else { return Ok(false) };
         if answer != Answer::Granted {
-            // The source goes on, or no witness knew that both were the same.
+            // The source continues, or no witness knew that both were the same.
             witnesses.note_refused(entry.id, now);
             return Ok(true);
         }
@@ -351,8 +352,8 @@ impl Array {
 }
 
 impl Transaction<'_> {
-    /// Before this array, the source, goes on alone by an operator's order: the witness, if there is one, has to agree that the target
-    /// never does. No session may be up, nor begin.
+    /// Before this array, the source, continues alone by an operator's order: the witness, if there is one, has to
+    /// agree that the target never does. No session may be up, nor begin.
     pub(crate) async fn ask_for_consent(&self, entry: &ReplicationEntry) -> Result<()> {
         if entry.witness.is_none() {
             return Ok(());
@@ -379,8 +380,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Stores another witness, or none. The session under way ends: the next one is with the new witness. Until then a source that was
-    /// in sync waits, as nobody decides.
+    /// Stores another witness, or none. The session under way ends: the next one is with the new witness. Until then
+    /// a source that was in sync waits, as no witness decides.
     pub(crate) async fn change_witness(&mut self, new: &ReplicationEntry) -> Result<()> {
         let _held = self.array.replicas.hold(new.id).await;
         self.commit(vec![crate::replication::put(new)]).await?;

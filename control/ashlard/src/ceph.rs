@@ -136,7 +136,7 @@ pub fn is_meant(args: &Args) -> Result<bool> {
 /// The location that the command line names, or the folder where it does not.
 fn location(args: &RadosArgs, before: Option<&Remembered>) -> Result<Location> {
     let Some(pools) = &args.pools else {
-        let before = before.context("say in which pool the array is: --rados POOL")?;
+        let before = before.context("name the pool of the array: --rados POOL")?;
         let mut location = before.location();
         location.conf = args.ceph_conf.clone().unwrap_or(location.conf);
         location.id = args.ceph_id.clone().unwrap_or(location.id);
@@ -359,7 +359,7 @@ async fn make(args: &Args, client: Arc<Client>, array: u128) -> Result<Arc<Store
     Remembered::new(array, &location, false).write(args.data())?;
     let key = match args.encrypt {
         true => Some(key::make(&args.key, args.data(), array)?),
-        false if args.key.is_named() => bail!("a key was given: say --encrypt, too"),
+        false if args.key.is_named() => bail!("a key was given: add --encrypt"),
         false => None,
     };
     let opened = Store::format(client, format, opening(args, array, key)?).await;

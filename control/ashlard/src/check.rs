@@ -1,6 +1,6 @@
-//! `ashlard check`: verifies everything on the drives of a stopped array without changing it. The array is opened as for
-//! service, with journal replay, but over drives, or objects in Ceph, whose writes stay in memory, and contradictions are listed instead of
-//! refused.
+//! `ashlard check`: verifies everything on the drives of a stopped array without changing it. The array is opened as
+//! for service, with journal replay, but over drives, or objects in Ceph, whose writes stay in memory, and
+//! contradictions are listed instead of refused.
 //!
 //! `--repair` first does the same and prints the repair; after a confirmation it repeats it on the drives themselves and
 //! writes one checkpoint.
@@ -52,7 +52,7 @@ async fn look(check: &Check) -> Result<Vec<String>> {
     if report.errors > 0 {
         let (errors, repaired) = (report.errors, report.repaired);
         defects.push(format!(
-            "{errors} pages of the drives are not what was written; parity gives {repaired} of them back"
+            "pages of the drives that are corrupted: {errors}; parity can restore {repaired} of them"
         ));
     }
     Ok(defects)
@@ -124,7 +124,7 @@ async fn write(check: &Check, backing: &OfflineStore, planned: Option<&Repair>) 
     let (_shelf, engine, found) = open(check, backing).await?;
     let repair = engine.repair(found, &mut progress()).await?;
     if planned.is_some_and(|planned| *planned != repair) {
-        bail!("the drives changed meanwhile: nothing was written; try again");
+        bail!("the drives changed during the check: nothing was written; try again");
     }
     if planned.is_some() || !repair.defects.is_empty() {
         engine.write_repair().await.context("the repair could not be written: the array is as it was")?;
@@ -140,10 +140,7 @@ async fn verify(check: &Check, backing: &OfflineStore) -> Result<Vec<String>> {
 }
 
 fn is_confirmed() -> Result<bool> {
-    ensure!(
-        std::io::stdin().is_terminal(),
-        "say --yes to have this written to the drives: nothing was changed"
-    );
+    ensure!(std::io::stdin().is_terminal(), "add --yes to write this to the drives: nothing was changed");
     write!(std::io::stdout().lock(), "Write this to the drives? [y/N] ")?;
     std::io::stdout().flush()?;
     let mut answer = String::new();

@@ -19,7 +19,7 @@ const DEFAULT_DATA: &str = "/var/lib/ashlar";
 /// Options that a file must not have: what they consent to, or do, is for one start only.
 const COMMAND_LINE_ONLY: [&str; 7] =
     ["config", "format-force", "help", "join", "openapi", "rados-array", "version"];
-/// Options of which a file has to name one: no array is made on what nobody named.
+/// Options of which a file has to name one: no array is made on a default.
 const STORES: [&str; 3] = ["drive", "rados", "drives"];
 /// Mode bits that let others write.
 const OTHERS_WRITE: u32 = 0o002;
@@ -104,7 +104,7 @@ fn arguments(table: &Table, command: &Command, given: &[OsString]) -> Result<Vec
     for (key, value) in table {
         ensure!(
             !COMMAND_LINE_ONLY.contains(&key.as_str()),
-            "{key} belongs on the command line, for the one start for which it is meant"
+            "{key} is an option of the command line, for a single start"
         );
         let find = |command: &Command| {
             command.get_arguments().find(|arg| arg.get_long() == Some(key.as_str())).cloned()

@@ -1,5 +1,5 @@
-//! One of several controllers of an array, in Ceph or on drives that two servers share: it takes part in the cluster, waits until it
-//! is the home of the array, and ends when it is not any more.
+//! One of several controllers of an array, in Ceph or on drives that two servers share: it takes part in the cluster,
+//! waits until it is the home of the array, and ends when it is not any more.
 //!
 //! The membership runs on a thread of its own, so that nothing else delays its beats. In Ceph it has its own client.
 
@@ -30,7 +30,7 @@ const EXPELLED: i32 = 75;
 /// What the membership has come to.
 #[derive(Clone, Debug)]
 enum State {
-    /// Another controller is the home, or nobody yet.
+    /// Another controller is the home, or none is yet.
     Standby,
     /// This one is.
     Home(Home),

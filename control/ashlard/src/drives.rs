@@ -53,10 +53,7 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
     if let Some(path) = missing.first() {
         bail!("{} does not exist, and no array is made without it", path.display());
     }
-    ensure!(
-        !drives.is_empty(),
-        "none of the drives that were added to this array is there: name them with --drive"
-    );
+    ensure!(!drives.is_empty(), "none of the drives of this array was found: name them with --drive");
     if !new {
         check_all(&present, &contents, &Consent::default()).await?;
         check_unused(args)?;
@@ -70,7 +67,7 @@ pub async fn open(ring: &Arc<Ring>, args: &Args) -> Result<Arc<DriveShelf>> {
 pub fn named(ring: &Arc<Ring>, args: &Args) -> Result<Vec<Arc<dyn Drive>>> {
     let (mut paths, _) = present(args.drive.clone());
     paths.extend(added(args.data(), &paths));
-    ensure!(!paths.is_empty(), "none of the drives that were named is there");
+    ensure!(!paths.is_empty(), "none of the named drives exists");
     open_all(ring, &paths)
 }
 
@@ -233,7 +230,7 @@ async fn make_array(drives: Vec<Arc<dyn Drive>>, new: New<'_>) -> Result<Arc<Dri
     tracing::info!(drives = drives.len(), array = format_args!("{array:032x}"), "formatting");
     let key = match new.encrypt {
         true => Some(key::make(new.key, new.data, array)?),
-        false if new.key.is_named() => bail!("a key was given: say --encrypt, too"),
+        false if new.key.is_named() => bail!("a key was given: add --encrypt"),
         false => None,
     };
     let opening = Opening { salt: u64::from_le_bytes(crate::random()?), key };

@@ -1,7 +1,8 @@
 //! Fibre Channel: the devices of TCMU that hosts with WWPNs need, as the mappings of hosts want them.
 //!
-//! A thread of its own makes and removes devices, since the kernel waits for commands meanwhile. Their rings are served by the
-//! threads of connections. When the process ends the devices stay: commands wait in their rings until it is started again.
+//! A thread of its own makes and removes devices, since the kernel waits for commands in these calls. Their rings are
+//! served by the threads of connections. When the process ends the devices stay: commands wait in their rings until
+//! it is started again.
 
 pub mod left_behind;
 

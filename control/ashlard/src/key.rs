@@ -127,7 +127,7 @@ impl KeyProvider for Kmip {
     }
 
     fn prepare(&self) -> Result<KeySource> {
-        let id = self.id.clone().context("say which key of the KMIP server it is: --kmip-id")?;
+        let id = self.id.clone().context("name the key of the KMIP server: --kmip-id")?;
         ensure!(
             !id.is_empty() && id.len() <= KeySource::MAX_ID_BYTES,
             "a Unique Identifier has 1 to {} bytes",
@@ -318,7 +318,7 @@ pub fn next_key(
                 KeySource::Kmip { .. } => {
                     ("a key on a KMIP server", "give the identifier of another key there")
                 }
-                KeySource::File | KeySource::Erased => ("a key file", "give nothing, and it gets a new key"),
+                KeySource::File | KeySource::Erased => ("a key file", "give no option to get a new key"),
             };
             bail!(
                 "the array is locked with {kind}: {how}; `ashlard key rotate` on the stopped array makes it another \
@@ -352,7 +352,7 @@ pub async fn rotate(args: &KeyArgs, new: &NewKey, data: &Path, backing: &Offline
         (.., Some(id)) => {
             let server = args
                 .server()?
-                .context("say where that key is: --kmip, --kmip-cert, --kmip-key, --kmip-ca")?;
+                .context("name the server of that key: --kmip, --kmip-cert, --kmip-key, --kmip-ca")?;
             Box::new(Kmip { server, id: Some(id.clone()) })
         }
         _ => Box::new(fresh(next(&own))?),

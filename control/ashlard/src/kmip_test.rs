@@ -73,7 +73,7 @@ fn a_key_comes_from_a_real_server() {
     let key: String = server("ca.pem").get(long).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(key, running.value);
     assert_eq!(server("ca.pem").get(&running.short).unwrap().len(), 16);
-    let unknown = format!("{:#}", server("ca.pem").get("nobody").unwrap_err());
+    let unknown = format!("{:#}", server("ca.pem").get("unknown").unwrap_err());
     assert!(unknown.contains("the server reports"), "{unknown}");
     // A server with an untrusted certificate gets no request.
     let strange = format!("{:#}", server("cert.pem").get(long).unwrap_err());

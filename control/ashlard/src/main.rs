@@ -242,7 +242,7 @@ fn start_again() -> Result<()> {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| "ashlard".into());
     tracing::info!("the array is handed over: this controller starts again as a standby");
-    // The file that runs now, even if another one has its name meanwhile.
+    // The file that runs now, even if another one has its name by now.
     let error = std::process::Command::new("/proc/self/exe").arg0(name).args(arguments).exec();
     Err(error).context("this program can't be started again: start ashlard")
 }
@@ -446,7 +446,7 @@ fn home_of(
     forwarding::home::Home::new((link, data), map, target, configuration, of_process)
 }
 
-/// Starts what goes on as long as the array is served.
+/// Starts the work that lasts as long as the array is served.
 fn start_tasks(
     array: &Assembled,
     home: Option<Arc<forwarding::home::Home>>,
@@ -474,7 +474,7 @@ impl Membership<'_> {
         Some((shared.party.clone(), shared.timer.clone()))
     }
 
-    /// Ends what only a standby has. Returns the thread of the membership, which goes on.
+    /// Ends what only a standby has. Returns the thread of the membership, which keeps running.
     fn end(self) -> threads::Watched {
         self.answers.stop();
         drop(self.watchdog);
@@ -569,7 +569,7 @@ struct Assembled {
     api_connections: usize,
 }
 
-/// The history. That of one of several controllers goes on from its copy.
+/// The history. That of one of several controllers continues from its copy.
 fn open_history(args: &Args, is_copy: bool) -> Arc<Store> {
     let history = Store::open(&args.data().join(forwarding::history::FILE));
     if is_copy && let Err(error) = history.leave_room() {

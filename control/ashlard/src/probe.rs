@@ -56,7 +56,7 @@ async fn signatures(programs: &[&Path], path: &Path) -> Result<Vec<String>, Stri
         }
         return read(&output.stdout).ok_or_else(|| "the output of wipefs can't be read".into());
     }
-    Err("it can't be known what is on it: install wipefs (package util-linux)".into())
+    Err("its content can't be determined: install wipefs (package util-linux)".into())
 }
 
 /// The signatures in the JSON of wipefs: each kind once, where it comes first.

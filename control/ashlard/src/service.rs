@@ -81,7 +81,7 @@ fn silent(threads: &[Watched], limit: Duration) -> Vec<&str> {
     for (number, (_, handle)) in threads.iter().enumerate() {
         let done = done.clone();
         handle.spawn(async move {
-            // Late: nobody waits any more.
+            // Late: the waiter is gone.
             let _ = done.send(number);
         });
     }

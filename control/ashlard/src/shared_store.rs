@@ -22,7 +22,7 @@ pub fn number(args: &Args) -> Result<Option<u16>> {
     let number = args.rados.controller.or(joined);
     ensure!(
         number.is_some() || args.rados.link.is_none(),
-        "--link is for a controller: say which with --controller N"
+        "--link is for a controller: name it with --controller N"
     );
     ensure!(
         number.is_none() || args.fc.is_empty(),

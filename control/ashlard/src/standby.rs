@@ -76,7 +76,7 @@ impl Answers {
             });
             runtime.shutdown_background();
         })?;
-        tracing::info!(api = url, "the API says where the array is served");
+        tracing::info!(api = url, "this controller is a standby: its API names the home");
         Ok(Self { stop, thread })
     }
 

@@ -14,9 +14,10 @@ pub fn secret(what: &str) -> Result<String> {
     if !std::io::stdin().is_terminal() {
         return line(&mut std::io::stdin().lock(), what);
     }
-    let typed = rpassword::prompt_password(format!("{what}: ")).with_context(|| format!("no {what} came"))?;
-    ensure!(!typed.is_empty(), "no {what} came");
-    let again = rpassword::prompt_password("Once more: ").with_context(|| format!("no {what} came"))?;
+    let typed =
+        rpassword::prompt_password(format!("{what}: ")).with_context(|| format!("no {what} was given"))?;
+    ensure!(!typed.is_empty(), "no {what} was given");
+    let again = rpassword::prompt_password("Repeat: ").with_context(|| format!("no {what} was given"))?;
     ensure!(typed == again, "the two are not the same: nothing was changed");
     Ok(typed)
 }
@@ -26,14 +27,14 @@ fn line(input: &mut impl BufRead, what: &str) -> Result<String> {
     let mut line = String::new();
     input.read_line(&mut line).with_context(|| format!("the {what} can't be read"))?;
     let line = line.trim_end_matches(['\r', '\n']);
-    ensure!(!line.is_empty(), "no {what} came: write it to standard input");
+    ensure!(!line.is_empty(), "no {what} was given: write it to standard input");
     Ok(line.to_owned())
 }
 
 /// Asks for a confirmation, unless it was given by `--yes`.
 ///
 /// # Errors
-/// If it is refused, or nobody can be asked.
+/// If the answer is no, or there is no terminal to ask at.
 pub fn confirm(yes: bool, consequence: &str) -> Result<()> {
     if yes {
         return Ok(());

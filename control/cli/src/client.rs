@@ -225,7 +225,7 @@ impl Client {
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = home;
     }
 
-    /// The controller that serves the array, as a standby says. Nobody has verified that address: the token goes there only
+    /// The controller that serves the array, as a standby reports it. The address is not verified: the token goes there only
     /// over TLS, to a server whose certificate is trusted as that of the given address has to be.
     fn follow(&self, detail: &str, home: &str) -> Result<Address> {
         ensure!(
@@ -376,7 +376,8 @@ fn noun(path: &str) -> Option<String> {
     })
 }
 
-/// What a standby says, and the URL of the controller that serves the array; `None` if it is another answer, or nobody serves it.
+/// What a standby says, and the URL of the controller that serves the array; `None` if it is another answer, or no
+/// controller serves it.
 fn referral(status: StatusCode, text: &str) -> Option<(String, String)> {
     let problem: Value =
         serde_json::from_str(text).ok().filter(|_| status == StatusCode::SERVICE_UNAVAILABLE)?;

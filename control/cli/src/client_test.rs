@@ -159,7 +159,7 @@ fn a_home_that_is_not_encrypted_gets_nothing() {
         let refused = ask(&client).expect_err("a refusal").to_string();
         assert!(refused.starts_with("controller 2 is a standby; the token is not sent"), "{refused}");
     }
-    assert!(listener.accept().is_err(), "nobody came");
+    assert!(listener.accept().is_err(), "no connection was made");
 }
 
 #[test]

@@ -102,7 +102,7 @@ enum Noun {
     /// Controllers: state, addresses and takeovers
     #[command(subcommand)]
     Controller(controller::ControllerVerb),
-    /// Portals: where hosts reach the array
+    /// Portals of the array for hosts
     #[command(subcommand)]
     Portal(portal::PortalVerb),
     /// The store: drives, or pools in Ceph
@@ -255,7 +255,7 @@ fn each(names: Vec<String>, one: impl Fn(String) -> Result<Shown>) -> Result<Sho
             Err(error) if done.is_empty() => return Err(error),
             Err(error) => {
                 let so_far: String = done.iter().map(Shown::table).collect();
-                return Err(error.context(format!("{so_far}{name} and what follows it is as before")));
+                return Err(error.context(format!("{so_far}{name} and what follows it is unchanged")));
             }
         }
     }

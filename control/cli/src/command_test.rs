@@ -142,5 +142,5 @@ fn what_is_done_with_several_stops_at_the_first_failure() {
     assert_eq!(done.value, json!([{ "deleted": "a" }, { "deleted": "b" }]));
     assert_eq!(each(names(&["a"]), one).expect("one").value, json!({ "deleted": "a" }));
     let failed = each(names(&["a", "bad", "c"]), one).err().expect("a failure");
-    assert_eq!(format!("{failed:#}"), "a is deleted\nbad and what follows it is as before: no such volume");
+    assert_eq!(format!("{failed:#}"), "a is deleted\nbad and what follows it is unchanged: no such volume");
 }

@@ -5,7 +5,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion, version};
 
-/// Shows a certificate and signs with a key, of which nobody checks that they belong together.
+/// Shows a certificate and signs with a key, without a check that they belong together.
 #[derive(Debug)]
 struct Shown(Arc<CertifiedKey>);
 

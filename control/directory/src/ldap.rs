@@ -264,7 +264,7 @@ impl Directory for Server {
         let mut exchange = self.connect()?;
         let Some(found) = exchange.find(user)? else {
             // An unknown name takes as many round trips as a known one.
-            exchange.bind(&format!("cn=nobody by this name,{}", self.settings.base), password)?;
+            exchange.bind(&format!("cn=unknown,{}", self.settings.base), password)?;
             return Err(denied());
         };
         match exchange.bind(&found.dn, password)? {

@@ -115,7 +115,7 @@ pub struct DirectoryUser {
 /// An authorization request: where to redirect the browser, and the secrets to check when it comes back.
 #[derive(Clone)]
 pub struct AuthorizationRequest {
-    /// Where to redirect the browser.
+    /// URL to which the browser is redirected.
     pub url: String,
     /// Returned in the redirect back.
     pub state: String,
@@ -156,7 +156,7 @@ pub trait Directory: Send + Sync {
     /// Tests the settings against the server. Returns a text for operators.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The problem.
     fn test(&self) -> Result<String>;
 
     /// Begins an authorization request; `None` if users enter their password at the array.
@@ -176,7 +176,7 @@ impl Settings {
     /// Refuses settings that can't work. `secret`: whether there is one.
     ///
     /// # Errors
-    /// What is wrong, as text for operators.
+    /// The problem, as text for operators.
     pub fn check(&self, secret: bool) -> Result<()> {
         match self {
             Settings::Oidc(it) => it.check(),

@@ -286,7 +286,7 @@ impl Directory for Provider {
         };
         if issuer.is_some_and(|it| it != self.settings.issuer) {
             return Err(Error::refused(
-                "the response comes from another provider than the request was sent to",
+                "the response is not from the provider to which the request was sent",
             ));
         }
         let claims = self.claims(request, code)?;

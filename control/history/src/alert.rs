@@ -26,7 +26,7 @@ pub struct Condition {
 /// State of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertState {
-    /// Nobody has acknowledged it.
+    /// Not acknowledged.
     Open,
     /// A user has acknowledged it.
     Acknowledged,

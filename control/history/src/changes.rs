@@ -1,4 +1,4 @@
-//! Which rows of the history changed, so that they can be copied to other controllers ([`crate::copy`]).
+//! Changed rows of the history, so that they can be copied to other controllers ([`crate::copy`]).
 
 use parking_lot::Mutex;
 use rusqlite::Connection;

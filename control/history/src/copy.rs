@@ -2,7 +2,7 @@
 //! [`Batch`]es, so that the one that takes over has it.
 //!
 //! Rows keep their numbers. So a copy that has been away asks for what comes after its [`Position`], and what only that copy
-//! has, because its controller died before it was sent, goes back by [`Store::absorb`]. A store that goes on from a copy
+//! has, because its controller died before it was sent, goes back by [`Store::absorb`]. A store that is opened from a copy
 //! leaves numbers out for such rows ([`Store::leave_room`]).
 
 use crate::changes::{Changes, NUMBERED};
@@ -134,7 +134,7 @@ pub enum CopyError {
     /// begin again from its position.
     #[error("the copy of the history begins again")]
     Again,
-    /// What came is not a part of a history.
+    /// The received data are not a part of a history.
     #[error("the other controller has sent {0} of the history that can't be read")]
     Malformed(&'static str),
 }
@@ -155,7 +155,7 @@ const OTHERS: &str = "AND subject != coalesce((SELECT id FROM subject WHERE key 
 struct Series {
     table: &'static str,
     tiers: i64,
-    /// What is selected, and from where.
+    /// The selected columns, and their table.
     select: &'static str,
     /// Rows of the newest time change until that is over.
     grows: bool,
@@ -172,7 +172,7 @@ const SERIES: [Series; 3] = [
     Series { table: "replicated", tiers: 2, select: "SELECT * FROM replicated", grows: true },
 ];
 
-/// What is still to be sent of the state at the beginning.
+/// The rest of the initial state that is still to be sent.
 enum Step {
     /// Rows of a numbered table after a number; `replaces`: these are all.
     Numbered { table: usize, after: i64, replaces: bool },
@@ -279,7 +279,7 @@ impl Copier {
         Ok(false)
     }
 
-    /// What has changed since the last batch.
+    /// Changes since the last batch.
     fn changed(&mut self, db: &Connection, batch: &mut Batch) -> Result<(), CopyError> {
         let (_, series) = self.changes.numbers();
         let changed = self.changes.since(self.next, MAX_BATCH_ROWS).ok_or(CopyError::Again)?;
@@ -400,7 +400,7 @@ impl Store {
         let mut times = BTreeMap::new();
         for (series, it) in SERIES.iter().enumerate() {
             for tier in 0..it.tiers {
-                // An array that starts again goes on with the newest rows.
+                // A restarted array continues after the newest rows.
                 times.insert((series, tier), newest(&format!("{}/{tier}", it.table)) - 1);
             }
         }

@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// The home dies; the copy goes on, and the former home is the copy when it is back.
+    /// The home dies and the copy takes over; the former home is the copy when it is back.
     fn take_over(&mut self) {
         self.copier = None;
         self.open.clear();
@@ -239,7 +239,7 @@ fn a_copy_that_was_away_gets_the_time_series_that_it_lacks() {
     world.connect();
     while world.send() {}
     assert_same(&world.home, &world.copy, &SERIES_ROWS, "series");
-    // An array that goes on from the copy shows it.
+    // An array that is opened from the copy shows it.
     let mut continued = Recorder::open(&world.copy, world.now).unwrap();
     continued.flush(&world.copy, world.now).unwrap();
 }

@@ -165,7 +165,7 @@ fn copy_to_file(memory: &Connection, file: &mut Connection, newest: Option<Newes
     // An alert that is open in the file continues there.
     copy(memory, &change, "alert", &new(known.alert), "INSERT OR IGNORE", true)?;
     if newest.is_some() {
-        // A session that ended meanwhile must not be restored.
+        // A session that has ended since must not be restored.
         change.execute("DELETE FROM kept WHERE kind = 'session'", [])?;
     }
     copy(memory, &change, "kept", "", "INSERT OR REPLACE", false)?;

@@ -58,7 +58,7 @@ pub enum Protection {
     Tls,
 }
 
-/// What is sent to a notification target. All but alerts is for syslog only.
+/// Content that a notification target gets. All but alerts is for syslog only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -73,12 +73,12 @@ pub enum Content {
 }
 
 impl Content {
-    /// What is sent if nobody chooses.
+    /// The default content.
     pub fn default_set() -> BTreeSet<Content> {
         BTreeSet::from([Content::Alerts])
     }
 
-    /// Whether it is what is sent if nobody chooses.
+    /// Whether it is the default content.
     pub fn is_default(content: &BTreeSet<Content>) -> bool {
         *content == Self::default_set()
     }
@@ -208,7 +208,7 @@ impl Destination {
     /// Refuses settings that can't work. `secret`: whether there is one.
     ///
     /// # Errors
-    /// What is wrong, as text for operators.
+    /// The problem, as text for operators.
     pub fn check(&self, secret: bool) -> Result<()> {
         match self {
             Destination::Webhook { url, ca } => {
@@ -218,7 +218,7 @@ impl Destination {
             Destination::Syslog { host, port, ca, tls } => {
                 address(host, *port)?;
                 if secret {
-                    return Err(Error::new("a syslog target takes no secret"));
+                    return Err(Error::new("a syslog target has no secret"));
                 }
                 if !tls && ca.is_some() {
                     return Err(Error::new("a CA certificate needs TLS"));
@@ -258,7 +258,7 @@ impl Destination {
     /// Refuses an unsuitable secret.
     ///
     /// # Errors
-    /// What is wrong, as text for operators, without the secret.
+    /// The problem, as text for operators, without the secret.
     pub fn check_secret(&self, secret: &str) -> Result<()> {
         match self {
             Destination::Snmp { user: Some(_), .. } => usm::check(secret),

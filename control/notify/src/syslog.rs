@@ -225,7 +225,7 @@ pub struct AuditMessage {
     pub action: String,
     /// Kind of object.
     pub noun: String,
-    /// Which object; `None` if the kind says it.
+    /// The object; `None` if the kind implies it.
     pub object: Option<String>,
     /// The request as a sentence, without secrets.
     pub request: String,

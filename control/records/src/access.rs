@@ -13,7 +13,7 @@ identities! {
     TokenId;
 }
 
-/// What a user may do; each role includes those before it.
+/// Permissions of a user; each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -26,7 +26,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -74,7 +74,7 @@ pub struct UserEntry {
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// What it may do.
+    /// Its permissions.
     pub role: Role,
     /// Argon2id hash of the password, as a PHC string.
     pub hash: Hashed,
@@ -93,7 +93,7 @@ pub struct TokenEntry {
     pub created: u64,
     /// Its user; it is deleted with it.
     pub user: UserId,
-    /// What may be done with it, and never more than its user may.
+    /// Its permissions, limited by those of its user.
     pub role: Role,
     /// When it expires, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]

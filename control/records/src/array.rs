@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// The array's identity: random when it was formatted, the same forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayIdentity {
-    /// What people call it.
+    /// Its display name.
     pub name: String,
     /// Sixteen hex digits.
     pub serial: String,
@@ -30,11 +30,11 @@ impl ArrayIdentity {
 /// The retention clock as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockEntry {
-    /// What it showed, in seconds since 1970.
+    /// Its reading, in seconds since 1970.
     pub retention: u64,
-    /// What the time of day was.
+    /// Time of day at that reading.
     pub wall: u64,
-    /// Which start of the machine that was, in hex digits.
+    /// Boot identifier of the machine at that reading, in hex digits.
     pub boot: String,
     /// How long the machine was up, in seconds.
     pub uptime: u64,
@@ -42,11 +42,11 @@ pub struct ClockEntry {
     pub allowance: u64,
 }
 
-/// What can be set for the array as a whole.
+/// Settings of the array as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// What people call the array.
+    /// Display name of the array.
     pub name: Option<String>,
     /// How long the recycle bin keeps a volume, in seconds.
     pub bin_seconds: u64,
@@ -95,7 +95,7 @@ pub struct CertificateEntry {
 }
 
 impl CertificateEntry {
-    /// What its key is sealed for.
+    /// Purpose for which its key is sealed.
     pub const PLACE: &str = "certificate";
 }
 
@@ -104,7 +104,7 @@ impl CertificateEntry {
 pub struct ApiAddressEntry {
     /// The controller; 0 stands for the home, whichever it is.
     pub controller: u16,
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
 }
 
@@ -116,7 +116,7 @@ pub struct Scrub {
     /// When it ended, in seconds since 1970; none while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<u64>,
-    /// Somebody ended it before it was through.
+    /// Cancelled before it was complete.
     #[serde(default)]
     pub cancelled: bool,
     /// The user who started it.

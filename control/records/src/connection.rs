@@ -1,4 +1,4 @@
-//! Who sees which volume: connections with hosts and with host groups, and the view of one host that follows.
+//! Connections of volumes with hosts and host groups, and the view of one host that follows.
 
 use crate::config::Edit;
 use crate::host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
@@ -25,7 +25,7 @@ pub fn check_lun(lun: u16) -> Result<u16> {
     Ok(lun)
 }
 
-/// Who a volume can be connected with.
+/// Peer of a connection: a host or a host group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Peer {
@@ -50,7 +50,7 @@ pub struct ConnectionEntry {
     /// The volume.
     #[serde(with = "crate::id::disk")]
     pub volume: DiskId,
-    /// Who sees it.
+    /// Its peer.
     pub peer: Peer,
     /// Under which LUN.
     pub lun: u16,
@@ -122,7 +122,7 @@ impl Connections {
         self.by_peer.values().flat_map(BTreeMap::values)
     }
 
-    /// What a peer sees, by LUN.
+    /// View of a peer, by LUN.
     pub fn of_peer(&self, peer: Peer) -> impl Iterator<Item = &ConnectionEntry> {
         self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values)
     }
@@ -153,7 +153,7 @@ impl Config {
         }
     }
 
-    /// What a peer is called.
+    /// Name of a peer.
     pub fn peer_name(&self, peer: Peer) -> String {
         let name = match peer {
             Peer::Host(id) => self.hosts.get(id).map(|host| format!("host {:?}", host.name)),
@@ -193,7 +193,7 @@ impl Config {
         let lun = match lun.map(check_lun).transpose()? {
             Some(lun) if taken.contains_key(&lun) => {
                 let message = format!(
-                    "LUN {lun} of {who} is taken: choose another, or none to get the lowest free one"
+                    "LUN {lun} of {who} is in use: choose another, or none to get the lowest free one"
                 );
                 Err(Error::conflict(message).about("lun"))
             }

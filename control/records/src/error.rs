@@ -1,6 +1,6 @@
 //! The error of a refused action: its kind, for programs, and its text, for operators.
 
-/// What kind of refusal; what a program can act on.
+/// Kind of a refusal, on which a program can act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The record named does not exist.
@@ -23,15 +23,15 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
-    /// What was wrong and what to do.
+    /// The problem, and the remedy.
     pub message: String,
     /// The field of the request that it is about, for programs.
     pub field: Option<&'static str>,
 }
 
-/// What an action ends with.
+/// Result of an action.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -74,7 +74,7 @@ impl Error {
     pub fn refused(what: &str, error: block::Error) -> Self {
         match error {
             block::Error::RetentionLocked { until } => Self::precondition(format!(
-                "{what}: it is kept until {}, and nobody can shorten that",
+                "{what}: it is locked until {}, and the lock can't be shortened",
                 utc(until)
             )),
             block::Error::ReadOnly => Self::precondition(format!("{what}: it is read-only")),

@@ -17,7 +17,7 @@ pub const MAX_LABEL_VALUE_BYTES: usize = 255;
 #[serde(transparent)]
 pub struct Labels(BTreeMap<String, String>);
 
-/// What to set of labels: a value for each key, `None` to take it away. Other keys stay.
+/// Changes of labels: a value for each key, `None` to remove it. Other keys stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct LabelsChange(pub BTreeMap<String, Option<String>>);

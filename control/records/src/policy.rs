@@ -125,7 +125,7 @@ impl Limits {
         if new.iops.is_none() && new.iops_burst.is_some()
             || new.bandwidth.is_none() && new.bandwidth_burst.is_some()
         {
-            return Err(Error::invalid("a burst goes with a limit: give the limit as well, or no burst"));
+            return Err(Error::invalid("a burst needs a limit: give the limit as well, or no burst"));
         }
         Ok(new)
     }

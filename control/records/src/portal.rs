@@ -42,7 +42,7 @@ impl fmt::Display for PortalProtocol {
     }
 }
 
-/// Where hosts reach a portal: what distinguishes it for people.
+/// Endpoint of a portal, by which operators know it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Endpoint {
     /// By which protocol.
@@ -70,7 +70,7 @@ pub struct PortalEntry {
     pub controller: u16,
     /// Its number.
     pub number: u16,
-    /// Where hosts reach it.
+    /// Its endpoint.
     pub endpoint: Endpoint,
     /// An option of the controller's start names it.
     #[serde(default)]

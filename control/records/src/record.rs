@@ -23,8 +23,8 @@
 //! | `user/<id>`, `token/<id>` | users and API tokens; passwords and tokens are hashes |
 //! | `connection/<volume>/<host or host group>` | which host sees a volume under which LUN |
 //!
-//! Identities are hex digits: 32 for volumes and snapshots, 16 for all others; numbers of portals are decimal. The records of one change are written in
-//! one step.
+//! Identities are hex digits: 32 for volumes and snapshots, 16 for all others; numbers of portals are decimal. The
+//! records of one change are written in one step.
 //!
 //! **Versions.** Every value has a `version`. Software reads a range of versions of each type and writes the current one. A
 //! new field needs no new version: software that does not know it ignores it, and keeps it when it writes the record.
@@ -71,12 +71,12 @@ pub struct Versions {
 /// The versions of all record types of today.
 const V2: Versions = Versions { oldest: 2, current: 2 };
 
-/// What is declared of a record type.
+/// Declaration of a record type.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {
-    /// What its keys begin with: the part before the first slash.
+    /// Prefix of its keys: the part before the first slash.
     pub prefix: &'static str,
-    /// What it is called in messages and in the audit log.
+    /// Its noun in messages and in the audit log.
     pub noun: &'static str,
     /// The topic of the event stream.
     pub topic: Topic,
@@ -90,7 +90,7 @@ pub struct Declaration {
 trait Unnamed {
     const NOUN: &'static str;
 
-    /// What follows the prefix in its key.
+    /// The part of its key after the prefix.
     fn suffix(&self) -> Option<String> {
         None
     }
@@ -453,7 +453,7 @@ impl Unnamed for Scrub {
 }
 
 impl Record {
-    /// What is declared of its type.
+    /// Declaration of its type.
     pub fn declaration(&self) -> &'static Declaration {
         let prefix = self.prefix();
         let found = Self::DECLARATIONS.iter().find(|it| it.prefix == prefix);

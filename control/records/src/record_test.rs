@@ -67,7 +67,7 @@ fn disks() -> Vec<Case> {
         rules: vec![Rule { when: "hourly".into(), keep: 24 }],
         immutable: 3600,
         enabled: true,
-        seen: 14,
+        handled_until: 14,
     };
     vec![
         (

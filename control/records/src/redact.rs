@@ -8,10 +8,10 @@ use serde::ser::{self, Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// What stands for a secret.
+/// Replacement of a secret.
 pub const HIDDEN: &str = "(hidden)";
 
-/// What stands for an optional field that is set to nothing, as against one that is not set.
+/// Replacement of an optional field that is set to none, in contrast to one that is not set.
 const NOTHING: &str = "none";
 
 /// The name of a record, from the type of its identity and the digits.

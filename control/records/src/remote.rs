@@ -48,12 +48,12 @@ pub struct LinkIdentityEntry {
 }
 
 impl LinkIdentityEntry {
-    /// What its key is sealed for.
+    /// Purpose for which its key is sealed.
     pub const PLACE: &str = "link-identity";
 }
 
 impl RemoteArrayEntry {
-    /// What its key is sealed for.
+    /// Purpose for which its key is sealed.
     pub fn place(&self) -> String {
         format!("remote-array/{}", self.id.digits())
     }

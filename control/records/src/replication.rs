@@ -15,7 +15,7 @@ identities! {
     ReplicationId;
 }
 
-/// Which end of a replication an array is.
+/// Role of an array in a replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicationRole {
@@ -36,7 +36,7 @@ pub enum ReplicationMode {
     Sync,
 }
 
-/// What becomes of writes of a synchronous replication while the other array is out of reach.
+/// Policy for writes of a synchronous replication while the other array is out of reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLinkLoss {
@@ -101,7 +101,7 @@ pub struct ReplicationEntry {
     pub created: u64,
     /// The other array.
     pub remote: RemoteArrayId,
-    /// Which end this array is.
+    /// Role of this array.
     pub role: ReplicationRole,
     /// How often source and target have changed places.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -123,18 +123,18 @@ pub struct ReplicationEntry {
     /// Of a synchronous replication: what becomes of writes without the other array; the source decides.
     #[serde(default, skip_serializing_if = "is_continue")]
     pub on_link_loss: OnLinkLoss,
-    /// On the source of a synchronous replication: the remote array that decides which array goes on alone.
+    /// On the source of a synchronous replication: the witness, a remote array that decides which array continues alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<RemoteArrayId>,
     /// On the target: the certificate of that array, as the source has said; SHA-256 in hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness_fingerprint: Option<String>,
-    /// On the source of a synchronous replication: since when it acknowledged writes alone after both arrays had been the same, in
-    /// seconds since 1970. It counts while the engine does not know that both are the same.
+    /// On the source of a synchronous replication: since when it acknowledged writes alone after both arrays had been
+    /// the same, in seconds since 1970. It counts while the engine does not know that both are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone_since: Option<u64>,
-    /// On the source of a synchronous replication that waits for the other array: the session that was lost. It counts only while its
-    /// point is the newest one that both arrays have.
+    /// On the source of a synchronous replication that waits for the other array: the session that was lost. It
+    /// counts only while its point is the newest one that both arrays have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_session: Option<LostSession>,
     /// On the source: windows in which no point is taken or transferred unless an operator asks for it.
@@ -151,7 +151,7 @@ pub struct ReplicationEntry {
     /// On the target: of older points, those that these rules keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_rules: Vec<Rule>,
-    /// On the target: for how long nobody can delete a point that arrives from now on, in seconds.
+    /// On the target: retention lock of points that arrive from now on, in seconds.
     #[serde(default, skip_serializing_if = "is_none")]
     pub lock_seconds: u64,
     /// Nothing is transferred.
@@ -273,7 +273,7 @@ impl ReplicationEntry {
         self.mode == ReplicationMode::Sync && self.role == ReplicationRole::Source
     }
 
-    /// Whether a witness decides which array goes on alone.
+    /// Whether a witness decides which array continues alone.
     pub fn has_witness(&self) -> bool {
         let known = self.witness.is_some() || self.witness_fingerprint.is_some();
         self.mode == ReplicationMode::Sync && known

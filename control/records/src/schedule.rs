@@ -22,7 +22,7 @@ pub struct Rule {
     pub keep: u32,
 }
 
-/// What a schedule takes snapshots of.
+/// Subject of a schedule: a volume or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -41,7 +41,7 @@ pub struct ScheduleEntry {
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// What it takes snapshots of.
+    /// Its subject.
     pub subject: Subject,
     /// When, and how many are kept.
     pub rules: Vec<Rule>,
@@ -50,8 +50,9 @@ pub struct ScheduleEntry {
     pub immutable: u64,
     /// It takes snapshots.
     pub enabled: bool,
-    /// Everything until this time, in seconds since 1970, was looked after.
-    pub seen: u64,
+    /// Runs due by then have been handled, in seconds since 1970.
+    #[serde(rename = "seen")]
+    pub handled_until: u64,
 }
 
 impl Named for ScheduleEntry {

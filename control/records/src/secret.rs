@@ -72,9 +72,9 @@ impl Sealed {
 /// A sealed secret within a record.
 #[derive(Clone, Debug)]
 pub struct SealedField {
-    /// What it is, for people.
+    /// Its description for operators.
     pub what: String,
-    /// What it was sealed for: it can't be opened for anything else.
+    /// Purpose for which it was sealed: it can't be opened for another one.
     pub place: String,
     /// The sealed secret.
     pub sealed: Sealed,

@@ -26,11 +26,11 @@ pub struct NotificationTargetEntry {
     pub name: String,
     /// When it was made, in seconds since 1970.
     pub created: u64,
-    /// Where notices go.
+    /// Destination of notifications.
     pub destination: Destination,
     /// The lowest severity of alerts and events that is sent.
     pub least: Severity,
-    /// What is sent.
+    /// Content that is sent.
     #[serde(default = "Content::default_set", skip_serializing_if = "Content::is_default")]
     pub content: BTreeSet<Content>,
     /// Whether anything is sent.
@@ -41,7 +41,7 @@ pub struct NotificationTargetEntry {
 }
 
 impl NotificationTargetEntry {
-    /// What its secret is sealed for.
+    /// Purpose for which its secret is sealed.
     pub fn place(&self) -> String {
         format!("notification/{}", self.id.digits())
     }
@@ -89,7 +89,7 @@ pub struct DirectoryEntry {
     pub created: u64,
     /// Sessions that began before this time are over, in seconds since 1970.
     pub changed: u64,
-    /// Which directory, and how it is asked.
+    /// The directory and its protocol.
     pub settings: Settings,
     /// The roles that groups are granted.
     pub grants: Vec<Grant>,
@@ -101,7 +101,7 @@ pub struct DirectoryEntry {
 }
 
 impl DirectoryEntry {
-    /// What its secret is sealed for.
+    /// Purpose for which its secret is sealed.
     pub fn place(&self) -> String {
         format!("directory/{}", self.id.digits())
     }

@@ -46,6 +46,6 @@ pub struct Window {
 pub struct LimitWindow {
     /// When.
     pub window: Window,
-    /// Bytes per second; none if there is no limit meanwhile.
+    /// Bytes per second in the window; none if it has no limit.
     pub limit: Option<u64>,
 }

@@ -20,7 +20,7 @@ const MAX_WRITE_BLOCKS: u64 = 64;
 /// at no greater cost, and finds its duplicates then.
 const MIN_SHARED_BLOCKS: u64 = 8;
 
-/// What is known of a block of an offer.
+/// State of a block of an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
     /// The staging volume has it there.
@@ -86,7 +86,7 @@ impl Offers {
         Ok(bits.freeze())
     }
 
-    /// Which blocks the staging volume has already. One that can't be read is replaced.
+    /// Blocks that the staging volume has already. One that can't be read is replaced.
     async fn in_place(&self, staging: &Volume, offer: &Offer) -> Vec<Content> {
         let there = self.fingerprints(staging, offer).await.unwrap_or_default();
         let same = |index: usize, fingerprint: &Fingerprint| there.get(index) == Some(&Some(*fingerprint));
@@ -245,7 +245,7 @@ impl Shared {
 }
 
 impl Pending {
-    /// What is shared with other disks.
+    /// Runs that are shared with other disks.
     fn shared(&self) -> Vec<Shared> {
         let mut runs: Vec<Shared> = Vec::new();
         for (block, content) in self.offer.blocks().zip(&self.contents) {
@@ -273,7 +273,7 @@ impl Pending {
         there.iter().copied().eq(self.offer.fingerprints.iter().copied().map(Some))
     }
 
-    /// What has to be done on the staging volume, and for these blocks with data.
+    /// Operations on the staging volume, with data for these blocks.
     fn ops(&self, is_written: impl Fn(u64) -> bool) -> Vec<Op> {
         let geometry = self.staging.geometry();
         let zero = Data::from(Bytes::from(vec![0; geometry.block_bytes as usize]));

@@ -1,4 +1,4 @@
-//! What changed in a point since its base, cut into offers.
+//! Changes of a point since its base, cut into offers.
 //!
 //! Where there is no base everything is offered, also what is not mapped: whatever the staging volume holds, it gets the
 //! content of the source, and what it has already is not sent.
@@ -179,7 +179,7 @@ impl Changes {
         Ok(())
     }
 
-    /// What differs from a disk of no blocks includes what is not mapped.
+    /// The difference from a disk without blocks includes unmapped blocks.
     fn found_hole(&mut self, pair: Pair, from: u64, to: u64) {
         if pair.old.is_none() && from < to {
             self.found.push_back((from, to - from, false));

@@ -1,4 +1,4 @@
-//! What this crate needs from outside: a byte stream, time, and identities for new disks.
+//! Environment of this crate: a byte stream, time, and identities for new disks.
 
 use crate::host_throttle::{HostIo, HostThrottle};
 use block::DiskId;
@@ -11,7 +11,7 @@ use std::task::Poll;
 ///
 /// An end that hears nothing for too long is to be found by the stream: it fails then. Between two messages there may be as
 /// much time as the slower array needs to apply [`Limits::offer_blocks`](crate::Limits), which may be long on a busy one.
-/// What is under way from the target to the source must never need more than 4 KiB of buffers to be sent.
+/// Messages under way from the target to the source must never need more than 4 KiB of buffers to be sent.
 pub trait Stream: Send {
     /// Sends pieces in order.
     fn send(&mut self, pieces: Vec<Bytes>) -> impl Future<Output = std::io::Result<()>> + Send;
@@ -28,7 +28,7 @@ pub trait Env: Send + Sync {
     /// The time that snapshots and retention locks are given, in the unit of the engine's caller.
     fn timestamp(&self) -> u64;
 
-    /// The time by which retention locks end, which nobody can set forward.
+    /// The time by which retention locks end, which can't be set forward.
     fn retention_now(&self) -> u64 {
         self.timestamp()
     }
@@ -41,17 +41,17 @@ pub trait Env: Send + Sync {
     /// Waits.
     fn sleep(&self, ns: u64) -> impl Future<Output = ()> + Send;
 
-    /// Ends after this time while something else goes on. Without it no limit of time is kept, as in a simulation without clocks.
+    /// Ends after this time. Without it no limit of time is kept, as in a simulation without clocks.
     fn timer(&self, _ns: u64) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// What slows transfers down beside hosts; `None`: they always go at full speed.
+    /// Throttle of transfers beside hosts; `None`: full speed always.
     fn host_throttle(&self) -> Option<&HostThrottle> {
         None
     }
 
-    /// What hosts have done on this array.
+    /// I/O of hosts on this array.
     fn host_io(&self) -> HostIo {
         HostIo::default()
     }
@@ -60,7 +60,7 @@ pub trait Env: Send + Sync {
     fn fresh_id(&self) -> DiskId;
 }
 
-/// What a future returns; `None` if the timer ends before.
+/// The result of a future; `None` if the timer ends before.
 pub async fn before<T>(timer: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
     let (mut timer, mut work) = (pin!(timer), pin!(work));
     poll_fn(|cx| match work.as_mut().poll(cx) {

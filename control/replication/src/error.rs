@@ -1,6 +1,6 @@
-//! Why a transfer ends.
+//! Errors that end a transfer.
 
-/// Why the other array refused to go on.
+/// Reason for which the other array refused to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It does not replicate this group, or no more.
@@ -18,7 +18,7 @@ pub enum Reason {
 pub enum Error {
     /// The stream failed, or was closed.
     #[error(
-        "the connection to the other array ended: {0}. The transfer goes on where it was with the next connection"
+        "the connection to the other array ended: {0}. The next connection resumes the transfer where it was"
     )]
     Stream(String),
     /// Bytes that are not of this protocol, or were changed on the way.
@@ -56,7 +56,7 @@ pub enum Error {
     /// A disk of this array failed.
     #[error(transparent)]
     Disk(#[from] block::Error),
-    /// What was written is not what was sent.
+    /// The written data differ from the sent data.
     #[error(
         "volume {volume} of point {point} differs from its source near block {block}: the point is not published"
     )]
@@ -79,7 +79,7 @@ pub enum Error {
     Silent,
     /// The point of a session takes too long while hosts wait for it.
     #[error(
-        "what had changed could not be transferred within {} s, in which writes wait: it is tried again after another point",
+        "could not catch up within {} s while host writes were paused; will retry after another point",
         crate::limits::MAX_JOIN_NS / 1_000_000_000
     )]
     SlowJoin,

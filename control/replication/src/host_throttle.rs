@@ -1,9 +1,10 @@
-//! Throttle by the latency of hosts: transfers leave them about the one that they have without transfers.
+//! Throttle by the latency of hosts: beside transfers it stays about the same as without.
 //!
-//! While hosts are active, transfers pause for a moment every few seconds: what hosts wait then is the latency to compare
-//! with. So a load that changes needs no setting, and no memory of better days. A transfer beside which hosts wait clearly longer has less
-//! under way, then also rests between its parts, at most until it works a sixteenth of the time. It always goes on, also where hosts wait for
-//! other reasons. Beside hosts that do nothing it goes at full speed. It begins with little under way, as nothing is known of them yet.
+//! While hosts are active, transfers pause for a moment every few seconds: what hosts wait then is the latency to
+//! compare with. So a load that changes needs no setting, and no memory of better days. A transfer beside which hosts
+//! wait clearly longer has less under way, then also rests between its parts, at most until it works a sixteenth of
+//! the time. It never stops, also where hosts wait for other reasons. Beside hosts that do nothing it goes at full
+//! speed. It begins with little under way, as nothing is known of them yet.
 
 use crate::throttle::MAX_WAIT_NS;
 use parking_lot::Mutex;
@@ -26,14 +27,16 @@ const MIN_COMMANDS: u64 = 16;
 /// Windows that wait for these commands, at most.
 const MAX_STRETCH: u64 = 4;
 
-/// Ratios of latencies, beside transfers and alone, in percent: above the first transfers slow down, below the second they go faster.
+/// Ratios of latencies, beside transfers and alone, in percent: above the first transfers slow down, below the second
+/// they go faster.
 const SLOWER_PERCENT: u64 = 125;
 const FASTER_PERCENT: u64 = 110;
 
 /// A difference of latencies that no host notices, in nanoseconds.
 const NEGLIGIBLE_NS: u64 = 50_000;
 
-/// Each level halves what a transfer does: first what it has under way, after as many levels the part of the time in which it works.
+/// Each level halves what a transfer does: first what it has under way, after as many levels the part of the time in
+/// which it works.
 const LEVELS_WITHOUT_REST: u32 = 6;
 const MAX_LEVEL: u32 = LEVELS_WITHOUT_REST + 4;
 
@@ -52,7 +55,7 @@ pub struct Commands {
     pub ns: u64,
 }
 
-/// What hosts have done; only differences matter.
+/// Counters of host I/O; only differences matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostIo {
     /// Reads.
@@ -84,14 +87,14 @@ struct Inner {
     looked_ns: u64,
     /// Windows beside transfers since hosts were alone.
     windows: u32,
-    /// What hosts did alone, older windows counting less. Empty while they do nothing.
+    /// Host I/O without transfers, older windows counting less. Empty without host I/O.
     alone: HostIo,
     level: u32,
 }
 
 impl Commands {
     fn since(self, before: Self) -> Self {
-        // What ended meanwhile is not counted any more.
+        // Commands that have ended since are not counted any more.
         Self { count: self.count.saturating_sub(before.count), ns: self.ns.saturating_sub(before.ns) }
     }
 
@@ -138,7 +141,8 @@ impl HostThrottle {
         (most >> level).max(MIN_BLOCKS.min(most))
     }
 
-    /// Whether transfers are slowed down at this time because hosts are active. The short pauses in which hosts are compared do not count.
+    /// Whether transfers are slowed down at this time because hosts are active. The short pauses in which hosts are
+    /// compared do not count.
     pub fn is_slowing(&self, now_ns: u64) -> bool {
         let inner = self.0.lock();
         let is_in_use = inner.begun.is_some() && now_ns.saturating_sub(inner.looked_ns) <= LAPSE_NS;
@@ -146,7 +150,8 @@ impl HostThrottle {
     }
 
     /// How long a transfer has still to wait before it begins another part, in nanoseconds; it is to ask again after
-    /// [`MAX_WAIT_NS`] at most. `waited_ns`: how long it has waited. `busy_ns`: how long its last part took, zero while that is under way.
+    /// [`MAX_WAIT_NS`] at most. `waited_ns`: how long it has waited. `busy_ns`: how long its last part took, zero
+    /// while that is under way.
     pub(crate) fn wait_ns(&self, now_ns: u64, waited_ns: u64, busy_ns: u64, io: impl Fn() -> HostIo) -> u64 {
         self.0.lock().wait_ns(now_ns, waited_ns, busy_ns, io)
     }
@@ -180,7 +185,7 @@ impl Inner {
         }
         let total = io();
         let done = total.since(before);
-        // Too few for a mean: it may be that nobody does more, or that all wait.
+        // Too few for a mean: it may be that hosts do no more, or that all wait.
         let waits = |windows: u64| done.count() < MIN_COMMANDS && time < windows * WINDOW_NS;
         self.phase = match self.phase {
             Phase::Shared if !self.is_idle() && waits(MAX_STRETCH) => return,

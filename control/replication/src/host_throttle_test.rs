@@ -130,7 +130,7 @@ fn a_transfer_begins_with_little_under_way_until_something_is_known_of_hosts() {
     begin();
     array.set_hosts(Some(hosts(4, 500, 0.05)));
     array.transfer(10, 1);
-    assert_eq!(array.throttle.blocks(MOST), MOST, "it disturbs nobody");
+    assert_eq!(array.throttle.blocks(MOST), MOST, "it disturbs no host");
     array.pass(60 * SECOND, 0);
     begin();
 }
@@ -152,7 +152,7 @@ fn a_transfer_is_known_to_be_slowed_down_while_it_is_and_only_beside_active_host
     assert!(!is_slowing(), "hosts do nothing");
     array.set_hosts(Some(hosts(4, 500, 0.0)));
     array.transfer(40, 1);
-    assert!(!is_slowing(), "it disturbs nobody");
+    assert!(!is_slowing(), "it disturbs no host");
     array.set_hosts(Some(hosts(4, 500, 50.0)));
     array.transfer(40, 1);
     assert!(is_slowing());

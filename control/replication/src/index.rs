@@ -31,7 +31,7 @@ impl Index {
         Self { places: Table::new(entries), disks: Vec::new() }
     }
 
-    /// Where a block with this fingerprint may be.
+    /// Possible location of a block with this fingerprint.
     pub fn find(&mut self, fingerprint: &Fingerprint) -> Option<(DiskId, u64)> {
         let (hash, tag) = key(fingerprint);
         let found = self.places.find(hash, tag)?;

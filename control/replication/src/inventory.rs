@@ -1,4 +1,4 @@
-//! What an engine holds of replications: their records, points and disks. No key and no connection is needed for it.
+//! Inventory of replications in an engine: their records, points and disks. No key and no connection is needed for it.
 
 use crate::points::{Point, Records};
 use crate::{Error, Result};
@@ -7,13 +7,13 @@ use bytes::Bytes;
 use engine::Engine;
 use std::collections::BTreeSet;
 
-/// What the keys of the records of replications begin with whose points are no longer needed.
+/// Key prefix of the records of replications whose points are no longer needed.
 const UNNEEDED: &str = "replication-unneeded/";
 
-/// What the keys of all records of replications begin with.
+/// Key prefix of all records of replications.
 pub const RECORD_PREFIXES: [&str; 4] = ["replication-source/", "replication-target/", UNNEEDED, RULINGS];
 
-/// What the keys of the rulings of a witness begin with.
+/// Key prefix of the rulings of a witness.
 pub const RULINGS: &str = "replication-ruling/";
 
 /// Record of a source: both arrays were the same.
@@ -30,7 +30,7 @@ pub fn unneeded(engine: &Engine) -> BTreeSet<u128> {
     numbers(engine, UNNEEDED).collect()
 }
 
-/// The record that nobody needs the points of a replication any more, to be written with the change that makes it true.
+/// The record that the points of a replication are not needed any more, to be written with the change that makes it true.
 /// Without it points are kept, whatever became of the configuration: those of a target may be all that is left of their source.
 pub fn unneeded_record(replication: u128) -> (String, Option<Bytes>) {
     (unneeded_key(replication), Some(Bytes::new()))
@@ -81,7 +81,7 @@ pub fn armed_session(engine: &Engine, replication: u128) -> Result<Option<u64>> 
     Records::of_source(replication).get(engine, ARMED)
 }
 
-/// The deletion of the record that [`is_armed`] reads, to be written with the change by which the source goes on alone.
+/// The deletion of the record that [`is_armed`] reads, to be written with the change by which the source continues alone.
 pub fn disarm(replication: u128) -> (String, Option<Bytes>) {
     (Records::of_source(replication).key(ARMED), None)
 }

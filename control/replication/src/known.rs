@@ -31,7 +31,7 @@ pub enum Content {
     Zeros,
     /// It was read now.
     Read(Fingerprint, Bytes),
-    /// What it is stored as was read before.
+    /// Its stored form was read before.
     Known(Fingerprint),
 }
 
@@ -55,7 +55,7 @@ impl Known {
     }
 }
 
-/// What reads disks of an engine, and remembers fingerprints.
+/// Reader of disks of an engine, which remembers fingerprints.
 #[derive(Clone)]
 pub struct Reader {
     engine: Arc<Engine>,
@@ -69,7 +69,7 @@ impl Reader {
         Self { engine, key, known: Arc::new(Mutex::new(Known::new(entries))) }
     }
 
-    /// The content of a run of blocks of a disk that does not change meanwhile, in order.
+    /// The content of a run of blocks of a disk that does not change during the call, in order.
     pub async fn contents(&self, id: DiskId, first: u64, count: u64) -> Result<Vec<Content>> {
         let disk = disk::find(&self.engine, id)?;
         let geometry = disk.geometry();

@@ -1,4 +1,4 @@
-//! Bounds of memory and of what is under way.
+//! Bounds of memory and of messages under way.
 
 /// How much the source offers at a time. Both ends hold the blocks of the offers under way, at most
 /// `offers × offer_blocks × 4 KiB`.
@@ -46,8 +46,8 @@ pub const HEARTBEAT_NS: u64 = 1_000_000_000;
 /// nanoseconds. Writes of hosts wait as long: it has to leave most of the 30 s that hosts usually give a command.
 pub const MAX_SILENCE_NS: u64 = 5_000_000_000;
 
-/// Time for the point of a session, in nanoseconds, if writes would be acknowledged without the other array otherwise: they wait for
-/// it.
+/// Time for the point of a session, in nanoseconds, if writes would be acknowledged without the other array
+/// otherwise: they wait for it.
 pub const MAX_JOIN_NS: u64 = 10_000_000_000;
 
 /// A heartbeat and its answer fit into the silence several times.

@@ -1,4 +1,4 @@
-//! Mirror: the changes of a group on their way to the other array, and what is acknowledged meanwhile.
+//! Mirror: the changes of a group on their way to the other array, and the acknowledgements that wait for them.
 //!
 //! It is the tap of the group's volumes, so it sees changes in the order of the journal. Each that is held has a number, over all
 //! connections. An acknowledgement waits until its number is *done*: the other array has the change, or the mirror has given up
@@ -18,7 +18,7 @@ const MAX_QUEUED_BYTES: usize = 256 << 20;
 /// Bytes that a change takes besides its data.
 const CHANGE_BYTES: usize = 256;
 
-/// What happens to writes when the other array is out of reach.
+/// Policy for writes while the other array can't be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLinkLoss {
     /// They are acknowledged without it.
@@ -34,7 +34,7 @@ pub enum MirrorState {
     CatchingUp,
     /// A point is on its way with which both will be the same: writes wait for it.
     Joining,
-    /// What is acknowledged is on both arrays.
+    /// Acknowledged writes are on both arrays.
     InSync,
     /// The other array is out of reach, and writes wait for it.
     Held,
@@ -42,18 +42,19 @@ pub enum MirrorState {
     Stopped,
 }
 
-/// What a mirror does at this moment.
+/// Progress of a mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MirrorProgress {
     /// How far both arrays are the same.
     pub state: MirrorState,
     /// Changes that wait for the other array.
     pub waiting: u64,
-    /// Time from sending a change until the other array had it durably, in nanoseconds, of the last one; `None` without a session.
+    /// Time from sending a change until the other array had it durably, in nanoseconds, of the last one; `None`
+    /// without a session.
     pub round_trip_ns: Option<u64>,
 }
 
-/// Where in the order of changes the point of a session was taken.
+/// Position of a session's point in the order of changes.
 #[derive(Debug, Default)]
 enum Mark {
     #[default]
@@ -91,7 +92,7 @@ struct Inner {
     waiting: Vec<(u64, Waker)>,
     sender: Option<Waker>,
     round_trip_ns: Option<u64>,
-    /// What waits for another state, or for the last change.
+    /// Waiters for another state, or for the last change.
     watching: Vec<Waker>,
 }
 
@@ -102,7 +103,7 @@ pub struct Mirror(Arc<Mutex<Inner>>);
 pub(crate) struct Session<'a>(&'a Mirror);
 
 impl Inner {
-    /// What can go on now.
+    /// Takes the waiters that can continue now.
     fn answered(&mut self) -> Vec<Waker> {
         let until = self.done.max(self.failed);
         let answered = self.waiting.extract_if(.., |(number, _)| *number <= until).map(|(_, waker)| waker);
@@ -127,7 +128,7 @@ impl Inner {
         self.queued_bytes = 0;
     }
 
-    /// What becomes of writes without the other array.
+    /// Policy for writes without the other array.
     fn fall_back(&mut self) {
         self.state = match self.on_loss {
             OnLinkLoss::Stop if self.armed && self.refuses => MirrorState::Stopped,
@@ -239,7 +240,7 @@ impl Mirror {
         self.0.lock().state
     }
 
-    /// What it does at this moment.
+    /// Its progress.
     pub fn progress(&self) -> MirrorProgress {
         let inner = self.0.lock();
         let (state, round_trip_ns) = (inner.state, inner.round_trip_ns);
@@ -295,8 +296,8 @@ impl Mirror {
         });
     }
 
-    /// Sets what happens when the other array is out of reach. With [`OnLinkLoss::Continue`] what waits for it is acknowledged now,
-    /// if it is out of reach.
+    /// Sets what happens when the other array is out of reach. With [`OnLinkLoss::Continue`] what waits for it is
+    /// acknowledged now, if it is out of reach.
     pub fn set_on_link_loss(&self, on_loss: OnLinkLoss) {
         self.update(|inner| {
             inner.on_loss = on_loss;
@@ -306,8 +307,8 @@ impl Mirror {
         });
     }
 
-    /// Refuses writes, also those that wait, until both arrays are the same again; only while they wait for an array that is out of
-    /// reach, or for the point with which both will be the same again.
+    /// Refuses writes, also those that wait, until both arrays are the same again; only while they wait for an array
+    /// that is out of reach, or for the point with which both will be the same again.
     pub fn refuse(&self) {
         self.update(|inner| match inner.state {
             MirrorState::Held => {

@@ -77,7 +77,7 @@ impl Point {
     }
 }
 
-/// Where the records of one end of a replication are.
+/// Keys of the records of one end of a replication.
 #[derive(Clone, Debug)]
 pub struct Records {
     prefix: String,

@@ -67,7 +67,7 @@ impl Reversal {
         Ok(written)
     }
 
-    /// What both arrays write. A number that was used before would mix two histories.
+    /// The records that both arrays write. A number that was used before would mix two histories.
     fn written(&self, engine: &Engine) -> Result<Written> {
         for records in [Records::of_source(self.new), Records::of_target(self.new)] {
             if !engine.records(&records.key("")).is_empty() {

@@ -1,6 +1,6 @@
 //! Source: takes points of a group, and transfers them to the other array.
 //!
-//! It remembers its points alone. Where a transfer goes on is known to the target.
+//! The source remembers its points only. The target knows where a transfer is resumed.
 
 use crate::changes::{Block, Changes, Pair, Part};
 use crate::connection::{Connection, Encoded};
@@ -45,7 +45,7 @@ pub struct UserSnapshot {
     pub name: String,
 }
 
-/// What a transfer did.
+/// Result of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Synced {
     /// The point that the target has published.
@@ -114,8 +114,8 @@ impl<E: Env> Source<E> {
         self.take(replication, &snapshots, |point| point).await
     }
 
-    /// Takes a point of snapshots of the group that are there: all volumes with their snapshots, of one moment. They must be newer
-    /// than the last point ([`Point::watermark`]).
+    /// Takes a point of snapshots of the group that are there: all volumes with their snapshots, of one moment. They
+    /// must be newer than the last point ([`Point::watermark`]).
     ///
     /// # Errors
     /// As [`Source::take_point`], and if a snapshot is gone or older.
@@ -161,7 +161,7 @@ impl<E: Env> Source<E> {
     }
 
     /// Transfers a point to the other array: the one of an interrupted transfer, or the newest. What was under way when
-    /// the future is dropped goes on with the next call. Afterwards older points are deleted here. It gives way to hosts
+    /// the future is dropped is resumed by the next call. Afterwards older points are deleted here. It gives way to hosts
     /// ([`Env::host_throttle`]).
     ///
     /// # Errors
@@ -170,8 +170,8 @@ impl<E: Env> Source<E> {
         self.transfer(replication, stream, false).await
     }
 
-    /// The same for a group that is to be mirrored: only the first point gives way to hosts. Later ones would never be small enough
-    /// beside hosts that write more than a slow transfer moves.
+    /// The same for a group that is to be mirrored: only the first point gives way to hosts. Later ones would never
+    /// be small enough beside hosts that write more than a slow transfer moves.
     ///
     /// # Errors
     /// As [`Source::sync`].
@@ -240,8 +240,8 @@ impl<E: Env> Source<E> {
         self.delete_points(records, |point| point.number < number).await
     }
 
-    /// Deletes points whose transfer was given up: they would gather while a connection breaks again and again. The newest one is to be
-    /// kept, so that no other point gets its number.
+    /// Deletes points whose transfer was given up: they would gather while a connection breaks again and again. The
+    /// newest one is to be kept, so that no other point gets its number.
     async fn delete_abandoned(&self, records: &Records, kept: &[u64]) -> Result<()> {
         self.delete_points(records, |point| point.digest.is_none() && !kept.contains(&point.number)).await
     }
@@ -249,7 +249,7 @@ impl<E: Env> Source<E> {
     async fn delete_points(&self, records: &Records, choose: impl Fn(&Point) -> bool) -> Result<()> {
         for point in records.points(&self.engine)?.into_iter().filter(choose) {
             match records.delete(&self.engine, point, self.env.retention_now()).await {
-                // Somebody put a retention lock on a snapshot: it goes with a later transfer.
+                // An operator has locked a snapshot: the point is deleted by a later transfer.
                 Err(Error::Disk(block::Error::RetentionLocked { .. })) => {}
                 result => result?,
             }
@@ -265,7 +265,7 @@ fn resumable(points: &[Point], position: Position) -> Option<(&Point, Position)>
     base.then_some((point, position))
 }
 
-/// Waits until there is nothing to wait for at a time, from `now` on. What there is may change meanwhile, and is asked for again.
+/// Waits until `wait_ns` returns zero for the current time, from `now` on. It is called again, as its result may change.
 async fn wait_while<E: Env>(env: &E, mut now: u64, wait_ns: impl Fn(u64) -> u64) {
     loop {
         match wait_ns(now) {

@@ -1,4 +1,4 @@
-//! Table of a fixed size: values by hash and tag, of which older ones give way to newer ones.
+//! Table of a fixed size: values by hash and tag; newer values evict older ones.
 
 /// Entries with one hash, of which the oldest is replaced.
 const WAYS: usize = 4;
@@ -13,7 +13,7 @@ struct Entry<V> {
 /// Values that are found again as long as newer ones leave them their place.
 pub struct Table<V> {
     entries: Vec<Entry<V>>,
-    /// Which entry of a set is replaced next.
+    /// The entry of a set that is replaced next.
     turn: usize,
 }
 

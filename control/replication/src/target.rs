@@ -57,7 +57,8 @@ struct TransferRecord {
     snapshots: Vec<String>,
 }
 
-/// Record `position`: where it goes on. It is there once the staging volumes are ready, and is written after each offer.
+/// Record `position`: where a transfer is resumed. It is there once the staging volumes are ready, and is written
+/// after each offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PositionRecord {
     next: u64,
@@ -100,7 +101,7 @@ struct Session<'a, S, E> {
     staging: Vec<DiskId>,
     position: PositionRecord,
     offers: Offers,
-    /// Where the next offer begins: its number, volume, and block.
+    /// Position of the next offer: its number, volume, and block.
     next: (u64, u32, u64),
     /// Every change follows the point.
     mirrors: bool,
@@ -156,7 +157,7 @@ impl<E: Env> Target<E> {
     }
 
     /// Serves one connection: at most one point. Returns its number, or `None` if the source had nothing to send. What was
-    /// applied when the future is dropped stays, and the next connection goes on after it.
+    /// applied when the future is dropped stays, and the next connection continues after it.
     ///
     /// # Errors
     /// Why the connection ended before the point was published.
@@ -243,7 +244,7 @@ impl<E: Env> Target<E> {
         Ok(())
     }
 
-    /// Where an interrupted transfer goes on.
+    /// Position at which an interrupted transfer is resumed.
     fn position(&self, records: &Records) -> Result<Option<Position>> {
         let transfer: Option<TransferRecord> = records.get(&self.engine, TRANSFER)?;
         let position: Option<PositionRecord> = records.get(&self.engine, POSITION)?;

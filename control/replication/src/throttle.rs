@@ -24,9 +24,9 @@ pub struct Throttle {
 /// Bytes since the beginning, each times [`NS_PER_SECOND`].
 #[derive(Debug, Default)]
 struct Schedule {
-    /// That were counted.
+    /// Counted bytes.
     counted: u128,
-    /// That the limit has let through until `time_ns`.
+    /// Bytes that the limit has let through until `time_ns`.
     passed: u128,
     time_ns: u64,
 }

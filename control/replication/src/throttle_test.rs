@@ -34,7 +34,7 @@ fn without_a_limit_nothing_waits_and_a_limit_holds_once_it_is_set() {
     throttle.set(1000);
     assert_eq!(wait_of(&throttle, 5, 1000), 0);
     assert_eq!(wait_of(&throttle, 5, 1), 1_000_000_000);
-    // A time without traffic is not made up for.
+    // A time without traffic earns no credit.
     assert_eq!(wait_of(&throttle, 100_000_000_000, 1000), 0);
     assert_eq!(wait_of(&throttle, 100_000_000_000, 1), 950_000_000);
     throttle.set(0);
@@ -49,7 +49,7 @@ fn a_limit_that_is_changed_holds_for_what_waits() {
     let waiting = throttle.count(SECOND, 1000);
     let after = throttle.count(SECOND, 1);
     assert_eq!([waiting, after].map(|place| throttle.wait_ns(SECOND, place)), [10 * SECOND, 11 * SECOND]);
-    // Ten times as much, and then a tenth: what was let through meanwhile counts.
+    // Ten times as much, and then a tenth: what was let through since counts.
     throttle.set(10_000);
     assert_eq!([waiting, after].map(|place| throttle.wait_ns(SECOND, place)), [SECOND, SECOND + SECOND / 10]);
     assert_eq!(throttle.wait_ns(SECOND + SECOND / 2, waiting), SECOND / 2);

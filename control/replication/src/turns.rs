@@ -1,6 +1,6 @@
-//! What is under way for each group: one connection at a time, and deletions of points beside it.
+//! Turns of each group: one connection at a time, and deletions of points beside it.
 //!
-//! A transfer may take hours, and points beyond the retention have to go meanwhile. So a connection holds only what it needs:
+//! A transfer may take hours, in which points beyond the retention have to be deleted. So a connection holds only what it needs:
 //! every point while the source chooses its base, and the base afterwards.
 
 use crate::{Error, Result};

@@ -1,4 +1,4 @@
-//! Messages: what frames of [`peer::frame`] mean between a source and a target. All numbers are little-endian; fields that
+//! Messages between a source and a target, in frames of [`peer::frame`]. All numbers are little-endian; fields that
 //! follow the known ones are of a newer version, and ignored.
 //!
 //! | message | from | then |
@@ -47,7 +47,7 @@ const ZSTD: u8 = 1;
 /// Higher levels cost more time than they save on networks of a data centre.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a run of blocks holds.
+/// Content of a run of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: it was never written, or it was unmapped.
@@ -65,7 +65,7 @@ pub struct Extent {
     pub first: u64,
     /// How many.
     pub count: u64,
-    /// What they hold.
+    /// Their content.
     pub kind: Kind,
 }
 
@@ -123,7 +123,7 @@ pub struct Position {
     pub base: u64,
     /// Number of the next offer.
     pub next: u64,
-    /// Where that begins: index of the volume.
+    /// Its beginning: index of the volume.
     pub volume: u32,
     /// And block.
     pub block: u64,
@@ -152,7 +152,7 @@ pub enum Message {
     State {
         /// The published points with their digests, the newest first.
         points: Vec<(u64, Digest)>,
-        /// What was begun and not published.
+        /// The transfer that was begun and not published.
         position: Option<Position>,
     },
     /// Kind 4.
@@ -253,7 +253,7 @@ pub fn unpack(method: u8, packed: &Bytes, len: usize) -> Result<Bytes> {
 }
 
 impl Offer {
-    /// Where the next offer of the volume begins.
+    /// First block of the next offer of the volume.
     pub fn end(&self) -> u64 {
         self.extents.last().map_or(0, Extent::end)
     }
@@ -295,7 +295,7 @@ impl Offer {
         Ok(())
     }
 
-    /// What the digest of the point is chained over: the same for equal content.
+    /// Input of the digest of the point: the same for equal content.
     pub fn chained(&self) -> BytesMut {
         let mut out = BytesMut::with_capacity(16 + 17 * self.extents.len() + 16 * self.fingerprints.len());
         out.put_u32_le(self.volume);

@@ -1,12 +1,12 @@
-//! Witness: decides which array of a synchronous replication goes on alone, so that a failover needs no operator.
+//! Witness: decides which array of a synchronous replication continues alone, so that a failover needs no operator.
 //!
 //! It is a third place that both arrays ask after they have lost each other. It holds one [`Ruling`] for each replication, and
 //! [`decide`] is all that it does: the ruling after a request has to be durable before the answer is sent. No clock is involved.
 //! A source acknowledges nothing without the target while both are the same, so that a target which has stopped to apply changes
 //! can ask for the group at any time; a source asks before it acknowledges anything alone.
 //!
-//! Sessions have numbers, those of the points with which they begin. Each session is granted to one array at most, and requests of
-//! older ones are void, however late they arrive.
+//! Sessions have numbers, those of the points with which they begin. Each session is granted to one array at most,
+//! and requests of older ones are void, however late they arrive.
 
 use crate::inventory::armed_session;
 use crate::{Error, Result};
@@ -23,16 +23,16 @@ pub enum End {
     Target,
 }
 
-/// What a witness has decided of one replication.
+/// Decision of a witness about one replication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ruling {
     /// The newest session that it knows.
     pub session: u64,
-    /// Who goes on alone if the session is lost, or was; `None` while it may be either.
+    /// The array that continues alone if the session is lost, or was; `None` while it may be either.
     pub alone: Option<End>,
 }
 
-/// What an array asks of a witness. A witness knows by the connection which array it is, and takes no request of another end.
+/// Request of an array to a witness. A witness knows the array by the connection, and takes no request for the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -46,12 +46,12 @@ pub enum Request {
         /// The session, which is durable on both.
         session: u64,
     },
-    /// To go on alone. The source asks while it is in no session; the target while it takes part in none, and lets none begin until
-    /// it has the answer or has given up.
+    /// To go on alone. The source asks while it is in no session; the target while it takes part in none, and lets
+    /// none begin until it has the answer or has given up.
     Alone {
         /// The session that was lost ([`source_claim`], [`Target::claim`](crate::Target::claim)).
         session: u64,
-        /// Who asks.
+        /// The array that asks.
         end: End,
     },
 }
@@ -62,16 +62,16 @@ pub enum Request {
 pub enum Answer {
     /// It is so, durably.
     Granted,
-    /// The other array goes on alone. A source that hears this takes no writes any more; it is so for good.
+    /// The other array continues alone. A source that hears this takes no writes any more; it is so for good.
     Other,
     /// The witness knows of a newer session, or not of this one yet: the array is to ask again.
     Outdated,
-    /// The witness does not know the replication, because it is new or has lost what it knew: the source is to enroll it and to begin
-    /// another session.
+    /// The witness does not know the replication, because it is new or has lost what it knew: the source is to enroll
+    /// it and to begin another session.
     Unknown,
 }
 
-/// What becomes of a ruling with a request, and the answer. The ruling has to be durable before the answer is sent.
+/// The ruling after a request, and the answer. The ruling has to be durable before the answer is sent.
 #[must_use]
 pub fn decide(known: Option<Ruling>, request: Request) -> (Option<Ruling>, Answer) {
     let Some(ruling) = known else {
@@ -111,7 +111,7 @@ pub fn decide(known: Option<Ruling>, request: Request) -> (Option<Ruling>, Answe
     (known, answer)
 }
 
-/// The session that a source may name to a witness; `None` if it goes on alone anyhow.
+/// The session that a source may name to a witness; `None` if it continues alone anyhow.
 ///
 /// # Errors
 /// If the record can't be read, and if the engine has stopped.

@@ -25,7 +25,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Checks that PEM text holds certificates.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem with it.
 pub fn check(pem: Option<&str>) -> Result<()> {
     pem.map_or(Ok(()), |pem| parse(pem.as_bytes()).map(drop))
 }

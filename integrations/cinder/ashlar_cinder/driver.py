@@ -477,7 +477,7 @@ class ISCSIDriver(driver.VolumeDriver):
         if not found:
             return
         if connector is None:
-            # The node is gone: nobody may have the volume any more.
+            # The node is gone: no host may have the volume any more.
             for it in found['connections']:
                 if it['host_id']:
                     self.array.disconnect(found['id'], it['host_id'])

@@ -641,7 +641,7 @@ class ReplicationTest(ReplicationCase):
         OTHER.ask('POST', f'replications/ssn-{volume.id}/promote',
                   {'force': True})
         self.assertEqual(OTHER.address, self.fail_over(volume))
-        # The source takes writes meanwhile, which are lost.
+        # The source takes writes in that time, which are lost.
         self.assertTrue(self.work(volume, 'read -P 1 0 64k',
                                   'write -P 2 0 64k', array=OTHER))
         self.assertEqual(ARRAY.address, self.fail_over(volume))

@@ -593,7 +593,7 @@ func (e ListBusiestParamsBy) Valid() bool {
 
 // Alert An alert. A condition that persists is a single alert.
 type Alert struct {
-	// AcknowledgedBy User who acknowledged it; `null`: nobody.
+	// AcknowledgedBy User who acknowledged it; `null`: not acknowledged.
 	AcknowledgedBy nullable.Nullable[string] `json:"acknowledged_by,omitempty"`
 
 	// Changed Time of the last change.
@@ -1560,8 +1560,8 @@ type NewReplication struct {
 	// Volume Volume. Not allowed with `group`.
 	Volume nullable.Nullable[string] `json:"volume,omitempty"`
 
-	// Witness Remote array, a third one, that decides which of both arrays goes on alone after a loss. Both are to be paired with it. Default: none.
-	// Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
+	// Witness Witness: a third array that decides which of the two continues alone after a loss. Both must be paired with
+	// it. Default: none. Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
 	Witness nullable.Nullable[string] `json:"witness,omitempty"`
 }
 
@@ -2021,7 +2021,7 @@ type Replication struct {
 	// KeepSnapshots Points of such snapshots that the target retains, besides the others; `null` on the source.
 	KeepSnapshots nullable.Nullable[int32] `json:"keep_snapshots,omitempty"`
 
-	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
+	// LockSeconds Retention lock of points that arrive from now on: seconds during which they can't be deleted; `null` on the source.
 	LockSeconds nullable.Nullable[int64] `json:"lock_seconds,omitempty"`
 
 	// Mode When a write is acknowledged.
@@ -2061,8 +2061,8 @@ type Replication struct {
 	// Volumes Volumes; on the target empty until the first transfer.
 	Volumes []ReplicatedVolume `json:"volumes"`
 
-	// Witness Remote array that decides which of both arrays goes on alone after a loss; on a target that is not paired with it the SHA-256 of
-	// its certificate. `null`: an operator decides.
+	// Witness Witness: the remote array that decides which of the two continues alone after a loss; on a target that is not
+	// paired with it the SHA-256 of its certificate. `null`: an operator decides.
 	Witness nullable.Nullable[string] `json:"witness,omitempty"`
 }
 
@@ -2081,7 +2081,7 @@ type ReplicationChange struct {
 	// KeepSnapshots Points of such snapshots to retain. On the target only.
 	KeepSnapshots nullable.Nullable[int32] `json:"keep_snapshots,omitempty"`
 
-	// LockSeconds Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
+	// LockSeconds Retention lock of points that arrive from now on: seconds during which they can't be deleted. On the target only.
 	LockSeconds nullable.Nullable[int64]           `json:"lock_seconds,omitempty"`
 	Mode        nullable.Nullable[ReplicationMode] `json:"mode,omitempty"`
 
@@ -2095,14 +2095,14 @@ type ReplicationChange struct {
 	// RpoSeconds Recovery point objective in seconds. On the source only.
 	RpoSeconds nullable.Nullable[int64] `json:"rpo_seconds,omitempty"`
 
-	// Witness Remote array, a third one, that decides which of both arrays goes on alone after a loss; `null`: an operator decides. Setting it
+	// Witness Witness: a third array that decides which of the two continues alone after a loss; `null`: an operator decides. Setting it
 	// sets `on_link_loss` to `stop`. On the source only.
 	Witness nullable.Nullable[string] `json:"witness,omitempty"`
 }
 
 // ReplicationDemotion How to demote a replication.
 type ReplicationDemotion struct {
-	// Force This array loses what the other one does not have; default false.
+	// Force Demote although the other array lacks data, which this array loses; default false.
 	Force *bool `json:"force,omitempty"`
 }
 
@@ -2111,8 +2111,8 @@ type ReplicationMode string
 
 // ReplicationProgress Progress of a replication.
 type ReplicationProgress struct {
-	// BacklogBytes Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on the target and
-	// where no point is to follow.
+	// BacklogBytes Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on
+	// the target and where no point is to follow.
 	BacklogBytes nullable.Nullable[int64] `json:"backlog_bytes,omitempty"`
 
 	// BlackoutUntil Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
@@ -2308,7 +2308,7 @@ type SettingsChange struct {
 	Threads nullable.Nullable[int32] `json:"threads,omitempty"`
 
 	// TimeZone Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
-	// change are not made up for.
+	// change are skipped.
 	TimeZone nullable.Nullable[string] `json:"time_zone,omitempty"`
 
 	// UnmapThrottle UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
@@ -2488,16 +2488,16 @@ type SynchronousProgress struct {
 	// ChangesUnderWay Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
 	ChangesUnderWay int64 `json:"changes_under_way"`
 
-	// RoundTripUs Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the same, and on the
-	// target.
+	// RoundTripUs Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the
+	// same, and on the target.
 	RoundTripUs nullable.Nullable[int64] `json:"round_trip_us,omitempty"`
 
-	// Since Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
-	// time, and on the target.
+	// Since Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the
+	// same for the first time, and on the target.
 	Since nullable.Nullable[time.Time] `json:"since,omitempty"`
 
-	// WitnessProblem Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if it would, and
-	// without a witness.
+	// WitnessProblem Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if
+	// it would, and without a witness.
 	WitnessProblem nullable.Nullable[string] `json:"witness_problem,omitempty"`
 }
 
@@ -3925,7 +3925,7 @@ type ClientInterface interface {
 
 	// PauseReplication Pause a replication
 	//
-	// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+	// On either array. An interrupted transfer is resumed where it was. The source of a synchronous replication that is paused there
 	// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 	//
 	// Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
@@ -3933,8 +3933,9 @@ type ClientInterface interface {
 
 	// PromoteReplicationWithBody Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+	// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+	// through no more.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3943,8 +3944,9 @@ type ClientInterface interface {
 
 	// PromoteReplication Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+	// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+	// through no more.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3966,8 +3968,8 @@ type ClientInterface interface {
 
 	// SyncReplication Transfer a point now
 	//
-	// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
-	// the target can be tested with what is there now.
+	// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a
+	// new point, so that the target can be tested with what is there now.
 	//
 	// Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
 	SyncReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3982,8 +3984,8 @@ type ClientInterface interface {
 
 	// StartTestFailoverWithBody Start a test failover
 	//
-	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-	// the clones at its lowest free LUNs.
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+	// continues. Each host gets the clones at its lowest free LUNs.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3992,8 +3994,8 @@ type ClientInterface interface {
 
 	// StartTestFailover Start a test failover
 	//
-	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-	// the clones at its lowest free LUNs.
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+	// continues. Each host gets the clones at its lowest free LUNs.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5162,7 +5164,7 @@ func (c *Client) DemoteReplication(ctx context.Context, name string, body Demote
 
 // PauseReplication Pause a replication
 //
-// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+// On either array. An interrupted transfer is resumed where it was. The source of a synchronous replication that is paused there
 // acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 //
 // Corresponds with POST /api/v1/replications/{name}/pause (the `PauseReplication` operationId).
@@ -5180,8 +5182,9 @@ func (c *Client) PauseReplication(ctx context.Context, name string, reqEditors .
 
 // PromoteReplicationWithBody Promote the target of a replication
 //
-// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-// the time before a reversal, get that content and take changes again. The source gets through no more.
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+// through no more.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5200,8 +5203,9 @@ func (c *Client) PromoteReplicationWithBody(ctx context.Context, name string, co
 
 // PromoteReplication Promote the target of a replication
 //
-// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-// the time before a reversal, get that content and take changes again. The source gets through no more.
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+// through no more.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5253,8 +5257,8 @@ func (c *Client) ReverseReplication(ctx context.Context, name string, reqEditors
 
 // SyncReplication Transfer a point now
 //
-// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
-// the target can be tested with what is there now.
+// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a
+// new point, so that the target can be tested with what is there now.
 //
 // Corresponds with POST /api/v1/replications/{name}/sync (the `SyncReplication` operationId).
 func (c *Client) SyncReplication(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5289,8 +5293,8 @@ func (c *Client) StopTestFailover(ctx context.Context, name string, reqEditors .
 
 // StartTestFailoverWithBody Start a test failover
 //
-// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-// the clones at its lowest free LUNs.
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+// continues. Each host gets the clones at its lowest free LUNs.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5309,8 +5313,8 @@ func (c *Client) StartTestFailoverWithBody(ctx context.Context, name string, con
 
 // StartTestFailover Start a test failover
 //
-// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-// the clones at its lowest free LUNs.
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+// continues. Each host gets the clones at its lowest free LUNs.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10606,7 +10610,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseReplicationWithResponse Pause a replication
 	//
-	// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+	// On either array. An interrupted transfer is resumed where it was. The source of a synchronous replication that is paused there
 	// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -10616,8 +10620,9 @@ type ClientWithResponsesInterface interface {
 
 	// PromoteReplicationWithBodyWithResponse Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+	// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+	// through no more.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10626,8 +10631,9 @@ type ClientWithResponsesInterface interface {
 
 	// PromoteReplicationWithResponse Promote the target of a replication
 	//
-	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-	// the time before a reversal, get that content and take changes again. The source gets through no more.
+	// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+	// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+	// through no more.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10653,8 +10659,8 @@ type ClientWithResponsesInterface interface {
 
 	// SyncReplicationWithResponse Transfer a point now
 	//
-	// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
-	// the target can be tested with what is there now.
+	// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a
+	// new point, so that the target can be tested with what is there now.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10673,8 +10679,8 @@ type ClientWithResponsesInterface interface {
 
 	// StartTestFailoverWithBodyWithResponse Start a test failover
 	//
-	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-	// the clones at its lowest free LUNs.
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+	// continues. Each host gets the clones at its lowest free LUNs.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10683,8 +10689,8 @@ type ClientWithResponsesInterface interface {
 
 	// StartTestFailoverWithResponse Start a test failover
 	//
-	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-	// the clones at its lowest free LUNs.
+	// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+	// continues. Each host gets the clones at its lowest free LUNs.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -15848,7 +15854,7 @@ func (c *ClientWithResponses) DemoteReplicationWithResponse(ctx context.Context,
 
 // PauseReplicationWithResponse Pause a replication
 //
-// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+// On either array. An interrupted transfer is resumed where it was. The source of a synchronous replication that is paused there
 // acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15864,8 +15870,9 @@ func (c *ClientWithResponses) PauseReplicationWithResponse(ctx context.Context, 
 
 // PromoteReplicationWithBodyWithResponse Promote the target of a replication
 //
-// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-// the time before a reversal, get that content and take changes again. The source gets through no more.
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+// through no more.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -15880,8 +15887,9 @@ func (c *ClientWithResponses) PromoteReplicationWithBodyWithResponse(ctx context
 
 // PromoteReplicationWithResponse Promote the target of a replication
 //
-// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-// the time before a reversal, get that content and take changes again. The source gets through no more.
+// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+// through no more.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -15925,8 +15933,8 @@ func (c *ClientWithResponses) ReverseReplicationWithResponse(ctx context.Context
 
 // SyncReplicationWithResponse Transfer a point now
 //
-// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
-// the target can be tested with what is there now.
+// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a
+// new point, so that the target can be tested with what is there now.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -15957,8 +15965,8 @@ func (c *ClientWithResponses) StopTestFailoverWithResponse(ctx context.Context, 
 
 // StartTestFailoverWithBodyWithResponse Start a test failover
 //
-// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-// the clones at its lowest free LUNs.
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+// continues. Each host gets the clones at its lowest free LUNs.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -15973,8 +15981,8 @@ func (c *ClientWithResponses) StartTestFailoverWithBodyWithResponse(ctx context.
 
 // StartTestFailoverWithResponse Start a test failover
 //
-// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-// the clones at its lowest free LUNs.
+// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+// continues. Each host gets the clones at its lowest free LUNs.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -74,7 +74,7 @@ func (d *Driver) ControllerPublishVolume(ctx context.Context, request *csi.Contr
 	}))
 	var refused *array.Error
 	if as(err, &refused) && refused.Kind == array.Differs && refused.Field == "min_lun" {
-		// It was connected by somebody else, as LUN 0, which is as good.
+		// Another caller has connected it, as LUN 0, which is as good.
 		attached, err = array.Decode[array.Attachment](d.api.ShowConnection(ctx, volume.ID, host.ID))
 	}
 	if err != nil {

@@ -130,7 +130,7 @@ func (a addons) DisableVolumeReplication(ctx context.Context, request *replicati
 	}
 	switch {
 	case p.of.Role == array.ReplicationTarget && !isPromoted(p.of) && there != nil && there.Role == array.ReplicationSource:
-		// Its source goes on: the replication ends when it is disabled there, and this array's part with it.
+		// Its source continues: the replication ends when it is disabled there, and this array's part with it.
 		return done, nil
 	case p.of.Role == array.ReplicationTarget && !isPromoted(p.of) && peer == nil:
 		return nil, status.Errorf(codes.FailedPrecondition, "this array is the target of replication %q: disable it at the source, with %s and %s in the secret; "+
@@ -296,7 +296,7 @@ func (d *Driver) adoptGroup(ctx context.Context, p *protected, volume array.Volu
 // DemoteVolume ends writes to the volume of this array. It returns when the other array has every write that was acknowledged, so
 // that nothing is lost if that is promoted next.
 //
-// If the other one was promoted meanwhile, as after a disaster, what was written here since is kept in the volume until a resync
+// If the other one has been promoted since, as after a disaster, what was written here since is kept in the volume until a resync
 // discards it.
 func (a addons) DemoteVolume(ctx context.Context, request *replication.DemoteVolumeRequest) (*replication.DemoteVolumeResponse, error) {
 	p, leave, err := a.begin(ctx, request.GetReplicationSource(), request.GetReplicationId(), request.GetSecrets())

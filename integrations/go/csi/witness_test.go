@@ -67,7 +67,7 @@ func TestADemotionEndsThoughTheOtherArrayWasPromotedBefore(t *testing.T) {
 	one.writes(volume, 1)
 	ok(t, one.enable(of, hourly))
 	one.healthy(of)
-	// The source goes on while the other array is promoted, and hears nothing of that: it transfers nothing.
+	// The source continues while the other array is promoted, and hears nothing of that: it transfers nothing.
 	ok(t, array.Done(one.API.PauseReplication(t.Context(), one.replications()[0].ID)))
 	one.writes(volume, 2)
 	ok(t, two.promote(of, true))

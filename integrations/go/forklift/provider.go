@@ -127,7 +127,7 @@ func (p *Provider) MapTarget(target LUN, mapping MappingContext) (LUN, error) {
 		key := labelPrefix + host.ID
 		if found.Labels[key] == "" {
 			if found.seenBy(host) {
-				// Somebody else connected it, and it stays.
+				// Another client has connected it, and it stays.
 				continue
 			}
 			// First the label: a connection without one would stay after a crash.

@@ -320,7 +320,7 @@ func TestWhatCanNotBeOffloadedSaysWhatToDo(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := New(Config{Hostname: s.Access.URL, Token: s.Access.Token}); err == nil && strings.HasPrefix(s.Access.URL, "https") {
-		t.Error("a certificate that nobody trusts was accepted")
+		t.Error("an untrusted certificate was accepted")
 	}
 	s.Stop()
 	if _, err := provider.ResolvePVToLUN(s.pv); err == nil || !strings.Contains(err.Error(), "can't be reached") {

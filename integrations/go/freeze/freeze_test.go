@@ -61,7 +61,7 @@ type agent struct {
 	disabled   string
 	nothing    bool // there is no file system to freeze
 	refuse     bool // freezing fails
-	slow       bool // freezing lasts until nobody waits for it any more
+	slow       bool // freezing lasts until its waiter is gone
 	drop       int  // number of responses to a thaw that are lost
 	stuck      int  // number of thaws that do nothing
 	freezeEnds bool // the freeze ends by itself, as VSS does
@@ -361,7 +361,7 @@ func once() func() bool {
 	}
 }
 
-// hangs makes the array respond only when nobody waits any more.
+// hangs makes the array respond only when the waiter is gone.
 func (l *lab) hangs(request *Request) {
 	request.Limit = time.Second
 	wait := make(chan struct{})

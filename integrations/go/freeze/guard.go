@@ -27,7 +27,7 @@ const released = "released\n"
 // graceful is how much longer than it should the process that froze may take before it is ended.
 const graceful = 10 * time.Second
 
-// guardPatience bounds how long a guard tries to thaw. A guest that was destroyed meanwhile never responds.
+// guardPatience bounds how long a guard tries to thaw. A guest that has been destroyed since never responds.
 const guardPatience = time.Hour
 
 // Spawn returns what starts a guard: a program with words that make it call [Watch].

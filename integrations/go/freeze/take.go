@@ -73,7 +73,7 @@ func Take(ctx context.Context, api *array.API, request Request) ([]array.Snapsho
 	taken, err := whileFrozen(ctx, api, request, wanted)
 	thawed := thaw(ctx, request)
 	if thawed == nil {
-		// Otherwise the guard goes on trying.
+		// Otherwise the guard retries.
 		release()
 	}
 	if err = errors.Join(err, thawed); err != nil {

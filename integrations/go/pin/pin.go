@@ -45,5 +45,5 @@ type Error struct{ Pinned, Shown, Peer string }
 
 func (e *Error) Error() string {
 	return "the certificate is not the pinned one: its thumbprint is " + e.Shown + ", pinned is " + e.Pinned +
-		"; if it was replaced, pin the new one, otherwise somebody is between here and " + e.Peer
+		"; if it was replaced, pin the new one, otherwise an attacker may be between here and " + e.Peer
 }

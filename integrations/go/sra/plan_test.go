@@ -204,7 +204,7 @@ func TestATestLeavesTheProtectionAsItIs(t *testing.T) {
 		t.Errorf("%v: %+v", err, left)
 	}
 	p.one.reads(t, p.naa[p.one], 4)
-	// The protection goes on.
+	// The protection continues.
 	p.writeAll(t, p.one, 5)
 	synchronize(t, p.one, p.two, it.id)
 	p.two.done(t, "testFailoverStart", it.targetGroups(p.two))
@@ -247,7 +247,7 @@ func TestAPlannedMigrationLosesNothingAndComesBack(t *testing.T) {
 	synchronize(t, p.one, p.two, p.id(t))
 	it := discover(t, p.one, p.two)
 
-	// A migration that is given up: the source goes on.
+	// A migration that is given up: the source continues.
 	p.one.done(t, "prepareFailover", arrays(p.one, p.two)+sourceGroups(it.id))
 	for range 2 {
 		p.one.done(t, "restoreReplication", arrays(p.one, p.two)+sourceGroups(it.id))

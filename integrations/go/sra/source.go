@@ -83,7 +83,7 @@ func prepareReverseReplication(ctx context.Context, c *call) (any, error) {
 			}
 			if !asked {
 				// The target says that it was promoted when it is to get a point.
-				// A refusal means that the state has changed meanwhile: perhaps it has said so.
+				// A refusal means that the state has changed since: perhaps it was reported.
 				err := array.Done(c.api.SyncReplication(ctx, it.Name))
 				if err = array.Unless(array.Precondition, err); err != nil {
 					return outcome{}, err

@@ -76,7 +76,7 @@ func (r *nounResource[M]) Read(ctx context.Context, request resource.ReadRequest
 	}
 	err := r.noun.read(ctx, r.api, &state)
 	if array.IsKind(err, array.NotFound) {
-		// It was deleted by somebody else: Terraform plans a new one.
+		// Another client has deleted it: Terraform plans a new one.
 		response.State.RemoveResource(ctx)
 		return
 	}

@@ -117,7 +117,7 @@ func TestAVolume(t *testing.T) {
 			},
 			refused(config("name = \"renamed\"\nsize = \"1GiB\""), "would destroy the data after the new end"),
 			{Config: config("name = \"renamed\"\nsize = \"1GiB\"\nallow_shrink = true"), ConfigPlanChecks: updated(volumeA)},
-			// What somebody changed on the array is changed back.
+			// A change on the array is changed back.
 			{
 				PreConfig: func() {
 					change := array.VolumeChange{Name: nullable.NewNullableWithValue("drifted")}

@@ -42,7 +42,7 @@ var scheduleAttributes = map[string]schema.Attribute{
 			"keep": schema.Int64Attribute{Required: true, MarkdownDescription: "Snapshots to retain; older ones are eradicated."},
 		}}},
 	"immutable_seconds": schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(0),
-		MarkdownDescription: "Retention lock: seconds during which nobody can delete a snapshot."},
+		MarkdownDescription: "Retention lock: seconds during which a snapshot can't be deleted."},
 	"enabled": schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(true),
 		MarkdownDescription: "Whether the schedule is active."},
 	"created": kept("Time of creation."),

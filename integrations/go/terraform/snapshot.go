@@ -44,7 +44,7 @@ var snapshotAttributes = map[string]schema.Attribute{
 	"writable": schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(false),
 		MarkdownDescription: "Whether hosts can write to it."},
 	"retain_until": schema.StringAttribute{Optional: true,
-		MarkdownDescription: "Retention lock: nobody can delete or change it before this time (RFC 3339, in UTC). It can only be made later."},
+		MarkdownDescription: "Retention lock: it can't be deleted or changed before this time (RFC 3339, in UTC). It can only be made later."},
 	"labels":  labelsAttribute,
 	"size":    schema.StringAttribute{Computed: true, CustomType: sizeType{}, MarkdownDescription: "Size.", PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()}},
 	"naa":     kept("Identifier that hosts see (NAA, VPD page 83h)."),

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// auditPolicy records what the chart's service accounts ask for. A sidecar goes on without some of the things that it may not
+// auditPolicy records what the chart's service accounts ask for. A sidecar works without some of the things that it may not
 // do, so that no other check would find a verb that is missing.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1

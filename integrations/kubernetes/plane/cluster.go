@@ -28,7 +28,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Ports are taken below those that the kernel gives to connections, so that no connection has one meanwhile.
+// Ports are taken below those that the kernel gives to connections, so that no connection has one at the same time.
 const (
 	firstPort = 20000
 	portCount = 10000
@@ -78,7 +78,7 @@ func start(t testing.TB) *cluster {
 	return c
 }
 
-// freePorts returns ports of loopback that nobody listens on.
+// freePorts returns free ports of loopback.
 func freePorts(t testing.TB, count int) []int {
 	t.Helper()
 	var ports []int

@@ -105,7 +105,7 @@ func (p *plane) revokedToken(t *testing.T) {
 
 func (p *plane) deadArray(t *testing.T) {
 	p.broken(t, "dead", "can't be reached", p.first.array.Kill)
-	// The relay passes everything now, and nobody is there.
+	// The relay passes everything now, and there is no server.
 	if !p.first.relay.mend() {
 		t.Fatal("nothing was lost")
 	}

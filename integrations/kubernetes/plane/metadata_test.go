@@ -70,7 +70,7 @@ func (p *plane) metadata(t *testing.T) {
 		}
 	}
 	if got, err := mayNot(iterator.Args{SnapshotName: "later", CSIDriver: p.second.driver}); status.Convert(err).Code() != codes.PermissionDenied {
-		t.Errorf("somebody without the role gets %q, %v", got, err)
+		t.Errorf("a user without the role gets %q, %v", got, err)
 	}
 	if got, err := may(iterator.Args{SnapshotName: "none"}); err == nil {
 		t.Errorf("a snapshot that is none has %q", got)

@@ -125,7 +125,7 @@ subtest 'a LUN number that another volume had: the old device goes first' => sub
     my $old = $storage->find_volume('vm-100-disk-2');
     my ($lun) = map { $_->{lun} } @{ $old->{connections} };
     my ($disk) = $initiator->paths($old->{naa});
-    # Somebody disconnected it on the array, unknown to the node, and the number was given away.
+    # An operator disconnected it on the array, unknown to the node, and the number was given away.
     $array->must('DELETE', "connections/$old->{id}/pve-node1");
     $array->must('POST', 'connections', { volume => 'flash.1-vm-100-disk-0', host => 'pve-node1', lun => $lun });
     $one->rule(qr/device\/rescan/, { code => 0, out => '', err => '' });

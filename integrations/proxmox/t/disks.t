@@ -101,7 +101,7 @@ subtest 'resizing reaches the device of a stopped guest or a container' => sub {
     is($storage->volume_resize('vm-100-disk-0', 5 << 30, 0), 1, 'once more is fine');
     like(Plugin::error_of(sub { $storage->volume_resize('vm-100-disk-0', 1 << 30, 0) }), qr/can't be made smaller/);
     like(Plugin::error_of(sub { $storage->volume_resize('vm-100-disk-0', 6 << 30, 0, 'a') }), qr/snapshot can't be resized/);
-    # Grown by another node meanwhile: activation compares.
+    # Grown by another node since: activation compares.
     $array->must('PATCH', 'volumes/flash.1-vm-100-disk-0', { size => 6 << 30 });
     $storage->activate_volume('vm-100-disk-0');
     is($initiator->bytes_of($initiator->map_of($naa)), 6 << 30, 'activation brings the device to the size');

@@ -46,7 +46,7 @@ subtest 'all disks of a guest at one moment' => sub {
     like(Plugin::error_of(sub { $storage->volume_snapshot('vm-100-disk-0', 'a') }), qr/already/, 'a name that is taken');
 };
 
-subtest 'deleting takes along what nobody asked for' => sub {
+subtest 'deleting takes along what was not requested' => sub {
     $storage->volume_snapshot_delete('vm-100-disk-0', 'a');
     is_deeply([map { $_->{source} } all_snapshots()], ['flash.1-vm-100-disk-1'], 'that of the unused disk went with it');
     $storage->volume_snapshot_delete('vm-100-disk-1', 'a');

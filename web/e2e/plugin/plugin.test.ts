@@ -169,7 +169,7 @@ test("a datastore that is on no array of the plug-in is named", async ({ open })
   await expect(page.getByRole("alert").getByText(/is on none of the arrays that the plug-in has \(rack1, rack2\)/)).toBeVisible();
 });
 
-test("a session that has expired is said, and one that the client replaced goes on", async ({ open, stand }) => {
+test("an expired session is reported, and one that the client replaced continues", async ({ open, stand }) => {
   const token = await stand.signIn("ada");
   const page = await open("overview", undefined, { token });
   await expect(page.getByRole("table", { name: "Datastores" })).toBeVisible();
@@ -184,7 +184,7 @@ test("a session that has expired is said, and one that the client replaced goes 
   expect((await page.request.get(page.url())).status()).toBe(200);
 });
 
-test("an array that is away is named, and the page goes on when it is back", async ({ open, stand }) => {
+test("an array that is away is named, and the page resumes when it is back", async ({ open, stand }) => {
   test.setTimeout(300_000);
   await stand.change("stop");
   const page = await open("overview");

@@ -10,7 +10,7 @@ const CHECK_MS = 250;
 /** Milliseconds after which a question is given up, as its connection may be dead while the array is back. */
 const GIVE_UP_MS = 10_000;
 
-/** `silent`: it takes connections but does not answer. `unreachable`: there is nobody to connect to. */
+/** `silent`: it takes connections but does not answer. `unreachable`: it can't be connected to. */
 export type Pulse = "answers" | "silent" | "unreachable";
 
 let pulse: Pulse = "answers";

@@ -16,14 +16,14 @@ export class Refusal extends Error {
 
   /** The array takes connections but does not answer. */
   static silent(): Refusal {
-    return new Refusal("The array is not responding", "The server takes connections, but ashlard does not answer. Check the load of the server, and the service: systemctl status ashlard. The page goes on by itself.", 0, "silent");
+    return new Refusal("The array is not responding", "The server takes connections, but ashlard does not answer. Check the load of the server, and the service: systemctl status ashlard. The page resumes by itself.", 0, "silent");
   }
 
   static of(error: unknown): Refusal {
     if (error instanceof Refusal) return error;
     if (isProblem(error)) return new Refusal(error.title, error.detail, error.status, error.kind, error.home ?? undefined);
     if (error instanceof TypeError) {
-      const detail = "Check that ashlard runs and that this machine reaches it. The page goes on by itself.";
+      const detail = "Check that ashlard runs and that this machine reaches it. The page resumes by itself.";
       return new Refusal("The array can't be reached", detail, 0, "unreachable");
     }
     const detail = error instanceof Error ? error.message : "The answer was of an unknown kind.";

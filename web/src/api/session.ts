@@ -105,7 +105,7 @@ export const session = {
     }
   },
 
-  /** Another controller serves the array: says so, and asks until this one does. `asked`: nobody asks yet. */
+  /** Another controller serves the array: says so, and asks until this one does. `asked`: no question is under way yet. */
   elsewhere: (problem: Refusal, asked = state.at !== "asking"): void => {
     become({ at: "asking", problem });
     if (asked) setTimeout(() => void session.ask(), AGAIN);

@@ -285,7 +285,7 @@ test("volumes are filtered by group; those that are selected are deleted at once
   expect(selection.getByText("2 volumes selected")).toBeTruthy();
   await user.click(selection.getByRole("button", { name: "Delete" }));
   const question = within(await screen.findByRole("dialog"));
-  // Meanwhile somebody else replaces one of them: the new one was not meant.
+  // Another user replaces one of them: the new one was not meant.
   const first = mock.state.volumes.find((it) => it.group === "sql");
   if (!first) throw new Error("the group has volumes");
   const replacement = { ...first, id: "00000000000000000000000000000abc" };

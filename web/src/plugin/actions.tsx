@@ -93,7 +93,7 @@ function SnapshotForm({ onClose }: FormProps) {
   });
   return (
     <Form verb="Take snapshot" busy={take.isPending} error={take.error} onClose={onClose} onSubmit={form.onSubmit((values) => take.mutate(values))}>
-      <Text size="sm">It preserves the volume as it is at this moment, as after a loss of power. Virtual machines go on.</Text>
+      <Text size="sm">It preserves the volume as it is at this moment, as after a loss of power. Virtual machines keep running.</Text>
       <TextInput label="Name suffix" description={`${volume}.${form.values.suffix || "the time"}`} placeholder="the time" autoComplete="off" spellCheck={false} data-autofocus {...form.getInputProps("suffix")} />
     </Form>
   );
@@ -125,7 +125,7 @@ export function ProtectForm({ onClose }: FormProps) {
         <NumberInput label="Hourly snapshots to retain" {...count} {...form.getInputProps("hourly")} />
         <NumberInput label="Daily snapshots to retain" {...count} {...form.getInputProps("daily")} />
         <NumberInput label="Weekly snapshots to retain" {...count} {...form.getInputProps("weekly")} />
-        <NumberInput label="Retention lock in days" description="Snapshots cannot be deleted before this age, by nobody. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />
+        <NumberInput label="Retention lock in days" description="No user can delete a snapshot before this age. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />
       </Stack>
     </Form>
   );

@@ -153,7 +153,7 @@ function Fix({ onClose, onChanged }: { onClose: () => void; onChanged: () => voi
         if (chosen.length > 0) begin.mutate(chosen);
       }}
     >
-      <Text size="sm">These would be changed, one host after the other. Each host is read again before the next one; after a failure nothing more is changed.</Text>
+      <Text size="sm">These settings would be changed, one host after the other. Each host is read again before the next one; after a failure nothing more is changed.</Text>
       {settings.map((setting) => (
         <Group key={setting} align="flex-start" wrap="nowrap" gap="sm">
           <Checkbox aria-label={`Change ${setting}`} checked={!left.has(setting)} onChange={() => toggle(setting)} mt={2} />

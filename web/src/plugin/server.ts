@@ -108,7 +108,7 @@ export class Server {
 
 function unreachable(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
-  return new Refusal("The plug-in’s server can’t be reached", "Check that ashlar-vsphere serve runs and that vCenter reaches it. The page goes on by itself.", 0, "unreachable");
+  return new Refusal("The plug-in’s server can’t be reached", "Check that ashlar-vsphere serve runs and that vCenter reaches it. The page resumes by itself.", 0, "unreachable");
 }
 
 async function refusalOf(response: Response): Promise<Refusal> {

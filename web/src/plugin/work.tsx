@@ -1,4 +1,4 @@
-/** Work of the plug-in's server that goes on after the request: its steps, and how it ended. */
+/** Work of the plug-in's server that continues after the request: its steps, and how it ended. */
 import { Alert, Button, Group, Loader, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { CircleCheck, CircleDashed, CircleX, Undo2 } from "lucide-react";
@@ -8,7 +8,7 @@ import { ProblemAlert } from "../parts/problem";
 import { usePlace } from "./place";
 import type { Change, Progress, Work } from "./server";
 
-/** Milliseconds between questions while it goes on. */
+/** Milliseconds between questions while it runs. */
 const ASK_MS = 700;
 
 /** Begins work, and follows it. */
@@ -59,7 +59,7 @@ export function WorkProgress({ work, error, onClose }: { work: Work; error: unkn
       )}
       <Group justify="space-between">
         <Text size="xs" className="quiet">
-          {work.state === "running" ? "It goes on if you close this window; vCenter shows it among its tasks." : ""}
+          {work.state === "running" ? "It continues if you close this window; vCenter shows it among its tasks." : ""}
         </Text>
         <Button variant="default" onClick={onClose}>
           Close

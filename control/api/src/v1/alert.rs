@@ -55,7 +55,7 @@ pub struct Alert {
     /// Time of the last change.
     #[schema(format = DateTime)]
     changed: String,
-    /// User who acknowledged it; `null`: nobody.
+    /// User who acknowledged it; `null`: not acknowledged.
     acknowledged_by: Option<String>,
     /// Closing time; `null` while it is open.
     #[schema(format = DateTime)]

@@ -259,7 +259,7 @@ pub struct SettingsChange {
     /// Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
     scrub_every_seconds: Option<u64>,
     /// Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
-    /// change are not made up for.
+    /// change are skipped.
     time_zone: Option<String>,
     /// Threads for connections of hosts, 1 to 256, from the next start on; `null`: one for each processor.
     #[serde(default, deserialize_with = "present")]

@@ -105,7 +105,7 @@ struct NewPortal {
     /// has an address in the same network. `ashlard` needs CAP_NET_ADMIN and CAP_NET_RAW for that.
     #[serde(default)]
     moves: bool,
-    /// Add it also if the address can't be listened on now, such as for a network that comes later.
+    /// Add the portal even if it can't listen on the address now, such as for a network that comes later.
     #[serde(default)]
     force: bool,
 }
@@ -119,7 +119,7 @@ fn iscsi() -> PortalProtocol {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct PortalRemoval {
-    /// Remove it also if hosts use it: they are asked to log out.
+    /// Remove the portal even if hosts use it; they are asked to log out.
     #[serde(default)]
     force: bool,
     /// Hosts that may lose their last path by that: names with commas between them.

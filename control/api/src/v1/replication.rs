@@ -52,7 +52,7 @@ pub enum ReplicationMode {
     Sync,
 }
 
-/// What becomes of writes of a synchronous replication while the other array is out of reach.
+/// Policy for writes of a synchronous replication while the other array is out of reach.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLinkLoss {
@@ -74,7 +74,7 @@ pub enum ReplicationState {
     Paused,
     /// The last attempt failed; it is repeated.
     Failed,
-    /// The target has no space; the transfer goes on when there is some.
+    /// The target has no space; the transfer continues when there is some.
     NoSpace,
     /// The source takes no writes any more; its last point is not complete yet.
     Demoting,
@@ -88,8 +88,8 @@ pub enum ReplicationState {
     Split,
     /// Of a synchronous replication: everything that is acknowledged is on both arrays.
     InSync,
-    /// Of a synchronous replication: both arrays were the same, and are not now. What is missing is transferred when the other array can
-    /// be reached.
+    /// Of a synchronous replication: both arrays were the same, and are not now. What is missing is transferred when
+    /// the other array can be reached.
     OutOfSync,
     /// Of a synchronous replication: the source refuses writes until both arrays are the same again.
     WritesStopped,
@@ -108,20 +108,20 @@ pub enum DemotionState {
 /// Progress of a synchronous replication.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SynchronousProgress {
-    /// Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
-    /// time, and on the target.
+    /// Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the
+    /// same for the first time, and on the target.
     #[schema(format = DateTime)]
     since: Option<String>,
     /// Reason why both arrays are not the same; `null` if they are, and on the target.
     cause: Option<String>,
     /// Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
     changes_under_way: u64,
-    /// Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the same, and on the
-    /// target.
+    /// Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the
+    /// same, and on the target.
     #[schema(extensions(("x-unit" = json!("us"))))]
     round_trip_us: Option<u64>,
-    /// Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if it would, and
-    /// without a witness.
+    /// Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if
+    /// it would, and without a witness.
     witness_problem: Option<String>,
 }
 
@@ -130,8 +130,8 @@ pub struct SynchronousProgress {
 pub struct ReplicationProgress {
     /// State.
     state: ReplicationState,
-    /// Progress of the demotion, also while `state` is another one, such as `failed`, `no_space` or `paused`; `null` if the source was not
-    /// demoted, and while the target has volumes of its own.
+    /// Progress of the demotion, also while `state` is another one, such as `failed`, `no_space` or `paused`; `null`
+    /// if the source was not demoted, and while the target has volumes of its own.
     demotion: Option<DemotionState>,
     /// Reason why the last attempt failed; `null` if it did not.
     problem: Option<String>,
@@ -147,8 +147,8 @@ pub struct ReplicationProgress {
     blackout_until: Option<String>,
     /// Seconds since the newest complete point was taken; `null` where none is to follow it.
     lag_seconds: Option<u64>,
-    /// Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on the target and
-    /// where no point is to follow.
+    /// Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on
+    /// the target and where no point is to follow.
     #[schema(extensions(("x-unit" = json!("bytes"))))]
     backlog_bytes: Option<u64>,
     /// Bytes over the network per second, over the last half minute.
@@ -195,10 +195,10 @@ pub struct Replication {
     role: ReplicationRole,
     /// When a write is acknowledged.
     mode: ReplicationMode,
-    /// What becomes of writes while the other array is out of reach; `null` for an asynchronous replication, and on the target.
+    /// Policy for writes while the other array is out of reach; `null` for an asynchronous replication, and on the target.
     on_link_loss: Option<OnLinkLoss>,
-    /// Remote array that decides which of both arrays goes on alone after a loss; on a target that is not paired with it the SHA-256 of
-    /// its certificate. `null`: an operator decides.
+    /// Witness: the remote array that decides which of the two continues alone after a loss; on a target that is not
+    /// paired with it the SHA-256 of its certificate. `null`: an operator decides.
     witness: Option<String>,
     /// Volume, by its name on the source; `null` for a group.
     volume: Option<String>,
@@ -216,7 +216,7 @@ pub struct Replication {
     keep_points: Option<u32>,
     /// Rules that keep older points on the target: of each period the first point, of the newest periods. Empty on the source.
     keep_rules: Vec<Rule>,
-    /// Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
+    /// Retention lock of points that arrive from now on: seconds during which they can't be deleted; `null` on the source.
     lock_seconds: Option<u64>,
     /// Progress.
     progress: ReplicationProgress,
@@ -267,14 +267,14 @@ struct NewReplication {
     /// Recovery point objective in seconds.
     #[schema(minimum = 5, maximum = 604_800)]
     rpo_seconds: u64,
-    /// When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until both arrays are
-    /// the same.
+    /// When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until
+    /// both arrays are the same.
     #[serde(default)]
     mode: ReplicationMode,
-    /// What becomes of writes while the other array is out of reach; default `continue`. Only with the mode `sync`.
+    /// Policy for writes while the other array is out of reach; default `continue`. Only with the mode `sync`.
     on_link_loss: Option<OnLinkLoss>,
-    /// Remote array, a third one, that decides which of both arrays goes on alone after a loss. Both are to be paired with it. Default: none.
-    /// Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
+    /// Witness: a third array that decides which of the two continues alone after a loss. Both must be paired with
+    /// it. Default: none. Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.
     witness: Option<String>,
     /// Weekly windows in which no point is taken or transferred unless an operator asks for it; default: none. Only with the mode
     /// `async`.
@@ -292,10 +292,10 @@ struct ReplicationChange {
     rpo_seconds: Option<u64>,
     /// When a write is acknowledged. On the source only.
     mode: Option<ReplicationMode>,
-    /// What becomes of writes of a synchronous replication while the other array is out of reach. On the source only. With `continue` a
-    /// source whose writes are stopped goes on alone at once.
+    /// Policy for writes of a synchronous replication while the other array is out of reach. On the source only.
+    /// With `continue` a source whose writes are stopped continues alone at once.
     on_link_loss: Option<OnLinkLoss>,
-    /// Remote array, a third one, that decides which of both arrays goes on alone after a loss; `null`: an operator decides. Setting it
+    /// Witness: a third array that decides which of the two continues alone after a loss; `null`: an operator decides. Setting it
     /// sets `on_link_loss` to `stop`. On the source only.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
@@ -313,7 +313,7 @@ struct ReplicationChange {
     keep_points: Option<u32>,
     /// Complete list of the rules that keep older points. On the target only.
     keep_rules: Option<Vec<Rule>>,
-    /// Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
+    /// Retention lock of points that arrive from now on: seconds during which they can't be deleted. On the target only.
     lock_seconds: Option<u64>,
 }
 
@@ -332,7 +332,7 @@ struct ReplicationPromotion {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ReplicationDemotion {
-    /// This array loses what the other one does not have; default false.
+    /// Demote although the other array lacks data, which this array loses; default false.
     #[serde(default)]
     force: bool,
 }
@@ -348,7 +348,7 @@ pub struct ReplicationPoint {
     /// Time since which this array has it.
     #[schema(format = DateTime)]
     received: String,
-    /// Time until which nobody can delete it; `null`: no retention lock.
+    /// Time until which it can't be deleted; `null`: no retention lock.
     #[schema(format = DateTime)]
     retain_until: Option<String>,
     /// Whether both arrays have it.
@@ -496,8 +496,8 @@ async fn delete_replication(
 
 /// Transfer a point now
 ///
-/// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a new point, so that
-/// the target can be tested with what is there now.
+/// On the source. A point is taken and transferred in the background. A synchronous replication begins again with a
+/// new point, so that the target can be tested with what is there now.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/sync", tag = "replications", params(("name" = String, Path)), responses(
     (status = 200, description = "The replication", body = Replication),
     Problems,
@@ -513,7 +513,7 @@ async fn sync_replication(
 
 /// Pause a replication
 ///
-/// On either array. A transfer that is interrupted goes on where it was. The source of a synchronous replication that is paused there
+/// On either array. An interrupted transfer is resumed where it was. The source of a synchronous replication that is paused there
 /// acknowledges writes alone until it is resumed, also with `stop`; if it is paused on the target, `on_link_loss` decides.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/pause", tag = "replications", params(("name" = String, Path)), responses(
     (status = 200, description = "The replication", body = Replication),
@@ -544,8 +544,9 @@ async fn resume_replication(
 
 /// Promote the target of a replication
 ///
-/// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an earlier promotion, or of
-/// the time before a reversal, get that content and take changes again. The source gets through no more.
+/// Volumes with the content of the last complete point, or of another one, are created, for hosts to use; those of an
+/// earlier promotion, or of the time before a reversal, get that content and take changes again. The source gets
+/// through no more.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/promote", tag = "replications", params(("name" = String, Path)),
     request_body = ReplicationPromotion, responses(
     (status = 200, description = "The replication", body = Replication),

@@ -1,4 +1,4 @@
-//! Tests of a failover: clones of a replicated point for hosts, while replication goes on.
+//! Tests of a failover: clones of a replicated point for hosts, while replication continues.
 
 use super::handler::{Answer, operations, perform};
 use super::replication::Replication;
@@ -34,8 +34,8 @@ struct NewTestFailover {
 
 /// Start a test failover
 ///
-/// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication goes on. Each host gets
-/// the clones at its lowest free LUNs.
+/// On the target. The last complete point, or another one, is cloned to volumes that hosts can use, while replication
+/// continues. Each host gets the clones at its lowest free LUNs.
 #[utoipa::path(post, path = "/api/v1/replications/{name}/test-failover", tag = "replications", params(("name" = String, Path)),
     request_body = Option<NewTestFailover>, responses(
     (status = 200, description = "The replication", body = Replication),

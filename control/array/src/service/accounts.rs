@@ -139,7 +139,7 @@ impl Accounts {
                 Some(user) => Ok(User::of(user)),
                 None => Err(Error::not_found("the user of this session is gone")),
             },
-            _ => Err(Error::not_found("only a user who signed in with a password is a user of the array")),
+            _ => Err(Error::not_found("a user of a directory is not a user of the array")),
         }
     }
 
@@ -166,14 +166,14 @@ impl Accounts {
         format!("{:032x}{:032x}", (self.env.random)(), (self.env.random)())
     }
 
-    /// The user whose password this is. It takes a moment, so that guessing takes long: to be asked where nobody else
+    /// The user whose password this is. It takes a moment, so that guessing takes long: to be called where no other request
     /// waits.
     pub fn log_in(&self, user: &str, password: &Secret) -> Option<Member> {
         let found = self.configuration.read().users.find(user).cloned();
         // A name that is not there takes as long as one that is.
-        const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
+        const NO_USER: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA\
                               $AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-        let hash = found.as_ref().map_or(NOBODY, |entry| entry.hash.text());
+        let hash = found.as_ref().map_or(NO_USER, |entry| entry.hash.text());
         let member = |UserEntry { id, name, role, password_set, .. }| Member { id, name, role, password_set };
         is_password(password, hash).then_some(found).flatten().map(member)
     }

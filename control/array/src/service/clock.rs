@@ -1,7 +1,7 @@
 //! The retention clock, by which retention locks, the recycle bin and scheduled snapshots expire.
 //!
 //! Anybody who can set the time of day, or who speaks NTP to this machine, could otherwise make locked snapshots
-//! expire. The retention clock advances by the machine's uptime, which nobody sets, and is stored on the drives. Over
+//! expire. The retention clock advances by the machine's uptime, which can't be set, and is stored on the drives. Over
 //! a restart of the process, uptime says how much time has passed. Over a restart of the machine only the time of day
 //! does: it is trusted up to an allowance, a day at first, which is regained as measured time passes. If the time of
 //! day differs from the retention clock, it jumped, or the array was off for longer than the allowance: nothing
@@ -27,7 +27,7 @@ const STORE_INTERVAL_SECONDS: u64 = 3600;
 /// The retention clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// Where it goes on from.
+    /// The time from which it continues.
     from: ClockEntry,
     /// What it showed when the time of day was last seen to be right: it stands there until it is again.
     held: Option<u64>,
@@ -58,7 +58,7 @@ impl Moment {
 }
 
 impl Clock {
-    /// Goes on from what was stored.
+    /// Continues from the stored time.
     pub fn resume(stored: Option<ClockEntry>, now: &Moment) -> Self {
         let (boot, uptime, wall) = (now.boot(), now.seconds(), now.wall);
         let from = match stored {

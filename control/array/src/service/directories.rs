@@ -225,6 +225,6 @@ fn takes_passwords(name: &str) -> Error {
 
 fn unreachable_now(name: &str, error: &DirectoryError) -> Error {
     Error::precondition(format!(
-        "{name:?} can't say who you are: {error}; users of the array itself sign in as ever"
+        "{name:?} can't identify you: {error}; users of the array itself can still sign in"
     ))
 }

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 /// Polling interval of each drive, in seconds.
 const INTERVAL_SECONDS: u64 = 600;
-/// Parts of a hundred of the writes that a drive was made for, with how much it matters when they are used: the first that
-/// holds.
+/// Percent used of the rated writes of a drive, with severity: the first that applies.
 const WORN: [(u64, Severity); 2] = [(100, Severity::Critical), (90, Severity::Warning)];
 
 /// The health that drives reported last.
@@ -96,7 +95,7 @@ pub(crate) fn of_health<'a>(drives: impl Iterator<Item = (&'a DriveStatus, Healt
         if let Some((_, severity)) = WORN.iter().find(|(limit, _)| used >= *limit) {
             condition::add(&mut found, "drive.worn", *severity, about, &|| {
                 format!(
-                    "{used} % of what the drive of slot {slot} ({path}) was made to take is written: replace it soon"
+                    "{used} % of the rated writes of the drive of slot {slot} ({path}) is used: replace it soon"
                 )
             });
         }

@@ -1,4 +1,4 @@
-//! Log-ins that connections have reported and nobody has looked at yet. Connections of this process fill the queue, and the
+//! Queue of reported log-ins. Connections of this process fill the queue, and the
 //! controllers that forward send theirs to the home.
 
 use iscsi::{LoginObserver, RefusedLogin, SessionInfo};

@@ -69,7 +69,9 @@ impl TimeRange {
         let from = self.from.unwrap_or_else(|| to.saturating_sub(default_seconds));
         match from < to || self.to.is_none() {
             true => Ok((from.min(to), to)),
-            false => Err(Error::invalid("the time asked for ends before it begins, or has not come yet")),
+            false => {
+                Err(Error::invalid("the requested time range ends before it begins, or is in the future"))
+            }
         }
     }
 
@@ -140,7 +142,7 @@ struct Before {
 }
 
 impl Meter {
-    /// Goes on where the history ends. Nothing is counted yet: what hosts do from now on is measured.
+    /// Continues where the history ends. Nothing is counted yet: what hosts do from now on is measured.
     pub fn open(store: &Store, env: &Env) -> Self {
         let recorder = Recorder::open(store, env.seconds()).unwrap_or_else(|error| {
             tracing::error!(%error, "old measurements can't be read");

@@ -1,7 +1,8 @@
 //! Mirrors of synchronous replications as they run: one for each source, and what operators are shown of it.
 //!
-//! A mirror is there from the start of the array on, before hosts are served: so no write is acknowledged by this array alone that
-//! is not allowed to be. What both arrays have is known to the engine; nothing else here outlives a restart.
+//! A mirror is there from the start of the array on, before hosts are served: so no write is acknowledged by this
+//! array alone that is not allowed to be. What both arrays have is known to the engine; nothing else here outlives a
+//! restart.
 
 use crate::env::Env;
 use crate::{Error, Result};
@@ -34,7 +35,8 @@ pub(crate) enum SyncState {
 /// What is known of a synchronous replication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncStatus {
-    /// Since when both arrays are the same, or are not any more, in seconds since 1970; `None` if they were not yet, and on the target.
+    /// Since when both arrays are the same, or are not any more, in seconds since 1970; `None` if they were not yet,
+    /// and on the target.
     pub since: Option<u64>,
     /// Why they are not the same any more.
     pub cause: Option<String>,
@@ -325,7 +327,8 @@ pub(crate) fn check_mode(entry: &ReplicationEntry) -> Result<()> {
             Err(Error::invalid(message).about("on_link_loss"))
         }
         ReplicationMode::Async if entry.on_link_loss != OnLinkLoss::default() => {
-            let message = "what happens on the loss of the link is set for synchronous replications: set the mode to sync";
+            let message =
+                "the policy for the loss of the link is of synchronous replications: set the mode to sync";
             Err(Error::invalid(message).about("on_link_loss"))
         }
         ReplicationMode::Sync if of_source && !entry.blackouts.is_empty() => {

@@ -20,7 +20,7 @@ pub(crate) struct Received {
     pub number: u64,
     /// When it was complete, in seconds since 1970.
     pub time: u64,
-    /// Nobody can delete it before this time, in seconds since 1970; zero if it was never locked.
+    /// Retention lock: it can't be deleted before this time, in seconds since 1970; zero if it was never locked.
     pub kept_until: u64,
     /// It was taken from snapshots of users.
     pub named: bool,

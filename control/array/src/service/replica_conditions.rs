@@ -65,7 +65,7 @@ fn add_sync_conditions(
         ReplicationState::OutOfSync => {
             condition::add(found, "replication.out-of-sync", Severity::Warning, about, &|| {
                 format!(
-                    "replication {name:?} is out of sync{cause}. It goes on by itself once the other array can be reached"
+                    "replication {name:?} is out of sync{cause}. It resumes by itself once the other array can be reached"
                 )
             });
         }

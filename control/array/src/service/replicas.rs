@@ -52,7 +52,7 @@ pub enum ReplicationState {
     Paused,
     /// The last attempt failed; it is tried again.
     Failed,
-    /// The target has no space; it goes on when there is some.
+    /// The target has no space; the transfer continues when there is some.
     NoSpace,
     /// The source takes no writes any more; its last point is not complete yet.
     Demoting,
@@ -118,8 +118,8 @@ pub struct Transferred {
 pub struct ReplicationStatus {
     /// What it does.
     pub state: ReplicationState,
-    /// How far its demotion is, also while the state is another one, such as after a failure; `None` if the source was not demoted, or the
-    /// target has volumes of its own.
+    /// How far its demotion is, also while the state is another one, such as after a failure; `None` if the source
+    /// was not demoted, or the target has volumes of its own.
     pub demotion: Option<Demotion>,
     /// Why the last attempt failed.
     pub problem: Option<String>,
@@ -223,7 +223,7 @@ pub(crate) struct Replicas {
 impl Active {
     /// Returns when the transfer has to end.
     pub async fn stopped(&mut self) {
-        // The sender is there as long as its replication is; without it nobody needs a transfer.
+        // The sender is there as long as its replication is; without it no transfer is needed.
         _ = self.stop.wait_for(|stop| *stop).await;
     }
 }
@@ -285,7 +285,7 @@ impl Replicas {
     }
 
     /// Applies what holds at this time: the limits of what is sent to remote arrays, also to transfers under way, and blackouts,
-    /// which end transfers that nobody has asked for.
+    /// which end transfers that were not requested.
     pub fn apply_windows(&self, config: &Config) {
         for remote in config.remote_arrays.iter() {
             let ends = self.ends.lock();
@@ -394,7 +394,7 @@ impl Replicas {
         held
     }
 
-    /// Lets no transfer begin until what this returns is dropped; one under way goes on.
+    /// Lets no transfer begin until the returned guard is dropped; one under way continues.
     pub fn keep_out(&self, id: ReplicationId) -> Held {
         self.states.lock().entry(id).or_default().holders += 1;
         Held { states: self.states.clone(), id }
@@ -582,7 +582,7 @@ impl Replicas {
         }
         self.mirrors.note_in_sync(entry.id);
         let message =
-            format!("replication {:?} is in sync: what is acknowledged is on both arrays", entry.name);
+            format!("replication {:?} is in sync: acknowledged writes are on both arrays", entry.name);
         self.log_event(Severity::Info, "replication.in-sync", &entry.name, message);
         self.bus.publish_change(Topic::Replications);
     }
@@ -628,7 +628,8 @@ impl Replicas {
                 let is_known = session.is_some_and(|session| self.witnesses.knows(entry.id, session));
                 entry.witness.is_some() && state == SyncState::InSync && !is_known
             };
-            let problem = || is_new().then(|| "it does not know yet that both arrays are in sync".to_owned());
+            let problem =
+                || is_new().then(|| "it has not recorded yet that both arrays are in sync".to_owned());
             let witness_problem = witness_problem.or_else(problem);
             return Some((state, SyncStatus { witness_problem, ..status }));
         }

@@ -14,7 +14,7 @@ const MAX_RULES: usize = 16;
 const MAX_KEPT: u32 = 10_000;
 /// Ten years, in seconds.
 pub(crate) const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
-/// A schedule that was looked after until later than this many seconds from now was so by a clock that was wrong.
+/// A schedule whose runs were handled until more than this many seconds after now was handled by a wrong clock.
 const MAX_AHEAD_SECONDS: u64 = 300;
 /// Delay after a failure before a schedule is tried again, in seconds.
 const RETRY_SECONDS: u64 = 60;
@@ -77,18 +77,18 @@ pub(crate) fn next_of(rule: &Rule, after: u64, zone: &TimeZone) -> Option<u64> {
 
 /// When a schedule runs next, in seconds since 1970.
 pub(crate) fn next_run(schedule: &ScheduleEntry, zone: &TimeZone) -> Option<u64> {
-    let next = schedule.rules.iter().filter_map(|rule| next_of(rule, schedule.seen, zone)).min();
+    let next = schedule.rules.iter().filter_map(|rule| next_of(rule, schedule.handled_until, zone)).min();
     next.filter(|_| schedule.enabled)
 }
 
 /// Whether a schedule has run until a time that has not come: the clock was wrong then.
 pub(crate) fn is_ahead(schedule: &ScheduleEntry, now: u64) -> bool {
-    schedule.seen > now + MAX_AHEAD_SECONDS
+    schedule.handled_until > now + MAX_AHEAD_SECONDS
 }
 
 /// The rules of a schedule that are due now.
 pub(crate) fn due(schedule: &ScheduleEntry, now: u64, zone: &TimeZone) -> Vec<String> {
-    let due = |rule: &&Rule| next_of(rule, schedule.seen, zone).is_some_and(|time| time <= now);
+    let due = |rule: &&Rule| next_of(rule, schedule.handled_until, zone).is_some_and(|time| time <= now);
     schedule.rules.iter().filter(due).map(|rule| rule.when.clone()).collect()
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -
     if let Some(rules) = rules {
         check_rules(&rules, 1)?;
         entry.rules = rules;
-        entry.seen = now;
+        entry.handled_until = now;
     }
     if let Some(seconds) = immutable {
         if seconds > MAX_IMMUTABLE {
@@ -160,7 +160,7 @@ pub(crate) fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -
     }
     if let Some(enabled) = enabled.filter(|enabled| *enabled != entry.enabled) {
         entry.enabled = enabled;
-        entry.seen = now;
+        entry.handled_until = now;
     }
     Ok(())
 }

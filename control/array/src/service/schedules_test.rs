@@ -14,7 +14,7 @@ fn rule(when: &str, keep: u32) -> Rule {
 
 fn schedule(rules: Vec<Rule>) -> ScheduleEntry {
     let (id, name, subject) = (ScheduleId(1), "gold".into(), Subject::Volume(DiskId(1)));
-    ScheduleEntry { id, name, created: NOW, subject, rules, immutable: 0, enabled: true, seen: NOW }
+    ScheduleEntry { id, name, created: NOW, subject, rules, immutable: 0, enabled: true, handled_until: NOW }
 }
 
 fn snapshot(number: u64, rules: &[&str]) -> SnapshotEntry {

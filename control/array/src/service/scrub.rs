@@ -155,7 +155,7 @@ impl Scrubs {
         }
     }
 
-    /// Goes on with a scrub that was under way when the array went down.
+    /// Resumes a scrub that was under way when the array went down.
     pub fn resume(&self) {
         let scrub = self.configuration.read().scrub.clone();
         if let Some(scrub) = scrub.filter(|scrub| scrub.ended.is_none()) {
@@ -195,7 +195,7 @@ impl Scrubs {
         let Some(scrubbing) = self.under_way.lock().clone() else { return };
         let (mut scrub, over) = scrubbing.now();
         if self.engine.stopped().is_some() {
-            // The shelf reads nothing any more. The record says where it goes on.
+            // The shelf reads nothing any more. The record says where the scrub is resumed.
             return;
         }
         let now = self.env.seconds();

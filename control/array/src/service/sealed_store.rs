@@ -38,17 +38,17 @@ impl SealedStore {
         // Without its key nothing is remembered; that there is none, an alert says.
         let Ok(sealed) = sealed else { return };
         if let Err(error) = self.history.put_expiring(what, key, until, sealed.text(), self.env.seconds()) {
-            tracing::warn!(%error, what = what.name(), "not kept over a restart");
+            tracing::warn!(%error, what = what.name(), "failed to persist the session entry");
         }
     }
 
-    /// What was kept by a key and is not over.
+    /// The entry of a key, unless it has expired.
     pub fn load(&self, what: ExpiringKind, key: &ExpiringKey) -> Option<String> {
         let found = self.history.expiring(what, key, self.env.seconds());
         self.open(what, key, found.inspect_err(|error| tracing::warn!(%error, "can't be looked up")).ok()??)
     }
 
-    /// Everything of a kind that is not over.
+    /// All entries of a kind that have not expired.
     pub fn load_all(&self, what: ExpiringKind) -> Vec<(ExpiringKey, String)> {
         let found = self.history.all_expiring(what, self.env.seconds());
         let found =
@@ -56,10 +56,10 @@ impl SealedStore {
         found.into_iter().filter_map(|(key, body)| Some((key, self.open(what, &key, body)?))).collect()
     }
 
-    /// Keeps something no longer.
+    /// Deletes an entry.
     pub fn delete(&self, what: ExpiringKind, key: &ExpiringKey) {
         if let Err(error) = self.history.remove_expiring(what, key) {
-            tracing::warn!(%error, what = what.name(), "may be there after a restart");
+            tracing::warn!(%error, what = what.name(), "failed to delete the session entry");
         }
     }
 

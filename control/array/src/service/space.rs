@@ -6,11 +6,11 @@ use history::Severity;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Parts of a hundred of the drives' space, with how much it matters when they are in use.
+/// Percent used of the drives' space, with severity.
 const THRESHOLDS: &[(u64, Severity)] =
     &[(70, Severity::Warning), (80, Severity::Warning), (90, Severity::Critical), (95, Severity::Critical)];
 
-/// Whether something is beyond a limit, with hysteresis: not again before one percent is given back, so that nobody
+/// Whether something is beyond a limit, with hysteresis: not again before one percent is freed, so that no operator
 /// hears of it every second.
 pub(crate) fn beyond(used: u64, limit: u64, before: bool) -> bool {
     used >= if before { limit - limit / 100 } else { limit }

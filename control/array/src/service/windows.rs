@@ -1,7 +1,7 @@
 //! Weekly windows: whether one is open, and until when, by the clock of a time zone.
 //!
 //! A window opens and closes when the clock shows its times for the first time on a day. A time that the clock skips when it is
-//! set forward is the moment at which it is set. So a window is one interval, whatever the clock does meanwhile.
+//! set forward is the moment at which it is set. So a window is one interval, whatever the clock does during it.
 
 use crate::{Error, Result};
 use jiff::civil::{Date, Time, Weekday as Day};

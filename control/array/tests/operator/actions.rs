@@ -115,7 +115,7 @@ async fn a_host_sees_what_is_connected_and_nothing_else() {
     assert_eq!(up.luns(IQN), [0, 1, 2]);
     assert!(up.luns("iqn.1993-08.org.debian:01:stranger").is_empty());
 
-    assert_eq!(refused(&up, connect("a", "nobody", None)).await.kind, Kind::NotFound);
+    assert_eq!(refused(&up, connect("a", "unknown", None)).await.kind, Kind::NotFound);
     assert_eq!(refused(&up, connect("nothing", "web1", None)).await.kind, Kind::NotFound);
     ok(&up, host("web2", "iqn.1993-08.org.debian:01:web2")).await;
     ok(&up, connect("a", "web2", Some(16_383))).await;

@@ -47,7 +47,7 @@ async fn a_new_address_replaces_the_one_before_once_a_request_came_by_it() {
     assert_eq!((tried.address, tried.trial), (None, Some(at(OLD))));
     assert_eq!(open(&rig), [at(OLD)]);
     up.array.tick().await;
-    assert_eq!(shown(&up).await.trial, Some(at(OLD)), "nobody came by it");
+    assert_eq!(shown(&up).await.trial, Some(at(OLD)), "no request came by it");
     used(&rig, OLD);
     up.array.tick().await;
     let now = shown(&up).await;

@@ -1,5 +1,5 @@
 //! A clock that jumps: nothing that is kept goes, schedules neither sleep nor run all the time, and it is an alert until
-//! somebody confirms it.
+//! an administrator confirms it.
 
 use crate::rig::{Rig, Up, ok, refusal};
 use array::{

@@ -302,7 +302,7 @@ async fn a_scrub_goes_on_after_a_restart() {
     let rig = Rig::new();
     let up = rig.up().await;
     job(&up, StartScrub).await;
-    // Nobody has run it yet.
+    // It has not run yet.
     up.crash().await;
     let up = rig.up().await;
     assert_eq!(jobs(&up).await[0].kind, JobKind::Scrub);

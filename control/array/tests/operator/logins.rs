@@ -216,7 +216,7 @@ async fn write(up: &Up, initiator: &str) -> scsi::Status {
 async fn up_to_end(execution: scsi::Execution) -> scsi::Response {
     match execution {
         scsi::Execution::Done(response) => response,
-        scsi::Execution::Task(task) => task.await.expect("a task that nobody aborts"),
+        scsi::Execution::Task(task) => task.await.expect("the task is not aborted"),
     }
 }
 

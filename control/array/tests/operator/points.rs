@@ -82,7 +82,7 @@ async fn locked_points_outlast_the_retention_and_whoever_wants_them_gone() {
     assert_eq!(shown, [(2, begin + 30, until(30)), (3, begin + 60, until(60))]);
     assert!(points.iter().all(|it| it.complete));
 
-    let refusal = "kept until 2026-11-18T11:24:20Z, and nobody can shorten that";
+    let refusal = "locked until 2026-11-18T11:24:20Z, and the lock can't be shortened";
     assert!(refused(second, delete()).await.message.contains(refusal));
     // A shorter lock is one of points to come; the clock of the machine ends none.
     ok(second, retention(ReplicationChange { lock_seconds: Some(0), ..keep(1) })).await;
@@ -182,7 +182,7 @@ async fn after_an_attack_a_locked_point_is_promoted_and_a_reversal_keeps_the_oth
     assert!(snapshots.iter().all(|it| it.kept_until.is_some() && !it.writable));
     assert_eq!(first_byte(second, snapshots[0].id, 0).await, 2);
     let eradicate = || DeleteSnapshot { name: "data.point-2".into(), eradicate: true };
-    assert!(refused(second, eradicate()).await.message.contains("nobody can shorten that"));
+    assert!(refused(second, eradicate()).await.message.contains("the lock can't be shortened"));
 
     // They are there after a crash, and go like other snapshots.
     let Pair { one, other, first, second, .. } = pair;

@@ -212,7 +212,7 @@ async fn a_hard_quota_holds_between_two_looks_and_is_told_when_it_refused() {
     assert_eq!((up.write_as(IQN, 0, 0).await, up.write_as(IQN, 1, 0).await), (None, None));
     assert_eq!((up.write_as(IQN, 0, 8).await, up.write_as(IQN, 1, 8).await), (full, full));
     assert_eq!((up.write_as(IQN, 1, 0).await, up.write_as(IQN, 2, 0).await), (None, None));
-    // There are bytes left, but not as many as somebody waits for.
+    // There are bytes left, but not as many as an operation waits for.
     up.array.tick().await;
     up.array.tick().await;
     assert_eq!(kinds(&up).await, ["group.hard-quota-reached"]);

@@ -49,7 +49,7 @@ async fn command(up: &Up, port: u16, cdb: &[u8], data: &[u8]) -> Response {
         };
         let response = match nexus.execute(command) {
             Execution::Done(response) => response,
-            Execution::Task(task) => task.await.expect("a task that nobody aborts"),
+            Execution::Task(task) => task.await.expect("the task is not aborted"),
         };
         match response.status {
             Status::CheckCondition if response.sense[2] & 15 == 6 => {}
@@ -116,7 +116,7 @@ async fn a_number_that_registrations_name_is_not_that_of_another_portal() {
     register(&up, 1, [7, 0]).await;
     up.down().await;
     let up = rig.up().await;
-    assert_eq!(settle(&up, &wanted).await, [3, 2, 1], "nobody names it any more");
+    assert_eq!(settle(&up, &wanted).await, [3, 2, 1], "no registration names it any more");
     up.down().await;
 }
 
@@ -195,7 +195,7 @@ async fn a_portal_that_was_recorded_before_a_crash_serves_after_it() {
     volume(&up).await;
     serve(&up).await;
     up.down().await;
-    // The next record reaches the drives, and nobody hears of it.
+    // The next record reaches the drives, and the answer is lost.
     let up = rig.up_with_fuse(0, true).await.unwrap();
     serve(&up).await;
     let address = free(2);

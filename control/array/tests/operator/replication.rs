@@ -230,7 +230,7 @@ async fn hosts_see_the_clones_of_a_test_until_it_stops() {
         peers: vec![PeerName::Host(host.into()), PeerName::Host(host.into())],
         point: None,
     };
-    assert_eq!(refused(&second, start("nobody")).await.kind, Kind::NotFound);
+    assert_eq!(refused(&second, start("unknown")).await.kind, Kind::NotFound);
     assert!(ok(&second, ListVolumes).await.is_empty());
     let seen = |replication: &array::Replication| {
         let connections = replication.test_connections.iter();
@@ -242,7 +242,7 @@ async fn hosts_see_the_clones_of_a_test_until_it_stops() {
     let second = other.up().await;
     assert_eq!(seen(&ok(&second, show()).await), wanted);
 
-    // A connection that somebody has made is not taken away.
+    // A connection that an operator has made is not removed.
     let (volume, peer) = ("log-test".to_owned(), PeerName::Host("else".into()));
     let new = CreateConnection {
         volume: volume.clone(),

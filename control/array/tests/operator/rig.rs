@@ -205,7 +205,7 @@ pub struct Cables {
     pub port: Mutex<Option<u16>>,
     /// Other arrays by their address.
     pub others: Mutex<BTreeMap<String, Arc<Array>>>,
-    /// Whether both ends of a connection are in different TLS sessions: somebody is between them.
+    /// Whether both ends of a connection are in different TLS sessions: a machine is between them.
     pub intercepted: Mutex<bool>,
     /// What serves the other ends of connections.
     served: Mutex<Vec<tokio::task::AbortHandle>>,
@@ -276,7 +276,7 @@ pub struct Bench {
     pub remembered: Mutex<Vec<String>>,
     /// What drives tell of themselves, by path.
     pub health: Mutex<BTreeMap<String, Health>>,
-    /// What is known of paths, where it is not a block device that nobody uses.
+    /// What is known of paths, where it is not an unused block device.
     pub examined: Mutex<BTreeMap<String, Result<Examined, String>>>,
     /// How often another key took the place of the one before.
     pub kept_keys: AtomicU64,
@@ -654,7 +654,7 @@ impl Up {
             };
             let response = match nexus.execute(command) {
                 scsi::Execution::Done(response) => response,
-                scsi::Execution::Task(task) => task.await.expect("a task that nobody aborts"),
+                scsi::Execution::Task(task) => task.await.expect("the task is not aborted"),
             };
             let sense = &response.sense;
             match sense.first().copied() {

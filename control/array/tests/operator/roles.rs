@@ -570,11 +570,11 @@ async fn ones_own_password_is_set_with_the_current_one_and_in_no_other_way() {
         role: None,
         password: Some(Secret::new("without the old one")),
     };
-    // Not even an administrator in its own session goes without the current password, nor with somebody else's.
+    // Not even an administrator in its own session goes without the current password, nor with that of another user.
     for (caller, action) in [
         (session(&ada), step(plain("ada"))),
         (session(&vera), step(plain("vera"))),
-        (session(&vera), step(set(&ada, "somebody else's"))),
+        (session(&vera), step(set(&ada, "of another user"))),
         (token(&up, "t", "vera", Role::Viewer).await, step(set(&vera, "by a token"))),
         (guest(&up, "vera", Role::Admin).await, step(set(&vera, "by a namesake"))),
     ] {

@@ -48,7 +48,7 @@ fn set_policy(policy: OnLinkLoss) -> ChangeReplication {
     set(ReplicationChange { on_link_loss: Some(policy), ..ReplicationChange::default() })
 }
 
-/// Waits until a replication is in a state. Time passes meanwhile on the array that waits to try again.
+/// Waits until a replication is in a state. Time passes on the array that waits to try again.
 pub async fn until(rig: &Rig, up: &Up, state: ReplicationState) -> Replication {
     until_so(rig, up, |it| it.status.state == state).await
 }
@@ -426,9 +426,9 @@ async fn what_operators_do_with_volumes_of_the_group_reaches_the_target() {
     let larger = VolumeChange { bytes: Some(16 << 20), ..VolumeChange::default() };
     ok(first, ChangeVolume { name: "log".into(), change: larger }).await;
     write(first, volumes[1], 3000 * 8, 41).await;
-    assert_eq!(ok(first, show()).await.status.point, session, "the session goes on");
+    assert_eq!(ok(first, show()).await.status.point, session, "the session continues");
 
-    // A restore ends it, and the source goes on alone meanwhile.
+    // A restore ends it, and the source continues alone until the next one.
     write(first, volumes[0], 0, 42).await;
     let restored =
         RestoreVolume { volume: "data".into(), source: "data.s".into(), ..RestoreVolume::default() };
@@ -527,7 +527,7 @@ async fn schedules_take_and_delete_snapshots_within_a_session() {
         writer.go_on().await;
     }
     let shown = ok(first, show()).await.status;
-    assert_eq!((shown.state, shown.point), (ReplicationState::InSync, session), "the session goes on");
+    assert_eq!((shown.state, shown.point), (ReplicationState::InSync, session), "the session continues");
     assert!(ok(second, ListSnapshots).await.is_empty(), "they stay on the source");
     let acknowledged = writer.end().await;
     one.network.cut();

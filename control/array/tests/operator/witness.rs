@@ -1,4 +1,4 @@
-//! A witness decides which array of a synchronous replication goes on, without an operator.
+//! A witness decides which array of a synchronous replication continues, without an operator.
 
 use crate::replication::{BACK, Pair, demote, pair, promote, show};
 use crate::rig::{Rig, Up, first_byte, ok, refused, write};
@@ -54,7 +54,7 @@ fn plug(rig: &Rig, address: &str, up: &Up) {
     rig.network.others.lock().unwrap().insert(address.into(), up.array.clone());
 }
 
-/// What the witness has decided: the session, and who goes on alone.
+/// What the witness has decided: the session, and which array continues alone.
 fn ruling(third: &Up) -> Option<(u64, Option<String>)> {
     let (_, value) = third.engine.records("replication-ruling/").pop()?;
     let kept: serde_json::Value = serde_json::from_slice(&value).unwrap();
@@ -66,7 +66,7 @@ fn with_witness(witness: Option<&str>) -> ReplicationChange {
     ReplicationChange { witness: Some(witness.map(str::to_owned)), ..ReplicationChange::default() }
 }
 
-/// Waits for some more writes. Time passes meanwhile, so that a session which a slow machine took for silent begins again.
+/// Waits for some more writes. Time passes, so that a session which a slow machine took for silent begins again.
 async fn go_on(rig: &Rig, writer: &Writer) {
     let mut going = pin!(writer.go_on());
     loop {
@@ -149,7 +149,7 @@ async fn a_source_goes_on_alone_with_consent_and_the_target_then_never_does() {
     go_on(one, &writer).await;
     until_known(one, first, third).await;
     unplug(one, TARGET);
-    // Step by step: its hosts wait meanwhile, not longer than a write may.
+    // Step by step: its hosts wait, not longer than a write may.
     while ruling(third).unwrap().1.as_deref() != Some("source") {
         first.array.consult_witnesses().await;
         one.clock.fetch_add(1, Ordering::SeqCst);
@@ -259,7 +259,7 @@ async fn the_consent_to_a_pause_is_durable_and_what_a_witness_can_not_be_is_refu
     let Trio { pair: Pair { one: _one, first, second, volumes, .. }, third, rig: _rig } = &trio;
     for (change, word) in [
         (with_witness(Some("dr")), "third array"),
-        (with_witness(Some("nobody")), "nobody"),
+        (with_witness(Some("unknown")), "unknown"),
         (
             ReplicationChange { on_link_loss: Some(OnLinkLoss::Continue), ..ReplicationChange::default() },
             "take the witness",

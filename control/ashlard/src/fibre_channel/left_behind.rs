@@ -1,5 +1,6 @@
-//! The commands `fibre-channel list` and `fibre-channel remove`: devices that arrays have in the kernel of this machine. They stay
-//! when an array ends, so that it finds them after a start; those of an array that does not come back have to be removed.
+//! The commands `fibre-channel list` and `fibre-channel remove`: devices that arrays have in the kernel of this
+//! machine. They stay when an array ends, so that it finds them after a start; those of an array that does not come
+//! back have to be removed.
 
 use super::{CONFIGFS, DEVICES, SYSTEM};
 use crate::args::FibreChannelCommand;
@@ -38,7 +39,9 @@ pub fn run(command: &FibreChannelCommand) -> Result<usize> {
 fn refusal(error: &RemovalError, serial: &str) -> anyhow::Error {
     match error {
         RemovalError::Left { .. } => {
-            anyhow!("{error}. Mend what the errors say, then repeat `ashlard fibre-channel remove {serial}`")
+            anyhow!(
+                "{error}. Correct the reported errors, then repeat `ashlard fibre-channel remove {serial}`"
+            )
         }
         error => anyhow!("nothing was removed: {error}"),
     }

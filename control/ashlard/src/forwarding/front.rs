@@ -98,7 +98,7 @@ impl Driver {
         home(&self.link, &self.map)
     }
 
-    /// Lets time pass for the sessions while something else goes on, without a link.
+    /// Lets time pass for the sessions during other work, without a link.
     async fn wait<T>(&self, ticks: &mut Interval, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {

@@ -1,10 +1,10 @@
 //! The history at every controller: the home sends what it records to the front ends, each of which keeps a copy in its data
 //! folder. So sign-ins, events, alerts, the audit log and measurements are there after a takeover.
 //!
-//! It has connections of its own, beside the link, so that no command of a host waits for it. A front end connects and says up
-//! to where it has the history; the home sends the rest, and then what changes. Each part is acknowledged, so that the home is never
-//! ahead by more than one. What was recorded in the last moments before a home died may be missing at the next one; the former
-//! home brings it when it is back.
+//! It has connections of its own, beside the link, so that no command of a host waits for it. A front end connects
+//! and says up to where it has the history; the home sends the rest, and then what changes. Each part is
+//! acknowledged, so that the home is never ahead by more than one. What was recorded in the last moments before a
+//! home died may be missing at the next one; the former home brings it when it is back.
 
 use super::message::{agree, receive, send, send_text};
 use super::{LastReason, Link, TICK, front, join};
@@ -112,7 +112,7 @@ pub async fn answer(mut session: Session, store: Arc<Store>, progress: &Progress
             send_text(&mut session, &text).await?;
             receive::<Taken>(&mut session, MAX_MESSAGE_BYTES).await
         };
-        timeout(SILENCE, exchange).await.context("it does not acknowledge what it was sent")??;
+        timeout(SILENCE, exchange).await.context("it does not acknowledge the sent messages")??;
         progress.0.store(copier.sent().map_or(0, |sent| sent + 1), Relaxed);
     }
 }

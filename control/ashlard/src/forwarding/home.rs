@@ -420,7 +420,7 @@ impl Home {
         };
         if timeout(HAND_OVER, sent).await.is_err() {
             tracing::warn!(
-                "the last entries of the history may come to the other controllers when this one is back"
+                "the last entries of the history may reach the other controllers only when this one is back"
             );
         }
     }
@@ -511,7 +511,7 @@ fn hello(channel: &mut Channel) -> forward::Result<Hello> {
     }
 }
 
-/// Takes the next bytes of a connection, and writes meanwhile. Never ends without one.
+/// Takes the next bytes of a connection, and writes while it waits for them. Never ends without a connection.
 async fn receive(wire: &mut Option<Wire>) -> io::Result<Bytes> {
     match wire {
         Some(wire) => wire.receive().await,

@@ -252,7 +252,7 @@ pub(super) fn shown(text: &str) -> String {
 /// Makes a data folder that of a new controller. One that has joined already stays as it is.
 ///
 /// # Errors
-/// Why it does not join; then the folder is as before, except for keys.
+/// Why it does not join; then the folder is unchanged, except for keys.
 pub async fn join(args: &Args, token: &Token) -> Result<()> {
     let data = args.data();
     let before = sharing::remembered(data)?.map(|(array, _)| array);

@@ -1,7 +1,8 @@
-//! The sessions of a front end that becomes the home: its iSCSI server goes on, so hosts stay logged in.
+//! The sessions of a front end that becomes the home: its iSCSI server keeps running, so hosts stay logged in.
 //!
-//! A session from before the takeover keeps its device server, whose commands cross to the home as before; the home is in the same
-//! process now. A session from after it has a nexus of the home's target, like those of an array with one controller.
+//! A session from before the takeover keeps its device server, whose commands cross to the home as before; the home
+//! is in the same process now. A session from after it has a nexus of the home's target, like those of an array with
+//! one controller.
 
 use super::front;
 use super::held::Held;

@@ -241,7 +241,7 @@ async fn a_standby_serves_the_volumes_of_the_home_while_that_may_answer() {
     assert_eq!(perform(&mut device, &WRITE, &[5; BLOCK]).await.status, Status::Good);
     assert_eq!(perform(&mut device, &READ, &[]).await.data_in.to_bytes()[..], [5; BLOCK]);
     let managed = device.manage(Lun([0; 8]), ManagementFunction::LogicalUnitReset);
-    let Management::Later(managed) = managed else { panic!("it goes on at the home") };
+    let Management::Later(managed) = managed else { panic!("it is performed at the home") };
     assert_eq!(managed.await, Some(ManagementResponse::Complete));
     let reset = perform(&mut device, &[0; 6], &[]).await;
     assert_eq!((reset.status, reset.sense[12]), (Status::CheckCondition, 0x29), "the unit was reset");
@@ -284,7 +284,7 @@ async fn sessions_outlive_a_home_that_ends() {
         "the next home answers for it"
     );
     let after = perform(&mut idle, &[0; 6], &[]).await;
-    assert_eq!(after.status, Status::Good, "the nexus goes on");
+    assert_eq!(after.status, Status::Good, "the nexus continues");
     assert_eq!(perform(&mut idle, &WRITE, &[7; BLOCK]).await.status, Status::Good);
     assert_eq!(perform(&mut open, &SWAP, &swap(7, 8)).await.status, Status::Good);
     let lost = [&idle_lost, &open_lost].map(|lost| lost.load(SeqCst));
@@ -372,7 +372,7 @@ async fn strangers_and_former_processes_are_refused() {
     let (home, _) = serve(&one, &volumes(), None).await;
     // Not in the map at all.
     refused(&one, &link(2, b"shared"), 2, 9).await;
-    // In the map, by somebody who has only the store.
+    // In the map, by an attacker who has only the store.
     let thief = Member::join(&cluster, link(3, b"guessed")).await;
     let joined = thief.joined().await;
     one.sees(3).await;

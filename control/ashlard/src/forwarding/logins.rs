@@ -1,8 +1,8 @@
 //! Log-ins at every controller: a front end reports to the home which hosts logged in, logged out or were refused at its portals,
 //! so that they are events of the array and operators see why a host can't log in there.
 //!
-//! Reports have connections of their own, beside the link, so that no command of a host waits for them. They are sent once a second,
-//! and acknowledged. What a home could not acknowledge is sent again, so that it may count twice.
+//! Reports have connections of their own, beside the link, so that no command of a host waits for them. They are sent
+//! once a second, and acknowledged. What a home could not acknowledge is sent again, so that it may count twice.
 
 use super::message::{agree, receive, send};
 use super::{LastReason, Link, front, join};
@@ -62,7 +62,7 @@ enum Reply {
 /// Why nothing was taken, or that the front end may not know that it was.
 pub async fn answer(mut session: Session, member: u16, put: &PutLogins) -> Result<()> {
     let hello = timeout(SILENCE, receive(&mut session, MAX_MESSAGE_BYTES));
-    let Hello { versions, mut logins } = hello.await.context("it says nothing in time")??;
+    let Hello { versions, mut logins } = hello.await.context("it sends no hello in time")??;
     if let Err(text) = agree(("front end", "reporting log-ins"), versions, VERSIONS) {
         send(&mut session, &Reply::Refused { text: text.clone() }).await?;
         bail!(text);
@@ -71,7 +71,9 @@ pub async fn answer(mut session: Session, member: u16, put: &PutLogins) -> Resul
     let numbers = shared_numbers(member);
     logins.reports.retain(|LoginReport { portal, .. }| numbers.contains(portal));
     put(logins);
-    timeout(SILENCE, send(&mut session, &Reply::Taken)).await.context("it takes no answer")?
+    timeout(SILENCE, send(&mut session, &Reply::Taken))
+        .await
+        .context("it does not receive the answer in time")?
 }
 
 /// Reports to the home what is in a queue, forever. While there is no home, reports wait; what exceeds the queue is counted.

@@ -206,7 +206,7 @@ async fn run(
     };
     if let Some(reading) = reading {
         let ReaderCounters { resolved, failed, hits, fetches } = reading.end().await;
-        tracing::info!(resolved, failed, hits, fetches, "reads whose data the home has located");
+        tracing::info!(resolved, failed, hits, fetches, "reads of data that the home located");
     }
     let served: Option<Served> = served.borrow().clone();
     match (served, end.unwrap_or(End::Close(0))) {

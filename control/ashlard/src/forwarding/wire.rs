@@ -46,12 +46,12 @@ impl Wire {
                 channel.receive(self.receive().await?);
                 match channel.next_message()? {
                     Some(Received::Hello(hello)) => return Ok(hello),
-                    Some(Received::Message { .. }) => bail!("it does not say who it is"),
+                    Some(Received::Message { .. }) => bail!("it does not identify itself"),
                     None => {}
                 }
             }
         };
-        timeout(HANDSHAKE_TIMEOUT, greeting).await.context("it did not say in time who it is")?
+        timeout(HANDSHAKE_TIMEOUT, greeting).await.context("it did not identify itself in time")?
     }
 
     /// Bytes to be written, in order.

@@ -59,7 +59,7 @@ fn provider(folder: &Path, callback: &str, claims: &str) -> (Running, String) {
     (Running(child), line.trim().to_owned())
 }
 
-/// What keeps cookies by host, and follows nobody by itself.
+/// A client that keeps cookies by host, and follows no redirect by itself.
 struct Browser {
     agent: ureq::Agent,
     cookies: BTreeMap<(String, String), String>,

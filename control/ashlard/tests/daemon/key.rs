@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// In a volume's name, which the engine writes to the journal, the log and its root.
-const TEXT: &str = "nobody-but-the-owner-reads-this";
+const TEXT: &str = "only-the-owner-can-read-this";
 
 fn shows(data: &Path) -> bool {
     let grep = Command::new("grep").args(["-qaF", TEXT]).args(drives(data)).status().unwrap();
@@ -110,7 +110,7 @@ fn another_key_of_a_real_key_server_is_taken_while_the_array_runs() {
         (&"kmip".into(), &one.as_str().into())
     );
 
-    for (id, why) in [(&*server.short, "256 bits"), ("nobody", "the server reports"), (&*one, "already")] {
+    for (id, why) in [(&*server.short, "256 bits"), ("unknown", "the server reports"), (&*one, "already")] {
         let said = fails(data, &format!("key rotate --kmip-id {id}"), 1);
         assert!(said.contains(why), "{said}");
     }

@@ -259,7 +259,7 @@ fn drives_that_hold_something_are_not_formatted() {
         std::os::unix::fs::FileExt::write_all_at(&file, text, 0).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (blank, foreign) = (make("blank", b""), make("foreign", b"somebody's file system"));
+    let (blank, foreign) = (make("blank", b""), make("foreign", b"a foreign file system"));
     let data = &folder.path().join("array");
     let error = start(data, &["--drive", &foreign, "--drive", &blank]).err().unwrap();
     assert!(error.contains("foreign is not blank") && error.contains("ashlard format --force"), "{error}");

@@ -8,7 +8,7 @@ use std::process::Command;
 pub struct Small(tempfile::TempDir);
 
 impl Small {
-    /// None, with a reason, where nobody may mount one.
+    /// None, with a reason, where mounting is not permitted.
     pub fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("array")).unwrap();

@@ -137,7 +137,7 @@ const LOOKS: usize = 10_000;
 /// Runs `ashlar` at a terminal of its own: types each text when the terminal has shown what comes before it, and, where
 /// that is asked for, shows nothing any more. What the terminal showed.
 pub fn on_terminal(data: &Path, words: &str, typed: &[(&str, bool, &str)]) -> String {
-    // What waits for something that nobody types ends as well.
+    // What waits for input from a terminal ends as well.
     let line = format!(
         "tty && exec timeout --foreground 60 {} --data {} {words}",
         ashlar().display(),

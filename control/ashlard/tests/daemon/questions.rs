@@ -81,16 +81,16 @@ fn a_terminal_shows_no_passwords_and_asks_for_confirmation() {
     let shown = on_terminal(
         data,
         "user password vera",
-        &[("password: ", true, "nine chars"), ("Once more: ", true, "nine chars")],
+        &[("password: ", true, "nine chars"), ("Repeat: ", true, "nine chars")],
     );
     assert!(shown.contains("vera") && !shown.contains("nine"), "{shown}");
     let shown = on_terminal(
         data,
         "user password vera",
-        &[("password: ", true, "ten chars!"), ("Once more: ", true, "ten other")],
+        &[("password: ", true, "ten chars!"), ("Repeat: ", true, "ten other")],
     );
     assert!(shown.contains("not the same") && !shown.contains("ten"), "{shown}");
-    let secret = [("CHAP secret of web1: ", true, "twelve chars"), ("Once more: ", true, "twelve chars")];
+    let secret = [("CHAP secret of web1: ", true, "twelve chars"), ("Repeat: ", true, "twelve chars")];
     let shown =
         on_terminal(data, "host create web1 --iqn iqn.1993-08.org.debian:01:web1 --chap-user web1", &secret);
     assert!(shown.contains("web1") && !shown.contains("twelve"), "{shown}");

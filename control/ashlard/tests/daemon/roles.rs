@@ -133,14 +133,14 @@ fn a_role_that_was_taken_away_is_gone_at_once() {
         assert_eq!(client.status(by, "GET", "volumes", Value::Null), 200);
     }
     assert_eq!(client.status(&olga, "GET", "users/olga", Value::Null), 200, "one's own");
-    assert_eq!(client.status(&by_token, "GET", "users/olga", Value::Null), 403, "a token is nobody's own");
+    assert_eq!(client.status(&by_token, "GET", "users/olga", Value::Null), 403, "a token is not a user");
     assert_eq!(client.status(&ada, "DELETE", "users/olga", Value::Null), 204);
     for by in [&olga, &by_token] {
         assert_eq!(client.status(by, "GET", "volumes", Value::Null), 401);
     }
 }
 
-/// What needs nobody to be signed in, and what ends one's own session.
+/// What needs no sign-in, and what ends one's own session.
 const PUBLIC: &[(&str, &str)] = &[
     ("get", "openapi.json"),
     ("post", "session"),

@@ -82,7 +82,7 @@ fn an_array_of_an_older_format_is_served_as_it_is_and_raised_when_an_operator_sa
         }
         if round == 1 {
             let error = fails(data, "array upgrade --commit", 1);
-            assert!(error.contains("--yes"), "nobody is there to be asked: {error}");
+            assert!(error.contains("--yes"), "there is no terminal to ask at: {error}");
             json(data, "array upgrade --commit --yes");
         }
         daemon.kill();

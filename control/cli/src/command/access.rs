@@ -65,7 +65,7 @@ pub enum TokenVerb {
         /// Expiry time, such as 2030-01-01T00:00:00Z [default: never]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
-        /// Requests may name the user they are made for, for the audit log
+        /// Allow acting on behalf of users; the audit log names them
         #[arg(long)]
         on_behalf: bool,
     },

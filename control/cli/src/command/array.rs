@@ -19,7 +19,7 @@ pub enum ArrayVerb {
     /// Show identity, state, portals and capacity
     #[command(visible_alias = "show")]
     Status,
-    /// Show state, health and capacity in brief: costs the array little, for scripts that poll
+    /// Show state, health and capacity in brief, for scripts that poll
     Health,
     /// Show the array settings
     Settings,
@@ -57,8 +57,8 @@ pub enum ArrayVerb {
     ConfirmTime,
     /// Show the addresses of the API, or change the one that the array keeps
     ///
-    /// A new address serves beside the others. The first authenticated request by it confirms it; without one it is given up after
-    /// ten minutes.
+    /// A new address serves beside the others. The first authenticated request by it confirms it; without one it is
+    /// given up after ten minutes.
     ApiAddress {
         /// Another address, such as 10.0.0.1 or 10.0.0.1:8443
         #[arg(long, value_name = "ADDR[:PORT]", group = "api_address_change")]
@@ -66,7 +66,7 @@ pub enum ArrayVerb {
         /// Keep the address that is on trial
         #[arg(long, group = "api_address_change")]
         confirm: bool,
-        /// Give up the address that the array keeps: only that of the options is left
+        /// Remove the address that the array keeps; the one of the start options remains
         #[arg(long, group = "api_address_change")]
         remove: bool,
         /// Set or remove the address that moves with the home, not that of this controller

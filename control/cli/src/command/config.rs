@@ -26,7 +26,7 @@ pub enum ConfigVerb {
     Import {
         /// File with the document; -: standard input
         file: PathBuf,
-        /// Carry it out; without it only what would be done is shown
+        /// Apply the document; without this option only the comparison is shown
         #[arg(long)]
         apply: bool,
         /// Existing object that takes the properties of the document, as the comparison names it, such as volume/db1;
@@ -85,7 +85,7 @@ fn import(client: &Client, file: &Path, apply: bool, overwrite: Vec<String>) -> 
     let wanted = ConfigurationImport { document, overwrite };
     if !apply {
         let steps = client.call(api::compare_configuration(&wanted))?;
-        eprintln!("Nothing was changed: this is what --apply does.");
+        eprintln!("Nothing was changed. With --apply these steps are carried out.");
         return Ok(steps.into());
     }
     let answer = client.call(api::import_configuration(&wanted))?;
@@ -97,7 +97,7 @@ fn import(client: &Client, file: &Path, apply: bool, overwrite: Vec<String>) -> 
     let reasons =
         failed.iter().map(|it| format!("\n  {}: {}", it.object, it.detail.as_deref().unwrap_or("")));
     bail!(
-        "{} of {} objects could not be imported, and the others were; a repeated import takes up what is missing:{}",
+        "{} of {} objects could not be imported, and the others were; a repeated import creates what is missing:{}",
         failed.len(),
         steps.items.len(),
         reasons.collect::<String>()

@@ -89,7 +89,7 @@ pub struct Object {
     /// Only the volumes of this volume group
     #[arg(long, conflicts_with = "controller")]
     group: Option<String>,
-    /// Only what hosts do by the portals of this controller
+    /// Only I/O through the portals of this controller
     #[arg(long, value_name = "NUMBER")]
     controller: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Portals: where hosts reach the array.
+//! Portals of the array for hosts.
 
 use crate::client::Client;
 use crate::show::{self, Shown};
@@ -32,7 +32,7 @@ pub enum PortalVerb {
         /// Number, or address with the TCP port
         portal: String,
     },
-    /// Add a portal, which serves hosts at once and after each restart, beside those that options of the start give
+    /// Add a portal; it serves hosts at once and after each restart, in addition to those of the start options
     Add {
         /// Address, such as 10.0.0.1, 10.0.0.1:3260 or [fd00::1]:3260
         address: String,
@@ -49,18 +49,18 @@ pub enum PortalVerb {
         /// machine
         #[arg(long)]
         moves: bool,
-        /// Add it also if the address can't be listened on now
+        /// Add the portal even if it can't listen on the address now
         #[arg(long)]
         force: bool,
     },
-    /// Remove a portal that was added; one that an option of the start gives is removed there
+    /// Remove a portal that was added; those of the start options are removed there
     Remove {
         /// Number, or address with the TCP port
         portal: String,
-        /// Remove it also if hosts use it: they are asked to log out
+        /// Remove the portal even if hosts use it; they are asked to log out
         #[arg(long)]
         force: bool,
-        /// A host that may lose its last path by that; may be given several times
+        /// Host that may lose its last path; repeatable
         #[arg(long, value_name = "HOST", value_delimiter = ',')]
         cut_off: Vec<String>,
     },

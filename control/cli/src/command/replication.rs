@@ -71,11 +71,11 @@ pub enum ReplicationVerb {
         /// When a write is acknowledged: when the source has it, or when both arrays have it
         #[arg(long, value_enum, default_value_t = Mode::Async)]
         mode: Mode,
-        /// What becomes of writes while the other array is out of reach: the source acknowledges them alone, or they wait and are
+        /// Policy for writes while the other array is out of reach: the source acknowledges them alone, or they wait and are
         /// refused after 20 seconds; with --mode sync [default: continue]
         #[arg(long, value_enum, value_name = "POLICY")]
         on_link_loss: Option<LinkLossPolicy>,
-        /// Remote array, a third one, that decides which of both arrays goes on alone after a loss; with --mode sync
+        /// Witness: a third array that decides which of the two continues alone after a loss; with --mode sync
         #[arg(long, value_name = "NAME")]
         witness: Option<String>,
         /// Weekly window in which no point is taken or transferred, such as "mon-fri 08:00-18:00", in the time zone of the
@@ -124,7 +124,7 @@ pub enum ReplicationVerb {
     Demote {
         /// Replication
         name: String,
-        /// This array loses what the other one does not have
+        /// Demote although the other array lacks data, which this array loses
         #[arg(long)]
         force: bool,
     },
@@ -163,11 +163,11 @@ pub struct Changes {
     /// When a write is acknowledged: when the source has it, or when both arrays have it; on the source
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// What becomes of writes of a synchronous replication while the other array is out of reach; with `continue` a source
-    /// whose writes are stopped goes on alone at once; on the source
+    /// Policy for writes of a synchronous replication while the other array is out of reach; with `continue` a source
+    /// whose writes are stopped continues alone at once; on the source
     #[arg(long, value_enum, value_name = "POLICY")]
     on_link_loss: Option<LinkLossPolicy>,
-    /// Remote array, a third one, that decides which of both arrays goes on alone after a loss; on the source
+    /// Witness: a third array that decides which of the two continues alone after a loss; on the source
     #[arg(long, value_name = "NAME")]
     witness: Option<String>,
     /// No witness: an operator decides
@@ -203,7 +203,7 @@ pub struct Changes {
 
 #[derive(Clone, Subcommand)]
 pub enum TestFailoverVerb {
-    /// Create the clones; replication goes on
+    /// Create the clones; replication continues
     Start {
         /// Replication
         name: String,

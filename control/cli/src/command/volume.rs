@@ -169,7 +169,7 @@ pub struct Restoration {
     /// Refuse the restore if the volume has newer snapshots than the source
     #[arg(long)]
     only_if_latest: bool,
-    /// Keep the size of the volume; what a smaller source lacks reads as zeros
+    /// Keep the size of the volume; the part beyond a smaller source reads as zeros
     #[arg(long)]
     keep_size: bool,
 }

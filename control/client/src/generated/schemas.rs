@@ -36,7 +36,7 @@ pub mod error {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Alert {
-    ///User who acknowledged it; `null`: nobody.
+    ///User who acknowledged it; `null`: not acknowledged.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub acknowledged_by: ::std::option::Option<::std::string::String>,
     ///Time of the last change.
@@ -2699,7 +2699,7 @@ pub struct NewPortal {
     ///Number of the controller; the home by default.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub controller: ::std::option::Option<u32>,
-    ///Add it also if the address can't be listened on now, such as for a network that comes later.
+    ///Add the portal even if it can't listen on the address now, such as for a network that comes later.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub force: ::std::option::Option<bool>,
     /**Let its address move: it is that of the home while the controller does not serve it. Portals of `nvme-tcp` that move are
@@ -2739,8 +2739,8 @@ pub struct NewReplication {
     ///Volume group. Not allowed with `volume`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub group: ::std::option::Option<::std::string::String>,
-    /**When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until both arrays are
-the same.*/
+    /**When a write is acknowledged; default `async`. Of a synchronous replication points are transferred only until
+both arrays are the same.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub mode: ::std::option::Option<ReplicationMode>,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
@@ -2754,8 +2754,8 @@ the same.*/
     ///Volume. Not allowed with `group`.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub volume: ::std::option::Option<::std::string::String>,
-    /**Remote array, a third one, that decides which of both arrays goes on alone after a loss. Both are to be paired with it. Default: none.
-Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.*/
+    /**Witness: a third array that decides which of the two continues alone after a loss. Both must be paired with
+it. Default: none. Only with the mode `sync` and `on_link_loss` `stop`, which is the default then.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub witness: ::std::option::Option<::std::string::String>,
 }
@@ -3113,7 +3113,7 @@ pub struct Offloads {
     ///One entry per primitive.
     pub items: ::std::vec::Vec<Offload>,
 }
-///What becomes of writes of a synchronous replication while the other array is out of reach.
+///Policy for writes of a synchronous replication while the other array is out of reach.
 ///
 #[derive(
     ::serde::Deserialize,
@@ -3688,7 +3688,7 @@ pub struct Replication {
     ///Points of such snapshots that the target retains, besides the others; `null` on the source.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub keep_snapshots: ::std::option::Option<u32>,
-    ///Retention lock of points that arrive from now on: seconds during which nobody can delete them; `null` on the source.
+    ///Retention lock of points that arrive from now on: seconds during which they can't be deleted; `null` on the source.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lock_seconds: ::std::option::Option<u64>,
     ///When a write is acknowledged.
@@ -3719,8 +3719,8 @@ pub struct Replication {
     pub volume: ::std::option::Option<::std::string::String>,
     ///Volumes; on the target empty until the first transfer.
     pub volumes: ::std::vec::Vec<ReplicatedVolume>,
-    /**Remote array that decides which of both arrays goes on alone after a loss; on a target that is not paired with it the SHA-256 of
-its certificate. `null`: an operator decides.*/
+    /**Witness: the remote array that decides which of the two continues alone after a loss; on a target that is not
+paired with it the SHA-256 of its certificate. `null`: an operator decides.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub witness: ::std::option::Option<::std::string::String>,
 }
@@ -3744,7 +3744,7 @@ source only.*/
     ///Points of such snapshots to retain. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub keep_snapshots: ::std::option::Option<::std::option::Option<u32>>,
-    ///Retention lock of points that arrive from now on: seconds during which nobody can delete them. On the target only.
+    ///Retention lock of points that arrive from now on: seconds during which they can't be deleted. On the target only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub lock_seconds: ::std::option::Option<::std::option::Option<u64>>,
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
@@ -3760,7 +3760,7 @@ source only.*/
     ///Recovery point objective in seconds. On the source only.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub rpo_seconds: ::std::option::Option<::std::option::Option<u64>>,
-    /**Remote array, a third one, that decides which of both arrays goes on alone after a loss; `null`: an operator decides. Setting it
+    /**Witness: a third array that decides which of the two continues alone after a loss; `null`: an operator decides. Setting it
 sets `on_link_loss` to `stop`. On the source only.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub witness: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -3800,7 +3800,7 @@ pub struct ReplicationColumns {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicationDemotion {
-    ///This array loses what the other one does not have; default false.
+    ///Demote although the other array lacks data, which this array loses; default false.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub force: ::std::option::Option<bool>,
 }
@@ -3892,7 +3892,7 @@ pub struct ReplicationPoint {
     pub number: u64,
     ///Time since which this array has it.
     pub received: ::std::string::String,
-    ///Time until which nobody can delete it; `null`: no retention lock.
+    ///Time until which it can't be deleted; `null`: no retention lock.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub retain_until: ::std::option::Option<::std::string::String>,
     ///Snapshots of the source that it was taken from; empty if it was taken of the volumes.
@@ -3913,8 +3913,8 @@ pub struct ReplicationPoints {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct ReplicationProgress {
-    /**Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on the target and
-where no point is to follow.*/
+    /**Bytes that hosts have written since the newest complete point was taken, or since the array started; `null` on
+the target and where no point is to follow.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub backlog_bytes: ::std::option::Option<u64>,
     ///Time at which the blackout ends in which no point is taken or transferred; `null` if there is none now.
@@ -4390,7 +4390,7 @@ pub struct SettingsChange {
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub threads: ::std::option::Option<::std::option::Option<u32>>,
     /**Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
-change are not made up for.*/
+change are skipped.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub time_zone: ::std::option::Option<::std::option::Option<::std::string::String>>,
     ///UNMAP throttle level: 0 (off) to 9 (384 MiB per second); each level below 9 doubles the rate.
@@ -4873,16 +4873,16 @@ pub struct SynchronousProgress {
     pub cause: ::std::option::Option<::std::string::String>,
     ///Changes that are on the source and are not acknowledged, as the target does not have them durably yet.
     pub changes_under_way: u64,
-    /**Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the same, and on the
-target.*/
+    /**Time from sending a change until the target has it durably, of the last one; `null` unless both arrays are the
+same, and on the target.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub round_trip_us: ::std::option::Option<u64>,
-    /**Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the same for the first
-time, and on the target.*/
+    /**Time since which both arrays are the same, or are not any more, as `state` says; `null` before they were the
+same for the first time, and on the target.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub since: ::std::option::Option<::std::string::String>,
-    /**Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if it would, and
-without a witness.*/
+    /**Reason why the witness would not decide if an array were lost now, so that no failover would follow; `null` if
+it would, and without a witness.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub witness_problem: ::std::option::Option<::std::string::String>,
 }

@@ -25,11 +25,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Attempts to read blocks of a volume that becomes smaller meanwhile. Each change of size is an operator's, so that more than a few
-/// within one read are a fault of this array.
+/// Attempts to read blocks of a volume that becomes smaller during the read. Each change of size is an operator's, so
+/// that more than a few within one read are a fault of this array.
 const MAX_READS: u32 = 8;
 
-/// What comes next in a session.
+/// The next event of a session.
 enum Event {
     Received(Message),
     Change(Queued),
@@ -66,7 +66,7 @@ struct Outgoing<'a, S, E> {
 
 impl<E: Env> Source<E> {
     /// Keeps a group the same on both arrays, until something fails: it takes a point and transfers it, and then every change.
-    /// Writes of the group wait meanwhile, so what has changed since the last point that both arrays have should be little. When
+    /// Writes of the group wait until then, so what has changed since the last point that both arrays have should be little. When
     /// this ends, also because the future is dropped, the mirror does with writes as [`OnLinkLoss`](crate::OnLinkLoss) says.
     /// `mirror` becomes the tap of the volumes, and stays it.
     ///
@@ -133,7 +133,7 @@ impl<E: Env> Source<E> {
         self.keep(outgoing, mirror, (&records, point.number)).await
     }
 
-    /// Sends changes until something fails. Older points are deleted meanwhile.
+    /// Sends changes until something fails, and deletes older points.
     async fn keep<S: Stream>(
         &self,
         outgoing: Outgoing<'_, S, E>,
@@ -155,10 +155,10 @@ impl<E: Env> Source<E> {
         .await
     }
 
-    /// Makes the present state of a group a point of both arrays without a transfer, after a session: nothing of it waits for the
-    /// target, and its volumes have taken no changes since. The target makes the same point of what it has
-    /// ([`Target::seal`](crate::Target::seal)). `session`: the point with which the session began. `None` if another one was taken
-    /// since.
+    /// Makes the present state of a group a point of both arrays without a transfer, after a session: nothing of it
+    /// waits for the target, and its volumes have taken no changes since. The target makes the same point of what it
+    /// has ([`Target::seal`](crate::Target::seal)). `session`: the point with which the session began. `None` if
+    /// another one was taken since.
     ///
     /// # Errors
     /// [`Error::Busy`] while a connection is open, and as [`Source::take_point`].
@@ -315,7 +315,8 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
         Ok(())
     }
 
-    /// Reads blocks and sends what they have. That may be newer than the change: what made it so follows, and was not acknowledged.
+    /// Reads blocks and sends what they have. That may be newer than the change: what made it so follows, and was not
+    /// acknowledged.
     async fn add_copied(&mut self, volume: u32, from: u64, to: u64) -> Result<()> {
         let disk = disk::find(self.engine, self.volumes[volume as usize])?;
         let mut at = from;
@@ -329,8 +330,8 @@ impl<S: Stream, E: Env> Outgoing<'_, S, E> {
     }
 }
 
-/// Reads the next blocks of those before `to`, as many as a message has, and their number; `None` after the last one that the disk
-/// has by now.
+/// Reads the next blocks of those before `to`, as many as a message has, and their number; `None` after the last one
+/// that the disk has by now.
 async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Part, u64)>, u64)>> {
     for _ in 0..MAX_READS {
         let end = to.min(disk::blocks(disk.geometry()));
@@ -340,7 +341,7 @@ async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Par
         let count = (end - at).min(MAX_CHANGE_BLOCKS);
         match read(disk, at, count).await {
             Ok(parts) => return Ok(Some((parts, count))),
-            // It has become smaller meanwhile.
+            // The volume has become smaller since.
             Err(Error::Disk(block::Error::OutOfRange { .. })) => {}
             Err(error) => return Err(error),
         }
@@ -348,7 +349,7 @@ async fn read_next(disk: &dyn Disk, at: u64, to: u64) -> Result<Option<(Vec<(Par
     Err(Error::Unmirrored("the size of a volume does not stay the same while a copy to it is read"))
 }
 
-/// What blocks of a disk have, as parts with their numbers of blocks of data.
+/// The content of blocks of a disk, as parts with their numbers of blocks of data.
 async fn read(disk: &dyn Disk, first: u64, count: u64) -> Result<Vec<(Part, u64)>> {
     let geometry = disk.geometry();
     let extent = disk::extent(geometry, first, count);

@@ -1,4 +1,4 @@
-//! What a copy has, read from a volume whose size changes meanwhile.
+//! What a copy has, read from a volume whose size changes during the read.
 
 use super::*;
 use block::{Error as DiskError, Extent, Geometry, Pending, Region, Space};

@@ -278,7 +278,7 @@ fn a_point_is_deleted_while_a_later_one_is_transferred() {
     assert_eq!(target.points().iter().map(|point| point.number).collect::<Vec<_>>(), [2]);
 }
 
-/// The target keeps what it got, says why it stopped, and goes on from there when there is room.
+/// The target keeps what it got, reports why it stopped, and continues from there when there is room.
 #[test]
 fn a_full_target_pauses_and_goes_on_where_it_was() {
     let (source, target) = pair(b"key", b"key");

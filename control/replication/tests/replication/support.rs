@@ -35,7 +35,8 @@ pub fn random_block(seed: u64) -> Vec<u8> {
 /// The array, its time as snapshots have it, and its clock in nanoseconds, which only sleeping and tests let go on.
 pub struct TestEnv(u128, AtomicU64, AtomicU64, Option<Hosts>);
 
-/// Hosts that wait a long or a short time, whatever the array does. While there are some, the clock goes on with each look at it.
+/// Hosts that wait a long or a short time, whatever the array does. While there are some, the clock advances with
+/// each look at it.
 struct Hosts {
     throttle: HostThrottle,
     done: Mutex<(Random, HostIo)>,

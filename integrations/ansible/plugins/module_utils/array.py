@@ -168,7 +168,7 @@ class Array(object):
         return self.request("GET", path)["items"]
 
 
-# Fields of requests that nobody is shown. A response has a secret only once, when the array makes it: that is the result.
+# Fields of requests that are not shown. A response has a secret only once, when the array makes it: that is the result.
 SECRETS = ("chap", "mutual", "dhchap_secret", "dhchap_controller_secret", "tls_psk", "password")
 
 

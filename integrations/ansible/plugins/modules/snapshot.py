@@ -31,7 +31,7 @@ options:
     type: str
     required: true
   retain_until:
-    description: Retention lock, a time such as V(2030-12-31T00:00:00Z), until which nobody can delete them. It can only be moved to later times.
+    description: Retention lock, a time such as V(2030-12-31T00:00:00Z), until which they can't be deleted. It can only be moved to later times.
     type: str
   eradicate:
     description: Eradicate the data of deleted snapshots instead of moving them to the recycle bin. Needs the role admin.

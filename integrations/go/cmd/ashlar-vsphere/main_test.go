@@ -78,7 +78,7 @@ func TestWrongCommandsAreRefusedWithAReason(t *testing.T) {
 	for want, words := range map[string][]string{
 		"no such verb":         {"destroy"},
 		"say which hosts":      {"check"},
-		"no HostSystem":        {"check", "--host", "nobody"},
+		"no HostSystem":        {"check", "--host", "unknown"},
 		"no format":            {"check", "--cluster", vsim.Cluster, "--format", "pdf"},
 		"no setting":           {"apply", "--cluster", vsim.Cluster, "--settings", "colour"},
 		"which datastore":      {"datastore", "create", "--size", "1TiB"},

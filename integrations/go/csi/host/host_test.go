@@ -403,7 +403,7 @@ func TestAReadOnlyMountThatFailsIsTakenBack(t *testing.T) {
 
 func TestAFolderWithFilesIsNotRemoved(t *testing.T) {
 	l := newLab(t)
-	l.put("target/file", "somebody's")
+	l.put("target/file", "foreign")
 	if err := l.host.Unpublish(t.Context(), "v1", l.at("target")); err == nil {
 		t.Error("it was removed")
 	}

@@ -15,7 +15,7 @@ const (
 	// labelPersonality keeps the operating system that a client gives for a host.
 	labelPersonality = "flash.personality"
 	// noInitiator begins the name of the initiator of a host that has none for its client: hosts of an array have at least one.
-	// A random number follows, so that nobody logs in by that name.
+	// A random number follows, so that no host logs in by that name.
 	noInitiator = "iqn.2026-11.io.ashlar:no-initiator."
 )
 

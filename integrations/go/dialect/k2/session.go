@@ -471,7 +471,7 @@ func createPeerVolume(c *call, sent body) (object, error) {
 type own struct{ name, group string }
 
 // promoted returns what clients see of promoted volumes, by their permanent identifiers. Labels say it, or, if the array was
-// promoted by somebody else, the replication.
+// promoted by another client, the replication.
 func (c *call) promoted() (map[string]own, error) {
 	groups, err := c.sessionGroups()
 	if err != nil {

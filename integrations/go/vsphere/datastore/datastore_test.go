@@ -309,7 +309,7 @@ func TestACancelledTaskIsUndoneAndSaysSo(t *testing.T) {
 	if cancelled != 11 {
 		t.Errorf("%d tasks ended as cancelled", cancelled)
 	}
-	// What can't be undone is not offered to be cancelled, and goes on.
+	// What can't be undone is not offered to be cancelled, and continues.
 	failure, refused := s.cancelled(t, taskGrow, 2, func() error { return s.Grow(t.Context(), "kept", 2*gib) })
 	if failure != nil || refused == nil {
 		t.Error(failure, refused)

@@ -32,7 +32,7 @@ const (
 	TaskApply = catalogue.Key + ".apply"
 )
 
-// Task does steps of somebody else as a task of vCenter on an object.
+// Task does steps of its caller as a task of vCenter on an object.
 func (m *Manager) Task(ctx context.Context, kind string, on types.ManagedObjectReference, steps []job.Step) error {
 	return m.run(ctx, kind, on, steps)
 }
@@ -101,7 +101,7 @@ func (s *shownTask) progress(it job.Progress) {
 	_, _ = methods.UpdateProgress(s.ctx, client, &types.UpdateProgress{This: *s.task, PercentDone: int32(done * percent / it.Total)})
 }
 
-// cancelled reports whether a user cancelled the task in vCenter. Without an answer the job goes on.
+// cancelled reports whether a user cancelled the task in vCenter. Without an answer the job continues.
 func (s *shownTask) cancelled() bool {
 	if s.task == nil || !s.cancelable {
 		return false

@@ -85,7 +85,7 @@ const (
 	privilegeGroup  = "Ashlar"
 )
 
-// noEmail is registered until somebody gives an address: vCenter requires one.
+// noEmail is registered until an administrator gives an address: vCenter requires one.
 const noEmail = "root@localhost"
 
 // emails are the addresses of administrators, of which vCenter requires one.

@@ -190,7 +190,7 @@ var Alarms = []Alarm{
 		"`ashlar replication show NAME`; its state says why.", []Condition{opened, kinds(func(it catalogue.Kind) bool {
 			return strings.HasPrefix(it.Name, "replication.")
 		})}},
-	{"Ashlar: log-ins of users are refused", "Somebody may be guessing a password.", "The message has the user's name and the address.",
+	{"Ashlar: log-ins of users are refused", "An attacker may be guessing a password.", "The message has the user's name and the address.",
 		[]Condition{is(events), {"ashlar_kind", "EQUAL", "session.refused"}}},
 	{"Ashlar: management needs attention", "Certificate, clock, secrets or history.", "`ashlar alert list` says what to do.",
 		[]Condition{opened, of(catalogue.Management), {"ashlar_severity", "NOT_EQUAL", "info"}}},

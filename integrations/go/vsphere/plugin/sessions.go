@@ -109,7 +109,7 @@ func (s *sessions) checked(found *userSession) (*userSession, error) {
 	return found, nil
 }
 
-// hold is for work that goes on after the request.
+// hold is for work that continues after the request.
 func (s *sessions) hold(it *userSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *sessions) drop(key sessionKey) {
 	s.end(it)
 }
 
-// end logs out once nobody uses a session that was evicted. Locked; the log-out itself is not.
+// end logs out once an evicted session is not used any more. Locked; the log-out itself is not.
 func (s *sessions) end(it *userSession) {
 	if !it.retired || it.users > 0 || it.client == nil {
 		return

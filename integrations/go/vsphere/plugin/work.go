@@ -22,7 +22,7 @@ import (
 	"ashlar/integrations/vsphere/vcenter"
 )
 
-// Work is what goes on after the request that began it. vCenter shows it as a task, too.
+// Work is what continues after the request that began it. vCenter shows it as a task, too.
 type Work struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
@@ -66,7 +66,7 @@ func (w *works) close() {
 	w.pending.Wait()
 }
 
-// begin starts work about an object, of which one goes on at a time.
+// begin starts work about an object, of which one runs at a time.
 func (s *Server) begin(in *request, title string, do func(context.Context, *Work) error) (any, error) {
 	w := s.works
 	w.mu.Lock()

@@ -1,4 +1,4 @@
-// Package secret reads files with passwords, tokens and keys, which nobody but their owner may read, and the credentials that
+// Package secret reads files with passwords, tokens and keys, which only their owner may read, and the credentials that
 // systemd gives to a service.
 package secret
 
@@ -47,7 +47,7 @@ func Read(file string) ([]byte, error) {
 }
 
 // Credential returns a credential of the service that this program runs as (`LoadCredential`, `LoadCredentialEncrypted`), and
-// whether there is one of this name. systemd lets nobody else read it.
+// whether there is one of this name. systemd lets no other user read it.
 func Credential(name string) (content []byte, given bool, err error) {
 	folder := os.Getenv("CREDENTIALS_DIRECTORY")
 	if folder == "" {

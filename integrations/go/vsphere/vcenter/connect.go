@@ -27,7 +27,7 @@ type Access struct {
 	// Address is a host with an optional port, or a URL; the path /sdk is added.
 	Address string
 	User    string
-	// PasswordFile has the password; nobody but its owner may read it. It is read for each log-in, so that a new password is
+	// PasswordFile has the password; only its owner may read it. It is read for each log-in, so that a new password is
 	// used at once. Without it Password is used, and without that the credential [CredentialName] of the service.
 	PasswordFile string
 	Password     string

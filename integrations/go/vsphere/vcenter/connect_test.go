@@ -79,7 +79,7 @@ func TestNamesThatAreNotThereAndAddressesThatAreNoneAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for _, scope := range []vcenter.Scope{{Host: "nobody"}, {Cluster: "/DC0/host/nothing"}, {Datacenter: "DC9"}, {}} {
+	for _, scope := range []vcenter.Scope{{Host: "unknown"}, {Cluster: "/DC0/host/nothing"}, {Datacenter: "DC9"}, {}} {
 		if _, err := client.Hosts(t.Context(), scope); err == nil {
 			t.Errorf("%+v was found", scope)
 		}

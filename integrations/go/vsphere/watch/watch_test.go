@@ -261,7 +261,7 @@ func TestTheArrayShowsDatastoresAndVirtualMachinesOfItsVolumes(t *testing.T) {
 	if got := labels(); got[datastore.LabelDatastore] != "limited" || got[datastore.LabelMachines] != machine.Name {
 		t.Error(got)
 	}
-	// The name of a datastore that was renamed follows; a label of somebody else stays.
+	// The name of a datastore that was renamed follows; a label of another client stays.
 	change := array.VolumeChange{Labels: &map[string]*string{"owner": new("ada"), datastore.LabelDatastore: new("old")}}
 	if err := array.Done(w.Array.ChangeVolume(t.Context(), limited.Volume.ID, change)); err != nil {
 		t.Fatal(err)

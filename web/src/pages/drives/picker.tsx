@@ -7,7 +7,7 @@ import type { SchemaAvailableDrive as Available } from "../../api/schema";
 import { bytes } from "../../format";
 import { ProblemAlert } from "../../parts/problem";
 
-/** What can be done with a drive: nothing while somebody uses it; with consent when something is on it. */
+/** What can be done with a drive: nothing while it is in use; with consent when something is on it. */
 export function conditionOf({ users, contents, problem }: Available): { kind: "blank" | "overwrite" | "used" | "unknown"; text: string } {
   if (users.length > 0) return { kind: "used", text: `In use: ${users.join("; ")}.` };
   if (problem) return { kind: "unknown", text: `Its contents are not known: ${problem}.` };

@@ -51,7 +51,7 @@ export function ProtectionPanel({ jobs }: { jobs: Job[] }) {
             ))}
             <dl className="facts">
               <dt>At risk</dt>
-              <dd className="number">{data.segments_at_risk === 0 ? "nothing" : `${count(data.segments_at_risk)} of ${plural(data.segments, "segment")}, being placed elsewhere`}</dd>
+              <dd className="number">{data.segments_at_risk === 0 ? "nothing" : `${count(data.segments_at_risk)} of ${plural(data.segments, "segment")}, being rebuilt`}</dd>
               <dt>Repaired</dt>
               <dd className="number">{data.repaired === 0 ? "nothing was wrong" : `${plural(data.repaired, "page")} since the start`}</dd>
               {data.lost > 0 && (

@@ -32,7 +32,7 @@ function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (f
     <>
       <Select
         label="Mode"
-        description="Synchronous: a write is acknowledged when both arrays have it, so that none is lost with this array. It takes as long as the way to the other array and back."
+        description="Synchronous: a write is acknowledged when both arrays have it, so that none is lost with this array. Writes take as long as the round trip to the other array."
         data={[
           { value: "async", label: "Asynchronous" },
           { value: "sync", label: "Synchronous" },
@@ -40,12 +40,12 @@ function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (f
         allowDeselect={false}
         {...form.getInputProps("mode")}
       />
-      {mode === "sync" && <Select label="Witness" description="A third array that decides which of both goes on after a loss, so that a failover needs nobody. Both have to be paired with it." placeholder="None: you decide" data={others} nothingFoundMessage="No third array is paired with this one." searchable clearable {...form.getInputProps("witness")} />}
+      {mode === "sync" && <Select label="Witness" description="A third array that decides which of the two continues after a loss, so that a failover needs no operator. Both must be paired with it." placeholder="None: you decide" data={others} nothingFoundMessage="No third array is paired with this one." searchable clearable {...form.getInputProps("witness")} />}
       {mode === "sync" && !witness && (
         <Select
           label="While the other array is out of reach"
           data={[
-            { value: "continue", label: "Hosts go on, and what they write is on this array only" },
+            { value: "continue", label: "Hosts continue; new writes are on this array only" },
             { value: "stop", label: "Writes wait, and are refused after 20 seconds" },
           ]}
           allowDeselect={false}
@@ -59,7 +59,7 @@ function ModeInputs({ form, mode, witness, others }: { form: { getInputProps: (f
 /** The mode as the array has it. */
 const modeOf = ({ mode, loss, witness }: Mode) => (mode === "sync" ? { mode, ...(witness ? { on_link_loss: "stop" as const, witness } : { on_link_loss: loss }) } : { mode });
 
-/** The same as a change: a witness that is taken away leaves writes waiting, until somebody decides otherwise. */
+/** The same as a change: without a witness, writes wait until an operator decides otherwise. */
 const modeChangeOf = (mode: Mode, before: string | null | undefined) => (mode.mode === "sync" && before && !mode.witness ? { mode: mode.mode, on_link_loss: "stop" as const, witness: null } : modeOf(mode));
 
 /** The arrays that can be the witness of a replication to another one. */
@@ -127,7 +127,7 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
       {isSource && form.values.mode === "async" && (
         <Textarea
           label="Blackout windows"
-          description={`No point is taken or transferred then, unless you choose “Sync now”. One a line: mon-fri 08:00-18:00. Times are those of ${zone.data?.time_zone ?? "the array’s time zone"}.`}
+          description={`No point is taken or transferred then, unless you choose “Sync now”. One per line: mon-fri 08:00-18:00. Times are those of ${zone.data?.time_zone ?? "the array’s time zone"}.`}
           autosize
           minRows={2}
           autoComplete="off"
@@ -136,10 +136,10 @@ export function ChangeReplication({ replication, opened, onClose }: Window & { r
         />
       )}
       {!isSource && <NumberInput label="Points to retain" description="Complete points that this array keeps; older ones are deleted." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keep")} />}
-      {isSource && <Switch label="Replicate snapshots of users and schedules" description="Those of all of its volumes at one moment: they become points of their own on the other array." {...form.getInputProps("snapshots", { type: "checkbox" })} />}
+      {isSource && <Switch label="Replicate snapshots of users and schedules" description="Snapshots of all of its volumes at one moment become points of their own on the other array." {...form.getInputProps("snapshots", { type: "checkbox" })} />}
       {!isSource && <NumberInput label="Points of snapshots to retain" description="Of snapshots of the source, where it replicates them; besides the other points." min={1} max={1000} allowDecimal={false} allowNegative={false} required {...form.getInputProps("keepSnapshots")} />}
-      {!isSource && <Textarea label="Rules for older points" description="Of each period the first point is kept. One a line: hourly=24, daily=7, or five fields as cron has them." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("rules")} />}
-      {!isSource && <NumberInput label="Retention lock in days" description="Points that arrive from now on cannot be deleted before this age, by anybody. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />}
+      {!isSource && <Textarea label="Rules for older points" description="The first point of each period is kept. One rule per line: hourly=24, daily=7, or five fields as cron has them." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("rules")} />}
+      {!isSource && <NumberInput label="Retention lock in days" description="Points that arrive from now on cannot be deleted before this age. Empty: no lock." min={0} allowNegative={false} {...form.getInputProps("days")} />}
     </FormModal>
   );
 }

@@ -152,7 +152,7 @@ function PairRemoteArray({ opened, onClose }: { opened: boolean; onClose: () => 
     <FormModal opened={opened} onClose={close} title="Pair with an array" verb="Pair" busy={pair.isPending} error={pair.error} onSubmit={form.onSubmit((values) => pair.mutate(values))}>
       <TextInput label="Address" description="Where the other array listens for arrays." placeholder="10.0.0.2:8444" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("address")} />
       <Textarea label="Pairing key" description="From the other array: Replication, “Create pairing key”." autosize minRows={2} autoComplete="off" spellCheck={false} required {...form.getInputProps("key")} />
-      <TextInput label="Name" description="What the other array is called here. Empty: its own name." autoComplete="off" spellCheck={false} {...form.getInputProps("name")} />
+      <TextInput label="Name" description="Name of the other array here. Empty: its own name." autoComplete="off" spellCheck={false} {...form.getInputProps("name")} />
     </FormModal>
   );
 }
@@ -171,8 +171,8 @@ function ChangeRemoteArray({ remote, onClose }: { remote: RemoteArray; onClose: 
     <FormModal opened onClose={onClose} title={`Change ${remote.name}`} verb="Save" busy={save.isPending} error={save.error} onSubmit={form.onSubmit((values) => save.mutate(values))}>
       <TextInput label="Name" data-autofocus autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
       <TextInput label="Address" description="Empty: only the other array opens connections, and nothing can be replicated to it." placeholder="10.0.0.2:8444" autoComplete="off" spellCheck={false} {...form.getInputProps("address")} />
-      <SizeInput label="Bandwidth limit per second" required={false} description="Most that replications send to it over all links, such as 50 MB. Empty: no limit." {...form.getInputProps("limit")} />
-      <Textarea label="Windows with another limit" description="One a line: mon-fri 08:00-18:00 = 10 MiB, or daily 22:00-06:00 = none. Times are those of this array’s time zone." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("windows")} />
+      <SizeInput label="Bandwidth limit per second" required={false} description="Maximum rate of replications to it over all links, such as 50 MB. Empty: no limit." {...form.getInputProps("limit")} />
+      <Textarea label="Windows with another limit" description="One per line: mon-fri 08:00-18:00 = 10 MiB, or daily 22:00-06:00 = none. Times are those of this array’s time zone." autosize minRows={2} autoComplete="off" spellCheck={false} {...form.getInputProps("windows")} />
     </FormModal>
   );
 }

@@ -28,7 +28,7 @@ export function ReplicationPage({ name }: { name: string }) {
   const params = { path: { name } };
   const sync = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/sync", { params })), done: () => "A point is taken and transferred." });
   const pause = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/pause", { params })), done: () => `${name} is paused.` });
-  const resume = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/resume", { params })), done: () => `${name} goes on.` });
+  const resume = useChange({ run: () => answer(api.POST("/api/v1/replications/{name}/resume", { params })), done: () => `${name} was resumed.` });
   return (
     <NounPage
       name={name}
@@ -84,7 +84,7 @@ export function ReplicationPage({ name }: { name: string }) {
   );
 }
 
-/** What somebody has to decide or to know. */
+/** What an operator has to decide or to know. */
 function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }) {
   if (progress.state === "split")
     return (
@@ -95,7 +95,7 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
   if (progress.state === "no_space")
     return (
       <Alert color="orange" icon={<TriangleAlert size={18} />} title="The target has no space" role="status">
-        {progress.demotion === "incomplete" ? "The demotion" : "The transfer"} goes on by itself when there is some: delete what is not needed there, or add drives.
+        {progress.demotion === "incomplete" ? "The demotion" : "The transfer"} continues by itself when there is some: delete what is not needed there, or add drives.
       </Alert>
     );
   if (progress.state === "writes_stopped")
@@ -113,7 +113,7 @@ function Remarks({ of: { progress, remote_array: remote } }: { of: Replication }
   if (progress.state === "paused" && progress.demotion === "incomplete")
     return (
       <Alert color="orange" icon={<Pause size={18} />} title="The demotion waits" role="status">
-        The volumes take no writes any more, and the last point is not transferred while the replication is paused: resume it.
+        The volumes are read-only. The last point is not transferred while the replication is paused: resume it.
       </Alert>
     );
   if (progress.sync?.witness_problem)

@@ -88,7 +88,7 @@ function text(verb: Verb, replication: Replication): ReactNode {
   const what = subject(replication);
   switch (verb) {
     case "Test failover":
-      return <>Clones of the last complete point are created, for hosts to use. Replication goes on meanwhile, and the source notices nothing.</>;
+      return <>Clones of the last complete point are created, for hosts to use. Replication continues, and the source notices nothing.</>;
     case "Stop test":
       return <>{tested.join(", ")} are deleted with what was written to them. Disconnect them from hosts first.</>;
     case "Promote":

@@ -110,14 +110,14 @@ function ImportModal({ file, document, onClose }: { file: string; document: Impo
         {!done.data && <Text size="sm">This is the difference. Nothing has changed yet. Objects that differ keep their properties unless they are marked.</Text>}
         {failed > 0 && (
           <Alert color="red" icon={<TriangleAlert size={18} />} title={`${plural(failed, "object")} could not be imported`}>
-            The others were. A repeated import takes up what is missing.
+            The others were. A repeated import creates what is missing.
           </Alert>
         )}
         {shown && steps && (
           <>
             <Checkbox label={`Show unchanged objects (${steps.filter((step) => step.action === "unchanged").length})`} checked={all} onChange={(event) => setAll(event.currentTarget.checked)} />
             {shown.length === 0 ? (
-              <Text size="sm" className="quiet">The array has all of the document.</Text>
+              <Text size="sm" className="quiet">The array matches the document.</Text>
             ) : (
               <Table.ScrollContainer minWidth={480} mah={420}>
                 <Table aria-label="Steps of the import">

@@ -87,7 +87,7 @@ function General({ settings }: { settings: Settings }) {
         <fieldset className="plain-fieldset" disabled={!may}>
           <Stack gap="md">
             <TextInput label="Name of the array" autoComplete="off" spellCheck={false} required {...form.getInputProps("name")} />
-            <TimeZoneInput description="Of snapshot schedules. Runs that were due before a change are not made up for." {...form.getInputProps("zone")} />
+            <TimeZoneInput description="Of snapshot schedules. Runs that were due before a change are skipped." {...form.getInputProps("zone")} />
             <StretchInput label="Recycle bin retention" unit="Unit of time for the recycle bin" says="Space is freed afterwards. Also applies to items that are already in the recycle bin." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
             <StretchInput label="Interval between scrubs" unit="Unit of time for the scrub" says="A scrub reads and verifies all data in the background, and repairs what is wrong. 0: no scheduled scrubs." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
             <NumberInput label="UNMAP throttle" description="0: off. 9: 384 MiB per second; each level below 9 doubles the rate." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />

@@ -107,9 +107,9 @@ function AddPortal({ onClose }: { onClose: () => void }) {
       <TextInput label="Address" description="Of this server, such as 10.0.0.1, 10.0.0.1:3260 or [fd00::1]:3260." autoComplete="off" spellCheck={false} data-autofocus required {...form.getInputProps("address")} />
       <Select label="Protocol" data={[{ value: "iscsi", label: PROTOCOLS.iscsi }, { value: "nvme-tcp", label: PROTOCOLS["nvme-tcp"] }]} allowDeselect={false} {...form.getInputProps("protocol")} />
       {form.values.protocol === "nvme-tcp" && <Checkbox label="Require TLS" description="Only hosts with a TLS PSK can use the portal." {...form.getInputProps("tls", { type: "checkbox" })} />}
-      {several && <NumberInput label="Controller" description="Empty: the one that is the home." min={1} max={16} allowDecimal={false} {...form.getInputProps("controller")} />}
+      {several && <NumberInput label="Controller" description="Empty: the home." min={1} max={16} allowDecimal={false} {...form.getInputProps("controller")} />}
       {several && <Checkbox label="Let the address move" description="The home serves it while the controller does not. It must not be configured on a machine." {...form.getInputProps("moves", { type: "checkbox" })} />}
-      <Checkbox label="Add it also if it can’t listen now" description="Such as for a network that comes later: it is tried again every second." {...form.getInputProps("force", { type: "checkbox" })} />
+      <Checkbox label="Add it also if it can’t listen now" description="For a network that comes up later: the array retries every second." {...form.getInputProps("force", { type: "checkbox" })} />
     </FormModal>
   );
 }
@@ -127,7 +127,7 @@ function RemovePortal({ portal: { number, address, hosts }, onClose }: { portal:
       {hosts.length > 0 && (
         <>
           <Checkbox label="Ask the hosts to log out" {...form.getInputProps("force", { type: "checkbox" })} />
-          <TextInput label="Hosts that may lose their last path" description="Names with commas between them: they lose their volumes." autoComplete="off" spellCheck={false} {...form.getInputProps("cut_off")} />
+          <TextInput label="Hosts that may lose their last path" description="Names separated by commas. These hosts lose access to their volumes." autoComplete="off" spellCheck={false} {...form.getInputProps("cut_off")} />
         </>
       )}
     </FormModal>

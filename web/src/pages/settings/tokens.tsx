@@ -37,8 +37,8 @@ export function TokensPanel() {
     { name: "Name", key: (it) => it.name, cell: (it) => <b style={{ fontWeight: 500 }}>{it.name}</b> },
     { name: "User", key: (it) => it.user, cell: (it) => it.user, wide: true },
     { name: "Role", key: (it) => it.role, cell: (it) => it.role },
-    { name: "Names users", key: (it) => String(it.on_behalf), cell: (it) => (it.on_behalf ? "yes" : "no"), wide: true },
-    { name: "Good until", key: (it) => it.expires ?? "9", cell: (it) => <Until token={it} /> },
+    { name: "Acts for other users", key: (it) => String(it.on_behalf), cell: (it) => (it.on_behalf ? "yes" : "no"), wide: true },
+    { name: "Expires", key: (it) => it.expires ?? "9", cell: (it) => <Until token={it} /> },
     { name: "Created", key: (it) => it.created, cell: (it) => <span className="quiet number">{moment(it.created)}</span>, wide: true },
     {
       name: "",
@@ -78,7 +78,7 @@ export function TokensPanel() {
 const expired = (time: string) => Date.parse(time) < Date.now();
 
 function Until({ token: { expires } }: { token: ApiToken }) {
-  if (!expires) return <span className="quiet">it is revoked</span>;
+  if (!expires) return <span className="quiet">never</span>;
   if (expired(expires)) return <Dot color="red" label={`expired ${moment(expires)}`} />;
   return <span className="number">{moment(expires)}</span>;
 }
@@ -115,8 +115,8 @@ function CreateToken({ opened, onClose, onMade }: CreateProps) {
       <Select label="Role" description="Limited by the role of the owner." data={ROLES} allowDeselect={false} {...form.getInputProps("role")} />
       <Select label="Valid for" data={LIVES} allowDeselect={false} {...form.getInputProps("days")} />
       <Checkbox
-        label="Requests may name their user"
-        description="For a program that acts for users of its own. The audit log names them beside the owner."
+        label="Allow acting on behalf of users"
+        description="For a program with users of its own. The audit log shows them beside the owner."
         {...form.getInputProps("represents", { type: "checkbox" })}
       />
     </FormModal>

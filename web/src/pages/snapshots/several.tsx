@@ -10,7 +10,7 @@ import { plural } from "../../format";
 import { Confirm } from "../../parts/confirm";
 
 export function SeveralSnapshots({ snapshots, clear }: { snapshots: Snapshot[]; clear: () => void }) {
-  // Those that were selected at the click, by their ids, whatever others change or name like them meanwhile.
+  // Those that were selected at the click, by their ids, whatever others change or name like them since.
   const [asked, setAsked] = useState<Snapshot[]>();
   const remove = useChange({
     run: () => each(asked ?? [], (it) => it.name, (it) => answer(api.DELETE("/api/v1/snapshots/{name}", { params: { path: { name: it.id } } }))),

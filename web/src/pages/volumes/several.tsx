@@ -20,7 +20,7 @@ const name = (it: Volume) => it.name;
 const them = (count: number) => plural(count, "volume");
 
 export function SeveralVolumes({ volumes, clear }: { volumes: Volume[]; clear: () => void }) {
-  // Those that were selected at the click: what others change meanwhile does not change the question under the reader.
+  // Those that were selected at the click: later changes by others do not change the question under the reader.
   const [asked, setAsked] = useState<{ verb: Verb; volumes: Volume[] }>();
   const close = () => setAsked(undefined);
   const done = () => {

@@ -1,5 +1,5 @@
 // A real OpenID provider (the npm package oidc-provider) on this machine: `node provider.mjs CALLBACK`. Its first line of
-// output is its address. Who the browser is comes as `login_hint`; nobody is asked for consent.
+// output is its address. Who the browser is comes as `login_hint`; no user is asked for consent.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -34,5 +34,5 @@ server.on("request", async (request, response) => {
   await provider.interactionFinished(request, response, { login: { accountId: params.login_hint } });
 });
 console.log(issuer);
-// Nobody reads more than the first line.
+// Only the first line is read.
 console.log = console.info = console.warn = () => {};
