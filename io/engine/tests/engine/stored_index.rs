@@ -102,7 +102,7 @@ fn it_is_found_with_any_limits_after_many_crashes_while_it_is_written_again_and_
         let mut world = new_world(limits(&mut dice));
         fill(&mut world, 1, 0, &image);
         for round in 0..6 {
-            // What is overwritten leaves entries behind, and segments to clean.
+            // Overwritten data leave stale entries, and segments to clean.
             for _ in 0..4 {
                 let noise = dice.bytes(2 * MIB);
                 fill(&mut world, 1, 4096, &noise);
