@@ -140,7 +140,7 @@ impl Sessions {
         }
     }
 
-    /// Whether a session, by the hash of its secret, goes on. Asking is no use of it.
+    /// Whether a session, by the hash of its secret, is still valid. Asking is no use of it.
     pub fn goes_on(&self, key: &blake3::Hash, now: u64) -> bool {
         self.lock().get(key).is_some_and(|session| session.until() > now)
     }

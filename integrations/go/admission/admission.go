@@ -1,5 +1,5 @@
 // Package admission bounds what clients that have not authenticated can take of an HTTP server. Connections are limited by address
-// and in all, and one without a complete request gives way to a new one, so that nobody is kept out by connections that send
+// and in all, and one without a complete request gives way to a new one, so that no client is kept out by connections that send
 // nothing. A request takes a slot only after it has arrived as a whole, in time and within a size.
 package admission
 

@@ -61,7 +61,7 @@ impl Daemon {
     pub fn nice_values(&self) -> BTreeMap<String, Vec<i32>> {
         let mut values: BTreeMap<String, Vec<i32>> = BTreeMap::new();
         for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
-            // A blocking thread may end meanwhile.
+            // A blocking thread may end in between.
             let Ok(stat) = std::fs::read_to_string(task.unwrap().path().join("stat")) else { continue };
             let (start, rest) = stat.rsplit_once(')').unwrap();
             // The name ends field 2; the nice value is field 19 (proc_pid_stat(5)).

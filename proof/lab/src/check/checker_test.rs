@@ -87,7 +87,7 @@ fn a_stale_cache_between_the_checker_and_a_sound_target_is_found() -> Result<()>
     Ok(())
 }
 
-/// Loses all paths with commands in flight, and goes on over new ones.
+/// Loses all paths with commands in flight, and continues over new ones.
 fn survive_losses(fault: Fault, seed: u64) -> Result<u64> {
     let target = Memory::new(512, SIZE, fault, seed);
     let mut checker = Checker::new(vec![unit()?], options(seed, true));

@@ -1,4 +1,4 @@
-//! What an operator does meanwhile: units grow, and snapshots are taken, whose content must be that of one moment between the
+//! Changes of an operator during the run: units grow, and snapshots are taken, whose content must be that of one moment between the
 //! request and its answer.
 
 use super::checker::Checker;
