@@ -5,9 +5,6 @@ use crate::Result;
 use crate::array::Array;
 use crate::caller::Caller;
 use crate::request::Request;
-use crate::snapshot::ListSnapshots;
-use crate::view::{Snapshot, Volume};
-use crate::volume::ListVolumes;
 use records::{Labels, Named, SnapshotEntry, Table, VolumeEntry};
 
 /// What the labels of an object must be: a key, and its value if one is wanted. All must hold.
@@ -46,7 +43,7 @@ pub struct Listed<T> {
 }
 
 /// A record with labels.
-trait Labelled: Named {
+pub(crate) trait Labelled: Named {
     fn labels(&self) -> &Labels;
 }
 
@@ -64,7 +61,7 @@ impl Labelled for SnapshotEntry {
 
 impl ListPage {
     /// The records of the part. Without a selector no others are looked up.
-    fn of<'a, T: Labelled>(&self, table: &'a Table<T>) -> Listed<&'a T> {
+    pub(crate) fn of<'a, T: Labelled>(&self, table: &'a Table<T>) -> Listed<&'a T> {
         let take = self.take.unwrap_or(usize::MAX);
         if self.selector == LabelSelector::default() {
             return Listed { items: table.page(self.reverse, self.skip, take), total: table.len() };
@@ -85,26 +82,6 @@ pub trait Paged: Request {
     fn part(&self, array: &Array, page: &ListPage) -> Listed<Self::Item>;
 }
 
-impl Paged for ListVolumes {
-    type Item = Volume;
-
-    fn part(&self, array: &Array, page: &ListPage) -> Listed<Volume> {
-        let config = array.config();
-        let Listed { items, total } = page.of(&config.volumes);
-        Listed { items: array.volume_views(&config, &items), total }
-    }
-}
-
-impl Paged for ListSnapshots {
-    type Item = Snapshot;
-
-    fn part(&self, array: &Array, page: &ListPage) -> Listed<Snapshot> {
-        let config = array.config();
-        let Listed { items, total } = page.of(&config.snapshots);
-        Listed { items: items.into_iter().map(|entry| array.snapshot(&config, entry)).collect(), total }
-    }
-}
-
 impl Array {
     /// A part of the list of a verb.
     ///
@@ -113,16 +90,5 @@ impl Array {
     pub fn page<R: Paged>(&self, caller: &Caller, request: &R, page: &ListPage) -> Result<Listed<R::Item>> {
         self.authorize(caller, request)?;
         Ok(request.part(self, page))
-    }
-
-    /// The volumes with these names, as far as they exist; no others are looked at.
-    ///
-    /// # Errors
-    /// When the caller is not allowed to list volumes.
-    pub fn volumes_named(&self, caller: &Caller, names: &[&str]) -> Result<Vec<Volume>> {
-        self.authorize(caller, &ListVolumes)?;
-        let config = self.config();
-        let found: Vec<_> = names.iter().filter_map(|name| config.volumes.find(name)).collect();
-        Ok(self.volume_views(&config, &found))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use crate::ensure::{Ensured, Existing};
-use crate::page::{ListPage, Paged};
+use crate::page::{ListPage, Listed, Paged};
 use crate::request::verbs;
 use crate::transaction::Transaction;
 use crate::verb::Object;
@@ -145,6 +145,16 @@ verbs! {
         => |tx, it| tx.delete_snapshot(&it.name, it.eradicate).await;
     CompareSnapshots -> Difference, Read "compare" "volume", Viewer, about name
         => |tx, it| tx.array.compare(it.base, &it.name, it.from, it.most).await;
+}
+
+impl Paged for ListSnapshots {
+    type Item = Snapshot;
+
+    fn part(&self, array: &Array, page: &ListPage) -> Listed<Snapshot> {
+        let config = array.config();
+        let Listed { items, total } = page.of(&config.snapshots);
+        Listed { items: items.into_iter().map(|entry| array.snapshot(&config, entry)).collect(), total }
+    }
 }
 
 impl Transaction<'_> {

@@ -1,7 +1,9 @@
 //! Volumes: creating, cloning, changing and deleting them.
 
+use crate::array::Array;
+use crate::caller::Caller;
 use crate::ensure::{Ensured, Existing};
-use crate::page::{ListPage, Paged};
+use crate::page::{ListPage, Listed, Paged};
 use crate::request::verbs;
 use crate::transaction::{Contents, Transaction};
 use crate::view::Volume;
@@ -117,6 +119,29 @@ verbs! {
         => |tx, it| tx.change_volume(&it.name, it.change).await;
     DeleteVolume -> (), Change "delete" "volume", Operator, about name
         => |tx, it| tx.delete_volume(&it.name, it.eradicate).await;
+}
+
+impl Paged for ListVolumes {
+    type Item = Volume;
+
+    fn part(&self, array: &Array, page: &ListPage) -> Listed<Volume> {
+        let config = array.config();
+        let Listed { items, total } = page.of(&config.volumes);
+        Listed { items: array.volume_views(&config, &items), total }
+    }
+}
+
+impl Array {
+    /// The volumes with these names, as far as they exist; no others are looked at.
+    ///
+    /// # Errors
+    /// When the caller is not allowed to list volumes.
+    pub fn volumes_named(&self, caller: &Caller, names: &[&str]) -> Result<Vec<Volume>> {
+        self.authorize(caller, &ListVolumes)?;
+        let config = self.config();
+        let found: Vec<_> = names.iter().filter_map(|name| config.volumes.find(name)).collect();
+        Ok(self.volume_views(&config, &found))
+    }
 }
 
 impl Transaction<'_> {
