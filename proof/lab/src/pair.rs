@@ -84,6 +84,14 @@ impl Pair {
         self.controllers[number].kill()
     }
 
+    /// How often the cluster's map has changed, as a controller has logged it.
+    ///
+    /// # Errors
+    /// When it has no log.
+    pub fn map_changes(&self, number: usize) -> Result<usize> {
+        self.controllers[number].times_logged("the cluster's map has changed")
+    }
+
     /// Starts a controller again, without waiting until it serves.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use crate::support::{now, poll};
 use block::{Data, Disk, DiskId, Extent, Geometry, Op, Reply};
 use engine::{Engine, Options};
-use raid::{DriveShelf, FormatOptions, MemDrive, Opening};
+use raid::{DriveShelf, FormatOptions, MemDrive, Opening, Sizes};
 use rig::drive::{FileSystem, SparseDrive};
 use shelf::pool::DriveState;
 use shelf::{Drive, Shelf};
@@ -40,15 +40,15 @@ struct Rig {
 impl Rig {
     /// Four drives on a file system with this many MiB, and a volume larger than all of it.
     fn new(mib: i64) -> Self {
-        Self::sized(BYTES, mib)
+        Self::sized(BYTES, Sizes::default(), mib)
     }
 
-    /// The same with drives of this size.
-    fn sized(bytes: u64, mib: i64) -> Self {
+    /// The same with drives of this size, and with these sizes of what is on them.
+    fn sized(bytes: u64, sizes: Sizes, mib: i64) -> Self {
         let file_system = FileSystem::new(mib);
         let drive = |index| SparseDrive::new(MemDrive::new(format!("file{index}"), bytes), &file_system);
         let drives: Vec<_> = (0..4).map(drive).collect();
-        let options = FormatOptions { array: 7, ..FormatOptions::default() };
+        let options = FormatOptions { array: 7, sizes, ..FormatOptions::default() };
         let shelf = now(DriveShelf::format(given(&drives), options)).expect("blank drives");
         let mut rig = Self::of(drives, file_system, shelf);
         let geometry = Geometry { block_bytes: BLOCK as u32, blocks: 1 << 18 };
@@ -193,12 +193,14 @@ fn a_file_system_that_somebody_fills_is_no_space_until_it_has_some() {
     assert!(rig.all_is_well() && !rig.shelf.is_starved());
 }
 
-/// Drives of 1 GiB together in 160 MiB: an eighth of the former is most of what fits in the latter.
+/// Drives of 1 GiB together in 150 MiB: an eighth of the former is as much as fits in the latter.
 #[test]
 fn what_drives_can_not_grow_to_needs_no_reserve() {
-    let mut rig = Rig::sized(256 << 20, 160);
+    let sizes = Sizes { segment_bytes: Some(512 << 10), journal_bytes: Some(1 << 20), ..Sizes::default() };
+    let mut rig = Rig::sized(256 << 20, sizes, 150);
     rig.turns(50);
     let space = rig.engine.space();
+    // Half of it is parity.
     let fits = rig.file_system.free_pages() as u64 * BLOCK / 2;
     assert!(space.total > fits / 2 && space.total < fits, "{space:?} of {fits}");
     let full = rig.fill(0);

@@ -14,6 +14,7 @@ use crate::target::{Shape, Target};
 use crate::tgt::{BackingStore, Tgt};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
+use std::time::Instant;
 
 /// How much is done.
 #[derive(Clone, Copy, Debug)]
@@ -111,10 +112,19 @@ pub fn on_pair(programs: &Programs, parent: &Path, place: &Pools, amount: Amount
             checker.run(answers, None)?;
             checker.load()?;
             let victim = checker.seed().range(0, 2) as usize;
+            let expelled = pair.map_changes(1 - victim)?;
             pair.kill(victim)?;
-            checker
-                .run(amount.answers / 2, None)
-                .with_context(|| format!("controller {} was killed", victim + 1))?;
+            let start = Instant::now();
+            loop {
+                checker
+                    .run(amount.answers / 4, None)
+                    .with_context(|| format!("controller {} was killed", victim + 1))?;
+                // One that comes back before it was expelled does not serve hosts.
+                if pair.map_changes(1 - victim)? > expelled {
+                    break;
+                }
+                ensure!(start.elapsed() < pair::TIMEOUT, "controller {} is not expelled", victim + 1);
+            }
             pair.restart(victim)?;
             pair::retry(|| reopen(&hosts, &pair, &paths, &mut checker))?;
             // The nexuses of the paths that were lost have ended by now.
