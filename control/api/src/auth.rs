@@ -62,8 +62,8 @@ impl Operator {
     /// Whether what authenticated the request is still valid, and has the same role: what is sent for longer than a moment
     /// ends when it is not.
     pub fn is_current(&self, context: &Context) -> bool {
-        let goes_on = |session: &blake3::Hash| context.sessions.goes_on(session, context.array.now());
-        self.session.as_ref().is_none_or(goes_on)
+        let is_valid = |session: &blake3::Hash| context.sessions.is_valid(session, context.array.now());
+        self.session.as_ref().is_none_or(is_valid)
             && context.array.accounts().role_now(&self.caller) == Some(self.caller.role)
     }
 

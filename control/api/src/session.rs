@@ -140,8 +140,8 @@ impl Sessions {
         }
     }
 
-    /// Whether a session, by the hash of its secret, is still valid. Asking is no use of it.
-    pub fn goes_on(&self, key: &blake3::Hash, now: u64) -> bool {
+    /// Whether a session, by the hash of its secret, is valid. Asking is no use of it.
+    pub fn is_valid(&self, key: &blake3::Hash, now: u64) -> bool {
         self.lock().get(key).is_some_and(|session| session.until() > now)
     }
 

@@ -75,7 +75,7 @@ fn log_ins_whose_body_never_comes_keep_no_client_out() {
 fn ends_before(mut stream: BufReader<TcpStream>, name: &str) {
     let mut line = String::new();
     while stream.read_line(&mut line).unwrap_or(0) > 0 {
-        assert!(!line.contains(name), "the stream continues: {line}");
+        assert!(!line.contains(name), "the stream is still open: {line}");
         line.clear();
     }
 }
