@@ -6,7 +6,6 @@
 //! names a frame that the checkpoint's root does not know, since numbers of frames are used again after a crash.
 
 use crate::codec::{Malformed, Put, Take};
-use crate::map::Maps;
 use crate::space::Location;
 use std::ops::Range;
 
@@ -53,6 +52,21 @@ impl IndexLog {
         self.objects.iter().map(|(_, location)| *location)
     }
 
+    /// Notes an appended object.
+    pub fn add(&mut self, location: Location) {
+        self.objects.push((self.next_number, location));
+        self.next_number += 1;
+        self.bytes += u64::from(location.len);
+    }
+
+    /// Takes out the objects with numbers below this one; returns where they lie.
+    pub fn take_before(&mut self, number: u64) -> Vec<Location> {
+        let count = self.objects.partition_point(|(known, _)| *known < number);
+        let taken: Vec<Location> = self.objects.drain(..count).map(|(_, location)| location).collect();
+        self.bytes -= taken.iter().map(|location| u64::from(location.len)).sum::<u64>();
+        taken
+    }
+
     /// Whether this object is one of the index.
     pub fn holds(&self, number: u64, location: Location) -> bool {
         self.objects.binary_search(&(number, location)).is_ok()
@@ -95,48 +109,6 @@ impl IndexLog {
         take.check(rises && objects.last().is_none_or(|(number, _)| *number < next_number))?;
         let bytes = objects.iter().map(|(_, location)| u64::from(location.len)).sum();
         Ok(Self { objects, next_number, bytes, insertions, partial, unread })
-    }
-}
-
-/// Changes of the objects, each with the live bytes of its segment.
-impl Maps {
-    /// Notes an appended object.
-    pub fn add_index_object(&mut self, location: Location) {
-        self.usage.move_meta(Location::default(), location);
-        let log = &mut self.index_log;
-        log.objects.push((log.next_number, location));
-        log.next_number += 1;
-        log.bytes += u64::from(location.len);
-    }
-
-    /// Notes that an object was moved.
-    ///
-    /// # Panics
-    /// If there is no such object.
-    pub fn move_index_object(&mut self, number: u64, to: Location) {
-        let from = self.index_log.relocate(number, to);
-        self.usage.move_meta(from, to);
-    }
-
-    /// Drops the objects with numbers below this one.
-    pub fn drop_index_objects_before(&mut self, number: u64) {
-        let log = &mut self.index_log;
-        let count = log.objects.partition_point(|(known, _)| *known < number);
-        for (_, location) in log.objects.drain(..count) {
-            log.bytes -= u64::from(location.len);
-            self.usage.move_meta(location, Location::default());
-        }
-    }
-
-    /// Drops all objects. Every frame in the table is to be read after the next start.
-    pub fn drop_index_objects(&mut self) {
-        self.drop_index_objects_before(u64::MAX);
-        self.index_log.unread = self.all_frame_pages();
-    }
-
-    /// The pages of the frame table.
-    pub fn all_frame_pages(&self) -> Range<u64> {
-        0..self.table.page_index.last().map_or(0, |page| page + 1)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::pages::Pages;
 use crate::slots::{SlotRuns, Slots};
 use crate::space::{Location, Tally, Usage};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A metadata page that must be read before the operation can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +131,42 @@ pub fn children(level: u8, from: u64, to: u64) -> impl DoubleEndedIterator<Item 
         let base = index * each;
         (index as usize, from.saturating_sub(base), (to - base).min(each))
     })
+}
+
+/// The deduplication index in the log, with the live bytes of its segments.
+impl Maps {
+    /// Notes an appended object.
+    pub fn add_index_object(&mut self, location: Location) {
+        self.usage.move_meta(Location::default(), location);
+        self.index_log.add(location);
+    }
+
+    /// Notes that an object was moved.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn move_index_object(&mut self, number: u64, to: Location) {
+        let from = self.index_log.relocate(number, to);
+        self.usage.move_meta(from, to);
+    }
+
+    /// Drops the objects with numbers below this one.
+    pub fn drop_index_objects_before(&mut self, number: u64) {
+        for location in self.index_log.take_before(number) {
+            self.usage.move_meta(location, Location::default());
+        }
+    }
+
+    /// Drops all objects. Every frame in the table is to be read after the next start.
+    pub fn drop_index_objects(&mut self) {
+        self.drop_index_objects_before(u64::MAX);
+        self.index_log.unread = self.all_frame_pages();
+    }
+
+    /// The pages of the frame table.
+    pub fn all_frame_pages(&self) -> Range<u64> {
+        0..self.table.page_index.last().map_or(0, |page| page + 1)
+    }
 }
 
 impl Maps {
