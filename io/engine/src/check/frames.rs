@@ -50,7 +50,7 @@ impl FrameCheck {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Checks the next segment that no worker has begun; how many have been, or `None` if there is none. `pool` is the store that the
+    /// Checks the next segment; returns how many have been checked, or `None` if all have been begun. `pool` is the store that the
     /// engine was opened on, or none if it is not to be scrubbed.
     pub async fn step(&self, pool: Option<&dyn Pool>) -> Option<u64> {
         let segment = self.next.fetch_add(1, Ordering::Relaxed);

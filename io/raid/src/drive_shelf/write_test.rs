@@ -15,7 +15,7 @@ struct AtOnce {
     deepest: AtomicUsize,
 }
 
-/// A shelf of four drives that answer no discard until they are told to.
+/// A shelf of four drives that hold discards until the test releases them.
 fn shelf() -> (Arc<DriveShelf>, Held) {
     shelf_with(&Arc::default())
 }

@@ -1,4 +1,4 @@
-//! Changes of an operator during the run: units grow, and snapshots are taken, whose content must be that of one moment between the
+//! What an operator does beside the hosts: units grow, and snapshots are taken, whose content must be that of one moment between the
 //! request and its answer.
 
 use super::checker::Checker;

@@ -11,7 +11,7 @@ use std::ffi::c_short;
 /// One read of this number is answered with what was read before.
 const STALE_ONE_IN: u64 = 100;
 
-/// A path with a cache that is not told of writes by other paths, and sometimes answers from it.
+/// A path with a cache that writes by other paths do not invalidate, and that sometimes answers.
 pub struct StaleCache {
     port: Box<dyn Port>,
     /// What was read, by unit and block.

@@ -1,5 +1,5 @@
 //! Reservations, one at a time: a host registers a key on all of its paths, reserves a unit, holds it for a while, releases it and
-//! removes its keys. Commands of all hosts continue at the same time.
+//! removes its keys. Hosts keep sending commands all the time.
 
 use super::checker::Checker;
 use super::port::Request;
