@@ -13,7 +13,7 @@ export async function furnish(array: RunningArray) {
   await array.ask("POST", "host-groups", { name: "cluster", hosts: ["esx1"] });
   await array.ask("POST", "connections", { volume: "db2", host_group: "cluster" });
   await array.ask("POST", "snapshots", { group: "sql", suffix: "first" });
-  await array.ask("POST", "snapshots", { volume: "db1", suffix: "kept", retain_until: "2099-01-01T00:00:00Z" });
+  await array.ask("POST", "snapshots", { volume: "db1", suffix: "kept", retain_until: new Date(Date.now() + 30 * 86_400_000).toISOString() });
   await array.ask("DELETE", "volumes/old");
   await array.ask("POST", "schedules", { name: "nightly", group: "sql", rules: [{ when: "daily", keep: 7 }] });
   await array.ask("POST", "users", { name: "olga", role: "operator", password: "eight chars" });

@@ -69,7 +69,7 @@ test("the columns of a list are chosen, and stay", async ({ array, open, page })
 test("a volume is deleted with its snapshots, or without those under a retention lock", async ({ array, open, page }) => {
   await array.ask("POST", "volumes", { name: "db", size: 2 ** 30 });
   await array.ask("POST", "snapshots", { volume: "db", suffix: "a" });
-  await array.ask("POST", "snapshots", { volume: "db", suffix: "locked", retain_until: "2099-01-01T00:00:00Z" });
+  await array.ask("POST", "snapshots", { volume: "db", suffix: "locked", retain_until: new Date(Date.now() + 30 * 86_400_000).toISOString() });
   await open("/volumes/db");
   await page.getByRole("button", { name: "More" }).click();
   await page.getByRole("menuitem", { name: "Delete" }).click();

@@ -248,6 +248,7 @@ export function status(state: State): SchemaArray {
     volumes: state.volumes.length,
     hosts: state.hosts.length,
     sessions: state.hosts.reduce((sum, host) => sum + host.sessions, 0),
+    memory: { limit: 64 * 1024 ** 3, source: "the memory of the machine" },
     nvme_controllers: state.hosts.reduce((sum, host) => sum + host.controllers, 0),
     encryption: "file",
   };

@@ -173,7 +173,7 @@ export const handlers: Handlers = {
   "/api/v1/jobs": { get: () => list([]) },
   "/api/v1/performance/paths": { get: () => ({ items: [], hosts: [] }) },
   "/api/v1/performance/offload/history": { get: () => ({ resolution_seconds: 1, times: [], items: [] }) },
-  "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800, time_zone: "UTC", threads: null, threads_now: 4, threads_by_option: false }) },
+  "/api/v1/settings": { get: (state) => ({ name: state.name, recycle_bin_seconds: 86_400, unmap_throttle: 0, scrub_every_seconds: 604_800, max_retention_lock_seconds: 366 * 86_400, time_zone: "UTC", threads: null, threads_now: 4, threads_by_option: false }) },
   "/api/v1/key/rotate": { post: () => ({ source: "file", generation: 4, kmip_id: null }) },
   "/api/v1/upgrade": { get: (state) => state.upgrade },
   "/api/v1/upgrade/commit": {

@@ -66,12 +66,6 @@ impl Operator {
         self.session.as_ref().is_none_or(is_valid)
             && context.array.accounts().role_now(&self.caller) == Some(self.caller.role)
     }
-
-    /// The same for a further request of it.
-    pub fn again(&self) -> Self {
-        let Self { caller, until, session } = self;
-        Self { caller: caller.clone(), until: *until, session: *session }
-    }
 }
 
 impl FromRequestParts<Context> for Operator {
@@ -136,18 +130,20 @@ impl Operator {
 /// The user that a request says it is made for.
 ///
 /// # Errors
-/// If the name is empty, longer than [`MAX_REPRESENTED_BYTES`], not UTF-8, has control characters, or is given twice.
+/// If the name is empty, longer than [`MAX_REPRESENTED_BYTES`], not UTF-8, has characters that can't be shown, or is given twice.
 fn represented(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut given = headers.get_all(ON_BEHALF_OF).iter();
     let Some(value) = given.next() else { return Ok(None) };
     // Only what HTTP itself calls white space: U+0085 is both white space and a control character of Unicode.
     let name = std::str::from_utf8(value.as_bytes()).ok().map(|name| name.trim_matches([' ', '\t']));
     let name = name.filter(|name| !name.is_empty() && name.len() <= MAX_REPRESENTED_BYTES);
-    match name.filter(|name| given.next().is_none() && !name.chars().any(char::is_control)) {
+    match name.filter(|name| given.next().is_none() && name.chars().all(array::is_visible)) {
         Some(name) => Ok(Some(name.to_owned())),
         None => Err(Problem::rejected(
             StatusCode::BAD_REQUEST,
-            format!("Ashlar-On-Behalf-Of is one name of 1 to {MAX_REPRESENTED_BYTES} bytes in UTF-8"),
+            format!(
+                "Ashlar-On-Behalf-Of is one name of 1 to {MAX_REPRESENTED_BYTES} bytes in UTF-8, all of them visible"
+            ),
         )),
     }
 }

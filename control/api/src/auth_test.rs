@@ -43,10 +43,18 @@ fn the_user_that_a_request_is_made_for_is_one_printable_name() {
     assert_eq!(represented(&["VSPHERE.LOCAL\\Ada Müller".as_bytes()]), name("VSPHERE.LOCAL\\Ada Müller"));
     assert_eq!(represented(&[&longest]), name(&"a".repeat(MAX_REPRESENTED_BYTES)));
     let too_long = [b'a'; MAX_REPRESENTED_BYTES + 1];
-    // The last one is a control character of Unicode, which a header may have.
-    for wrong in
-        [&[b"".as_slice()][..], &[b" "], &[&too_long], &[b"a", b"b"], &[b"\xFF"], &["a\u{85}".as_bytes()]]
-    {
+    // Characters of Unicode that a header may have: a control character, and those that turn or hide others.
+    let [control, turned, hidden] = ["a\u{85}", "a\u{202e}nimda", "ad\u{200b}min"].map(str::as_bytes);
+    for wrong in [
+        &[b"".as_slice()][..],
+        &[b" "],
+        &[&too_long],
+        &[b"a", b"b"],
+        &[b"\xFF"],
+        &[control],
+        &[turned],
+        &[hidden],
+    ] {
         assert_eq!(represented(wrong), Err(400), "{wrong:?}");
     }
 }

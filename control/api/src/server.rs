@@ -3,6 +3,7 @@
 //! head, and clients that do not read. The time-out of request bodies is in [`crate::contract`].
 
 use crate::auth::Token;
+use crate::headers::date;
 use crate::limiter::{Connection, connection_limits};
 use crate::tls::{Peer, Stream, Tls};
 use crate::unread;
@@ -11,7 +12,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONNECTION, COOKIE, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONNECTION, COOKIE, DATE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
@@ -24,7 +25,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -234,6 +235,9 @@ async fn serve_http(
         let (ends, answer) = (RequestEnd(admitted.clone()), router.call(request));
         async move {
             let mut answer: Response<Body> = answer.await?;
+            if let Some(date) = date(SystemTime::now()) {
+                answer.headers_mut().insert(DATE, date);
+            }
             if let Some(used) = proves.filter(|_| answer.status().is_success()) {
                 used.store(true, Ordering::Relaxed);
             }
@@ -245,6 +249,8 @@ async fn serve_http(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        // Hyper's own panics while the clock is before 1970.
+        .auto_date_header(false)
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(TimeoutStream { stream, unread: None }), service);

@@ -4,7 +4,6 @@
 use crate::auth::Token;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -39,26 +38,32 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// A certificate chain and its key, both in PEM, when they are good and belong together.
+/// Checks a certificate chain that is to be used, and its key, both in PEM: the key belongs to the first certificate, each was issued
+/// by the next one, and all are valid now. The one in use may have expired: it is better than none.
 ///
 /// # Errors
 /// What is wrong with them.
 pub fn check_certificate(chain: &str, key: &str) -> Result<(), String> {
-    certified(chain, key).map(|_| ())
+    let read = trust::certificates(chain).map_err(|error| error.to_string())?;
+    let key = trust::private_key(key).map_err(|error| error.to_string())?;
+    let signs =
+        |certificate: &CertificateDer<'_>| signing(vec![certificate.clone().into_owned()], &key).is_ok();
+    // Without it the key could not be said to be of another certificate.
+    signing(read.clone(), &key).or_else(|error| {
+        trust::check_key(&read, signs).map_err(|wrong| wrong.to_string())?;
+        Err(error)
+    })?;
+    trust::check_chain(&read).map_err(|error| error.to_string())
+}
+
+fn signing(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'_>) -> Result<CertifiedKey, String> {
+    CertifiedKey::from_der(chain, key.clone_key(), &aws_lc_rs::default_provider())
+        .map_err(|error| format!("the certificate and the key can't be used together: {error}"))
 }
 
 fn certified(chain: &str, key: &str) -> Result<CertifiedKey, String> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain.as_bytes()).collect();
-    let chain = chain.map_err(|error| format!("the certificate is not PEM: {error}"))?;
-    if chain.is_empty() {
-        return Err(
-            "there is no certificate: give PEM, the array's own first, then those of its issuers".into()
-        );
-    }
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
-        .map_err(|error| format!("the key is not PEM: {error}"))?;
-    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
-        .map_err(|error| format!("the certificate and the key can't be used together: {error}"))
+    let chain = trust::certificates(chain).map_err(|error| error.to_string())?;
+    signing(chain, &trust::private_key(key).map_err(|error| error.to_string())?)
 }
 
 impl Tls {

@@ -6,10 +6,12 @@ use crate::configuration::Configuration;
 use crate::parts::Parts;
 use crate::sealing::SealingKey;
 use crate::service::alerts::Source;
+use crate::service::audit_mark::AuditWatch;
 use crate::service::clock::RetentionClock;
 use crate::service::controllers::ControllerMonitor;
 use crate::service::health::HealthMonitor;
 use crate::service::links::Links;
+use crate::service::logins::Logins;
 use crate::service::metering::{Metering, TimeRange};
 use crate::service::notifier::Notifier;
 use crate::service::quotas::Quotas;
@@ -39,6 +41,8 @@ pub(crate) struct Services<'a> {
     pub health: &'a Arc<HealthMonitor>,
     pub metering: &'a Arc<Metering>,
     pub clock: &'a Arc<RetentionClock>,
+    pub logins: &'a Arc<Logins>,
+    pub audit_watch: &'a Arc<AuditWatch>,
 }
 
 /// Every source of conditions.
@@ -73,7 +77,7 @@ fn of_parts(services: &Services<'_>) -> [Source; 9] {
     ]
 }
 
-fn of_services(services: &Services<'_>) -> [Source; 10] {
+fn of_services(services: &Services<'_>) -> [Source; 12] {
     let Parts { engine, server, target, .. } = services.parts.clone();
     let (space, quotas) = (services.space.clone(), services.quotas.clone());
     let (notifier, scrubs) = (services.notifier.clone(), services.scrubs.clone());
@@ -81,6 +85,8 @@ fn of_services(services: &Services<'_>) -> [Source; 10] {
     let (paths, past) = (services.metering.clone(), services.metering.clone());
     let (replicas, replicated) = (services.replicas.clone(), services.configuration.clone());
     let (links, remote) = (services.links.clone(), services.configuration.clone());
+    let audit_watch = services.audit_watch.clone();
+    let (logins, hosts) = (services.logins.clone(), services.configuration.clone());
     let (configuration, controllers) = (services.configuration.clone(), services.controllers.clone());
     [
         Source::new(0, move |_, _| controllers.conditions()),
@@ -92,6 +98,8 @@ fn of_services(services: &Services<'_>) -> [Source; 10] {
         Source::new(5, move |_, _| health.conditions()),
         Source::new(60, move |_, now| of_paths(&paths, (&server, &target), now)),
         Source::new(0, move |_, _| clock.conditions()),
+        Source::new(0, move |_, _| logins.conditions(&hosts.read())),
+        Source::new(0, move |_, now| audit_watch.conditions(now)),
         Source::new(600, move |before, now| of_forecast(&past, before, now)),
     ]
 }

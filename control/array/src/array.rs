@@ -15,6 +15,7 @@ use crate::ports::OwnPorts;
 use crate::reconcile::Reconciler;
 use crate::service::accounts::Accounts;
 use crate::service::alerts::Alerts;
+use crate::service::audit_mark::AuditWatch;
 use crate::service::clock::RetentionClock;
 use crate::service::controllers::ControllerMonitor;
 use crate::service::directories::Directories;
@@ -66,7 +67,8 @@ pub struct Array {
     pub(crate) links: Arc<Links>,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) replication_meter: ReplicationMeter,
-    pub(crate) logins: Logins,
+    pub(crate) logins: Arc<Logins>,
+    pub(crate) audit_watch: Arc<AuditWatch>,
     pub(crate) directories: Arc<Directories>,
     pub(crate) accounts: Accounts,
     pub(crate) notifier: Arc<Notifier>,
@@ -81,6 +83,10 @@ pub struct Array {
 }
 
 impl Array {
+    #[allow(
+        clippy::too_many_lines,
+        reason = "one line for each service: parts of it would only pass these on"
+    )]
     pub(crate) fn new(
         parts: Parts,
         env: Env,
@@ -111,6 +117,8 @@ impl Array {
         let directories = Arc::new(Directories::new(configuration.clone(), audit.clone(), sealing.clone()));
         let accounts = Accounts::new(core(), directories.clone());
         let notifier = Arc::new(Notifier::new(core(), (engine.clone(), sealing.clone()), identity.clone()));
+        let logins = Arc::new(Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone()));
+        let audit_watch = Arc::new(AuditWatch::load(env.clone(), engine.clone(), history.clone())?);
         let sources = alert_source::sources(&Services {
             parts: &parts,
             configuration: &configuration,
@@ -124,11 +132,14 @@ impl Array {
             health: &health,
             metering: &metering,
             clock: &clock,
+            logins: &logins,
+            audit_watch: &audit_watch,
         });
         Ok(Self {
             alerts: Alerts::new(env.clone(), bus.clone(), history.clone(), sources),
             sealed_store: SealedStore::new(env.clone(), history.clone(), sealing.clone()),
-            logins: Logins::observe(&server, &parts.subsystem, env.clone(), bus.clone()),
+            logins,
+            audit_watch,
             reconciler: Reconciler::new(&parts, quotas.clone()),
             replication_meter: ReplicationMeter::new(core(), history, replicas.clone()),
             usage_meter: Arc::new(UsageMeter::new(core(), &parts)),

@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use block::Geometry;
 use nvmf::{DhchapSecret, TlsPsk};
-use records::{Chap, Secret};
+use records::{Chap, Config, Secret};
 use std::net::SocketAddr;
 
 /// Smallest volume in bytes.
@@ -22,6 +22,23 @@ const MAX_CHAP_USER: usize = scsi::MAX_ISCSI_NAME_BYTES;
 /// 96 bits is the least that RFC 7143 12.1.4 accepts without IPsec. Characters that take several bytes of UTF-8 count as several.
 const MIN_SECRET_BYTES: usize = 12;
 const MAX_SECRET_BYTES: usize = 255;
+
+/// Refuses a retention lock that is longer than the array allows.
+///
+/// # Errors
+/// If it is.
+pub fn retention_lock(config: &Config, seconds: u64, field: &'static str) -> Result<()> {
+    let most = config.settings.max_lock_seconds;
+    if seconds <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a retention lock can't be taken back, and lasts {} days at most on this array: choose a shorter one, or ask an \
+         administrator to allow more (ashlar array set --max-lock)",
+        most / 86_400
+    ))
+    .about(field))
+}
 
 /// An address of this machine to listen on, where others connect to: with this TCP port unless it has one.
 pub fn own_address(text: &str, port: u16) -> Result<SocketAddr> {
@@ -74,7 +91,7 @@ pub fn snapshot_suffix(text: &str) -> Result<()> {
 
 /// A time as part of a name: `20261121T153000Z`.
 pub fn stamp(seconds: u64) -> String {
-    records::utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
+    history::utc(seconds).chars().filter(|c| !"-:".contains(*c)).collect()
 }
 
 /// Size and block length of a volume.
@@ -257,7 +274,7 @@ pub fn tls_psk(psk: Option<&Secret>) -> Result<()> {
 }
 
 fn credentials(chap: &Chap) -> Result<()> {
-    let visible = |text: &str| text.chars().all(|c| !c.is_control());
+    let visible = |text: &str| text.chars().all(text::is_visible);
     if chap.user.is_empty() || chap.user.len() > MAX_CHAP_USER || !visible(&chap.user) {
         return Err(Error::invalid(format!("a CHAP user has 1 to {MAX_CHAP_USER} bytes of printable text")));
     }

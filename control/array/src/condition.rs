@@ -73,42 +73,53 @@ pub(crate) fn of_contradictions(contradictions: &[String]) -> Conditions {
     found
 }
 
+/// A drive that is not what it should be.
+fn of_drive(found: &mut Conditions, drive: &DriveStatus) {
+    let slot = drive.slot.to_string();
+    let path = drive.name.as_deref().unwrap_or("no drive");
+    let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
+    match drive.state {
+        DriveState::Failed => add(found, "drive.failed", Severity::Warning, about, &|| {
+            format!("the drive of slot {slot} failed or is missing ({path}): replace it")
+        }),
+        DriveState::Online if drive.name.is_none() => {
+            add(found, "drive.failed", Severity::Warning, about, &|| {
+                format!("the drive of slot {slot} is missing: reconnect it, or replace it")
+            });
+        }
+        DriveState::Evacuating => add(found, "drive.evacuating", Severity::Info, about, &|| {
+            format!("the drive of slot {slot} ({path}) is being evacuated")
+        }),
+        DriveState::Online | DriveState::Empty => {}
+    }
+    if drive.slow {
+        add(found, "drive.slow", Severity::Warning, about, &|| {
+            format!(
+                "the drive of slot {slot} ({path}) is much slower than the others, which are read in its place: \
+                 replace it if that lasts"
+            )
+        });
+    }
+    if drive.lags && !drive.slow {
+        add(found, "drive.slow", Severity::Warning, about, &|| {
+            format!(
+                "the drive of slot {slot} ({path}) has been slow for most of the last minute, and hosts wait for it: see to its \
+                 health (ashlar drive show {slot}) and to what else uses it, and replace it if that lasts"
+            )
+        });
+    }
+    if drive.bad_pages > 0 && drive.state != DriveState::Failed {
+        add(found, "drive.checksum-errors", Severity::Warning, about, &|| {
+            format!("the drive of slot {slot} ({path}) returned data with wrong checksums: replace it soon")
+        });
+    }
+}
+
 /// Drives that are not what they should be, and what that means for the data.
 pub(crate) fn of_drives(status: &PoolStatus) -> Conditions {
     let mut found = Conditions::default();
     for drive in &status.drives {
-        let slot = drive.slot.to_string();
-        let path = drive.name.as_deref().unwrap_or("no drive");
-        let about = Some(About { noun: "drive", name: &slot, key: &format!("{:032x}", drive.drive) });
-        match drive.state {
-            DriveState::Failed => add(&mut found, "drive.failed", Severity::Warning, about, &|| {
-                format!("the drive of slot {slot} failed or is missing ({path}): replace it")
-            }),
-            DriveState::Online if drive.name.is_none() => {
-                add(&mut found, "drive.failed", Severity::Warning, about, &|| {
-                    format!("the drive of slot {slot} is missing: reconnect it, or replace it")
-                });
-            }
-            DriveState::Evacuating => add(&mut found, "drive.evacuating", Severity::Info, about, &|| {
-                format!("the drive of slot {slot} ({path}) is being evacuated")
-            }),
-            DriveState::Online | DriveState::Empty => {}
-        }
-        if drive.slow {
-            add(&mut found, "drive.slow", Severity::Warning, about, &|| {
-                format!(
-                    "the drive of slot {slot} ({path}) is much slower than the others, which are read in its place: \
-                     replace it if that lasts"
-                )
-            });
-        }
-        if drive.bad_pages > 0 && drive.state != DriveState::Failed {
-            add(&mut found, "drive.checksum-errors", Severity::Warning, about, &|| {
-                format!(
-                    "the drive of slot {slot} ({path}) returned data with wrong checksums: replace it soon"
-                )
-            });
-        }
+        of_drive(&mut found, drive);
     }
     for path in &status.former_drives {
         let about = Some(About { noun: "drive", name: path, key: path });

@@ -44,6 +44,7 @@ fn shelf(states: &[DriveState], tolerates: usize) -> PoolStatus {
         slow_reads: 0,
         bad_pages: 0,
         slow: false,
+        lags: false,
         reduces_to: None,
     };
     let drives = states.iter().enumerate().map(drive).collect();
@@ -225,4 +226,16 @@ fn a_portal_that_can_not_listen_is_a_warning_and_critical_if_no_other_one_listen
     let message = &of_portals(&down, 2)["portal.down/10.0.0.1:3260"].message;
     assert!(message.contains("10.0.0.1:3260 can't listen (no such address)"), "{message}");
     assert!(of_portals(&[], 2).is_empty());
+}
+
+#[test]
+fn a_drive_that_hosts_wait_for_is_an_alert_though_it_is_not_avoided() {
+    let mut status = shelf(&[DriveState::Online; 4], 2);
+    assert!(of_drives(&status).is_empty());
+    status.drives[1].lags = true;
+    let found = of_drives(&status);
+    assert_eq!(kinds(&found), [("drive.slow", Severity::Warning)]);
+    assert!(found.values().all(|it| it.message.contains("hosts wait for it")));
+    status.drives[1].slow = true;
+    assert_eq!(of_drives(&status).len(), 1, "it is one alert");
 }

@@ -7,11 +7,12 @@ use crate::array::Array;
 use crate::{Error, Result, check};
 use ::directory::Settings as DirectorySettings;
 use history::Severity;
+use history::utc;
 use notify::{Content, Destination};
 use records::{
     Config, ConnectionEntry, DirectoryEntry, Grant, GroupEntry, HostEntry, HostGroupEntry, Labels, Limits,
     Named, NotificationTargetEntry, Peer, Policy, Role, Rule, ScheduleEntry, Secret, Subject, UserEntry,
-    VolumeEntry, utc,
+    VolumeEntry,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -102,6 +103,9 @@ pub struct SettingsItem {
     pub unmap_throttle: u8,
     /// Interval between scrubs in seconds; 0: none.
     pub scrub_every_seconds: u64,
+    /// Longest time for which a retention lock can be set, in seconds; a document of an earlier release has none, and the setting stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_retention_lock_seconds: Option<u64>,
     /// The time zone of schedules.
     pub time_zone: String,
 }
@@ -279,7 +283,7 @@ pub struct ScheduleItem {
 pub struct TargetItem {
     /// Its name.
     pub name: String,
-    /// Where notices go.
+    /// Where notices go. Of the address of a webhook no export has more than the host; an operator adds the rest.
     pub destination: Destination,
     /// The lowest severity of alerts and events that is sent.
     pub severity: Severity,
@@ -405,13 +409,21 @@ impl Array {
 
     fn settings_item(&self, config: &Config) -> SettingsItem {
         // Threads are a matter of the machine.
-        let crate::view::Settings { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone, .. } =
-            self.settings(config);
+        let crate::view::Settings {
+            name,
+            bin_seconds,
+            unmap_throttle,
+            scrub_seconds,
+            max_lock_seconds,
+            time_zone,
+            ..
+        } = self.settings(config);
         SettingsItem {
             name,
             recycle_bin_seconds: bin_seconds,
             unmap_throttle,
             scrub_every_seconds: scrub_seconds,
+            max_retention_lock_seconds: Some(max_lock_seconds),
             time_zone,
         }
     }
@@ -451,6 +463,8 @@ fn left_out(config: &Config) -> Vec<String> {
         let secrets = secrets.iter().filter(|(_, is_set)| *is_set);
         left.extend(secrets.map(|(name, _)| format!("{name} of host/{}", host.name)));
     }
+    let hidden = config.notification_targets.iter().filter(|it| it.destination.shown().is_incomplete());
+    left.extend(hidden.map(|it| format!("destination.url of notification-target/{}", it.name)));
     let targets = config.notification_targets.iter().filter(|it| it.secret.is_some());
     left.extend(targets.map(|it| format!("secret of notification-target/{}", it.name)));
     let directories = config.directories.iter().filter(|it| it.secret.is_some());
@@ -518,7 +532,15 @@ fn schedule_item(config: &Config, entry: &ScheduleEntry) -> ScheduleItem {
 fn target_item(entry: &NotificationTargetEntry) -> TargetItem {
     let NotificationTargetEntry { name, destination, least, content, enabled, secret, .. } = entry.clone();
     let has_secret = secret.is_some();
-    TargetItem { name, destination, severity: least, content, enabled, has_secret, secret: None }
+    TargetItem {
+        name,
+        destination: destination.shown(),
+        severity: least,
+        content,
+        enabled,
+        has_secret,
+        secret: None,
+    }
 }
 
 fn directory_item(entry: &DirectoryEntry) -> DirectoryItem {

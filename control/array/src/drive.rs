@@ -134,7 +134,7 @@ impl Array {
 
 /// Paths are printed, logged and kept as text.
 fn check_path(path: &str) -> Result<()> {
-    if !path.starts_with('/') || path.len() > 4096 || path.chars().any(char::is_control) {
+    if !path.starts_with('/') || path.len() > 4096 || !path.chars().all(text::is_visible) {
         return Err(Error::invalid("the path of a drive begins with a slash, such as /dev/nvme3n1"));
     }
     Ok(())

@@ -162,23 +162,40 @@ impl Transaction<'_> {
         let Import { document, overwrite } = import;
         check(&document, &overwrite)?;
         let now = self.array.document(&self.array.config());
+        let targets =
+            document.notification_targets.into_iter().map(|it| self.without_known_url(it)).collect();
         let mut run = Run { tx: self, overwrite, carry_out, steps: Vec::new() };
         if document.portals.is_some() && document.portals != now.portals {
             let detail = "addresses are those of a machine: add portals with ashlar portal add, or by iscsi and nvme in \
                           /etc/ashlar/ashlar.toml";
             run.note("portals".into(), ImportAction::ByHand, Some(detail.into()));
         }
-        run.section(now.settings.as_slice(), document.settings.into_iter().collect()).await;
+        // A document of an earlier release does not have it: it stays.
+        let lock = now.settings.as_ref().and_then(|it| it.max_retention_lock_seconds);
+        let settings = document.settings.into_iter().map(|it| SettingsItem {
+            max_retention_lock_seconds: it.max_retention_lock_seconds.or(lock),
+            ..it
+        });
+        run.section(now.settings.as_slice(), settings.collect()).await;
         run.section(&now.volume_groups, document.volume_groups).await;
         run.section(&now.volumes, document.volumes).await;
         run.section(&now.hosts, document.hosts).await;
         run.section(&now.host_groups, document.host_groups).await;
         run.section(&now.connections, document.connections).await;
         run.section(&now.schedules, document.schedules).await;
-        run.section(&now.notification_targets, document.notification_targets).await;
+        run.section(&now.notification_targets, targets).await;
         run.section(&now.directories, document.directories).await;
         run.section(&now.users, document.users).await;
         Ok(run.steps)
+    }
+
+    /// A target as it is shown if its whole destination is that of the array: an operator has added what is there.
+    fn without_known_url(&self, item: TargetItem) -> TargetItem {
+        let config = self.array.config();
+        let is_known =
+            config.notification_targets.find(&item.name).is_some_and(|it| it.destination == item.destination);
+        let destination = if is_known { item.destination.shown() } else { item.destination };
+        TargetItem { destination, ..item }
     }
 }
 
@@ -263,12 +280,14 @@ impl Item for SettingsItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone } = self;
+        let Self { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, .. } = self;
+        let (time_zone, max_lock_seconds) = (self.time_zone, self.max_retention_lock_seconds);
         let change = SettingsChange {
             name: Some(name),
             bin_seconds: Some(recycle_bin_seconds),
             unmap_throttle: Some(unmap_throttle),
             scrub_seconds: Some(scrub_every_seconds),
+            max_lock_seconds,
             time_zone: Some(time_zone),
             threads: None,
         };
@@ -546,7 +565,11 @@ impl Item for TargetItem {
     }
 
     fn missing(&self, now: Option<&Self>) -> Option<&'static str> {
-        let kept = now.is_some_and(|now| now.has_secret && now.destination == self.destination);
+        let is_same = |now: &Self| now.destination == self.destination.shown();
+        if self.destination.is_incomplete() && !now.is_some_and(is_same) {
+            return Some("destination.url");
+        }
+        let kept = now.is_some_and(|now| now.has_secret && is_same(now));
         (self.has_secret && self.secret.is_none() && !kept).then_some("secret")
     }
 

@@ -121,6 +121,7 @@ pub use history::{
     Alert, AlertChange, AlertState, Attempt, Audit, Cell, Condition, Event, ExpiringKey, ExpiringKind,
     Latencies, NewEvent, Page, Sample, Series, Severity, SpacePoint,
 };
+pub use history::{seconds, utc};
 pub use host::{
     ChangeHost, ChangeHostGroup, ClearVolumeState, CreateHost, CreateHostGroup, DeleteHost, DeleteHostGroup,
     HostChange, HostGroupChange, ListHostGroups, ListHosts, ShowHost, ShowHostGroup,
@@ -200,15 +201,16 @@ pub use snapshot::{
 };
 pub use store::{ShowStore, Store};
 pub use test_failover::{StartTestFailover, StopTestFailover};
+pub use text::is_visible;
 pub use time::ConfirmTime;
 pub use upgrade::{CommitUpgrade, Format, FormatPart, ShowUpgrade, Upgrade};
 pub use usage::{ShowGroupSpace, ShowVolumeSpace};
 pub use verb::{Effect, Verb};
 pub use view::{
     ArrayStatus, Attachment, BinnedDisk, BriefStatus, Connection, Difference, DifferentExtent, Drive, Group,
-    Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, MeasuredReduction, NotificationTarget,
-    NvmeAttachment, OpenAlerts, Protection, RefusedLogin, Schedule, Settings, Snapshot, Space, State,
-    SubjectName, Volume,
+    Health, Host, HostGroup, Job, JobKind, JobState, KeySourceKind, MeasuredReduction, MemoryLimit,
+    NotificationTarget, NvmeAttachment, OpenAlerts, Protection, RefusedLogin, Schedule, Settings, Snapshot,
+    Space, State, SubjectName, Volume,
 };
 pub use volume::{
     ChangeVolume, CloneVolume, CreateVolume, DeleteVolume, ListVolumes, ShowVolume, VolumeChange,

@@ -345,7 +345,7 @@ impl replication::Stream for LinkStream {
 
 /// A text of the other array as it may be shown.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS).collect()
+    text::shown(text, MAX_TEXT_CHARS, "")
 }
 
 /// A pairing key as operators copy it: groups of four hex digits.

@@ -127,7 +127,9 @@ impl Transaction<'_> {
             self.array.config().notification_targets.free(&new)?;
             entry.name = new;
         }
-        if let Some(destination) = change.destination.filter(|new| *new != entry.destination) {
+        // What is hidden of a destination stays if the rest is sent as it was shown.
+        let destination = change.destination.map(|new| new.completed_by(&entry.destination));
+        if let Some(destination) = destination.filter(|new| *new != entry.destination) {
             entry.destination = destination;
             entry.secret = None;
         }
@@ -161,7 +163,13 @@ impl Transaction<'_> {
     }
 
     async fn put_target(&mut self, entry: NotificationTargetEntry, what: &str) -> Result<NotificationTarget> {
-        entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
+        // What is in use may be wrong by now, such as a certificate that has expired: it can be renamed and disabled all the same.
+        let is_same = |known: &NotificationTargetEntry| {
+            (&known.destination, &known.secret) == (&entry.destination, &entry.secret)
+        };
+        if !self.array.config().notification_targets.get(entry.id).is_some_and(is_same) {
+            entry.destination.check(entry.secret.is_some()).map_err(wrong)?;
+        }
         check_content(&entry)?;
         self.commit(vec![Edit::Put(Record::NotificationTarget(entry.clone()))]).await?;
         self.done(

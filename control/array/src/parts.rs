@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use crate::membership::Controllers;
 use crate::moving_addresses::MovingAddresses;
 use crate::sealing::SealingKey;
+use crate::view::MemoryLimit;
 use engine::Engine;
 use history::Store;
 use shelf::pool::Pool;
@@ -41,6 +42,8 @@ pub struct Parts {
     pub fibre_channel: Arc<dyn FibreChannel>,
     /// Threads that serve connections of hosts.
     pub threads: Threads,
+    /// The memory that sizes follow.
+    pub memory: MemoryLimit,
     /// The listeners of the API.
     pub api: Arc<dyn ApiListeners>,
     /// Addresses that move between controllers.

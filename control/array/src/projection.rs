@@ -16,21 +16,12 @@ use records::{
     Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Peer, ScheduleEntry,
     SnapshotEntry, Subject, VolumeEntry,
 };
-use shelf::Layout;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Seconds over which the present performance of a volume is measured.
 pub(crate) const RECENT_SECONDS: u64 = 5;
-
-/// What the drives hold beyond the payload of the segments in use, for as many segments as there can be.
-fn parity_bytes(on_drives: u64, segments: u32, layout: Layout) -> Option<u64> {
-    let payload = |segments: u32| u128::from(segments) * u128::from(layout.segment_bytes);
-    let stored = payload(segments);
-    let parity = u128::from(on_drives).saturating_sub(stored) * payload(layout.segments);
-    u64::try_from(parity.checked_div(stored)?).ok()
-}
 
 /// Where portals listen.
 pub(crate) fn addresses(portals: &[iscsi::Portal]) -> Vec<SocketAddr> {
@@ -51,6 +42,7 @@ impl Array {
             version: self.version.clone(),
             state: self.state(),
             target_iqn: self.identity.target_iqn(),
+            memory: self.parts.memory.clone(),
             encryption: self.wrapped_key().and_then(|key| KeySourceKind::of(key.source())),
             portals: addresses(&self.parts.server.portals()),
             subsystem_nqn: self.identity.subsystem_nqn(),
@@ -105,15 +97,20 @@ impl Array {
     pub(crate) fn protection(&self, config: &Config) -> Protection {
         let (scrub, next_scrub) = (self.scrubs.last(config), self.scrubs.next(config));
         let shelf = self.parts.pool.status();
-        let on_drives = shelf.drives.iter().map(|drive| drive.used_bytes).sum();
-        let parity_bytes = parity_bytes(on_drives, shelf.segments, self.parts.pool.layout());
-        Protection { shelf, parity_bytes, scrub, next_scrub }
+        Protection { shelf, scrub, next_scrub }
     }
 
     /// What is set.
     pub(crate) fn settings(&self, config: &Config) -> Settings {
-        let records::Settings { bin_seconds, unmap_throttle, scrub_seconds, ref time_zone, threads, .. } =
-            config.settings;
+        let records::Settings {
+            bin_seconds,
+            unmap_throttle,
+            scrub_seconds,
+            max_lock_seconds,
+            ref time_zone,
+            threads,
+            ..
+        } = config.settings;
         let (name, time_zone) = (self.name(config), time_zone.clone());
         let Threads { now: threads_now, by_option: threads_by_option } = self.parts.threads;
         Settings {
@@ -121,6 +118,7 @@ impl Array {
             bin_seconds,
             unmap_throttle,
             scrub_seconds,
+            max_lock_seconds,
             time_zone,
             threads,
             threads_now,
@@ -410,25 +408,5 @@ impl Array {
             (a.host.is_none(), &a.host, &a.host_group).cmp(&(b.host.is_none(), &b.host, &b.host_group))
         });
         all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parity_is_what_the_drives_hold_beyond_the_payload() {
-        let layout = Layout {
-            segment_bytes: 4096,
-            stripe_bytes: 4096,
-            segments: 100,
-            journal_bytes: 0,
-            batch_bytes: 0,
-            superblock_bytes: 0,
-        };
-        // Four columns of payload and two of parity, of 1024 bytes each.
-        assert_eq!(parity_bytes(10 * 6 * 1024, 10, layout), Some(100 * 2048));
-        assert_eq!(parity_bytes(0, 0, layout), None, "nothing is known while nothing is stored");
     }
 }

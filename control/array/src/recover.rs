@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use block::DiskId;
 use engine::Engine;
 use records::{
-    ARRAY, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Labels, Record, ReplicationEntry, SnapshotEntry,
-    Stage, VolumeEntry,
+    ARRAY, AUDIT_MARK, ArrayIdentity, CLOCK, Config, DiskEntry, Edit, Labels, Record, ReplicationEntry,
+    SnapshotEntry, Stage, VolumeEntry,
 };
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn read(engine: &Engine) -> Result<Config> {
     let mut config = Config::default();
     for (key, value) in engine.records("") {
         let of_replication = replication::RECORD_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-        if key == ARRAY || key == CLOCK || of_replication {
+        if [ARRAY, AUDIT_MARK, CLOCK].contains(&key.as_str()) || of_replication {
             continue;
         }
         let Some(record) = Record::read(&key, &value)? else {

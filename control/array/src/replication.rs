@@ -7,7 +7,6 @@ use crate::request::verbs;
 use crate::service::mirrors::{check_mode, set_mode};
 use crate::service::replicas::ReplicationStatus;
 use crate::service::replication_env::ReplicationEnv;
-use crate::service::schedules::MAX_IMMUTABLE;
 use crate::service::{point_retention, windows};
 use crate::transaction::Transaction;
 use crate::view::{Connection, SubjectName};
@@ -353,9 +352,8 @@ impl Transaction<'_> {
             new.keep_rules = change.keep_rules.unwrap_or(new.keep_rules);
             new.lock_seconds = change.lock_seconds.unwrap_or(new.lock_seconds);
             point_retention::check(new.keep_points, new.keep_snapshots, &new.keep_rules)?;
-            if new.lock_seconds > MAX_IMMUTABLE {
-                let message = "points can be locked for ten years at most";
-                return Err(Error::invalid(message).about("lock_seconds"));
+            if new.lock_seconds != entry.lock_seconds {
+                check::retention_lock(&self.array.config(), new.lock_seconds, "lock_seconds")?;
             }
         }
         check_mode(&new)?;
@@ -476,7 +474,7 @@ impl Transaction<'_> {
             entry.name,
             self.caller.user,
             point.number,
-            records::utc(point.taken)
+            history::utc(point.taken)
         );
         let about = Some((ReplicationEntry::NOUN, &*entry.name));
         self.array.log_event(Severity::Warning, "replication.promoted", about, message);

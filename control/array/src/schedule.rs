@@ -114,7 +114,7 @@ impl Transaction<'_> {
             handled_until: now,
         };
         change.rules.get_or_insert_default();
-        set(&mut entry, change, now)?;
+        set(&self.array.config(), &mut entry, change, now)?;
         self.commit(vec![Edit::Put(Record::Schedule(entry.clone()))]).await?;
         self.done("schedule.created", "schedule", &entry.name, "was created");
         self.schedule_now(id)
@@ -128,7 +128,7 @@ impl Transaction<'_> {
             self.array.config().schedules.free(&name)?;
             new.name = name;
         }
-        set(&mut new, change, self.array.clock.schedule_now())?;
+        set(&self.array.config(), &mut new, change, self.array.clock.schedule_now())?;
         if new != entry {
             self.commit(vec![Edit::Put(Record::Schedule(new))]).await?;
             self.done("schedule.changed", "schedule", &entry.name, "was changed");

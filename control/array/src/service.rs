@@ -3,9 +3,11 @@
 
 pub(crate) mod accounts;
 pub(crate) mod alerts;
+pub(crate) mod audit_mark;
 pub(crate) mod clock;
 pub(crate) mod controllers;
 pub(crate) mod directories;
+pub(crate) mod displacements;
 pub(crate) mod drives;
 pub(crate) mod health;
 pub(crate) mod jobs;

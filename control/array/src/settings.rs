@@ -5,7 +5,7 @@ use crate::service::schedules;
 use crate::transaction::Transaction;
 use crate::view::{ArrayStatus, BriefStatus, Settings};
 use crate::{Error, Result, check};
-use records::{Edit, Record, ScheduleEntry};
+use records::{Config, Edit, Record, ScheduleEntry};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 
@@ -13,6 +13,9 @@ use std::ops::RangeInclusive;
 const MAX_BIN_SECONDS: u64 = 366 * 24 * 3600;
 /// Shortest and longest time between two scrubs, in seconds.
 const SCRUB_INTERVAL_SECONDS: RangeInclusive<u64> = 3600..=366 * 24 * 3600;
+
+/// What the longest retention lock can be set to, in seconds.
+const MAX_LOCK_SECONDS: RangeInclusive<u64> = 3600..=100 * 366 * 24 * 3600;
 
 /// Threads for connections of hosts.
 const THREADS: RangeInclusive<u16> = 1..=256;
@@ -47,6 +50,9 @@ pub struct SettingsChange {
     /// The time zone of schedules, by its name in the IANA database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
+    /// Longest time for which a retention lock can be set, in seconds, an hour to a hundred years.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_lock_seconds: Option<u64>,
     /// Threads for connections of hosts, or one for each processor; from the next start on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<Option<u16>>,
@@ -61,6 +67,27 @@ verbs! {
         => |tx, _| Ok(tx.array.settings(&tx.array.config()));
     ChangeSettings -> Settings, Change "change" "settings", Admin
         => |tx, it| tx.change_settings(it.0).await;
+}
+
+/// Refuses a limit of retention locks that is none, or that what is configured exceeds.
+fn check_max_lock(config: &Config, seconds: u64) -> Result<()> {
+    let refused = |message: String| Err(Error::invalid(message).about("max_lock_seconds"));
+    if !MAX_LOCK_SECONDS.contains(&seconds) {
+        return refused("the longest retention lock is an hour to a hundred years".into());
+    }
+    if let Some(schedule) = config.schedules.iter().find(|it| it.immutable > seconds) {
+        return refused(format!(
+            "schedule {:?} locks its snapshots for longer: change that first",
+            schedule.name
+        ));
+    }
+    if let Some(replication) = config.replications.iter().find(|it| it.lock_seconds > seconds) {
+        return refused(format!(
+            "replication {:?} locks its points for longer: change that first",
+            replication.name
+        ));
+    }
+    Ok(())
 }
 
 impl Transaction<'_> {
@@ -90,6 +117,10 @@ impl Transaction<'_> {
                 ));
             }
             new.scrub_seconds = seconds;
+        }
+        if let Some(seconds) = change.max_lock_seconds {
+            check_max_lock(&self.array.config(), seconds)?;
+            new.max_lock_seconds = seconds;
         }
         if let Some(threads) = change.threads {
             if threads.is_some_and(|threads| !THREADS.contains(&threads)) {

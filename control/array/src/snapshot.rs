@@ -217,7 +217,7 @@ impl Transaction<'_> {
         if repeatable && let Some(found) = self.find_taken(field, &wanted, keep_until)? {
             return Ok(Ensured::existing(self.shown(&found)));
         }
-        self.refuse_past(keep_until)?;
+        self.check_lock(keep_until)?;
         let taken = self.take(wanted, keep_until.unwrap_or(0), None).await?;
         Ok(Ensured::new(self.shown(&taken)))
     }
@@ -311,14 +311,16 @@ impl Transaction<'_> {
         candidates.find(free).expect("one of infinitely many names is free")
     }
 
-    fn refuse_past(&self, until: Option<u64>) -> Result<()> {
-        match until {
-            Some(until) if until <= self.array.clock.retention_begin() => Err(Error::invalid(format!(
+    /// Refuses a retention lock that has ended, or lasts longer than allowed.
+    fn check_lock(&self, until: Option<u64>) -> Result<()> {
+        let (Some(until), begin) = (until, self.array.clock.retention_begin()) else { return Ok(()) };
+        if until <= begin {
+            return Err(Error::invalid(format!(
                 "the retention lock of a snapshot must end in the future; now it is {}",
-                records::utc(self.now())
-            ))),
-            _ => Ok(()),
+                history::utc(self.now())
+            )));
         }
+        check::retention_lock(&self.array.config(), until - begin, "retain_until")
     }
 
     pub async fn change_snapshot(&mut self, name: &str, change: SnapshotChange) -> Result<Snapshot> {
@@ -356,7 +358,7 @@ impl Transaction<'_> {
                 if writable { "was made writable".into() } else { "was made read-only".into() }
             }
             SnapshotChange::KeepUntil(until) => {
-                self.refuse_past(Some(until))?;
+                self.check_lock(Some(until))?;
                 if engine.disk(entry.id).is_some_and(|disk| !disk.read_only) {
                     return Err(Error::precondition(format!(
                         "snapshot {name:?} is writable: make it read-only before it is kept"
@@ -367,9 +369,9 @@ impl Transaction<'_> {
                     .keep_until(entry.id, until, self.array.clock.retention_now())
                     .await
                     .map_err(refused)?;
-                let [before, after] = [before, until].map(|it| json!({ "keep_until": records::utc(it) }));
+                let [before, after] = [before, until].map(|it| json!({ "keep_until": history::utc(it) }));
                 self.note_change("snapshot", Some(name), [&before, &after]);
-                format!("is kept until {}", records::utc(until))
+                format!("is kept until {}", history::utc(until))
             }
         };
         self.done("snapshot.changed", "snapshot", name, &what);

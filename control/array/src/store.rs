@@ -44,7 +44,7 @@ impl Array {
         Store {
             array: pool.array(),
             tolerates: status.tolerates,
-            segments: (status.segments, layout.segments),
+            segments: (status.segments, status.total_segments),
             segment_bytes: layout.segment_bytes.into(),
             journal_bytes: layout.journal_bytes,
             owner: owner.map(|it| it.number),

@@ -21,6 +21,7 @@ impl Array {
         self.run_schedules().await;
         self.empty_bin().await;
         self.clock.watch().await;
+        self.audit_watch.watch().await;
         self.watch_api_address().await;
     }
 

@@ -334,6 +334,8 @@ pub struct Settings {
     pub unmap_throttle: u8,
     /// How long after a scrub has ended the next one begins by itself, in seconds; 0: never.
     pub scrub_seconds: u64,
+    /// Longest time for which a retention lock can be set, in seconds.
+    pub max_lock_seconds: u64,
     /// The time zone of schedules, by its name in the IANA database.
     pub time_zone: String,
     /// Threads for connections of hosts that are set; `None`: one for each processor.
@@ -342,6 +344,15 @@ pub struct Settings {
     pub threads_now: u16,
     /// An option of the start sets them, whatever is set here.
     pub threads_by_option: bool,
+}
+
+/// The memory that the process may use, by which its index, maps and connections are sized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// Bytes.
+    pub bytes: u64,
+    /// What limits it: the machine, or the file of a control group.
+    pub source: String,
 }
 
 /// The array as a whole.
@@ -375,6 +386,8 @@ pub struct ArrayStatus {
     pub sessions: usize,
     /// How many controllers hosts have over NVMe/TCP now.
     pub nvme_controllers: usize,
+    /// The memory that sizes follow.
+    pub memory: MemoryLimit,
     /// What the drives' data key is locked with; `None` if the drives are not encrypted.
     pub encryption: Option<KeySourceKind>,
 }
@@ -446,8 +459,6 @@ pub enum State {
 pub struct Protection {
     /// What the shelf says.
     pub shelf: PoolStatus,
-    /// Bytes of parity on the drives when they are full, by what the segments in use have; `None` while none is in use.
-    pub parity_bytes: Option<u64>,
     /// The scrub under way, or the last one; `None` if there never was one.
     pub scrub: Option<Scrub>,
     /// When the next one begins by itself, in seconds since 1970; none while one is under way, and when none will.

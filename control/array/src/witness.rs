@@ -71,6 +71,9 @@ impl Array {
             )
         })?;
         self.links.note_heard(&paired, None);
+        if target.is_some() && !matches!(request, Request::Enroll { .. }) {
+            return Err(Error::invalid("only the source names a target, when it begins a session"));
+        }
         let number =
             u128::from_str_radix(number, 16).map_err(|_| Error::invalid("no number of a replication"))?;
         let _one_at_a_time = self.replicas.witnesses.rulings.lock().await;

@@ -416,8 +416,10 @@ impl Args {
     /// Memory limits of the engine for a capacity in bytes; its own defaults where none is given.
     pub fn engine_options(&self, seed: [u8; 32], capacity: u64) -> engine::Options {
         let mut options = engine::Options::new(seed);
-        let index = self.index_memory.unwrap_or_else(|| memory::index(capacity, memory::total()));
-        options.map_pages = memory::map_pages(memory::total());
+        let memory = memory::limit();
+        tracing::info!(bytes = memory.bytes, source = memory.source, "memory");
+        let index = self.index_memory.unwrap_or_else(|| memory::index(capacity, memory.bytes));
+        options.map_pages = memory::map_pages(memory.bytes);
         for (bound, given) in [
             (&mut options.slot_bytes, self.write_memory),
             (&mut options.cache_bytes, self.read_memory),

@@ -22,3 +22,22 @@ fn only_another_certificate_that_is_good_is_published() {
     assert_eq!(replace(&next, &next_key), (true, 0));
     assert_eq!(replace(&chain, &key), (true, 1));
 }
+
+#[test]
+fn what_is_wrong_with_a_new_certificate_is_said() {
+    let ((own, key), (other, _)) = (made(), made());
+    let wrong = |chain: &str, key: &str| api::check_certificate(chain, key).expect_err("it is refused");
+    assert_eq!(api::check_certificate(&own, &key), Ok(()));
+    assert!(wrong(&format!("{own}{other}"), &key).contains("the chain has a gap"));
+    assert!(wrong(&format!("{other}{own}"), &key).contains("the order of the chain is wrong"));
+    assert!(wrong(&other, &key).contains("none of the certificates"));
+    let encrypted = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    assert!(wrong(&own, &encrypted).contains("passphrase"));
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    let pair = KeyPair::from_pem(&key).unwrap();
+    let old = params.self_signed(&pair).unwrap().pem();
+    assert!(wrong(&old, &key).contains("has expired"));
+    // What is stored is used all the same: it is better than none.
+    assert!(Tls::new(&old, &key).is_ok() && Tls::new(&format!("{own}{other}"), &key).is_ok());
+}

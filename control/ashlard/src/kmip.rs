@@ -1,8 +1,7 @@
 //! A minimal KMIP client that fetches a key: the operation Get of KMIP 1.2 in TTLV (KMIP 1.2, 9.1) over mutual TLS.
 
 use anyhow::{Context, Result, bail, ensure};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -95,23 +94,28 @@ impl Server {
         for certificate in certificates(&self.authority)? {
             roots.add(certificate)?;
         }
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .with_context(|| format!("{} holds no key", self.key.display()))?;
+        let key = std::fs::read_to_string(&self.key)
+            .with_context(|| format!("{} can't be read", self.key.display()))?;
+        let key =
+            trust::private_key(&key).with_context(|| format!("{} can't be used", self.key.display()))?;
+        let own = certificates(&self.certificate)?;
+        // The server may know what the chain lacks: it decides. If it refuses, this is why.
+        if let Err(wrong) = trust::check_chain(&own) {
+            tracing::warn!(%wrong, file = %self.certificate.display(), "the KMIP server may refuse the certificate");
+        }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config =
             rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        Ok(config
+        config
             .with_root_certificates(roots)
-            .with_client_auth_cert(certificates(&self.certificate)?, key)?)
+            .with_client_auth_cert(own, key)
+            .context("the certificate and the key of this side don't belong together")
     }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let read =
-        || Ok::<_, anyhow::Error>(CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?);
-    let found = read().with_context(|| format!("{} holds no certificate", path.display()))?;
-    ensure!(!found.is_empty(), "{} holds no certificate", path.display());
-    Ok(found)
+    let read = || Ok::<_, anyhow::Error>(trust::certificates(&std::fs::read_to_string(path)?)?);
+    read().with_context(|| format!("{} holds no certificate", path.display()))
 }
 
 /// What an item holds; types are those of 9.1.1.2.

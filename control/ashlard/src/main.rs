@@ -591,8 +591,7 @@ async fn assemble(
     let now = board::time();
     let identity = array::load_identity(engine, &args.name, u64::from_le_bytes(random()?), now).await?;
     let exports = exports(power);
-    let names = scsi_names(&identity);
-    let target = scsi::Target::new(names, exports.clone(), random()?);
+    let target = scsi::Target::new(scsi_names(&identity), exports.clone(), random()?);
     let mut settings = iscsi::ServerConfig::new(identity.target_iqn());
     let (of_iscsi, of_nvme, of_api) = host_connections(args, threads)?;
     settings.connection_limits = transport::ConnectionLimits::new(of_iscsi);
@@ -604,7 +603,7 @@ async fn assemble(
             (served.server.clone(), served.budget.clone())
         }
         None => {
-            let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
+            let budget = Arc::new(transport::Budget::new(memory::sessions(memory::limit().bytes)));
             (iscsi::Server::new(target.clone(), settings, budget.clone()), budget)
         }
     };
@@ -628,6 +627,7 @@ async fn assemble(
         nvme: nvme.clone(),
         host_connections: of_iscsi + of_nvme,
         fibre_channel: fibre_channel.clone(),
+        memory: memory::limit(),
         threads: array::Threads {
             now: u16::try_from(threads).unwrap_or(u16::MAX),
             by_option: args.sets_threads(),

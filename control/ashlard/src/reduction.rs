@@ -28,7 +28,7 @@ pub fn run(report: &ReductionReport) -> Result<()> {
         files.push((path, file));
     }
     let needed = (total / 4096 * INDEX_PER_BLOCK).max(1 << 20);
-    let index = report.index_memory.unwrap_or_else(|| needed.min(memory::total() / 4));
+    let index = report.index_memory.unwrap_or_else(|| needed.min(memory::limit().bytes / 4));
     let mut estimator = Estimator::new(&COMPARED_POLICIES, usize::try_from(index).unwrap_or(usize::MAX));
     for (volume, (path, file)) in (1..).zip(&mut files) {
         feed(&mut estimator, volume, file).with_context(|| format!("{} can't be read", path.display()))?;

@@ -376,6 +376,11 @@ pub fn time(text: &str) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
+/// A number of bytes.
+pub fn bytes(bytes: u64) -> String {
+    ByteSize(bytes).display().iec().to_string()
+}
+
 /// A stretch of time.
 pub fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);

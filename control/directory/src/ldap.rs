@@ -223,7 +223,7 @@ fn message_of(result: &LdapResult) -> String {
 }
 
 fn shown(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(MAX_SHOWN_CHARS).collect()
+    text::shown(text, MAX_SHOWN_CHARS, "")
 }
 
 /// The values of an attribute; its name is case-insensitive.

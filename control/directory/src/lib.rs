@@ -196,9 +196,9 @@ impl Settings {
 /// Checks that the names can be shown in lists and logs.
 fn directory_user(name: String, groups: impl IntoIterator<Item = String>) -> Result<DirectoryUser> {
     if !is_readable(&name) {
-        let shown: String = name.chars().filter(|it| !it.is_control()).take(64).collect();
+        let shown = text::shown(&name, 64, "");
         return Err(Error::refused(format!(
-            "the directory returned the user name {shown:?}: a name has 1 to {MAX_NAME_BYTES} bytes and no control \
+            "the directory returned the user name {shown:?}: a name has 1 to {MAX_NAME_BYTES} bytes of visible \
              characters"
         )));
     }
@@ -209,7 +209,7 @@ fn directory_user(name: String, groups: impl IntoIterator<Item = String>) -> Res
 }
 
 fn is_readable(name: &str) -> bool {
-    !name.trim().is_empty() && name.len() <= MAX_NAME_BYTES && !name.chars().any(char::is_control)
+    !name.trim().is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(text::is_visible)
 }
 
 /// True for loopback addresses.

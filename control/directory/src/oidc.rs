@@ -349,7 +349,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    text.chars().filter(|it| !it.is_control()).take(2 * MAX_SHOWN_CHARS).collect()
+    text::shown(&text, 2 * MAX_SHOWN_CHARS, "")
 }
 
 #[cfg(test)]

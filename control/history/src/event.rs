@@ -173,6 +173,18 @@ impl Store {
         })
     }
 
+    /// Makes what was written so far survive a loss of power: the write-ahead log of the file is not synced with each entry.
+    pub fn make_durable(&self) -> Result<(), Error> {
+        self.run(|db| db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
+    }
+
+    /// The number of the newest entry of the audit log; 0 if there is none.
+    pub fn newest_audit(&self) -> Result<i64, Error> {
+        self.run(|db| {
+            db.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM audit")?.query_row([], |row| row.get(0))
+        })
+    }
+
     /// The audit log, newest first.
     pub fn audits(&self, page: &Page) -> Result<Vec<Audit>, Error> {
         let sql = "SELECT id, time, user, origin, action, detail, outcome, message, changes FROM audit

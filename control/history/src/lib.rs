@@ -16,6 +16,7 @@ mod replicated;
 mod sample;
 mod space;
 mod store;
+mod time;
 
 pub use alert::{Alert, AlertChange, AlertState, Condition};
 pub use copy::{Batch, Copier, CopyError, Position};
@@ -26,3 +27,4 @@ pub use replicated::{REPLICATION_STEP_SECONDS, ReplicationPoint};
 pub use sample::{Cell, Latencies, Sample};
 pub use space::SpacePoint;
 pub use store::{Error, Page, Store};
+pub use time::{seconds, utc};

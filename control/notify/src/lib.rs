@@ -145,7 +145,7 @@ pub enum Destination {
 impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Destination::Webhook { url, .. } => write!(f, "Webhook({})", webhook::site(url)),
+            Destination::Webhook { url, .. } => write!(f, "Webhook({})", mark::shown_url(url)),
             Destination::Syslog { host, port, .. } => write!(f, "Syslog({host}:{port})"),
             Destination::Email { host, port, to, .. } => write!(f, "Email({host}:{port} {to:?})"),
             Destination::Snmp { host, port, .. } => write!(f, "Snmp({host}:{port})"),
@@ -181,11 +181,6 @@ impl Notification {
     }
 }
 
-fn utc(seconds: u64) -> String {
-    let time = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    time.unwrap_or(jiff::Timestamp::MAX).to_string()
-}
-
 fn severity_name(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "info",
@@ -202,6 +197,33 @@ impl Destination {
             Destination::Syslog { .. } => "syslog",
             Destination::Email { .. } => "email",
             Destination::Snmp { .. } => "snmp",
+        }
+    }
+
+    /// As it is shown: of the address of a webhook what is no secret.
+    pub fn shown(&self) -> Self {
+        match self {
+            Destination::Webhook { url, ca } => {
+                Destination::Webhook { url: mark::shown_url(url), ca: ca.clone() }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it is as it is shown, and what is hidden is not known.
+    pub fn is_incomplete(&self) -> bool {
+        matches!(self, Destination::Webhook { url, .. } if url.ends_with(mark::REST))
+    }
+
+    /// With what is hidden of it, if it is another one as it is shown.
+    pub fn completed_by(self, known: &Self) -> Self {
+        match (self, known) {
+            (Destination::Webhook { url, ca }, Destination::Webhook { url: whole, .. })
+                if url == mark::shown_url(whole) =>
+            {
+                Destination::Webhook { url: whole.clone(), ca }
+            }
+            (other, _) => other,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Notifications by e-mail (SMTP).
 
-use crate::{Error, MAX_RECIPIENTS, Notification, Protection, Result, TIMEOUT, severity_name, utc};
+use crate::{Error, MAX_RECIPIENTS, Notification, Protection, Result, TIMEOUT, severity_name};
+use history::utc;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};

@@ -3,7 +3,8 @@
 //! All messages are built here, so that each has the same header and the element of structured data by which receivers
 //! recognise an array.
 
-use crate::{Error, Notification, Result, connect, severity_name, utc};
+use crate::{Error, Notification, Result, connect, severity_name};
+use history::utc;
 use history::{AlertChange, Severity};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConnection, StreamOwned};
@@ -263,7 +264,7 @@ fn header(text: &str, max_len: usize) -> String {
 
 /// Text without control characters: receivers that split their input at line ends must not see a second message in a name.
 fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    text::shown(text, usize::MAX, " ")
 }
 
 /// Escapes a parameter value of structured data (RFC 5424 6.3.3).

@@ -42,6 +42,27 @@ pub struct ClockEntry {
     pub allowance: u64,
 }
 
+/// How far the audit log went when it was last looked at. Numbers of entries begin at 1 and are never used again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditMark {
+    /// The number of the newest entry; 0 if there is none.
+    pub newest: i64,
+    /// The last loss that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<AuditLoss>,
+}
+
+/// The audit log ended before an entry that it had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditLoss {
+    /// When that was found, in seconds since 1970.
+    pub found: u64,
+    /// The number of the newest entry then.
+    pub newest: i64,
+    /// The number that it should have been at least.
+    pub expected: i64,
+}
+
 /// Settings of the array as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -57,9 +78,20 @@ pub struct Settings {
     /// The time zone of schedules, by its name in the IANA database.
     #[serde(skip_serializing_if = "is_utc")]
     pub time_zone: String,
+    /// Longest time for which a retention lock can be set, in seconds from then on.
+    #[serde(skip_serializing_if = "is_default_lock")]
+    pub max_lock_seconds: u64,
     /// Threads for connections of hosts, from the next start on; none: one for each processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u16>,
+}
+
+/// Longest retention lock until another is set, in seconds: a year. Locks can't be taken back, so a mistake or a stolen token must
+/// not fill an array for longer than its owner has decided.
+const DEFAULT_MAX_LOCK_SECONDS: u64 = 366 * 24 * 3600;
+
+fn is_default_lock(seconds: &u64) -> bool {
+    *seconds == DEFAULT_MAX_LOCK_SECONDS
 }
 
 /// The time zone of schedules until another is set.
@@ -77,6 +109,7 @@ impl Default for Settings {
             unmap_throttle: 0,
             scrub_seconds: 7 * 24 * 3600,
             time_zone: UTC.into(),
+            max_lock_seconds: DEFAULT_MAX_LOCK_SECONDS,
             threads: None,
         }
     }

@@ -75,7 +75,7 @@ impl Error {
         match error {
             block::Error::RetentionLocked { until } => Self::precondition(format!(
                 "{what}: it is locked until {}, and the lock can't be shortened",
-                utc(until)
+                history::utc(until)
             )),
             block::Error::ReadOnly => Self::precondition(format!("{what}: it is read-only")),
             block::Error::NoSpace => Self::precondition(format!(
@@ -95,11 +95,4 @@ impl Error {
     pub fn failed(what: &str, cause: impl std::fmt::Display) -> Self {
         Self::new(Kind::Failed, format!("{what}: {cause}"))
     }
-}
-
-/// Seconds since 1970 as RFC 3339 has it.
-pub fn utc(seconds: u64) -> String {
-    let timestamp =
-        i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
 }

@@ -98,9 +98,9 @@ fn check(key: &str, value: &str) -> Result<()> {
              or '/', beginning with a letter or digit"
         )));
     }
-    if value.len() > MAX_LABEL_VALUE_BYTES || value.chars().any(char::is_control) {
+    if value.len() > MAX_LABEL_VALUE_BYTES || !value.chars().all(text::is_visible) {
         return Err(Error::invalid(format!(
-            "the value of label {key:?} can't be used: it has at most {MAX_LABEL_VALUE_BYTES} bytes and no control characters"
+            "the value of label {key:?} can't be used: it has at most {MAX_LABEL_VALUE_BYTES} bytes, all of visible characters"
         )));
     }
     Ok(())

@@ -27,17 +27,19 @@ mod topic;
 mod window;
 
 pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
-pub use array::{ApiAddressEntry, ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
+pub use array::{
+    ApiAddressEntry, ArrayIdentity, AuditLoss, AuditMark, CertificateEntry, ClockEntry, Scrub, Settings,
+};
 pub use config::{Config, Edit};
 pub use connection::{ChosenLun, ConnectionEntry, Connections, MAX_LUN, Peer, check_lun};
 pub use disk::{DiskEntry, GroupEntry, GroupId, SnapshotEntry, Stage, VolumeEntry};
-pub use error::{Error, Kind, Result, utc};
+pub use error::{Error, Kind, Result};
 pub use host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
 pub use id::Identity;
 pub use label::{Labels, LabelsChange, MAX_LABEL_KEY_CHARS, MAX_LABEL_VALUE_BYTES, MAX_LABELS};
 pub use policy::{Compression, Limits, LimitsChange, Policy, PolicyChange};
 pub use portal::{Endpoint, PortalEntry, PortalProtocol, Portals};
-pub use record::{ARRAY, CLOCK, Declaration, KeyValue, Record, Versions};
+pub use record::{ARRAY, AUDIT_MARK, CLOCK, Declaration, KeyValue, Record, Versions};
 pub use redact::{HIDDEN, Redactor};
 pub use remote::{LinkIdentityEntry, RemoteArrayEntry, RemoteArrayId};
 pub use replication::{

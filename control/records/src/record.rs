@@ -32,7 +32,9 @@
 //! not known is ignored and kept. New fields go to the top level of a record, where they are kept.
 
 use crate::access::{TokenEntry, UserEntry};
-use crate::array::{ApiAddressEntry, ArrayIdentity, CertificateEntry, ClockEntry, Scrub, Settings};
+use crate::array::{
+    ApiAddressEntry, ArrayIdentity, AuditMark, CertificateEntry, ClockEntry, Scrub, Settings,
+};
 use crate::connection::{ConnectionEntry, Connections, Peer};
 use crate::disk::{GroupEntry, SnapshotEntry, Stage, VolumeEntry};
 use crate::host::{HostEntry, HostGroupEntry};
@@ -55,6 +57,8 @@ use std::net::SocketAddr;
 pub const ARRAY: &str = "array";
 /// Key of the retention clock.
 pub const CLOCK: &str = "clock";
+/// The key of the mark of the audit log.
+pub const AUDIT_MARK: &str = "audit-mark";
 
 /// A key with the bytes that are stored under it.
 pub type KeyValue = (String, Vec<u8>);
@@ -555,6 +559,21 @@ impl ClockEntry {
     /// When it can't be read.
     pub fn read(value: &[u8]) -> Result<Self> {
         decode(CLOCK, value, V2)
+    }
+}
+
+impl AuditMark {
+    /// Its record.
+    pub fn record(&self) -> KeyValue {
+        (AUDIT_MARK.into(), encode(self, V2))
+    }
+
+    /// The mark in the value of a record.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn read(value: &[u8]) -> Result<Self> {
+        decode(AUDIT_MARK, value, V2)
     }
 }
 

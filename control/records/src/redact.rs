@@ -8,8 +8,7 @@ use serde::ser::{self, Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Replacement of a secret.
-pub const HIDDEN: &str = "(hidden)";
+pub use notify::mark::HIDDEN;
 
 /// Replacement of an optional field that is set to none, in contrast to one that is not set.
 const NOTHING: &str = "none";
@@ -59,7 +58,7 @@ impl Redactor<'_> {
             _ if !self.hide => inner,
             mark::SECRET => HIDDEN.into(),
             mark::PEM => certificate(text).into(),
-            mark::URL => site(text).into(),
+            mark::URL => mark::shown_url(text).into(),
             _ => (self.names)(name, text).map_or(inner, Value::String),
         }
     }
@@ -77,15 +76,6 @@ fn certificate(pem: &str) -> String {
         Some(subject) => format!("PEM of {subject} (SHA-256 of the text {digest}…)"),
         None => format!("PEM (SHA-256 of the text {digest}…)"),
     }
-}
-
-/// An address up to its host: what follows is often a secret.
-fn site(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.into() };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = host.rsplit('@').next().unwrap_or_default();
-    let more = if rest.len() > host.len() { "/…" } else { "" };
-    format!("{scheme}://{host}{more}")
 }
 
 /// An object that is being written.

@@ -1,4 +1,4 @@
-use super::{HIDDEN, Redactor, mark, site};
+use super::{HIDDEN, Redactor, mark};
 use crate::{HostId, Sealed, Secret};
 use serde::Serialize;
 use serde_json::json;
@@ -65,8 +65,10 @@ fn addresses_are_shown_up_to_the_host() {
         ("https://example.com", "https://example.com"),
         ("http://example.com/a", "http://example.com/…"),
         ("http://key@example.com?a=b", "http://example.com/…"),
+        ("https://user:word@example.com:8443/secret?more", "https://example.com:8443/…"),
+        ("https://user:word@example.com", "https://example.com/…"),
         ("no address", HIDDEN),
     ] {
-        assert_eq!(site(url), shown);
+        assert_eq!(mark::shown_url(url), shown);
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that finds something else than it expects has failed")]
 
-use records::{ARRAY, ArrayIdentity, CLOCK, ClockEntry, Config, Edit, Record};
+use records::{ARRAY, AUDIT_MARK, ArrayIdentity, AuditMark, CLOCK, ClockEntry, Config, Edit, Record};
 use std::collections::BTreeSet;
 
 /// Key and value of each record, one per line.
@@ -13,7 +13,7 @@ fn stored() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 fn configuration() -> impl Iterator<Item = (&'static str, &'static str)> {
-    stored().filter(|(key, _)| ![ARRAY, CLOCK].contains(key))
+    stored().filter(|(key, _)| ![ARRAY, AUDIT_MARK, CLOCK].contains(key))
 }
 
 #[test]
@@ -28,6 +28,7 @@ fn every_record_is_read_and_written_again_byte_for_byte() {
         let (again, bytes) = match key {
             ARRAY => ArrayIdentity::read(value.as_bytes()).unwrap().record(),
             CLOCK => ClockEntry::read(value.as_bytes()).unwrap().record(),
+            AUDIT_MARK => AuditMark::read(value.as_bytes()).unwrap().record(),
             _ => continue,
         };
         assert_eq!((again.as_str(), String::from_utf8(bytes).unwrap().as_str()), (key, value));

@@ -383,9 +383,9 @@ fn bounded(text: impl Iterator<Item = char>) -> String {
 fn name(from: &mut Fields) -> Result<String> {
     let text = from.bytes(MAX_NAME_BYTES)?;
     let text = std::str::from_utf8(&text).map_err(|_| Error::Malformed("a name that is no text"))?;
-    match text.chars().any(char::is_control) {
-        true => Err(Error::Malformed("a name with control characters")),
-        false => Ok(text.to_owned()),
+    match text.chars().all(text::is_visible) {
+        false => Err(Error::Malformed("a name with characters that can't be shown")),
+        true => Ok(text.to_owned()),
     }
 }
 
@@ -573,7 +573,10 @@ impl Message {
                 let (reason, text) = (reason(from.u8()?), from.bytes(MAX_TEXT_BYTES)?);
                 // What is shown to people must not control their terminal.
                 let text = String::from_utf8_lossy(&text);
-                Self::Refused { reason, text: bounded(text.chars().filter(|char| !char.is_control())) }
+                Self::Refused {
+                    reason,
+                    text: bounded(text.chars().filter(|letter| text::is_visible(*letter))),
+                }
             }
             13 => Self::Snapshots { names: list(&mut from, MAX_VOLUMES, name)? },
             14 => Self::Mirror,

@@ -1,7 +1,10 @@
 //! TLS and HTTP clients for servers that an operator configures: directories, webhooks, mail servers. A server is trusted by a
 //! certificate that the operator gave, or by the system's trust store.
 
+mod chain;
 pub mod mark;
+
+pub use chain::{certificates, check_chain, check_key, private_key};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -22,12 +25,12 @@ pub struct Error(String);
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Checks that PEM text holds certificates.
+/// Checks that PEM text holds certificates of authorities, one of them valid now.
 ///
 /// # Errors
 /// The problem with it.
 pub fn check(pem: Option<&str>) -> Result<()> {
-    pem.map_or(Ok(()), |pem| parse(pem.as_bytes()).map(drop))
+    pem.map_or(Ok(()), |pem| chain::check_authorities(&parse(pem.as_bytes())?))
 }
 
 /// The certificates in PEM, or those of the system's trust store.

@@ -672,6 +672,9 @@ type Array struct {
 	// Hosts Number of hosts.
 	Hosts int `json:"hosts"`
 
+	// Memory Memory that the array may use.
+	Memory Memory `json:"memory"`
+
 	// Name Display name.
 	Name string `json:"name"`
 
@@ -931,7 +934,8 @@ type Destination0 struct {
 	Ca   nullable.Nullable[string] `json:"ca,omitempty"`
 	Kind Destination0Kind          `json:"kind"`
 
-	// URL URL, http or https.
+	// URL URL, http or https. Only `https://HOST/…` is ever returned, as user, password, path and query may be secrets; a change
+	// with the URL as it is returned keeps it.
 	URL string `json:"url"`
 }
 
@@ -1416,6 +1420,15 @@ type LinkState string
 
 // MailProtection Transport security of a mail server.
 type MailProtection string
+
+// Memory Memory that the array may use.
+type Memory struct {
+	// Limit Limit.
+	Limit int64 `json:"limit"`
+
+	// Source What limits it: the memory of the machine, or the file of a control group (cgroup).
+	Source string `json:"source"`
+}
 
 // NewConnection A new connection to a host or a host group.
 type NewConnection struct {
@@ -2268,6 +2281,9 @@ type Session struct {
 
 // Settings Array settings.
 type Settings struct {
+	// MaxRetentionLockSeconds Longest time for which a retention lock can be set, in seconds from then on. What is locked stays locked.
+	MaxRetentionLockSeconds int64 `json:"max_retention_lock_seconds"`
+
 	// Name Display name of the array.
 	Name string `json:"name"`
 
@@ -2295,6 +2311,10 @@ type Settings struct {
 
 // SettingsChange Changes to array settings. Omitted fields keep their values.
 type SettingsChange struct {
+	// MaxRetentionLockSeconds Longest time for which a retention lock can be set, in seconds, an hour to a hundred years. It is no less than what schedules
+	// and replications have.
+	MaxRetentionLockSeconds nullable.Nullable[int64] `json:"max_retention_lock_seconds,omitempty"`
+
 	// Name 1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
 	Name nullable.Nullable[string] `json:"name,omitempty"`
 

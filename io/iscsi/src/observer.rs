@@ -107,7 +107,6 @@ impl fmt::Display for RefusalCause {
 
 /// Text from outside, cut, and without characters that could pass for something else.
 fn shown(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    let cut: String = text.chars().take(MAX_SHOWN_CHARS).map(clean).collect();
+    let cut = text::shown(text, MAX_SHOWN_CHARS, "?");
     if text.chars().nth(MAX_SHOWN_CHARS).is_some() { format!("{cut}…") } else { cut }
 }

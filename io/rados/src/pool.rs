@@ -31,6 +31,7 @@ impl Pool for Store {
             tolerates,
             failures_to_tolerate: tolerates,
             segments: self.0.segments.used(),
+            total_segments: self.0.layout().segments,
             objects: Some(self.0.objects()),
             ..PoolStatus::default()
         }

@@ -153,7 +153,7 @@ impl Space {
     }
 
     /// The profile with this many parity columns that leaves the most room.
-    fn best(&self, parity: u8, stripe_pages: u32) -> Option<(u64, Profile)> {
+    pub fn best(&self, parity: u8, stripe_pages: u32) -> Option<(u64, Profile)> {
         let most = self.usable().min(MAX_COLUMNS).saturating_sub(usize::from(parity)) as u8;
         let profiles = (1..=most).map(|data| Profile { data, parity });
         let rated = profiles.map(|profile| (self.room_for(profile, stripe_pages), profile));

@@ -233,6 +233,8 @@ pub struct DriveStatus {
     pub bad_pages: u64,
     /// True while it persistently takes much longer than its peers; they are used in its place where possible.
     pub slow: bool,
+    /// True while it makes hosts wait: it takes several times as long as its peers, or longer than any drive should.
+    pub lags: bool,
     /// Failures that could still be tolerated after this drive is evacuated; `None` if that is no fewer than now.
     pub reduces_to: Option<usize>,
 }
@@ -248,6 +250,10 @@ pub struct PoolStatus {
     pub failures_to_tolerate: usize,
     /// Segments in use.
     pub segments: u32,
+    /// Segments that there is room for on the present drives, those in use included.
+    pub total_segments: u32,
+    /// Bytes of parity on the present drives once every segment is in use; `None` if the store has no drives.
+    pub parity_bytes: Option<u64>,
     /// Segments with reduced redundancy: a column is missing, or on a drive that is being evacuated.
     pub degraded_segments: u32,
     /// Segments rebuilt elsewhere since the store was opened.

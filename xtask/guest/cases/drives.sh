@@ -196,7 +196,7 @@ become 7 unsteady; become 0 scratched
 until_true 120 is_out 7; protected; become 0 well; joins 7; gather
 
 mark "a drive that garbles what it reads (dm-flakey corrupt_bio_byte) is replaced"; become 1 garbling
-ashlar drive replace "$(slot 1 in)" --with "/dev/mapper/d$SPARE" >/dev/null
+ashlar drive replace "$(slot 1 in)" --yes --with "/dev/mapper/d$SPARE" >/dev/null
 until_true 600 is_gone 1; protected; unchanged; calm
 mark "an NVMe drive reports its health by smartctl, and takes part in the rest"
 ashlar drive add /dev/nvme0n1 >/dev/null

@@ -63,8 +63,21 @@ pub struct Array {
     sessions: usize,
     /// Current number of NVMe/TCP controllers.
     nvme_controllers: usize,
+    /// Memory by which the index, the maps and the connections of hosts are sized.
+    memory: Memory,
     /// Encryption of the drives and source of the key.
     encryption: Encryption,
+}
+
+/// Memory that the array may use.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Memory {
+    /// Limit.
+    #[schema(extensions(("x-unit" = json!("bytes"))))]
+    limit: u64,
+    /// What limits it: the memory of the machine, or the file of a control group (cgroup).
+    #[schema(example = "/sys/fs/cgroup/system.slice/ashlard.service/memory.max")]
+    source: String,
 }
 
 /// Encryption of the drives and source of the key.
@@ -234,6 +247,8 @@ pub struct Settings {
     unmap_throttle: u8,
     /// Interval between scrubs in seconds; 0: no scheduled scrubs.
     scrub_every_seconds: u64,
+    /// Longest time for which a retention lock can be set, in seconds from then on. What is locked stays locked.
+    max_retention_lock_seconds: u64,
     /// Time zone of snapshot schedules: a name of the IANA database.
     #[schema(example = "Europe/Berlin")]
     time_zone: String,
@@ -258,6 +273,9 @@ pub struct SettingsChange {
     unmap_throttle: Option<u8>,
     /// Interval between scrubs in seconds, an hour to a year; 0: no scheduled scrubs.
     scrub_every_seconds: Option<u64>,
+    /// Longest time for which a retention lock can be set, in seconds, an hour to a hundred years. It is no less than what schedules
+    /// and replications have.
+    max_retention_lock_seconds: Option<u64>,
     /// Time zone of snapshot schedules: a name of the IANA database, such as `Europe/Berlin`. Runs that were due before the
     /// change are skipped.
     time_zone: Option<String>,
@@ -309,11 +327,15 @@ async fn change_settings(
     Shared(context): Shared<Context>,
     Body(change): Body<SettingsChange>,
 ) -> Answer<Settings> {
-    let SettingsChange { name, recycle_bin_seconds, unmap_throttle, scrub_every_seconds, time_zone, threads } =
-        change;
-    let (bin_seconds, scrub_seconds) = (recycle_bin_seconds, scrub_every_seconds);
-    let change =
-        ::array::SettingsChange { name, bin_seconds, unmap_throttle, scrub_seconds, time_zone, threads };
+    let change = ::array::SettingsChange {
+        name: change.name,
+        bin_seconds: change.recycle_bin_seconds,
+        unmap_throttle: change.unmap_throttle,
+        scrub_seconds: change.scrub_every_seconds,
+        max_lock_seconds: change.max_retention_lock_seconds,
+        time_zone: change.time_zone,
+        threads: change.threads,
+    };
     let done = perform(operator, &context, ::array::ChangeSettings(change)).await?;
     Ok(Json(done.into()))
 }
@@ -325,6 +347,7 @@ impl From<::array::Settings> for Settings {
             recycle_bin_seconds: it.bin_seconds,
             unmap_throttle: it.unmap_throttle,
             scrub_every_seconds: it.scrub_seconds,
+            max_retention_lock_seconds: it.max_lock_seconds,
             time_zone: it.time_zone,
             threads: it.threads,
             threads_now: it.threads_now,
@@ -388,6 +411,7 @@ impl From<::array::ArrayStatus> for Array {
             hosts: status.hosts,
             sessions: status.sessions,
             nvme_controllers: status.nvme_controllers,
+            memory: Memory { limit: status.memory.bytes, source: status.memory.source },
             encryption: status.encryption.into(),
         }
     }

@@ -157,8 +157,8 @@ pub struct Protection {
     /// Number of drive failures that the array is designed to tolerate. An alert is raised
     /// while `tolerates` is less.
     promises: usize,
-    /// Bytes of parity on the drives when they are full, by what the segments in use have; `null` while none is in use. What is
-    /// neither parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.
+    /// Bytes of parity on the present drives once every segment is in use; `null` if the array has no drives. What is neither
+    /// parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.
     #[schema(extensions(("x-unit" = json!("bytes"))))]
     parity_bytes: Option<u64>,
     /// Segments in use.
@@ -418,14 +418,19 @@ impl From<array::Health> for Health {
 impl From<array::Protection> for Protection {
     fn from(it: array::Protection) -> Self {
         let array::PoolStatus {
-            drives: _, tolerates, failures_to_tolerate, segments, degraded_segments, ..
+            tolerates,
+            failures_to_tolerate,
+            segments,
+            degraded_segments,
+            parity_bytes,
+            ..
         } = it.shelf;
         let array::PoolStatus { rebuilt_segments, repaired_pages, lost_pages, former_drives, .. } = it.shelf;
         let (scrub, next_scrub) = (it.scrub.map(Into::into), it.next_scrub.map(utc));
         Self {
             tolerates,
             promises: failures_to_tolerate,
-            parity_bytes: it.parity_bytes,
+            parity_bytes,
             segments,
             segments_at_risk: degraded_segments,
             rebuilt: rebuilt_segments,

@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::auth::Operator;
 use crate::problem::Problem;
+pub(crate) use array::utc;
 use array::{Effect, Ensured, Identity, Request, Verb};
 use axum::Json;
 use axum::http::StatusCode;
@@ -110,13 +111,6 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
-}
-
-/// Seconds since 1970 as RFC 3339 has it.
-pub(crate) fn utc(seconds: u64) -> String {
-    let timestamp =
-        i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ pub enum Destination {
     /// Webhook: JSON by POST. With a secret, `X-Ashlar-Signature` is `t=<seconds since 1970>,v1=<hex>`, the HMAC-SHA256 of the
     /// time, a dot, and the body.
     Webhook {
-        /// URL, http or https.
+        /// URL, http or https. Only `https://HOST/…` is ever returned, as user, password, path and query may be secrets; a change
+        /// with the URL as it is returned keeps it.
         #[schema(example = "https://example.com/hook")]
         url: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -141,10 +141,11 @@ impl TryFrom<String> for Time {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let time: jiff::Timestamp = text.parse().map_err(|_| {
-            format!("{text:?} is no time: write it as in RFC 3339, such as 2030-12-31T23:59:59Z")
-        })?;
-        u64::try_from(time.as_second()).map(Self).map_err(|_| format!("{text:?} is before 1970"))
+        array::seconds(&text).map(Self).ok_or_else(|| {
+            format!(
+                "{text:?} is no time from 1970 to 9999: write it as in RFC 3339, such as 2030-12-31T23:59:59Z"
+            )
+        })
     }
 }
 

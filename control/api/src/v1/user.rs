@@ -417,8 +417,7 @@ async fn create_token(
     Body(NewToken { name, user, role, expires, on_behalf }): Body<NewToken>,
 ) -> Created<ApiToken> {
     let seconds = |text: String| {
-        let time = text.parse::<jiff::Timestamp>().ok().and_then(|time| u64::try_from(time.as_second()).ok());
-        time.ok_or_else(|| {
+        array::seconds(&text).ok_or_else(|| {
             Problem::rejected(StatusCode::BAD_REQUEST, "write a time such as 2030-01-01T00:00:00Z".into())
         })
     };

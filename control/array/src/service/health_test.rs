@@ -15,6 +15,7 @@ fn drive(slot: usize, state: DriveState) -> DriveStatus {
         slow_reads: 0,
         bad_pages: 0,
         slow: false,
+        lags: false,
         reduces_to: None,
     }
 }

@@ -6,7 +6,9 @@
 //! exceeds it is logged later, with its count.
 
 use crate::bus::EventBus;
+use crate::condition::Conditions;
 use crate::env::Env;
+use crate::service::displacements::Displacements;
 use crate::service::login_queue::{LoginQueue, LoginReport, LoginReports, What, merge};
 use crate::view::RefusedLogin;
 use history::Severity;
@@ -22,10 +24,12 @@ const REFUSED_LOGIN_LIFE_SECONDS: u64 = 7 * 86_400;
 /// Events at once about one host, or about unknown initiators, and seconds until there may be another.
 const EVENTS_BURST: u64 = 10;
 const EVENT_SECONDS: u64 = 60;
+/// Why a session ended that another connection took over.
+const REINSTATED: &str = "session reinstated";
 /// Ends of a session that are no failure.
 const WANTED_ENDS: [&str; 6] = [
     "logged out",
-    "session reinstated",
+    REINSTATED,
     "access changed",
     "shutting down",
     "target cold reset",
@@ -45,6 +49,8 @@ pub(crate) struct Logins {
 struct LoginLog {
     refused: Vec<RefusedLogin>,
     budgets: BTreeMap<Option<HostId>, EventBudget>,
+    /// Sessions that ended because another connection reinstated them.
+    displaced: Displacements,
     /// Events that wait for their budget.
     waiting: Vec<LoginReport>,
     lost: u64,
@@ -140,6 +146,7 @@ impl Logins {
             let log = &mut *log;
             log.lost += lost;
             log.refused.retain(|known| now.saturating_sub(known.last) < REFUSED_LOGIN_LIFE_SECONDS);
+            log.displaced.forget(now);
             for item in reports {
                 let host = host_of(config, item.initiator.as_deref());
                 match item.what {
@@ -148,7 +155,11 @@ impl Logins {
                     What::LoggedIn => log
                         .refused
                         .retain(|known| (&known.initiator, known.address) != (&item.initiator, item.address)),
-                    What::LoggedOut { .. } => {}
+                    What::LoggedOut { ref reason } => {
+                        if let Some(initiator) = item.initiator.as_deref().filter(|_| reason == REINSTATED) {
+                            log.displaced.note(initiator, item.address, item.count, now);
+                        }
+                    }
                 }
                 let count = item.count;
                 if !merge(&mut log.waiting, item) {
@@ -216,6 +227,12 @@ impl Logins {
                 self.bus.log_event(Severity::Warning, kind, subject, message);
             }
         }
+    }
+
+    /// Initiator names that several machines have at once.
+    pub fn conditions(&self, config: &Config) -> Conditions {
+        let host = |name: &str| host_of(config, Some(name)).map(|host| host.name.clone());
+        self.log.lock().displaced.conditions(host)
     }
 
     /// Refused log-ins, the last one first: of a host, or all of them.

@@ -122,7 +122,7 @@ impl Deliveries {
         NotificationTarget {
             name,
             created,
-            destination,
+            destination: destination.shown(),
             least,
             content,
             enabled,

@@ -37,6 +37,7 @@ fn measured() -> Conditions {
         slow_reads: 0,
         bad_pages: 1,
         slow: true,
+        lags: true,
         reduces_to: None,
     };
     let pool =

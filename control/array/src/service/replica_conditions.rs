@@ -40,7 +40,7 @@ impl Replicas {
             let Some(lag) = status.lag_seconds.filter(|lag| *lag > rpo) else { continue };
             let critical = lag > rpo.saturating_mul(CRITICAL_RPOS);
             let severity = if critical { Severity::Critical } else { Severity::Warning };
-            let until = status.blackout_until.map(records::utc);
+            let until = status.blackout_until.map(history::utc);
             let waits = until.map(|until| format!(": it waits until the blackout ends at {until}"));
             let why = waits.or_else(|| status.problem.as_deref().map(|why| format!(": {why}")));
             let slow =

@@ -1,6 +1,6 @@
 //! Snapshot schedules: when they run, what they keep, and which are due.
 
-use crate::{Error, Result};
+use crate::{Error, Result, check};
 use croner::Cron;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -12,8 +12,6 @@ use std::str::FromStr;
 
 const MAX_RULES: usize = 16;
 const MAX_KEPT: u32 = 10_000;
-/// Ten years, in seconds.
-pub(crate) const MAX_IMMUTABLE: u64 = 10 * 366 * 24 * 3600;
 /// A schedule whose runs were handled until more than this many seconds after now was handled by a wrong clock.
 const MAX_AHEAD_SECONDS: u64 = 300;
 /// Delay after a failure before a schedule is tried again, in seconds.
@@ -145,17 +143,21 @@ pub struct ScheduleChange {
 }
 
 /// Sets what a change says. A schedule that is new, or not as it was, begins with this moment.
-pub(crate) fn set(entry: &mut ScheduleEntry, change: ScheduleChange, now: u64) -> Result<()> {
+pub(crate) fn set(
+    config: &Config,
+    entry: &mut ScheduleEntry,
+    change: ScheduleChange,
+    now: u64,
+) -> Result<()> {
     let ScheduleChange { name: _, rules, immutable, enabled } = change;
     if let Some(rules) = rules {
         check_rules(&rules, 1)?;
         entry.rules = rules;
         entry.handled_until = now;
     }
-    if let Some(seconds) = immutable {
-        if seconds > MAX_IMMUTABLE {
-            return Err(Error::invalid("snapshots can be made immutable for ten years at most"));
-        }
+    // What it has may be longer than what is allowed by now.
+    if let Some(seconds) = immutable.filter(|seconds| *seconds != entry.immutable) {
+        check::retention_lock(config, seconds, "immutable_seconds")?;
         entry.immutable = seconds;
     }
     if let Some(enabled) = enabled.filter(|enabled| *enabled != entry.enabled) {

@@ -35,7 +35,7 @@ fn snapshot(number: u64, rules: &[&str]) -> SnapshotEntry {
 
 #[test]
 fn words_and_cron_expressions_say_when() {
-    let next = |when: &str| next_of(&rule(when, 1), NOW, &TimeZone::UTC).map(records::utc).unwrap();
+    let next = |when: &str| next_of(&rule(when, 1), NOW, &TimeZone::UTC).map(history::utc).unwrap();
     assert_eq!(next("hourly"), "2026-11-18T12:00:00Z");
     assert_eq!(next("daily"), "2026-11-19T00:00:00Z");
     assert_eq!(next("weekly"), "2026-11-22T00:00:00Z");
@@ -54,7 +54,7 @@ fn runs(when: &str, zone_name: &str, [from, until]: [&str; 2]) -> Vec<String> {
     let next = |after: &u64| next_of(&rule, *after, &zone).filter(|next| *next < seconds(until));
     let all: Vec<u64> = std::iter::successors(next(&seconds(from)), next).collect();
     assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
-    all.into_iter().map(records::utc).collect()
+    all.into_iter().map(history::utc).collect()
 }
 
 #[test]

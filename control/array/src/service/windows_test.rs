@@ -12,7 +12,7 @@ fn seconds(text: &str) -> u64 {
 
 /// When the windows that are open at a time have closed.
 fn until(windows: &[Window], now: &str, zone: &str) -> Option<String> {
-    open_until(windows, seconds(now), &TimeZone::get(zone).unwrap()).map(records::utc)
+    open_until(windows, seconds(now), &TimeZone::get(zone).unwrap()).map(history::utc)
 }
 
 /// Looks at every minute: when windows open, and when they close.
@@ -25,7 +25,7 @@ fn changes(windows: &[Window], zone_name: &str, [from, to]: [&str; 2]) -> Vec<(S
         assert!(end.is_none_or(|end| end > now && open_until(windows, end, &zone).is_none()));
         if end.is_some() != open {
             open = !open;
-            changes.push((records::utc(now), open));
+            changes.push((history::utc(now), open));
         }
     }
     changes

@@ -90,3 +90,38 @@ async fn drives_that_go_are_told_of_until_they_are_replaced() {
     assert!(kinds.contains(&"drive.failed") && kinds.contains(&"protection.degraded"), "{kinds:?}");
     up.down().await;
 }
+
+/// Alerts about the audit log a minute later.
+async fn lost_log(rig: &Rig, up: &Up) -> Vec<Alert> {
+    rig.clock.fetch_add(60, std::sync::atomic::Ordering::SeqCst);
+    // The look at the log comes after that at the alerts.
+    up.array.tick().await;
+    let all = alerts(up, false).await;
+    all.into_iter().filter(|alert| alert.condition.kind == "audit.lost").collect()
+}
+
+#[tokio::test]
+async fn a_lost_audit_log_is_an_alert_across_restarts() {
+    let mut rig = Rig::new();
+    let up = rig.up().await;
+    ok(&up, CreateGroup { name: "sql".into(), change: GroupChange::default() }).await;
+    assert!(lost_log(&rig, &up).await.is_empty());
+    up.down().await;
+    let up = rig.up().await;
+    assert!(lost_log(&rig, &up).await.is_empty(), "nothing is lost by a restart");
+    up.down().await;
+
+    rig.history = std::sync::Arc::new(history::Store::in_memory());
+    let up = rig.up().await;
+    let lost = lost_log(&rig, &up).await;
+    assert!(lost.len() == 1 && lost[0].condition.message.contains("empty"), "{lost:?}");
+    // Entries that come afterwards do not make up for it.
+    for number in 0..9 {
+        ok(&up, CreateGroup { name: format!("g{number}"), change: GroupChange::default() }).await;
+    }
+    assert_eq!(lost_log(&rig, &up).await.len(), 1);
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(lost_log(&rig, &up).await.len(), 1);
+    up.down().await;
+}

@@ -37,7 +37,7 @@ pub struct Rig {
     pub skew: Arc<AtomicI64>,
     /// Number of the machine's boot.
     pub boot: Arc<AtomicU64>,
-    history: Arc<Store>,
+    pub history: Arc<Store>,
     pub machine: Arc<Bench>,
     pub controllers: Arc<Membership>,
     pub network: Arc<Cables>,
@@ -547,6 +547,7 @@ impl Rig {
             server: server.clone(),
             nvme: nvme.clone(),
             host_connections: 64,
+            memory: array::MemoryLimit { bytes: 4 << 30, source: "the rig".into() },
             threads: array::Threads { now: 2, by_option: false },
             api: self.api.clone(),
             addresses: self.addresses.clone(),

@@ -2,10 +2,11 @@
 
 use crate::rig::{Rig, Up, first_byte, ok, refused, write};
 use array::{
-    ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots, CreateConnection, CreateGroup, CreateHost,
-    CreateSnapshots, CreateVolume, DeleteConnection, DeleteSnapshot, DeleteVolume, GroupChange, Kind,
-    LabelsChange, ListRecycleBin, ListSnapshots, ListVolumes, PeerName, Recovered, Request,
-    RestoreFromRecycleBin, RestoreVolume, ShowArray, ShowGroupSpace, ShowVolumeSpace, Snapshot,
+    ChangeSchedule, ChangeSettings, ChangeSnapshot, ChangeVolume, CloneVolume, CompareSnapshots,
+    CreateConnection, CreateGroup, CreateHost, CreateSchedule, CreateSnapshots, CreateVolume,
+    DeleteConnection, DeleteSnapshot, DeleteVolume, GroupChange, Kind, LabelsChange, ListRecycleBin,
+    ListSnapshots, ListVolumes, PeerName, Recovered, Request, RestoreFromRecycleBin, RestoreVolume, Rule,
+    ScheduleChange, SettingsChange, ShowArray, ShowGroupSpace, ShowSettings, ShowVolumeSpace, Snapshot,
     SnapshotChange, SubjectName, VolumeChange,
 };
 use block::DiskId;
@@ -170,6 +171,48 @@ async fn a_kept_snapshot_outlives_everybody() {
     assert_eq!(it.kept_until, Some(START + 200));
     rig.clock.fetch_add(200, Ordering::SeqCst);
     ok(&up, delete("db1.s1")).await;
+}
+
+#[tokio::test]
+async fn retention_locks_are_as_long_as_an_administrator_allows() {
+    const DAY: u64 = 24 * 3600;
+    // 9999-12-31T23:59:59Z.
+    const LAST: u64 = 253_402_300_799;
+    let rig = Rig::new();
+    let up = rig.up().await;
+    create(&up, "db1", None).await;
+    let keep = |suffix: &str, until| CreateSnapshots { keep_until: Some(until), ..take("db1", suffix) };
+    let lock = |days: u64| ScheduleChange { immutable: Some(days * DAY), ..ScheduleChange::default() };
+    let schedule = |days| CreateSchedule {
+        name: "nightly".into(),
+        subject: SubjectName::Volume("db1".into()),
+        change: ScheduleChange { rules: Some(vec![Rule { when: "daily".into(), keep: 1 }]), ..lock(days) },
+    };
+    let allow = |days: u64| {
+        ChangeSettings(SettingsChange { max_lock_seconds: Some(days * DAY), ..SettingsChange::default() })
+    };
+    for until in [START + 367 * DAY, LAST, u64::MAX] {
+        let error = refused(&up, keep("s1", until)).await;
+        assert_eq!((error.kind, error.field), (Kind::Invalid, Some("retain_until")), "{error}");
+    }
+    ok(&up, keep("s1", START + 366 * DAY)).await;
+    assert_eq!(refused(&up, change("db1.s1", SnapshotChange::KeepUntil(LAST))).await.kind, Kind::Invalid);
+    assert_eq!(refused(&up, schedule(367)).await.kind, Kind::Invalid);
+    assert_eq!(refused(&up, allow(100 * 366 + 1)).await.kind, Kind::Invalid);
+    assert_eq!(refused(&up, allow(0)).await.kind, Kind::Invalid);
+
+    // The role of the verb is that of an administrator.
+    ok(&up, allow(3660)).await;
+    ok(&up, change("db1.s1", SnapshotChange::KeepUntil(START + 3000 * DAY))).await;
+    ok(&up, schedule(3000)).await;
+    up.down().await;
+    let up = rig.up().await;
+    assert_eq!(ok(&up, ShowSettings).await.max_lock_seconds, 3660 * DAY);
+    let error = refused(&up, allow(365)).await;
+    assert!(error.message.contains("schedule \"nightly\""), "{error}");
+    ok(&up, ChangeSchedule { name: "nightly".into(), change: lock(300) }).await;
+    ok(&up, allow(365)).await;
+    assert_eq!(snapshots(&up).await[0].kept_until, Some(START + 3000 * DAY), "what is locked stays locked");
 }
 
 #[tokio::test]

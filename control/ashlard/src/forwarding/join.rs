@@ -246,7 +246,7 @@ pub(super) async fn ask_with_versions(
 
 /// A text of another controller as it may be shown.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS).collect()
+    text::shown(text, MAX_TEXT_CHARS, "")
 }
 
 /// Makes a data folder that of a new controller. One that has joined already stays as it is.

@@ -241,7 +241,7 @@ async fn serve(
     let mut config = ServerConfig::new(target.clone());
     config.connection_limits = transport::ConnectionLimits::new(connections);
     config.permit = permit;
-    let budget = Arc::new(transport::Budget::new(memory::sessions(memory::total())));
+    let budget = Arc::new(transport::Budget::new(memory::sessions(memory::limit().bytes)));
     let forwarded = Forwarded::new(front_end);
     let server = Server::new(forwarded.clone(), config, budget.clone());
     server.set_access(access);

@@ -195,7 +195,7 @@ fn the_drives_that_were_added_hold_the_array_when_those_that_are_named_were_empt
     for name in ["new1", "new2", "new3"] {
         json(data, &format!("drive add {}", empty(folder.path(), name).display()));
     }
-    json(data, "drive evacuate 0 --wait");
+    json(data, "drive evacuate 0 --yes --wait");
     assert!(daemon.stop().success());
     assert!(ends(&old).iter().all(|byte| *byte == 0), "it is blank");
     let _daemon = start(data, &["--drive", old.to_str().unwrap()]).unwrap();

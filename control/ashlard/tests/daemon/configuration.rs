@@ -5,7 +5,8 @@ use serde_json::{Value, json as value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const SECRETS: [&str; 4] = ["hostsecret123", "arraysecret123", "hook-secret-1", "eight chars"];
+const SECRETS: [&str; 5] =
+    ["hostsecret123", "arraysecret123", "hook-secret-1", "eight chars", "path-secret-1"];
 
 fn array(folder: &Path, name: &str) -> (PathBuf, Daemon) {
     let data = folder.join(name);
@@ -32,7 +33,7 @@ fn configured(folder: &Path) -> (PathBuf, Daemon) {
         "snapshot create db1 --suffix old",
         "schedule create nightly --group gold --rule daily=7 --immutable 1d",
         "token create ci --role viewer",
-        "notification create hook --webhook http://127.0.0.1:1/hook --secret hook-secret-1",
+        "notification create hook --webhook http://me:path-secret-1@127.0.0.1:1/hook?key=path-secret-1 --secret hook-secret-1",
     ] {
         json(&data, words);
     }
@@ -69,13 +70,13 @@ fn a_configuration_moves_to_another_array_without_secrets() {
     let file = folder.path().join("prod.json");
     let named = file.display();
     let document = export(&one, &file);
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert!(SECRETS.iter().all(|secret| !text.contains(secret)), "{text}");
+    assert!(SECRETS.iter().all(|secret| !document.to_string().contains(secret)), "{document}");
     let left = document["left_out"].as_array().unwrap();
     for what in [
         "chap_secret of host/web1",
         "mutual_secret of host/web1",
         "secret of notification-target/hook",
+        "destination.url of notification-target/hook",
         "password of user/vera",
         "API token ci: create it again",
     ] {
@@ -97,9 +98,11 @@ fn a_configuration_moves_to_another_array_without_secrets() {
     {
         assert_eq!(action(name), "create", "{name}");
     }
-    for (name, secret) in
-        [("host/web1", "chap_secret"), ("notification-target/hook", "secret"), ("user/vera", "password")]
-    {
+    for (name, secret) in [
+        ("host/web1", "chap_secret"),
+        ("notification-target/hook", "destination.url"),
+        ("user/vera", "password"),
+    ] {
         assert_eq!(plan[name], ("needs_secret".into(), secret.into()), "{name}");
     }
     assert_eq!(
@@ -116,6 +119,8 @@ fn a_configuration_moves_to_another_array_without_secrets() {
     with_secrets["hosts"][0]["chap_secret"] = value!(SECRETS[0]);
     with_secrets["hosts"][0]["mutual_secret"] = value!(SECRETS[1]);
     with_secrets["notification_targets"][0]["secret"] = value!(SECRETS[2]);
+    with_secrets["notification_targets"][0]["destination"]["url"] =
+        value!("http://me:path-secret-1@127.0.0.1:1/hook?key=path-secret-1");
     let users = with_secrets["users"].as_array_mut().unwrap();
     users.iter_mut().for_each(|user| user["password"] = value!(SECRETS[3]));
     write(&file, &with_secrets);

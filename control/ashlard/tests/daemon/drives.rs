@@ -25,7 +25,7 @@ fn drives_are_added_and_evacuated_and_found_after_a_restart() {
     for (words, hint) in [
         (format!("drive add {foreign}"), "unknown data at byte 0"),
         (format!("drive add {foreign} --force"), "only block devices"),
-        (format!("drive replace 1 --with {foreign} --force"), "only block devices"),
+        (format!("drive replace 1 --yes --with {foreign} --force"), "only block devices"),
         (format!("drive add {label}"), "belongs to the Ashlar array"),
         (format!("drive add {label} --force"), "--take-from-array"),
         (format!("drive add {label} --force --take-from-array 7"), "32 hex digits"),
@@ -35,17 +35,19 @@ fn drives_are_added_and_evacuated_and_found_after_a_restart() {
         ("drive add /nowhere/at/all".into(), "can't be found"),
         ("drive add new".into(), "begins with a slash"),
         ("drive evacuate 77".into(), "its slot"),
+        ("drive evacuate 0".into(), "Nothing was done: add --yes"),
+        (format!("drive replace 0 --with {new}"), "Nothing was done: add --yes"),
     ] {
         let error = fails(data, &words, 1);
         assert!(error.contains(hint), "{words}: {error}");
     }
     let added = json(data, &format!("drive add {new}"));
     assert_eq!((added["slot"].as_u64(), added["state"].as_str()), (Some(4), Some("online")));
-    assert_eq!(json(data, "drive evacuate 0 --wait")["state"], "done");
+    assert_eq!(json(data, "drive evacuate 0 --yes --wait")["state"], "done");
     assert_eq!(json(data, "drive list").as_array().unwrap().len(), 4);
     let text = fails(data, &format!("drive add {label}"), 1);
     let array = text.trim().rsplit(' ').next().unwrap();
-    let replaced = json(data, &format!("drive replace 1 --with {label} --take-from-array {array}"));
+    let replaced = json(data, &format!("drive replace 1 --yes --with {label} --take-from-array {array}"));
     assert_eq!(replaced["path"], label);
     assert_eq!(std::fs::read(&foreign).unwrap()[..5], *b"data\0", "nothing was written to it");
     daemon.kill();
@@ -70,9 +72,9 @@ fn protection_is_reduced_only_with_consent() {
     let api = Api::start_with(&["--drives", "5"]);
     let data = &api.data();
     for drive in ["0", "1"] {
-        json(data, &format!("drive evacuate {drive} --wait"));
+        json(data, &format!("drive evacuate {drive} --yes --wait"));
     }
-    let text = fails(data, "drive evacuate 2", 1);
+    let text = fails(data, "drive evacuate 2 --yes", 1);
     assert!(
         text.contains("only one more drive may fail") && text.contains("--accept-reduced-protection"),
         "{text}"
@@ -86,7 +88,7 @@ fn protection_is_reduced_only_with_consent() {
     api.ask("POST", path, serde_json::json!({ "accept": true })).assert_problem(422, "invalid");
     let drive = api.ask("GET", "/api/v1/drives/2", Value::Null).body;
     assert!(drive["evacuation_warning"].as_str().unwrap().contains("the array promises 2"), "{drive}");
-    let output = run(data, "drive evacuate 2 --accept-reduced-protection --wait");
+    let output = run(data, "drive evacuate 2 --accept-reduced-protection --yes --wait");
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && text.contains("Protection is reduced: once the drive"), "{text}");
     let alert = loop {

@@ -7,10 +7,13 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 
+/// Path of a webhook.
+const KEY_PATH: &str = "/hook/pathisasecret";
+
 /// A server that responds to one request with `status`, and returns the request.
 fn receiver(status: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/hook/pathisasecret", listener.local_addr().unwrap());
+    let url = format!("http://{}{KEY_PATH}", listener.local_addr().unwrap());
     let thread = std::thread::spawn(move || {
         let mut stream = listener.accept().unwrap().0;
         let (mut text, mut part) = (String::new(), [0; 4096]);
@@ -42,6 +45,13 @@ fn a_notification_target_receives_tests_and_alerts() {
     let made = api.ask("POST", "/api/v1/notification-targets", body);
     assert_eq!((made.status, &made.body["has_secret"]), (201, &json!(true)), "{}", made.body);
     assert!(!made.body.to_string().contains(secret));
+    // The path of an address may be a key: it is not shown, and stays if what was shown is sent back.
+    let shown = made.body["destination"].clone();
+    assert!(url.ends_with(KEY_PATH) && shown["url"] == url.replace(KEY_PATH, "/…"), "{shown}");
+    let same = api.ask("PATCH", "/api/v1/notification-targets/hook", json!({ "destination": shown })).body;
+    assert_eq!((&same["destination"], &same["has_secret"]), (&shown, &json!(true)));
+    let new = json!({ "name": "other", "destination": shown });
+    api.ask("POST", "/api/v1/notification-targets", new).assert_problem(400, "invalid");
     let test = api.ask("POST", "/api/v1/notification-targets/hook/test", Value::Null);
     let request = received.join().unwrap();
     assert_eq!(test.status, 204, "{}", test.body);

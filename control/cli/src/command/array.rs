@@ -37,6 +37,9 @@ pub enum ArrayVerb {
         /// Interval between scrubs, such as 7d; 0s: no scheduled scrubs
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         scrub_every: Option<u64>,
+        /// Longest retention lock, such as 30d; no less than what schedules and replications have
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        max_lock: Option<u64>,
         /// Time zone of snapshot schedules, such as Europe/Berlin or UTC
         #[arg(long, value_name = "ZONE")]
         time_zone: Option<String>,
@@ -81,12 +84,21 @@ impl ArrayVerb {
             ArrayVerb::Status => client.call(api::show_array())?.into(),
             ArrayVerb::Health => client.call(api::show_status())?.into(),
             ArrayVerb::Settings => client.call(api::show_settings())?.into(),
-            ArrayVerb::Set { name, recycle_bin, unmap_throttle, scrub_every, time_zone, threads } => {
+            ArrayVerb::Set {
+                name,
+                recycle_bin,
+                unmap_throttle,
+                scrub_every,
+                max_lock,
+                time_zone,
+                threads,
+            } => {
                 let change = SettingsChange {
                     name: name.map(Some),
                     recycle_bin_seconds: recycle_bin.map(Some),
                     unmap_throttle: unmap_throttle.map(|level| Some(level.into())),
                     scrub_every_seconds: scrub_every.map(Some),
+                    max_retention_lock_seconds: max_lock.map(Some),
                     time_zone: time_zone.map(Some),
                     threads: threads.map(|threads| (threads > 0).then_some(threads.into())),
                 };

@@ -83,6 +83,8 @@ fn of_array(client: &Client, array: &Array) -> Result<Vec<Finding>> {
             "repair the drives, then start it again; acknowledged writes are safe",
         )),
     }
+    let memory = show::bytes(array.memory.limit);
+    found.push(Finding::ok("memory", format!("sizes follow a limit of {memory}: {}", array.memory.source)));
     let query = api::ListAlerts { filter: Some("state=open".into()), ..api::ListAlerts::default() };
     let alerts = client.call(api::list_alerts(&query))?.read()?.items;
     let open = alerts.into_iter().filter(|it| it.state == AlertState::Open && it.severity != Severity::Info);

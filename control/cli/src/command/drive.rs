@@ -1,11 +1,13 @@
 //! Drives and background jobs.
 
 use super::Shown;
+use crate::ask::confirm;
 use crate::client::{Answer, Client};
-use anyhow::{Result, bail, ensure};
+use crate::show;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use client::api;
-use client::schemas::{Evacuation, Job, JobState, NewDrive};
+use client::schemas::{DriveState, Evacuation, Job, JobState, NewDrive};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -55,6 +57,9 @@ pub enum DriveVerb {
         with: String,
         #[command(flatten)]
         consent: Consent,
+        /// Replace without confirmation
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         wait: Wait,
     },
@@ -124,14 +129,18 @@ impl DriveVerb {
             Status => client.call(api::show_protection())?.into(),
             Add { path, consent } => client.call(api::add_drive(&consent.drive(path)))?.into(),
             Evacuate { drive, accept_reduced_protection, yes, wait } => {
-                if accept_reduced_protection {
-                    confirm_reduction(client, &drive, yes)?;
-                }
+                confirm_evacuation(client, &drive, accept_reduced_protection, yes)?;
                 let how = Evacuation { accept_reduced_protection: Some(accept_reduced_protection) };
                 wait.follow(client, client.call(api::evacuate_drive(&drive, &how))?)?
             }
-            Replace { drive, with, consent, wait } => {
+            Replace { drive, with, consent, yes, wait } => {
                 let old = client.call(api::show_drive(&drive))?.read()?.slot;
+                confirm(
+                    yes,
+                    &format!(
+                        "{with} is taken into the array, and the drive of slot {old} leaves it and is wiped"
+                    ),
+                )?;
                 let new = client.call(api::replace_drive(&drive, &consent.drive(with)))?;
                 if wait.wait {
                     wait_for_evacuation(client, old)?;
@@ -171,21 +180,27 @@ fn wait_for_evacuation(client: &Client, slot: u64) -> Result<()> {
     jobs.items.iter().try_for_each(|job| follow(client, &job.id).map(drop))
 }
 
-/// Reports the reduction in protection that an evacuation causes, and asks for a confirmation at a terminal.
-fn confirm_reduction(client: &Client, drive: &str, yes: bool) -> Result<()> {
-    let Some(warning) = client.call(api::show_drive(drive))?.read()?.evacuation_warning else {
-        return Ok(());
-    };
-    let (input, mut err) = (std::io::stdin(), std::io::stderr());
-    writeln!(err, "Protection is reduced: {warning}.")?;
-    if yes || !input.is_terminal() {
-        return Ok(());
+/// Asks before an evacuation, with what it costs: capacity, and protection if that is accepted, which is said in any case.
+fn confirm_evacuation(
+    client: &Client,
+    drive: &str,
+    accept_reduced_protection: bool,
+    yes: bool,
+) -> Result<()> {
+    let leaving = client.call(api::show_drive(drive))?.read()?;
+    let drives = client.call(api::list_drives(&api::ListDrives::default()))?.read()?.items;
+    let raw: u64 = drives.iter().filter(|it| it.state == DriveState::Online).map(|it| it.size).sum();
+    if let Some(warning) = leaving.evacuation_warning.filter(|_| accept_reduced_protection) {
+        writeln!(std::io::stderr(), "Protection is reduced: {warning}.")?;
     }
-    write!(err, "Type yes to go on: ").and_then(|()| err.flush())?;
-    let mut answer = String::new();
-    input.read_line(&mut answer)?;
-    ensure!(answer.trim() == "yes", "the drive is not evacuated");
-    Ok(())
+    let (slot, left) = (leaving.slot, raw.saturating_sub(leaving.size));
+    let (raw, left) = (show::bytes(raw), show::bytes(left));
+    confirm(
+        yes,
+        &format!(
+            "the drive of slot {slot} leaves the array and is wiped: {left} of raw capacity instead of {raw}"
+        ),
+    )
 }
 
 /// Waits for the end of a job; an error if it failed.

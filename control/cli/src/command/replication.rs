@@ -3,6 +3,7 @@
 use super::Shown;
 use super::policy::Switch;
 use super::schedule::rule;
+use crate::ask::confirm;
 use crate::client::Client;
 use crate::show;
 use crate::window::window;
@@ -104,6 +105,9 @@ pub enum ReplicationVerb {
     Delete {
         /// Replication
         name: String,
+        /// Delete without confirmation
+        #[arg(long)]
+        yes: bool,
     },
     /// Transfer a point now; on the source
     Sync {
@@ -249,7 +253,11 @@ impl ReplicationVerb {
                 let all = api::ListReplicationPoints::default();
                 client.call(api::list_replication_points(&name, &all))?.into()
             }
-            Delete { name } => {
+            Delete { name, yes } => {
+                confirm(
+                    yes,
+                    &format!("the points of {name} on this array are eradicated and cannot be recovered"),
+                )?;
                 client.call(api::delete_replication(&name))?;
                 show::deleted(name)
             }

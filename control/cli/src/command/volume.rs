@@ -121,6 +121,9 @@ pub enum VolumeVerb {
     ClearState {
         /// Volume or snapshot
         name: String,
+        /// Clear it without confirmation
+        #[arg(long)]
+        yes: bool,
     },
     /// Connect a volume or snapshot to a host or host group
     #[command(group(ArgGroup::new("peer").required(true).args(["host", "host_group"])))]
@@ -267,7 +270,13 @@ impl VolumeVerb {
                 change(&name, changed)?.into()
             }
             Restore { name, from, how } => restore(client, &name, &from, &how)?,
-            ClearState { name } => clear_state(client, &name)?,
+            ClearState { name, yes } => {
+                confirm(
+                    yes,
+                    &format!("the reservations of {name} are lost, and every connected host may write"),
+                )?;
+                clear_state(client, &name)?
+            }
             Show { name } => client.call(api::show_volume(&name))?.into(),
             Space { name } => client.call(api::show_volume_space(&name))?.into(),
             Resize { name, size, force } => {

@@ -223,6 +223,8 @@ pub struct Array {
     pub encryption: Encryption,
     ///Number of hosts.
     pub hosts: u64,
+    ///Memory by which the index, the maps and the connections of hosts are sized.
+    pub memory: Memory,
     ///Display name.
     pub name: ::std::string::String,
     ///Current number of NVMe/TCP controllers.
@@ -927,7 +929,8 @@ time, a dot, and the body.*/
     Webhook {
         #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
         ca: ::std::option::Option<::std::string::String>,
-        ///URL, http or https.
+        /**URL, http or https. Only `https://HOST/…` is ever returned, as user, password, path and query may be secrets; a change
+with the URL as it is returned keeps it.*/
         url: ::std::string::String,
     },
     ///Syslog (RFC 5424) over TCP or TLS, with octet counting.
@@ -2519,6 +2522,15 @@ impl ::std::convert::TryFrom<::std::string::String> for MailProtection {
         value.parse()
     }
 }
+///Memory that the array may use.
+///
+#[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
+pub struct Memory {
+    ///Limit.
+    pub limit: u64,
+    ///What limits it: the memory of the machine, or the file of a control group (cgroup).
+    pub source: ::std::string::String,
+}
 ///A new certificate with its private key.
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
@@ -3463,8 +3475,8 @@ They are not read.*/
     ///Time of the next scheduled scrub; `null` while one is running, and if none is scheduled.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub next_scrub: ::std::option::Option<::std::string::String>,
-    /**Bytes of parity on the drives when they are full, by what the segments in use have; `null` while none is in use. What is
-neither parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.*/
+    /**Bytes of parity on the present drives once every segment is in use; `null` if the array has no drives. What is neither
+parity nor usable capacity holds labels, the journal, checkpoints and the reserve for segment cleaning.*/
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub parity_bytes: ::std::option::Option<u64>,
     /**Number of drive failures that the array is designed to tolerate. An alert is raised
@@ -4354,6 +4366,8 @@ pub struct Session {
 ///
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 pub struct Settings {
+    ///Longest time for which a retention lock can be set, in seconds from then on. What is locked stays locked.
+    pub max_retention_lock_seconds: u64,
     ///Display name of the array.
     pub name: ::std::string::String,
     ///Recycle bin retention in seconds.
@@ -4377,6 +4391,10 @@ pub struct Settings {
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct SettingsChange {
+    /**Longest time for which a retention lock can be set, in seconds, an hour to a hundred years. It is no less than what schedules
+and replications have.*/
+    #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
+    pub max_retention_lock_seconds: ::std::option::Option<::std::option::Option<u64>>,
     ///1 to 63 letters, digits, '-', '_' or '.', beginning with a letter or digit.
     #[serde(default, skip_serializing_if = "::std::option::Option::is_none")]
     pub name: ::std::option::Option<::std::option::Option<::std::string::String>>,
@@ -4400,6 +4418,7 @@ change are skipped.*/
 impl ::std::default::Default for SettingsChange {
     fn default() -> Self {
         Self {
+            max_retention_lock_seconds: Default::default(),
             name: Default::default(),
             recycle_bin_seconds: Default::default(),
             scrub_every_seconds: Default::default(),

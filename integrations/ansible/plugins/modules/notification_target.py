@@ -25,6 +25,7 @@ options:
   destination:
     description:
       - Where to send. V(kind) is V(webhook), V(syslog), V(email) or V(snmp); the other keys are those of the array's API.
+      - The array shows the C(url) of a webhook up to its host only. Another one at the same host is set with O(update_secret=always).
       - Needed for a new target.
     type: dict
   secret:
@@ -75,7 +76,19 @@ id:
   type: str
 """
 
+import re
+
 from ansible_collections.ashlar.array.plugins.module_utils.array import Change, different, main, quoted
+
+def shown(destination):
+    # As the array returns it: user, password, path and query of a URL may be secrets.
+    url = destination.get("url")
+    if not isinstance(url, str) or "://" not in url:
+        return destination
+    scheme, rest = url.split("://", 1)
+    host = re.split("[/?#]", rest)[0].split("@")[-1]
+    return dict(destination, url=scheme + "://" + host + (u"/\u2026" if len(rest) > len(host) else ""))
+
 
 # In the order in which the array returns them.
 CONTENT = ["alerts", "events", "audit", "statistics"]
@@ -91,7 +104,8 @@ def run(module, array):
     if params["content"] is not None:
         wanted["content"] = [it for it in CONTENT if it in params["content"]]
     moved = params["destination"] is not None and (
-        current is None or bool(different(current["destination"], params["destination"]))
+        current is None or bool(different(current["destination"], shown(params["destination"])))
+        or params["update_secret"] == "always"
     )
     if moved:
         wanted["destination"] = params["destination"]

@@ -30,6 +30,9 @@ options:
   scrub_every_seconds:
     description: Interval between scrubs in seconds; 0 for no scheduled scrubs.
     type: int
+  max_retention_lock_seconds:
+    description: Longest time for which a retention lock can be set, in seconds.
+    type: int
   time_zone:
     description: Time zone of snapshot schedules, a name of the IANA database.
     type: str
@@ -54,7 +57,14 @@ id:
 
 from ansible_collections.ashlar.array.plugins.module_utils.array import Change, different, given, main, merged, shown
 
-FIELDS = ("name", "recycle_bin_seconds", "unmap_throttle", "scrub_every_seconds", "time_zone")
+FIELDS = (
+    "name",
+    "recycle_bin_seconds",
+    "unmap_throttle",
+    "scrub_every_seconds",
+    "max_retention_lock_seconds",
+    "time_zone",
+)
 
 
 def run(module, array):
@@ -75,6 +85,7 @@ if __name__ == "__main__":
             recycle_bin_seconds=dict(type="int"),
             unmap_throttle=dict(type="int"),
             scrub_every_seconds=dict(type="int"),
+            max_retention_lock_seconds=dict(type="int"),
             time_zone=dict(type="str"),
         ),
     )

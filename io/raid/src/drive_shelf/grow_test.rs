@@ -322,3 +322,65 @@ fn rebuilding_leaves_room_for_whoever_writes_the_segments() {
     }
     check(&open(&drives).unwrap(), 60);
 }
+
+/// The parts of the drives: what segments store, parity, and the rest, which is never negative.
+fn parts(shelf: &DriveShelf) -> (u64, u64, u64) {
+    let status = shelf.status();
+    let raw: u64 = status.drives.iter().filter(|it| it.state != DriveState::Failed).map(|it| it.bytes).sum();
+    let stored = u64::from(status.total_segments) * u64::from(shelf.layout().segment_bytes);
+    let parity = status.parity_bytes.expect("there are drives");
+    let rest = raw.checked_sub(stored + parity);
+    (stored, parity, rest.unwrap_or_else(|| panic!("{stored} and {parity} of {raw} bytes: {status:?}")))
+}
+
+#[test]
+fn total_segments_and_parity_follow_the_drives() {
+    let drives: Vec<_> = (0..6).map(|index| MemDrive::new(format!("mem{index}"), 64 << 20)).collect();
+    let shelf = make(&drives, 20);
+    let (six, ..) = parts(&shelf);
+    now(shelf.evacuate(5, 2)).unwrap();
+    now(shelf.settle());
+    let (stored, parity, rest) = parts(&shelf);
+    assert!(stored < six * 4 / 5, "{stored} bytes on five drives, {six} on six");
+    // Three columns of payload and two of parity: two fifths of the raw capacity without labels, journal and what is not whole.
+    assert!(
+        (stored * 62 / 100..stored * 72 / 100).contains(&parity),
+        "{parity} bytes of parity for {stored}"
+    );
+    assert!(rest < 5 * (64 << 20) / 8, "{rest}");
+    now(shelf.add_drive(MemDrive::new("new", 64 << 20), &Consent::default())).unwrap();
+    now(shelf.settle());
+    let (again, ..) = parts(&shelf);
+    assert!((six * 9 / 10..=six).contains(&again), "{again} where six drives had {six}");
+}
+
+#[test]
+fn parts_add_up_whatever_drives_come_and_go() {
+    for seed in 1..=8u64 {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut below = move |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % end
+        };
+        let mut size = |index: u64| MemDrive::new(format!("mem{index}"), (16 + below(5) * 12) << 20);
+        let drives: Vec<_> = (0..4).map(&mut size).collect();
+        let shelf = make(&drives, 8);
+        parts(&shelf);
+        for step in 0..12 {
+            let online: Vec<_> = shelf.status().drives.iter().map(|it| it.slot).collect();
+            let choice = size(100 + step);
+            if choice.bytes() > 40 << 20 || online.len() < 4 {
+                now(shelf.add_drive(choice, &Consent::default())).unwrap();
+            } else {
+                // Refused if there is no room for what it holds.
+                let slot = online[(choice.bytes() >> 22) as usize % online.len()];
+                let _ = now(shelf.evacuate(slot, 2));
+                parts(&shelf);
+            }
+            now(shelf.settle());
+            let (stored, parity, _) = parts(&shelf);
+            assert!(stored > 0 && parity > 0, "seed {seed}, step {step}");
+            check(&shelf, 8);
+        }
+    }
+}

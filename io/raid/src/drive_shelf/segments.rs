@@ -94,6 +94,15 @@ pub struct SyncCoverage {
     whole: Option<u64>,
 }
 
+/// What the present drives can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Segments, those in use included.
+    pub segments: u32,
+    /// Bytes of the parity columns that they have then.
+    pub parity_bytes: u64,
+}
+
 /// A run of granules on a drive, as bytes.
 pub struct Run {
     pub slot: usize,
@@ -235,6 +244,28 @@ impl Segments {
     pub fn lasting_room(&mut self) -> u32 {
         let parity = Profile::of(self.members.0).parity.min(self.space.max_parity());
         self.rooms()[usize::from(parity)]
+    }
+
+    /// What the present drives can hold: the segments in use as they are, and as many more as there is room for with the
+    /// parity that they get now. Columns on failed drives do not count: neither does the size of those drives.
+    pub fn capacity(&mut self) -> Capacity {
+        let parity = self.parity();
+        let (room, profile) =
+            self.space.best(parity, self.plan.stripe_pages).unwrap_or((0, Profile { data: 1, parity }));
+        let room = u32::try_from(room).unwrap_or(u32::MAX).min(self.announced.saturating_sub(self.used));
+        let column_bytes =
+            |profile: Profile| u64::from(self.plan.chunk_pages(profile)) * self.plan.granule_bytes();
+        let is_present = |slot: u8| matches!(self.space.drives.get(usize::from(slot)), Some(Some(_)));
+        let stored = self.current().map(|entry| {
+            let columns =
+                entry.columns.iter().flatten().filter(|column| is_present(column.slot)).count() as u64;
+            columns.saturating_sub(entry.profile.data.into()) * column_bytes(entry.profile)
+        });
+        let stored: u64 = stored.sum();
+        Capacity {
+            segments: self.used + room,
+            parity_bytes: stored + u64::from(room) * u64::from(profile.parity) * column_bytes(profile),
+        }
     }
 
     /// Segments in use.

@@ -17,6 +17,10 @@
 //! is no other way. It is known to be prompt again by evidence or, if it gets too little work for that, by a trial; after
 //! each failed trial the next one is later.
 //!
+//! A drive that lags makes hosts wait although it is not slow enough for that, or although the array can't do without it: it is
+//! reported, and nothing else. It lags if it takes several times the median of its peers, or longer than any drive should, in
+//! half of the last minute in which it had work.
+//!
 //! The same figure shows how much rebuild and scrub slow hosts down, from which their rate follows.
 
 use super::DriveShelf;
@@ -44,6 +48,17 @@ const MIN_COMPLETED: u64 = 32;
 /// Number of peers that must have that many.
 const MIN_PEERS: usize = 2;
 
+/// Latency below which no drive lags, and from which it lags whatever its peers take, in µs; how many times the median of its peers
+/// a lagging one takes; and the requests seen in flight that are enough to say so.
+const LAG_FLOOR_US: f64 = 2_000.0;
+const LAG_CEILING_US: f64 = 100_000.0;
+const LAG_TIMES_PEERS: f64 = 4.0;
+const LAG_MIN_IN_FLIGHT: u64 = 8;
+/// Of the last 64 windows in which a drive had work, those in which it must have lagged to be reported, and in which it may have
+/// lagged when that ends.
+const LAG_BEGINS: u32 = 32;
+const LAG_ENDS: u32 = 8;
+
 /// Windows until a slow drive without evidence is tried again, the first time and at most, and the windows of such a
 /// trial.
 const TRIAL_AFTER_WINDOWS: u32 = 30;
@@ -68,6 +83,9 @@ struct DriveHistory {
     /// Windows until the next trial once it is found slow.
     trial_after: u32,
     prompt_windows: u32,
+    /// Whether it lagged in each of the last windows in which it had work, the newest in the lowest bit.
+    lagged: u64,
+    lags: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +143,15 @@ impl Evidence {
 impl DriveHistory {
     fn new(drive: u128) -> Self {
         let (windows, state) = (VecDeque::new(), State::Prompt);
-        Self { drive, windows, state, trial_after: TRIAL_AFTER_WINDOWS, prompt_windows: 0 }
+        Self {
+            drive,
+            windows,
+            state,
+            trial_after: TRIAL_AFTER_WINDOWS,
+            prompt_windows: 0,
+            lagged: 0,
+            lags: false,
+        }
     }
 
     fn note(&mut self, window: [Evidence; CLASSES]) {
@@ -149,6 +175,24 @@ impl DriveHistory {
             && sum.in_flight >= MIN_IN_FLIGHT
             && sum.least_us() >= FLOOR_US.max(TIMES_PEERS * expected_us)
             && self.windows.iter().filter(late).count() >= MIN_LATE_WINDOWS
+    }
+
+    /// Whether hosts wait for requests of this kind for longer than they should.
+    fn lags_in(&self, class: usize, expected_us: Option<f64>) -> bool {
+        let sum = self.sum(class);
+        let bound = expected_us
+            .map_or(LAG_CEILING_US, |us| LAG_FLOOR_US.max(LAG_TIMES_PEERS * us).min(LAG_CEILING_US));
+        self.windows.len() == WINDOWS && sum.in_flight >= LAG_MIN_IN_FLIGHT && sum.mean_us() >= bound
+    }
+
+    /// Takes the last window into account.
+    fn note_lag(&mut self, expected: &[Option<f64>; CLASSES]) {
+        let had_work = |window: &[Evidence; CLASSES]| window.iter().any(|it| it.in_flight + it.completed > 0);
+        if self.windows.back().is_some_and(had_work) {
+            let lags = (0..CLASSES).any(|class| self.lags_in(class, expected[class]));
+            self.lagged = self.lagged << 1 | u64::from(lags);
+        }
+        self.lags = self.lagged.count_ones() >= if self.lags { LAG_ENDS } else { LAG_BEGINS };
     }
 
     /// Whether it is known to be prompt in every kind of request that it had: well below what would be late.
@@ -205,6 +249,19 @@ fn expected(records: &BTreeMap<usize, DriveHistory>, but: usize) -> [Option<f64>
 }
 
 impl SlowDriveDetector {
+    fn note_lags(&mut self) {
+        let slots: Vec<_> = self.drives.keys().copied().collect();
+        for slot in slots {
+            let expected = expected(&self.drives, slot);
+            self.drives.get_mut(&slot).into_iter().for_each(|record| record.note_lag(&expected));
+        }
+    }
+
+    /// Whether the drive in a slot makes hosts wait.
+    pub(super) fn lags(&self, slot: usize) -> bool {
+        self.drives.get(&slot).is_some_and(|record| record.lags)
+    }
+
     /// Slots that are late, prompt, and avoided or on trial, as sets.
     fn judge(&self) -> (u64, u64, u64) {
         let (mut late, mut prompt, mut slow) = (0, 0, 0);
@@ -245,6 +302,7 @@ impl DriveShelf {
             let window = samples.map(|sample| Evidence::new(sample, ticks, time));
             detector.drives.entry(member.slot).or_insert_with(|| DriveHistory::new(member.id)).note(window);
         }
+        detector.note_lags();
         let (late, prompt, slow) = detector.judge();
         let spared = late != 0 && self.can_spare(late | slow);
         let late = if spared { late } else { 0 };

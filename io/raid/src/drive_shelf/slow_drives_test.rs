@@ -359,3 +359,34 @@ fn drives_that_carry_the_journal_and_are_all_slow_do_not_lag() {
     assert!(rig.shelf.status().drives.iter().all(|drive| !drive.slow));
     assert_eq!(rig.shelf.journal_copies(), [0, 1, 2]);
 }
+
+#[test]
+fn a_drive_that_makes_hosts_wait_is_reported_though_it_is_not_avoided() {
+    let mut rig = Rig::new(8);
+    let lagging = |rig: &Rig| {
+        let drives = rig.shelf.status().drives;
+        drives.iter().filter(|it| it.lags).map(|it| it.slot).collect::<Vec<_>>()
+    };
+    (0..70).for_each(|_| rig.second());
+    assert_eq!(lagging(&rig), []);
+    rig.drives[1].takes(5);
+    (0..20).for_each(|_| rig.second());
+    assert_eq!(lagging(&rig), [], "that may pass");
+    (0..60).for_each(|_| rig.second());
+    assert_eq!(lagging(&rig), [1]);
+    assert!(rig.shelf.status().drives.iter().all(|it| !it.slow), "it is used like every other");
+    rig.idle(120);
+    assert_eq!(lagging(&rig), [1], "without work nothing is known");
+    rig.drives[1].takes(0);
+    (0..80).for_each(|_| rig.second());
+    assert_eq!(lagging(&rig), []);
+}
+
+#[test]
+fn drives_that_are_all_slow_are_reported() {
+    let mut rig = Rig::new(4);
+    (0..3).for_each(|_| rig.second());
+    rig.drives.iter().for_each(|drive| drive.takes(120));
+    (0..60).for_each(|_| rig.second());
+    assert!(rig.shelf.status().drives.iter().all(|it| it.lags && !it.slow), "{:?}", rig.shelf.status());
+}

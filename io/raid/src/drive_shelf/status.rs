@@ -15,14 +15,14 @@ impl DriveShelf {
         let journal = self.journal.lock().members;
         let floor = self.min_tolerates_after_evacuation();
         let (tolerates, degraded_segments) = self.protection();
-        let segments = self.segments.lock();
+        let mut segments = self.segments.lock();
         let mut used = vec![0; table.len()];
         for entry in segments.current() {
             let bytes = u64::from(self.plan.chunk_pages(entry.profile)) * self.plan.granule_bytes();
             let columns = entry.columns.iter().flatten();
             columns.for_each(|column| used[usize::from(column.slot)] += bytes);
         }
-        let count = segments.used();
+        let (count, capacity) = (segments.used(), segments.capacity());
         drop(segments);
         let drives = table.iter().enumerate().filter(|(_, entry)| entry.state != DriveState::Empty);
         let drives = drives.map(|(slot, entry)| {
@@ -44,6 +44,7 @@ impl DriveShelf {
                 slow_reads: count(|counters| &counters.slow_reads),
                 bad_pages: count(|counters| &counters.bad_pages),
                 slow: member.is_some_and(|member| !member.is_failed() && member.is_slow()),
+                lags: member.is_some_and(|member| !member.is_failed()) && self.slow_drives.lock().lags(slot),
                 reduces_to: Some(self.tolerates_without(slot))
                     .filter(|left| entry.state == DriveState::Online && *left < floor),
             }
@@ -53,6 +54,8 @@ impl DriveShelf {
             tolerates,
             failures_to_tolerate: self.failures_to_tolerate(),
             segments: count,
+            total_segments: capacity.segments,
+            parity_bytes: Some(capacity.parity_bytes),
             degraded_segments,
             rebuilt_segments: self.counters.rebuilt.load(Ordering::Relaxed),
             repaired_pages: self.counters.repaired.load(Ordering::Relaxed),

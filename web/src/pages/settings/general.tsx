@@ -72,13 +72,13 @@ function threadsSay({ threads_now, threads_by_option }: Settings): string {
 
 function General({ settings }: { settings: Settings }) {
   const may = useMay("admin");
-  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; throttle: number | string; zone: string; threads: number | string }>({
-    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), throttle: settings.unmap_throttle, zone: settings.time_zone, threads: settings.threads ?? "" },
-    validate: { name: nameError, bin: { amount: amountError }, scrub: { amount: amountError } },
+  const form = useForm<{ name: string; bin: Stretch; scrub: Stretch; lock: Stretch; throttle: number | string; zone: string; threads: number | string }>({
+    initialValues: { name: settings.name, bin: inUnits(settings.recycle_bin_seconds), scrub: inUnits(settings.scrub_every_seconds), lock: inUnits(settings.max_retention_lock_seconds), throttle: settings.unmap_throttle, zone: settings.time_zone, threads: settings.threads ?? "" },
+    validate: { name: nameError, bin: { amount: amountError }, scrub: { amount: amountError }, lock: { amount: amountError } },
   });
   const save = useChange({
-    run: ({ name, bin, scrub, throttle, zone, threads }: typeof form.values) =>
-      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), unmap_throttle: Number(throttle), time_zone: zone, threads: threads === "" ? null : Number(threads) } })),
+    run: ({ name, bin, scrub, lock, throttle, zone, threads }: typeof form.values) =>
+      answer(api.PATCH("/api/v1/settings", { body: { name, recycle_bin_seconds: inSeconds(bin), scrub_every_seconds: inSeconds(scrub), max_retention_lock_seconds: inSeconds(lock), unmap_throttle: Number(throttle), time_zone: zone, threads: threads === "" ? null : Number(threads) } })),
     done: () => "The settings are saved.",
   });
   return (
@@ -90,6 +90,7 @@ function General({ settings }: { settings: Settings }) {
             <TimeZoneInput description="Of snapshot schedules. Runs that were due before a change are skipped." {...form.getInputProps("zone")} />
             <StretchInput label="Recycle bin retention" unit="Unit of time for the recycle bin" says="Space is freed afterwards. Also applies to items that are already in the recycle bin." amountProps={form.getInputProps("bin.amount")} unitProps={form.getInputProps("bin.unit")} />
             <StretchInput label="Interval between scrubs" unit="Unit of time for the scrub" says="A scrub reads and verifies all data in the background, and repairs what is wrong. 0: no scheduled scrubs." amountProps={form.getInputProps("scrub.amount")} unitProps={form.getInputProps("scrub.unit")} />
+            <StretchInput label="Longest retention lock" unit="Unit of time for the retention lock" says="A retention lock can’t be taken back: this bounds mistakes. What is locked stays locked." amountProps={form.getInputProps("lock.amount")} unitProps={form.getInputProps("lock.unit")} />
             <NumberInput label="UNMAP throttle" description="0: off. 9: 384 MiB per second; each level below 9 doubles the rate." min={0} max={9} allowDecimal={false} {...form.getInputProps("throttle")} />
             <NumberInput label="Threads for hosts" description={threadsSay(settings)} min={1} max={256} allowDecimal={false} {...form.getInputProps("threads")} />
             <ProblemAlert error={save.error} />
