@@ -5,6 +5,8 @@ use crate::tls::Peer;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
@@ -21,6 +23,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => Err(Problem::rejected(rejection.status(), rejection.body_text())),
         }
+    }
+}
+
+/// A JSON body that its handler parses itself.
+pub struct Text(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Text {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if !kind.is_some_and(|kind| kind.trim_start().starts_with("application/json")) {
+            let detail = "send the body as Content-Type: application/json";
+            return Err(Problem::rejected(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail.into()));
+        }
+        let bytes = Bytes::from_request(request, state).await;
+        bytes.map(Self).map_err(|rejection| Problem::rejected(rejection.status(), rejection.body_text()))
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::auth::Operator;
 use crate::problem::Problem;
-use crate::{BODY_LIMIT, Context, LOG_IN_BODY_LIMIT};
-use array::{Caller, ExpiringKind};
+use crate::{BODY_LIMIT, Context, DOCUMENT_LIMIT, LOG_IN_BODY_LIMIT};
+use array::{Caller, ExpiringKind, Role};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, IF_MATCH};
@@ -16,6 +16,7 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -28,6 +29,11 @@ pub const MAX_KEY_CHARS: usize = 255;
 /// Time-out of a request body, and of one whose sender has not authenticated.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 const LOG_IN_BODY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time-out of a configuration document.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where configuration documents are sent, which may be long.
+const DOCUMENT_PATHS: &[&str] = &["/api/v1/configuration/compare", "/api/v1/configuration/import"];
 
 /// Fields that change without a request, and are left out of the ETag.
 const VOLATILE_FIELDS: &[&str] = &[
@@ -58,6 +64,15 @@ pub struct Contract {
     changes: Arc<tokio::sync::RwLock<()>>,
     /// Operations that change no object, and wait for other servers: they never hold that.
     probes: Arc<[Probe]>,
+    /// Held as long as a configuration document is in memory: there is one at a time.
+    document: Arc<Semaphore>,
+}
+
+/// What is read of the body of a request.
+struct Reading {
+    limit: usize,
+    timeout: Duration,
+    _document: Option<OwnedSemaphorePermit>,
 }
 
 /// The method and the path of an operation, in segments; variable ones begin with a brace.
@@ -129,19 +144,19 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
         Method::POST | Method::PATCH | Method::PUT | Method::DELETE => {
             // A body is only read after authentication.
             let (mut parts, body) = request.into_parts();
-            if !logs_in(parts.uri.path())
-                && let Err(problem) = Operator::from_request_parts(&mut parts, &contract.context).await
-            {
-                return problem.into_response();
-            }
+            let reading = match contract.reading(&mut parts).await {
+                Ok(reading) => reading,
+                Err(problem) => return problem.into_response(),
+            };
             let request = Request::from_parts(parts, body);
             let keyed = request.headers().contains_key(KEY) || request.headers().contains_key(IF_MATCH);
             // A log-in is no change of an object: neither header has a meaning.
             if !keyed || logs_in(request.uri().path()) {
-                return contract.plain(request, next).await.unwrap_or_else(IntoResponse::into_response);
+                let answer = contract.plain(request, &reading, next).await;
+                return answer.unwrap_or_else(IntoResponse::into_response);
             }
             // In a separate task, so that a client that disconnects and retries finds the response.
-            match tokio::spawn(contract.once(request, next)).await {
+            match tokio::spawn(contract.once(request, reading, next)).await {
                 Ok(answer) => answer.unwrap_or_else(IntoResponse::into_response),
                 Err(error) => Problem::internal(format!("the request broke off: {error}")).into_response(),
             }
@@ -151,13 +166,12 @@ pub async fn keep(State(contract): State<Contract>, request: Request, next: Next
 }
 
 /// The request with its complete body, within the time-out.
-async fn read_body(request: Request) -> Result<(axum::http::request::Parts, Bytes), Problem> {
+async fn read_body(
+    request: Request,
+    reading: &Reading,
+) -> Result<(axum::http::request::Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
-    let (limit, time) = match logs_in(parts.uri.path()) {
-        true => (LOG_IN_BODY_LIMIT, LOG_IN_BODY_TIMEOUT),
-        false => (BODY_LIMIT, BODY_TIMEOUT),
-    };
-    let Ok(body) = tokio::time::timeout(time, to_bytes(body, limit)).await else {
+    let Ok(body) = tokio::time::timeout(reading.timeout, to_bytes(body, reading.limit)).await else {
         let detail = "the body did not come in time: send the request again";
         return Err(Problem::rejected(StatusCode::REQUEST_TIMEOUT, detail.into()));
     };
@@ -168,8 +182,8 @@ async fn read_body(request: Request) -> Result<(axum::http::request::Parts, Byte
 impl Contract {
     pub fn new(context: Context) -> Self {
         let description = serde_json::from_str(&crate::openapi()).expect("a description is JSON");
-        let probes = Probe::all(&description);
-        Self { context, responses: Arc::default(), changes: Arc::default(), probes }
+        let (probes, document) = (Probe::all(&description), Arc::new(Semaphore::new(1)));
+        Self { context, responses: Arc::default(), changes: Arc::default(), probes, document }
     }
 
     /// Whether a request may change an object. Others hold no lock while they wait for other servers: one that does not respond
@@ -179,16 +193,31 @@ impl Contract {
         !logs_in(path) && !self.probes.iter().any(|probe| probe.is(method, path))
     }
 
+    /// How much is read of the body of a request, once its sender is known.
+    async fn reading(&self, parts: &mut axum::http::request::Parts) -> Result<Reading, Problem> {
+        if logs_in(parts.uri.path()) {
+            return Ok(Reading { limit: LOG_IN_BODY_LIMIT, timeout: LOG_IN_BODY_TIMEOUT, _document: None });
+        }
+        let operator = Operator::from_request_parts(parts, &self.context).await?;
+        let is_document = DOCUMENT_PATHS.contains(&parts.uri.path()) && operator.caller.role >= Role::Admin;
+        if !is_document {
+            return Ok(Reading { limit: BODY_LIMIT, timeout: BODY_TIMEOUT, _document: None });
+        }
+        let one = self.document.clone().acquire_owned().await;
+        let one = one.map_err(|error| Problem::internal(error.to_string()))?;
+        Ok(Reading { limit: DOCUMENT_LIMIT, timeout: DOCUMENT_TIMEOUT, _document: Some(one) })
+    }
+
     /// A request without either header; it does not run between the comparison and the change of another one.
-    async fn plain(self, request: Request, next: Next) -> Result<Response, Problem> {
-        let (parts, body) = read_body(request).await?;
+    async fn plain(self, request: Request, reading: &Reading, next: Next) -> Result<Response, Problem> {
+        let (parts, body) = read_body(request, reading).await?;
         let request = Request::from_parts(parts, body.into());
         let _change = if self.may_change(&request) { Some(self.changes.read().await) } else { None };
         Ok(next.run(request).await)
     }
 
-    async fn once(self, request: Request, next: Next) -> Result<Response, Problem> {
-        let (mut parts, body) = read_body(request).await?;
+    async fn once(self, request: Request, reading: Reading, next: Next) -> Result<Response, Problem> {
+        let (mut parts, body) = read_body(request, &reading).await?;
         let if_match = parts.headers.get(IF_MATCH).cloned();
         let Some(given) = given_key(&parts)? else {
             return self.matching(Request::from_parts(parts, body.into()), if_match, next).await;

@@ -43,6 +43,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// Largest request body in bytes; the largest sensible one is a set of snapshots of a thousand volumes with labels.
 const BODY_LIMIT: usize = 1 << 20;
+/// Largest request body with a configuration document, in bytes: 200,000 volumes. One is read at a time.
+const DOCUMENT_LIMIT: usize = 16 << 20;
 /// Largest request body before log-in, in bytes: credentials, or the parameters of an identity provider.
 const LOG_IN_BODY_LIMIT: usize = 16 << 10;
 

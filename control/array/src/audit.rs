@@ -140,7 +140,11 @@ struct Noted {
 
 /// The records that an action changed, each from before the action to after it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes(Vec<Noted>);
+pub(crate) struct Changes {
+    noted: Vec<Noted>,
+    /// Where each record is among them.
+    places: BTreeMap<String, usize>,
+}
 
 impl Changes {
     /// Notes a step, with what its record held.
@@ -172,15 +176,19 @@ impl Changes {
     }
 
     fn add(&mut self, noted: Noted) {
-        match self.0.iter_mut().find(|it| it.record == noted.record) {
+        let known = self.places.get(&noted.record).and_then(|place| self.noted.get_mut(*place));
+        match known {
             Some(known) => known.after = noted.after,
-            None => self.0.push(noted),
+            None => {
+                self.places.insert(noted.record.clone(), self.noted.len());
+                self.noted.push(noted);
+            }
         }
     }
 
     /// As the trail keeps them.
     fn json(&self) -> Value {
-        self.0.iter().filter(|it| it.before.plain != it.after.plain).map(Noted::json).collect()
+        self.noted.iter().filter(|it| it.before.plain != it.after.plain).map(Noted::json).collect()
     }
 }
 

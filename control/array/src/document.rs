@@ -337,33 +337,38 @@ fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Opt
     Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
 }
 
+/// What says how a document is to be read.
+#[derive(Debug, Default, Deserialize)]
+pub struct DocumentHead {
+    format: Option<Value>,
+    origin: Option<Value>,
+}
+
 impl ConfigurationDocument {
-    /// Reads a document.
+    /// Checks whether this software reads a document.
     ///
     /// # Errors
     /// When it has another format, or is none.
-    pub fn read(document: Value) -> Result<Self> {
-        let Some(format) = document.get("format").and_then(Value::as_u64) else {
+    pub fn check(head: &DocumentHead) -> Result<()> {
+        let Some(format) = head.format.as_ref().and_then(Value::as_u64) else {
             return Err(Error::invalid(
                 "that is no configuration document of an Ashlar array, as it has no number as its `format`: export one with \
                  `ashlar config export`",
             ));
         };
         if format != u64::from(CONFIGURATION_FORMAT) {
-            let writer = document["origin"]["version"].as_str().unwrap_or("unknown");
+            let origin = head.origin.as_ref().and_then(|origin| origin["version"].as_str());
+            let writer = origin.unwrap_or("unknown");
             return Err(Error::invalid(format!(
                 "the document has format {format}, written by version {writer}, and this array reads format \
                  {CONFIGURATION_FORMAT}: upgrade the array's software, or export with software of this version"
             )));
         }
-        let mut read: Self = serde_json::from_value(document)
-            .map_err(|error| Error::invalid(format!("the configuration document can't be read: {error}")))?;
-        read.normalise();
-        Ok(read)
+        Ok(())
     }
 
     /// Gives lists that mean a set one form, so that documents can be compared.
-    fn normalise(&mut self) {
+    pub(crate) fn normalise(&mut self) {
         for host in &mut self.hosts {
             if let Ok(initiators) = check::initiators(&host.initiators) {
                 host.initiators = initiators;

@@ -15,9 +15,9 @@ use crate::notification::{CreateNotificationTarget, NotificationTargetChange};
 use crate::request::verbs;
 use crate::service::schedules::ScheduleChange;
 use crate::settings::SettingsChange;
-use crate::transaction::Transaction;
+use crate::transaction::{EmptyVolume, Transaction};
 use crate::view::SubjectName;
-use crate::volume::{CreateVolume, VolumeChange};
+use crate::volume::{CreateVolume, VOLUMES_PER_STEP, VolumeChange};
 use crate::{Error, Result};
 use records::{Chap, Labels, LabelsChange, Limits, LimitsChange, Policy, PolicyChange, Secret};
 use serde::Serialize;
@@ -105,6 +105,20 @@ trait Item: Clone + Serialize + Send + Sync {
 
     fn create(self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<()>> + Send;
 
+    /// Creates several; what becomes of each.
+    fn create_all(
+        items: Vec<Self>,
+        tx: &mut Transaction<'_>,
+    ) -> impl Future<Output = Vec<Result<()>>> + Send {
+        async move {
+            let mut done = Vec::with_capacity(items.len());
+            for item in items {
+                done.push(item.create(tx).await);
+            }
+            done
+        }
+    }
+
     fn change(self, now: &Self, tx: &mut Transaction<'_>) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -159,7 +173,8 @@ fn check(document: &ConfigurationDocument, overwrite: &BTreeSet<String>) -> Resu
 
 impl Transaction<'_> {
     async fn import(&mut self, import: Import, carry_out: bool) -> Result<Vec<ImportStep>> {
-        let Import { document, overwrite } = import;
+        let Import { mut document, overwrite } = import;
+        document.normalise();
         check(&document, &overwrite)?;
         let now = self.array.document(&self.array.config());
         let targets =
@@ -215,18 +230,37 @@ impl Run<'_, '_> {
     /// One kind of object: what is there, and what the document has.
     async fn section<T: Item>(&mut self, now: &[T], wanted: Vec<T>) {
         let by_name: BTreeMap<String, &T> = now.iter().map(|item| (item.name(), item)).collect();
+        // Those that follow each other are created together.
+        let mut created = Vec::new();
         for item in wanted {
             let (object, existing) = (object(&item), by_name.get(&item.name()).copied());
             let (action, detail) = self.decide(&object, &item, existing);
+            if self.carry_out && action == ImportAction::Create {
+                created.push((object, item));
+                continue;
+            }
+            self.create_all(std::mem::take(&mut created)).await;
             let done = match (self.carry_out, action, existing) {
-                (true, ImportAction::Create, _) => item.create(self.tx).await,
                 (true, ImportAction::Overwrite, Some(now)) => item.change(now, self.tx).await,
                 _ => Ok(()),
             };
-            match done {
-                Ok(()) => self.note(object, action, detail),
-                Err(error) => self.note(object, ImportAction::Failed, Some(error.message)),
-            }
+            self.ended(object, (action, detail), done);
+        }
+        self.create_all(created).await;
+    }
+
+    async fn create_all<T: Item>(&mut self, created: Vec<(String, T)>) {
+        let (objects, items): (Vec<_>, Vec<_>) = created.into_iter().unzip();
+        let done = T::create_all(items, self.tx).await;
+        for (object, done) in objects.into_iter().zip(done) {
+            self.ended(object, (ImportAction::Create, None), done);
+        }
+    }
+
+    fn ended(&mut self, object: String, (action, detail): (ImportAction, Option<String>), done: Result<()>) {
+        match done {
+            Ok(()) => self.note(object, action, detail),
+            Err(error) => self.note(object, ImportAction::Failed, Some(error.message)),
         }
     }
 
@@ -342,6 +376,20 @@ impl VolumeItem {
         }
     }
 
+    /// What there is to create; nothing if it is there.
+    fn wanted(&self, tx: &Transaction<'_>) -> Result<Option<EmptyVolume>> {
+        let new = CreateVolume {
+            name: self.name.clone(),
+            bytes: self.size,
+            block_bytes: self.block_size,
+            group: self.group.clone(),
+            labels: labels_change(&Labels::default(), self.labels.clone()),
+        };
+        let Some(EmptyVolume { entry, geometry }) = tx.wanted(new)? else { return Ok(None) };
+        let entry = tx.changed(&entry, self.set(&self.labels))?;
+        Ok(Some(EmptyVolume { entry, geometry }))
+    }
+
     async fn lock(&self, tx: &mut Transaction<'_>) -> Result<()> {
         let change = VolumeChange { read_only: Some(self.read_only), ..VolumeChange::default() };
         tx.change_volume(&self.name, change).await.map(drop)
@@ -364,16 +412,31 @@ impl Item for VolumeItem {
     }
 
     async fn create(self, tx: &mut Transaction<'_>) -> Result<()> {
-        let new = CreateVolume {
-            name: self.name.clone(),
-            bytes: self.size,
-            block_bytes: self.block_size,
-            group: self.group.clone(),
-            labels: labels_change(&Labels::default(), self.labels.clone()),
-        };
-        tx.create_volume(new).await?;
-        tx.change_volume(&self.name, self.set(&self.labels)).await?;
+        let Some(new) = self.wanted(tx)? else { return Ok(()) };
+        tx.create_empty(&[new]).await?;
         if self.read_only { self.lock(tx).await } else { Ok(()) }
+    }
+
+    /// In steps of many volumes. If one step is refused, each of its volumes is created alone, so that the others are.
+    async fn create_all(items: Vec<Self>, tx: &mut Transaction<'_>) -> Vec<Result<()>> {
+        let mut done = Vec::with_capacity(items.len());
+        for step in items.chunks(VOLUMES_PER_STEP) {
+            let wanted: Vec<_> = step.iter().map(|item| item.wanted(tx)).collect();
+            let new: Vec<_> = wanted.iter().filter_map(|it| it.as_ref().ok()?.clone()).collect();
+            let all = tx.create_empty(&new).await;
+            for (item, wanted) in step.iter().zip(wanted) {
+                let created = match (wanted, &all) {
+                    (Err(error), _) => Err(error),
+                    (Ok(Some(new)), Err(_)) => tx.create_empty(&[new]).await,
+                    (Ok(_), _) => Ok(()),
+                };
+                done.push(match created {
+                    Ok(()) if item.read_only => item.lock(tx).await,
+                    created => created,
+                });
+            }
+        }
+        done
     }
 
     async fn change(self, now: &Self, tx: &mut Transaction<'_>) -> Result<()> {

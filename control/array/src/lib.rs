@@ -104,7 +104,7 @@ pub use directory::{
     ChangeDirectory, CreateDirectory, DeleteDirectory, Directory, DirectoryChange, ListDirectories,
     NewDirectory, ShowDirectory, TestDirectory,
 };
-pub use document::{CONFIGURATION_FORMAT, ConfigurationDocument};
+pub use document::{CONFIGURATION_FORMAT, ConfigurationDocument, DocumentHead};
 pub use drive::{
     AddDrive, EvacuateDrive, ListAvailableDrives, ListDrives, NewDrive, ReplaceDrive, ShowDrive,
     ShowProtection,

@@ -16,7 +16,6 @@ use records::{
     Config, ConnectionEntry, DiskEntry, GroupEntry, HostEntry, HostGroupEntry, Peer, ScheduleEntry,
     SnapshotEntry, Subject, VolumeEntry,
 };
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -129,12 +128,8 @@ impl Array {
     /// Some volumes with those that see them. No other volume is looked at.
     pub(crate) fn volume_views(&self, config: &Config, entries: &[&VolumeEntry]) -> Vec<Volume> {
         let recent = self.metering.recent_of(RECENT_SECONDS, entries.iter().map(|entry| entry.id));
-        let mut snapshots: BTreeMap<DiskId, usize> = entries.iter().map(|entry| (entry.id, 0)).collect();
-        for snapshot in config.snapshots.iter() {
-            snapshots.entry(snapshot.source).and_modify(|count| *count += 1);
-        }
         let view = |(entry, recent): (&&VolumeEntry, Sample)| {
-            self.volume_with(config, entry, (snapshots[&entry.id], recent))
+            self.volume_with(config, entry, (config.snapshots_of(entry.id).count(), recent))
         };
         entries.iter().zip(recent).map(view).collect()
     }
@@ -248,22 +243,14 @@ impl Array {
         bin
     }
 
-    /// Every volume group, by name. Members are found in one pass over the volumes: some clients make a group for each volume.
+    /// Every volume group, by name.
     pub(crate) fn groups(&self, config: &Config) -> Vec<Group> {
-        let mut members = BTreeMap::<_, Vec<_>>::new();
-        for volume in config.volumes.iter() {
-            members.entry(volume.group).or_default().push(volume);
-        }
-        let mut of = |group| members.remove(&Some(group)).unwrap_or_default();
-        config.groups.iter().map(|entry| self.group_of(entry, &of(entry.id))).collect()
+        config.groups.iter().map(|entry| self.group(config, entry)).collect()
     }
 
     /// One volume group.
     pub(crate) fn group(&self, config: &Config, entry: &GroupEntry) -> Group {
-        self.group_of(entry, &config.members(entry.id).collect::<Vec<_>>())
-    }
-
-    fn group_of(&self, entry: &GroupEntry, members: &[&VolumeEntry]) -> Group {
+        let members: Vec<&VolumeEntry> = config.members(entry.id).collect();
         let disks = members.iter().filter_map(|volume| self.parts.engine.volume(volume.id));
         let (soft_quota_crossed, hard_quota_reached) = self.quotas.state(entry.id);
         Group {

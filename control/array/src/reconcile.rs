@@ -10,12 +10,12 @@ use crate::policy::{policy_of, rates};
 use crate::sealing::SealingKey;
 use crate::service::quotas::{Quotas, mapped};
 use crate::{Error, Result};
-use block::DiskId;
+use block::{Disk, DiskId};
 use engine::Engine;
 use parking_lot::Mutex;
 use records::{
-    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, HostId, Peer, Record, Sealed, SealedChap,
-    Secret, Stage, VolumeEntry,
+    Config, ConnectionEntry, Edit, GroupEntry, GroupId, HostEntry, Peer, Record, Sealed, SealedChap, Secret,
+    Stage,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,8 +24,14 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Affected {
     disks: BTreeSet<DiskId>,
+    /// Whose limits may be others.
     groups: BTreeSet<GroupId>,
+    /// Volumes that are in a group before or afterwards, and not both.
+    moved: BTreeSet<(DiskId, GroupId)>,
+    /// What they see may all be something else.
     initiators: BTreeSet<String>,
+    /// LUNs under which hosts may see something else.
+    luns: BTreeSet<(Peer, u16)>,
     log_ins: bool,
     throttle: bool,
     /// Nothing is in force yet: defaults need not be set.
@@ -39,6 +45,8 @@ impl Affected {
         Self {
             disks: config.volumes.iter().map(|it| it.id).chain(snapshots).collect(),
             groups: config.groups.iter().map(|it| it.id).collect(),
+            moved: BTreeSet::new(),
+            luns: BTreeSet::new(),
             initiators: config.hosts.iter().flat_map(|it| it.port_names().cloned()).collect(),
             log_ins: true,
             throttle: true,
@@ -51,7 +59,11 @@ impl Affected {
         match edit.record().0 {
             Record::Volume(it) => {
                 self.disks.insert(it.id);
-                self.groups.extend(config.volumes.get(it.id).and_then(|volume| volume.group));
+                if let Some(group) = group_of(config, it.id)
+                    && !self.moved.insert((it.id, group))
+                {
+                    self.moved.remove(&(it.id, group));
+                }
             }
             Record::Snapshot(it) => drop(self.disks.insert(it.id)),
             Record::Group(it) => {
@@ -65,7 +77,8 @@ impl Affected {
             Record::HostGroup(it) => self.note_hosts(config.hosts_of(Peer::HostGroup(it.id))),
             Record::Connection(it) => {
                 self.disks.insert(it.volume);
-                self.note_hosts(config.hosts_of(it.peer));
+                let known = config.connections.between(it.volume, it.peer);
+                self.luns.extend(known.map(|known| (it.peer, known.lun)));
             }
             Record::Settings(_) => self.throttle = true,
             _ => {}
@@ -83,19 +96,39 @@ fn is_served(config: &Config, id: DiskId) -> bool {
     volume || config.snapshots.get(id).is_some_and(|it| it.stage == Stage::Ready) && is_connected(config, id)
 }
 
+/// The group of a volume that is ready.
+fn group_of(config: &Config, id: DiskId) -> Option<GroupId> {
+    config.volumes.get(id).filter(|it| it.stage == Stage::Ready)?.group
+}
+
 fn is_connected(config: &Config, id: DiskId) -> bool {
     config.connections.of_volume(id).next().is_some()
 }
 
+/// How a host sees a connection of its own or of its group.
+fn mapping(host: &HostEntry, entry: &ConnectionEntry) -> export::Mapping {
+    // A group's LUNs were chosen for it whatever its hosts had before they joined.
+    let retired = entry.peer != Peer::Host(host.id) && entry.lun < host.luns_retired_below;
+    export::Mapping { disk: entry.volume, read_only: entry.read_only, reused: entry.reused || retired }
+}
+
 /// What a host sees by LUN: its own connections and those of its group.
-fn view_of(config: &Config, host: HostId) -> BTreeMap<u16, export::Mapping> {
-    let retired = config.hosts.get(host).map_or(0, |host| host.luns_retired_below);
-    let mapping = |entry: &ConnectionEntry| {
-        // A group's LUNs were chosen for it whatever its hosts had before they joined.
-        let reused = entry.reused || entry.peer != Peer::Host(host) && entry.lun < retired;
-        export::Mapping { disk: entry.volume, read_only: entry.read_only, reused }
-    };
-    config.seen_by(host).map(|entry| (entry.lun, mapping(entry))).collect()
+fn view_of(config: &Config, host: &HostEntry) -> BTreeMap<u16, export::Mapping> {
+    config.seen_by(host.id).map(|entry| (entry.lun, mapping(host, entry))).collect()
+}
+
+/// Sets what each initiator sees; one that belongs to no host sees nothing.
+fn set_views(edit: &mut export::Edit<'_>, config: &Config, affected: &Affected) {
+    for name in &affected.initiators {
+        let host = config.host_of_port(name);
+        edit.set_mappings(name, host.map(|host| view_of(config, host)).unwrap_or_default());
+    }
+    for (peer, lun) in &affected.luns {
+        for host in config.hosts_of(*peer) {
+            let seen = config.seen_at(host.id, *lun).map(|entry| mapping(host, entry));
+            host.port_names().for_each(|name| edit.set_mapping(name, *lun, seen));
+        }
+    }
 }
 
 /// Puts the configuration in force.
@@ -117,82 +150,67 @@ impl Reconciler {
         Self { engine, exports, target, server, subsystem, sealing, quotas, units: Mutex::default() }
     }
 
-    /// Brings `scsi`, `iscsi` and `nvmf` to what the configuration says about what is affected.
+    /// Brings `scsi`, `iscsi` and `nvmf` to what the configuration says about what is affected. Front ends see one change, in which
+    /// hosts lose a mapping with its unit.
     pub fn reconcile(&self, config: &Config, affected: &Affected) {
-        for id in affected.disks.iter().filter(|id| is_served(config, **id)) {
-            self.add_unit(*id);
-            if let Some(volume) = config.volumes.get(*id) {
-                self.limit_volume(volume, affected.fresh);
+        let disks = affected.disks.iter().copied();
+        let (served, others): (Vec<DiskId>, Vec<_>) = disks.partition(|id| is_served(config, *id));
+        let volumes = || served.iter().filter_map(|id| config.volumes.get(*id));
+        for volume in volumes().filter(|it| !(affected.fresh && it.scsi2_reservations)) {
+            self.target.set_simple_reservations(volume.id, volume.scsi2_reservations);
+        }
+        self.exports.edit(|edit| {
+            served.iter().for_each(|id| self.add_unit(edit, *id));
+            for volume in volumes() {
+                edit.set_limits(volume.id, rates(volume.limits));
+                edit.set_group(volume.id, volume.group.map(|group| group.0.into()));
             }
-        }
-        for id in &affected.groups {
-            self.limit_group(config, *id, affected.fresh);
-        }
-        if affected.throttle {
-            self.exports.set_unmap_throttle(config.settings.unmap_throttle);
-        }
-        self.quotas.check(config, !affected.fresh);
-        self.set_views(config, &affected.initiators);
+            for id in &affected.groups {
+                self.limit_group(edit, *id, config.groups.get(*id));
+            }
+            if affected.throttle {
+                edit.set_unmap_throttle(config.settings.unmap_throttle);
+            }
+            set_views(edit, config, affected);
+            others.iter().for_each(|id| self.remove_unit(edit, *id));
+        });
+        self.check_quotas(config, affected);
         if affected.log_ins {
             self.set_log_ins(config);
         }
-        // After the views, so that hosts lose the mapping before the unit.
-        for id in affected.disks.iter().filter(|id| !is_served(config, **id)) {
-            self.remove_unit(*id);
-        }
     }
 
-    fn add_unit(&self, id: DiskId) {
+    fn add_unit(&self, edit: &mut export::Edit<'_>, id: DiskId) {
         let mut units = self.units.lock();
         if let Some(disk) = self.engine.volume(id).filter(|_| !units.contains(&id)) {
-            self.exports.add_volume(disk);
+            edit.add_volume(disk);
             units.insert(id);
         }
     }
 
-    fn remove_unit(&self, id: DiskId) {
+    fn remove_unit(&self, edit: &mut export::Edit<'_>, id: DiskId) {
         if self.units.lock().remove(&id) {
-            self.exports.remove_volume(id);
+            edit.remove_volume(id);
         }
     }
 
-    fn limit_volume(&self, volume: &VolumeEntry, fresh: bool) {
-        if !(fresh && volume.limits.is_none()) {
-            self.exports.set_limits(volume.id, rates(volume.limits));
-        }
-        if !(fresh && volume.scsi2_reservations) {
-            self.target.set_simple_reservations(volume.id, volume.scsi2_reservations);
-        }
-    }
-
-    fn limit_group(&self, config: &Config, id: GroupId, fresh: bool) {
-        let group = config.groups.get(id);
-        let limited = |group: &GroupEntry| !group.limits.is_none() || group.hard_quota.is_some();
-        if fresh && !group.is_some_and(limited) {
-            return;
-        }
-        let members: BTreeSet<DiskId> = config.members(id).map(|volume| volume.id).collect();
+    fn limit_group(&self, edit: &mut export::Edit<'_>, id: GroupId, group: Option<&GroupEntry>) {
         let limits = group.map(|group| group.limits).unwrap_or_default();
-        self.exports.set_group_limits(u128::from(id.0), members.clone(), rates(limits));
-        let (engine, disks) = (self.engine.clone(), members.clone());
-        let usage = Arc::new(move || mapped(&engine, disks.iter().copied()));
-        let quota = group.and_then(|group| group.hard_quota);
-        self.exports.set_group_quota(u128::from(id.0), members, quota, usage);
+        edit.set_group_limits(id.0.into(), rates(limits));
+        let engine = self.engine.clone();
+        let usage = Arc::new(move |members: &BTreeSet<DiskId>| mapped(&engine, members.iter().copied()));
+        edit.set_group_quota(id.0.into(), group.and_then(|group| group.hard_quota), usage);
     }
 
-    /// Sets what each initiator sees; one that belongs to no host sees nothing.
-    fn set_views(&self, config: &Config, initiators: &BTreeSet<String>) {
-        if initiators.is_empty() {
-            return;
+    /// Checks the quotas of groups that are others now, and of those that a volume with contents came to, or left.
+    fn check_quotas(&self, config: &Config, affected: &Affected) {
+        if affected.fresh {
+            return self.quotas.check(config, false);
         }
-        let owner = |host: &HostEntry| host.port_names().map(|it| (it.clone(), host.id)).collect::<Vec<_>>();
-        let owners: BTreeMap<String, HostId> = config.hosts.iter().flat_map(owner).collect();
-        for name in initiators {
-            match owners.get(name) {
-                Some(host) => self.exports.set_mappings(name, view_of(config, *host)),
-                None => self.exports.remove_mappings(name),
-            }
-        }
+        let is_empty = |id: DiskId| self.engine.volume(id).is_some_and(|disk| disk.space().mapped == 0);
+        let moved = affected.moved.iter().filter(|(id, _)| !is_empty(*id)).map(|(_, group)| *group);
+        let groups: BTreeSet<GroupId> = affected.groups.iter().copied().chain(moved).collect();
+        groups.into_iter().for_each(|group| self.quotas.check_group(config, group, true));
     }
 
     /// Sets which initiators may log in, and how. A host whose secret can't be opened may not.

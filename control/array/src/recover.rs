@@ -15,6 +15,9 @@ use records::{
 };
 use std::collections::BTreeSet;
 
+/// What the key of the settings begins with.
+const SETTINGS: &str = "settings";
+
 /// The identity that the engine holds; one is made and stored if there is none. `now`: in seconds since 1970.
 ///
 /// # Errors
@@ -51,7 +54,13 @@ impl Array {
 /// # Errors
 /// When the configuration can't be read.
 pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
-    Ok(!read(engine)?.sealed().is_empty())
+    let sealing = Record::DECLARATIONS.iter().filter(|it| it.seals);
+    for (key, value) in sealing.flat_map(|it| engine.records(it.prefix)) {
+        if Record::read(&key, &value)?.is_some_and(|record| !record.sealed().is_empty()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The threads for connections of hosts that are set for this start, if they are.
@@ -59,7 +68,12 @@ pub fn has_sealed_secrets(engine: &Engine) -> Result<bool> {
 /// # Errors
 /// When the configuration can't be read.
 pub fn kept_threads(engine: &Engine) -> Result<Option<u16>> {
-    Ok(read(engine)?.settings.threads)
+    for (key, value) in engine.records(SETTINGS) {
+        if let Some(Record::Settings(settings)) = Record::read(&key, &value)? {
+            return Ok(settings.threads);
+        }
+    }
+    Ok(None)
 }
 
 /// The configuration as the records say it.

@@ -25,6 +25,13 @@ pub(crate) enum Contents {
     Of(DiskId),
 }
 
+/// A volume to create without contents.
+#[derive(Clone, Debug)]
+pub(crate) struct EmptyVolume {
+    pub entry: VolumeEntry,
+    pub geometry: Geometry,
+}
+
 /// A request under way. There is one change at a time.
 pub struct Transaction<'a> {
     pub(crate) array: &'a Array,
@@ -71,9 +78,8 @@ impl<'a> Transaction<'a> {
         if !edits.iter().any(concerns) {
             return Ok(());
         }
-        let config = self.array.config();
-        let before = config.mixed_transports();
-        let mut after = config.clone();
+        let mut after = self.array.config().around(edits);
+        let before = after.mixed_transports();
         edits.iter().for_each(|edit| {
             after.apply(edit.clone());
         });
@@ -116,6 +122,31 @@ impl<'a> Transaction<'a> {
             Contents::Of(source) => engine.clone_volume_with(source, id, policy, now, &records).await,
         };
         if let Err(error) = created {
+            self.changes = noted;
+            return Err(error);
+        }
+        self.apply(edits);
+        Ok(())
+    }
+
+    /// As [`Transaction::commit_volume`], for several empty volumes in one step.
+    pub(crate) async fn commit_volumes(
+        &mut self,
+        new: Vec<EmptyVolume>,
+    ) -> std::result::Result<(), block::Error> {
+        let noted = self.changes.clone();
+        let volumes: Vec<engine::NewVolume> = {
+            let config = self.array.config();
+            let volume = |EmptyVolume { entry, geometry }: &EmptyVolume| engine::NewVolume {
+                id: entry.id,
+                geometry: *geometry,
+                policy: Some(policy_of(&config, entry)),
+            };
+            new.iter().map(volume).collect()
+        };
+        let edits: Vec<_> = new.into_iter().map(|it| Edit::Put(Record::Volume(it.entry))).collect();
+        let (records, now) = (bytes_of(self.records(&edits)), self.now());
+        if let Err(error) = self.array.parts.engine.create_volumes(&volumes, now, &records).await {
             self.changes = noted;
             return Err(error);
         }

@@ -5,7 +5,7 @@ use crate::caller::Caller;
 use crate::ensure::{Ensured, Existing};
 use crate::page::{ListPage, Listed, Paged};
 use crate::request::verbs;
-use crate::transaction::{Contents, Transaction};
+use crate::transaction::{Contents, EmptyVolume, Transaction};
 use crate::view::Volume;
 use crate::{Error, Result, check};
 use block::{Disk, DiskId};
@@ -15,6 +15,9 @@ use records::{
 };
 use serde::Serialize;
 use serde_json::json;
+
+/// Volumes that are created in one step: their records fit into one batch of the journal.
+pub(crate) const VOLUMES_PER_STEP: usize = 64;
 
 fn put(entry: &VolumeEntry, stage: Stage) -> Edit {
     Edit::Put(Record::Volume(VolumeEntry { stage, ..entry.clone() }))
@@ -145,6 +148,36 @@ impl Array {
 }
 
 impl Transaction<'_> {
+    /// What there is to create for a volume that is asked for: nothing if it is there, and equal.
+    pub(crate) fn wanted(&self, new: CreateVolume) -> Result<Option<EmptyVolume>> {
+        let CreateVolume { name, bytes, block_bytes, group, labels } = new;
+        check::name("volume", &name)?;
+        let (geometry, group) = (check::geometry(bytes, block_bytes)?, self.group_named(group)?);
+        let config = self.array.config();
+        if let Some(entry) = config.volumes.find(&name) {
+            self.same_volume(entry, &Contents::Empty(geometry), group, &labels)?;
+            return Ok(None);
+        }
+        config.disk_name_free(&name)?;
+        let (id, labels) = (DiskId((self.array.env.random)()), Labels::default().with(&labels)?);
+        let entry = VolumeEntry { labels, ..VolumeEntry::new(id, name, self.now(), Stage::Ready, group) };
+        Ok(Some(EmptyVolume { entry, geometry }))
+    }
+
+    /// Creates volumes in one step.
+    pub(crate) async fn create_empty(&mut self, new: &[EmptyVolume]) -> Result<()> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let created = self.commit_volumes(new.to_vec()).await;
+        created.map_err(|error| {
+            let names: Vec<_> = new.iter().map(|it| it.entry.name.as_str()).collect();
+            Error::refused(&format!("the volumes {} could not be made", names.join(", ")), error)
+        })?;
+        new.iter().for_each(|it| self.done("volume.created", "volume", &it.entry.name, "was created"));
+        Ok(())
+    }
+
     pub async fn create_volume(&mut self, new: CreateVolume) -> Result<Ensured<Volume>> {
         let CreateVolume { name, bytes, block_bytes, group, labels } = new;
         self.make_volume(name, group, labels, Contents::Empty(check::geometry(bytes, block_bytes)?)).await
@@ -228,6 +261,20 @@ impl Transaction<'_> {
                 ));
             }
         }
+        let new = self.changed(&entry, change)?;
+        if new != entry {
+            self.commit(vec![put(&new, Stage::Ready)]).await?;
+            let what = match new.name == entry.name {
+                true => "was changed".into(),
+                false => format!("was renamed {:?}", new.name),
+            };
+            self.done("volume.changed", "volume", &entry.name, &what);
+        }
+        self.volume_now(entry.id)
+    }
+
+    /// The record of a volume after a change, without size and whether it takes changes.
+    pub(crate) fn changed(&self, entry: &VolumeEntry, change: VolumeChange) -> Result<VolumeEntry> {
         let mut new = entry.clone();
         let VolumeChange {
             name: new_name,
@@ -252,15 +299,7 @@ impl Transaction<'_> {
         new.labels = new.labels.with(&labels)?;
         new.scsi2_reservations = scsi2_reservations.unwrap_or(new.scsi2_reservations);
         new.mixed_transports = mixed_transports.unwrap_or(new.mixed_transports);
-        if new != entry {
-            self.commit(vec![put(&new, Stage::Ready)]).await?;
-            let what = match new.name == entry.name {
-                true => "was changed".into(),
-                false => format!("was renamed {:?}", new.name),
-            };
-            self.done("volume.changed", "volume", &entry.name, &what);
-        }
-        self.volume_now(entry.id)
+        Ok(new)
     }
 
     async fn resize_volume(&mut self, entry: &VolumeEntry, bytes: u64, shrink: bool) -> Result<Volume> {

@@ -11,7 +11,9 @@ use anyhow::{Context, Result, anyhow};
 use array::{FibreChannel, FibreChannelDevice, FibreChannelLink, FibreChannelNexus};
 use block::DiskId;
 use export::reservation::Change;
-use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep, parse_wwpn, shown_wwpn};
+use export::{
+    Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep, Touched, parse_wwpn, shown_wwpn,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -155,11 +157,13 @@ pub async fn stop(service: Option<Service>, seconds: u16) {
 struct Changes(watch::Sender<()>);
 
 impl FrontEnd for Changes {
-    fn mappings_changed(&self, _: &Registry) {
-        self.0.send_replace(());
+    fn mappings_changed(&self, _: &Registry, touched: &Touched) {
+        if !touched.numbers().is_empty() {
+            self.0.send_replace(());
+        }
     }
 
-    fn limits_changed(&self, _: &Registry) {}
+    fn limits_changed(&self, _: &Registry, _: &BTreeSet<DiskId>) {}
 
     fn reservations_changed(&self, _: DiskId, _: &NexusName, _: &Change) -> Sleep {
         Box::pin(std::future::ready(()))

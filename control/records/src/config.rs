@@ -4,10 +4,12 @@
 //! stored. Memory therefore always holds what a restart would read.
 
 use crate::array::ArrayIdentity;
-use crate::disk::{GroupId, VolumeEntry};
-use crate::host::{HostGroupEntry, HostId};
+use crate::connection::Peer;
+use crate::disk::{GroupId, SnapshotEntry, VolumeEntry};
+use crate::host::{HostEntry, HostGroupEntry, HostId};
 pub use crate::record::Config;
 use crate::record::Record;
+use crate::table::Key;
 use crate::{Error, Result};
 use block::DiskId;
 use std::collections::BTreeSet;
@@ -65,21 +67,23 @@ impl Config {
 
     /// Refuses initiator names, NQNs and WWPNs that belong to another host than `own`.
     pub fn initiators_free(&self, names: &[String], own: Option<HostId>) -> Result<()> {
-        for host in self.hosts.iter().filter(|host| Some(host.id) != own) {
-            if let Some(taken) = names.iter().find(|name| host.port_names().any(|known| known == *name)) {
-                let message = format!(
-                    "initiator {taken} belongs to host {:?}: use that host, or delete it first",
-                    host.name
-                );
-                let field = match () {
-                    () if host.nqns.contains(taken) => "nqns",
-                    () if host.wwpns.contains(taken) => "wwpns",
-                    () => "initiators",
-                };
-                return Err(Error::conflict(message).about(field));
-            }
-        }
-        Ok(())
+        let owner = |name: &String| self.host_of_port(name).filter(|host| Some(host.id) != own);
+        let Some((taken, host)) = names.iter().find_map(|name| Some((name, owner(name)?))) else {
+            return Ok(());
+        };
+        let message =
+            format!("initiator {taken} belongs to host {:?}: use that host, or delete it first", host.name);
+        let field = match () {
+            () if host.nqns.contains(taken) => "nqns",
+            () if host.wwpns.contains(taken) => "wwpns",
+            () => "initiators",
+        };
+        Err(Error::conflict(message).about(field))
+    }
+
+    /// The host that has an initiator name, NQN or WWPN.
+    pub fn host_of_port(&self, name: &str) -> Option<&HostEntry> {
+        self.hosts.with_key(&Key::Port(name.to_owned())).next()
     }
 
     /// Volumes and snapshots that hosts see over SCSI (iSCSI or Fibre Channel) and over NVMe/TCP at once, without those that
@@ -97,13 +101,59 @@ impl Config {
         scsi.intersection(&nvme).copied().filter(|id| !may_be(id)).collect()
     }
 
+    /// The part of the configuration that says which hosts see the disks that edits concern: these disks, their connections, and
+    /// the hosts and host groups of those and of the edits. The edits can be applied to it.
+    pub fn around(&self, edits: &[Edit]) -> Config {
+        let (mut disks, mut peers, mut changed) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        for edit in edits {
+            match edit.record().0 {
+                Record::Volume(it) => drop(disks.insert(it.id)),
+                Record::Connection(it) => {
+                    disks.insert(it.volume);
+                    peers.insert(it.peer);
+                }
+                Record::HostGroup(it) => {
+                    changed.push(Peer::HostGroup(it.id));
+                    peers.extend(it.hosts.iter().copied().map(Peer::Host));
+                }
+                Record::Host(it) => {
+                    changed.push(Peer::Host(it.id));
+                    changed.extend(self.group_of(it.id).map(|group| Peer::HostGroup(group.id)));
+                }
+                _ => {}
+            }
+        }
+        disks.extend(changed.iter().flat_map(|peer| self.connections.of_peer(*peer)).map(|it| it.volume));
+        let mut part = Config::default();
+        for id in disks {
+            part.volumes.extend(self.volumes.get(id).cloned());
+            part.snapshots.extend(self.snapshots.get(id).cloned());
+            for connection in self.connections.of_volume(id) {
+                part.connections.put(connection.clone());
+                peers.insert(connection.peer);
+            }
+        }
+        for peer in peers {
+            part.hosts.extend(self.hosts_of(peer).into_iter().cloned());
+            if let Peer::HostGroup(id) = peer {
+                part.host_groups.extend(self.host_groups.get(id).cloned());
+            }
+        }
+        part
+    }
+
     /// The group of a host.
     pub fn group_of(&self, host: HostId) -> Option<&HostGroupEntry> {
-        self.host_groups.iter().find(|group| group.hosts.contains(&host))
+        self.host_groups.with_key(&Key::Member(host)).next()
     }
 
     /// The volumes of a group, in order of names.
     pub fn members(&self, group: GroupId) -> impl Iterator<Item = &VolumeEntry> {
-        self.volumes.iter().filter(move |volume| volume.group == Some(group))
+        self.volumes.with_key(&Key::Group(group))
+    }
+
+    /// The snapshots of a volume, in order of names.
+    pub fn snapshots_of(&self, volume: DiskId) -> impl Iterator<Item = &SnapshotEntry> {
+        self.snapshots.with_key(&Key::Source(volume))
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::Edit;
 use crate::host::{HostEntry, HostGroupEntry, HostGroupId, HostId};
 use crate::record::Record;
-use crate::{Config, Error, Result};
+use crate::{Config, Error, Result, work};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,32 +114,47 @@ impl Connections {
     /// The connection between two.
     pub fn between(&self, volume: DiskId, peer: Peer) -> Option<&ConnectionEntry> {
         let lun = self.by_volume.get(&volume)?.get(&peer)?;
-        self.by_peer.get(&peer)?.get(lun)
+        self.at(peer, *lun)
+    }
+
+    /// What a peer sees under a LUN.
+    pub fn at(&self, peer: Peer, lun: u16) -> Option<&ConnectionEntry> {
+        work::look();
+        self.by_peer.get(&peer)?.get(&lun)
     }
 
     /// All connections.
     pub fn iter(&self) -> impl Iterator<Item = &ConnectionEntry> {
-        self.by_peer.values().flat_map(BTreeMap::values)
+        self.by_peer.values().flat_map(BTreeMap::values).inspect(|_| work::look())
     }
 
     /// View of a peer, by LUN.
     pub fn of_peer(&self, peer: Peer) -> impl Iterator<Item = &ConnectionEntry> {
-        self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values)
+        self.by_peer.get(&peer).into_iter().flat_map(BTreeMap::values).inspect(|_| work::look())
     }
 
     /// The connections of a volume or snapshot: hosts, then host groups.
     pub fn of_volume(&self, volume: DiskId) -> impl Iterator<Item = &ConnectionEntry> {
         let peers = self.by_volume.get(&volume).into_iter().flatten();
-        peers.filter_map(|(peer, lun)| self.by_peer.get(peer)?.get(lun))
+        peers.filter_map(|(peer, lun)| self.at(*peer, *lun))
     }
 }
 
 impl Config {
+    /// Whose connections a host has: its own and those of its group.
+    fn peers_of(&self, host: HostId) -> impl Iterator<Item = Peer> + use<> {
+        let group = self.group_of(host).map(|group| Peer::HostGroup(group.id));
+        std::iter::once(Peer::Host(host)).chain(group)
+    }
+
     /// The connections that a host has, its own and those of its group.
     pub fn seen_by(&self, host: HostId) -> impl Iterator<Item = &ConnectionEntry> {
-        let group = self.group_of(host).map(|group| Peer::HostGroup(group.id));
-        let peers = std::iter::once(Peer::Host(host)).chain(group);
-        peers.flat_map(|peer| self.connections.of_peer(peer))
+        self.peers_of(host).flat_map(|peer| self.connections.of_peer(peer))
+    }
+
+    /// The connection that a host has under a LUN.
+    pub fn seen_at(&self, host: HostId, lun: u16) -> Option<&ConnectionEntry> {
+        self.peers_of(host).find_map(|peer| self.connections.at(peer, lun))
     }
 
     /// The hosts of a peer.
@@ -177,21 +192,21 @@ impl Config {
         lun: Option<u16>,
         min_lun: u16,
     ) -> Result<ChosenLun> {
-        let mut taken: BTreeMap<u16, DiskId> =
-            self.connections.of_peer(peer).map(|entry| (entry.lun, entry.volume)).collect();
-        for host in self.hosts_of(peer) {
-            taken.extend(self.seen_by(host.id).map(|entry| (entry.lun, entry.volume)));
-        }
+        // Each once, though all hosts of a group see what it sees. Groups come last.
+        let hosts = self.hosts_of(peer).into_iter().flat_map(|host| self.peers_of(host.id));
+        let peers: BTreeSet<Peer> = hosts.chain([peer]).collect();
         let who = self.peer_name(peer);
-        if let Some((lun, _)) = taken.iter().find(|(_, seen)| **seen == volume) {
+        let seen = peers.iter().find_map(|peer| self.connections.between(volume, *peer));
+        if let Some(ConnectionEntry { lun, .. }) = seen {
             let name = self.disk_name(volume).unwrap_or_default();
             let message =
                 format!("{who} sees {name:?} already, as LUN {lun}: disconnect it first to change that");
             return Err(Error::conflict(message).about("host_group"));
         }
+        let is_taken = |lun: u16| peers.iter().rev().any(|peer| self.connections.at(*peer, lun).is_some());
         let retired = self.retired_below(peer);
         let lun = match lun.map(check_lun).transpose()? {
-            Some(lun) if taken.contains_key(&lun) => {
+            Some(lun) if is_taken(lun) => {
                 let message = format!(
                     "LUN {lun} of {who} is in use: choose another, or none to get the lowest free one"
                 );
@@ -199,7 +214,7 @@ impl Config {
             }
             Some(lun) => Ok(lun),
             None => {
-                let free = |lun: &u16| !taken.contains_key(lun);
+                let free = |lun: &u16| !is_taken(*lun);
                 let unused = (min_lun.max(retired)..=self.max_chosen_lun(peer)).find(free);
                 unused.or_else(|| (min_lun..=MAX_LUN).find(free)).ok_or_else(|| {
                     Error::precondition(format!(

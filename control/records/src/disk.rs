@@ -6,7 +6,7 @@ use crate::label::Labels;
 use crate::policy::{Limits, Policy};
 use crate::record::Record;
 use crate::schedule::ScheduleId;
-use crate::table::Named;
+use crate::table::{Key, Named};
 use block::DiskId;
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +175,10 @@ impl Named for VolumeEntry {
         &self.name
     }
 
+    fn keys(&self) -> Vec<Key> {
+        self.group.map(Key::Group).into_iter().collect()
+    }
+
     fn name(&self) -> Option<&str> {
         (self.stage == Stage::Ready).then_some(&self.name)
     }
@@ -194,6 +198,10 @@ impl Named for SnapshotEntry {
 
     fn label(&self) -> &str {
         &self.name
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        vec![Key::Source(self.source)]
     }
 
     fn name(&self) -> Option<&str> {

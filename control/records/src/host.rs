@@ -3,7 +3,7 @@
 use crate::id::{Identity, identities};
 use crate::label::Labels;
 use crate::secret::{Sealed, SealedChap, SealedField};
-use crate::table::Named;
+use crate::table::{Key, Named};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -98,6 +98,12 @@ impl Named for HostEntry {
         &self.name
     }
 
+    fn keys(&self) -> Vec<Key> {
+        self.port_names().cloned().map(Key::Port).collect()
+    }
+
+    const SEALS: bool = true;
+
     fn sealed(&self) -> Vec<SealedField> {
         let of_chap = |chap: &Option<SealedChap>| chap.as_ref().map(|chap| chap.secret.clone());
         let secrets = [
@@ -125,5 +131,9 @@ impl Named for HostGroupEntry {
 
     fn label(&self) -> &str {
         &self.name
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.hosts.iter().copied().map(Key::Member).collect()
     }
 }

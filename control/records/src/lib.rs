@@ -25,6 +25,7 @@ mod service;
 mod table;
 mod topic;
 mod window;
+mod work;
 
 pub use access::{Hashed, Role, TokenEntry, TokenId, UserEntry, UserId};
 pub use array::{
@@ -49,6 +50,7 @@ pub use replication::{
 pub use schedule::{Rule, ScheduleEntry, ScheduleId, Subject};
 pub use secret::{Chap, Sealed, SealedChap, SealedField, Secret};
 pub use service::{DirectoryEntry, DirectoryId, Grant, NotificationTargetEntry, NotificationTargetId};
-pub use table::{Named, Table};
+pub use table::{Key, Named, Table};
 pub use topic::Topic;
 pub use window::{DAY_MINUTES, LimitWindow, Weekday, Window};
+pub use work::looks;

@@ -88,6 +88,8 @@ pub struct Declaration {
     pub versions: Versions,
     /// The fields that this software knows.
     pub fields: fn() -> &'static [&'static str],
+    /// Whether its records may have sealed secrets.
+    pub seals: bool,
 }
 
 /// A record type without identity: there is one of it, or its key is made of something else.
@@ -103,6 +105,9 @@ trait Unnamed {
     fn label(&self, _: &Config) -> Option<String> {
         None
     }
+
+    /// Whether records of this type may have sealed secrets.
+    const SEALS: bool = false;
 
     fn sealed(&self) -> Vec<SealedField> {
         Vec::new()
@@ -156,6 +161,7 @@ macro_rules! records {
                     topic: Topic::$topic,
                     versions: $versions,
                     fields: fields_of::<$entry>,
+                    seals: <$entry as Named>::SEALS,
                 },)*
                 $(Declaration {
                     prefix: $uprefix,
@@ -163,6 +169,7 @@ macro_rules! records {
                     topic: Topic::$utopic,
                     versions: $uversions,
                     fields: fields_of::<$uentry>,
+                    seals: <$uentry as Unnamed>::SEALS,
                 },)*
             ];
 
@@ -229,8 +236,9 @@ macro_rules! records {
             /// Its sealed secrets.
             pub fn sealed(&self) -> Vec<SealedField> {
                 match self {
-                    $(Record::$variant(it) => it.sealed(),)*
-                    $(Record::$uvariant(it) => it.sealed(),)*
+                    $(Record::$variant(it) if <$entry as Named>::SEALS => it.sealed(),)*
+                    $(Record::$uvariant(it) if <$uentry as Unnamed>::SEALS => it.sealed(),)*
+                    _ => Vec::new(),
                 }
             }
         }
@@ -255,7 +263,9 @@ macro_rules! records {
             /// Every sealed secret.
             pub fn sealed(&self) -> Vec<SealedField> {
                 let mut all = Vec::new();
-                $(all.extend(self.$table.all().flat_map(Named::sealed));)*
+                $(if <$entry as Named>::SEALS {
+                    all.extend(self.$table.all().flat_map(Named::sealed));
+                })*
                 all.extend(self.certificate.iter().flat_map(Unnamed::sealed));
                 all.extend(self.link_identity.iter().flat_map(Unnamed::sealed));
                 all
@@ -410,6 +420,8 @@ impl Unnamed for Settings {
 impl Unnamed for CertificateEntry {
     const NOUN: &'static str = "certificate";
 
+    const SEALS: bool = true;
+
     fn sealed(&self) -> Vec<SealedField> {
         let (what, place) = ("the certificate".into(), Self::PLACE.into());
         vec![SealedField { what, place, sealed: self.secret.clone() }]
@@ -427,6 +439,8 @@ impl Unnamed for CertificateEntry {
 
 impl Unnamed for LinkIdentityEntry {
     const NOUN: &'static str = "link identity";
+
+    const SEALS: bool = true;
 
     fn sealed(&self) -> Vec<SealedField> {
         let (what, place) = ("the key for other arrays".into(), Self::PLACE.into());
@@ -515,7 +529,7 @@ fn keep_unknown(before: &Value, understood: &Value, new: &mut Value) -> bool {
     changed
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Versioned<T> {
     version: u32,
     #[serde(flatten)]
@@ -596,8 +610,7 @@ fn decode<T: DeserializeOwned>(key: &str, value: &[u8], versions: Versions) -> R
              that wrote it"
         )));
     }
-    let versioned: Versioned<T> = serde_json::from_slice(value).map_err(|error| damaged(key, error))?;
-    Ok(versioned.record)
+    serde_json::from_slice(value).map_err(|error| damaged(key, error))
 }
 
 fn damaged(key: &str, cause: impl std::fmt::Display) -> Error {

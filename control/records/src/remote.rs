@@ -71,6 +71,8 @@ impl Named for RemoteArrayEntry {
         &self.name
     }
 
+    const SEALS: bool = true;
+
     fn sealed(&self) -> Vec<SealedField> {
         let (what, place) = (format!("remote array {:?}", self.name), self.place());
         vec![SealedField { what, place, sealed: self.secret.clone() }]

@@ -59,6 +59,8 @@ impl Named for NotificationTargetEntry {
         &self.name
     }
 
+    const SEALS: bool = true;
+
     fn sealed(&self) -> Vec<SealedField> {
         let field = |sealed: &Sealed| SealedField {
             what: format!("notification target {:?}", self.name),
@@ -128,6 +130,8 @@ impl Named for DirectoryEntry {
     fn label(&self) -> &str {
         &self.name
     }
+
+    const SEALS: bool = true;
 
     fn sealed(&self) -> Vec<SealedField> {
         let field = |sealed: &Sealed| SealedField {

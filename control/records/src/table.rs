@@ -1,9 +1,25 @@
 //! Records of one type by identity and by name.
 
+use crate::disk::GroupId;
+use crate::host::HostId;
 use crate::id::Identity;
 use crate::secret::SealedField;
-use crate::{Error, Result, Stage};
+use crate::{Error, Result, Stage, work};
+use block::DiskId;
 use std::collections::BTreeMap;
+
+/// What records are found by, beside their identity and their name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Volumes of a group.
+    Group(GroupId),
+    /// Snapshots of a volume.
+    Source(DiskId),
+    /// The group of a host.
+    Member(HostId),
+    /// The host with a port of this name.
+    Port(String),
+}
 
 /// A record with a stable identity and a name.
 pub trait Named {
@@ -28,6 +44,14 @@ pub trait Named {
         None
     }
 
+    /// What else it is found by, as long as it has an active name.
+    fn keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    /// Whether records of this type may have sealed secrets.
+    const SEALS: bool = false;
+
     /// Its sealed secrets.
     fn sealed(&self) -> Vec<SealedField> {
         Vec::new()
@@ -39,17 +63,20 @@ pub trait Named {
 pub struct Table<T: Named> {
     by_id: BTreeMap<T::Id, T>,
     names: BTreeMap<String, T::Id>,
+    /// By key, in order of names.
+    keyed: BTreeMap<Key, BTreeMap<String, T::Id>>,
 }
 
 impl<T: Named> Default for Table<T> {
     fn default() -> Self {
-        Self { by_id: BTreeMap::new(), names: BTreeMap::new() }
+        Self { by_id: BTreeMap::new(), names: BTreeMap::new(), keyed: BTreeMap::new() }
     }
 }
 
 impl<T: Named> Table<T> {
     /// The record with that identity.
     pub fn get(&self, id: T::Id) -> Option<&T> {
+        work::look();
         self.by_id.get(&id)
     }
 
@@ -64,12 +91,17 @@ impl<T: Named> Table<T> {
 
     /// The record with that identity, if it goes by a name.
     pub fn with_digits(&self, digits: &str) -> Option<&T> {
-        self.by_id.get(&T::Id::from_digits(digits)?).filter(|it| it.name().is_some())
+        self.get(T::Id::from_digits(digits)?).filter(|it| it.name().is_some())
     }
 
     /// The record with that name.
     pub fn find(&self, name: &str) -> Option<&T> {
-        self.names.get(name).and_then(|id| self.by_id.get(id))
+        self.names.get(name).and_then(|id| self.get(*id))
+    }
+
+    /// The records with a key and an active name, in order of names.
+    pub fn with_key(&self, key: &Key) -> impl Iterator<Item = &T> + use<'_, T> {
+        self.keyed.get(key).into_iter().flat_map(BTreeMap::values).filter_map(|id| self.get(*id))
     }
 
     /// Refuses a name that is taken.
@@ -88,7 +120,7 @@ impl<T: Named> Table<T> {
 
     /// The records with an active name, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.names.values().filter_map(|id| self.by_id.get(id))
+        self.names.values().filter_map(|id| self.get(*id))
     }
 
     /// At most `take` records with an active name after the first `skip`, in order of names or in the reverse of it. Only these
@@ -113,14 +145,19 @@ impl<T: Named> Table<T> {
 
     /// All records, with and without an active name, in order of identities.
     pub fn all(&self) -> impl Iterator<Item = &T> {
-        self.by_id.values()
+        self.by_id.values().inspect(|_| work::look())
     }
 
     /// Inserts a record, or replaces the one with its identity. False if another record has its name.
     pub fn put(&mut self, record: T) -> bool {
         self.remove(record.id());
         let unique = match record.name() {
-            Some(name) => self.names.insert(name.to_owned(), record.id()).is_none(),
+            Some(name) => {
+                for key in record.keys() {
+                    self.keyed.entry(key).or_default().insert(name.to_owned(), record.id());
+                }
+                self.names.insert(name.to_owned(), record.id()).is_none()
+            }
             None => true,
         };
         self.by_id.insert(record.id(), record);
@@ -132,7 +169,24 @@ impl<T: Named> Table<T> {
         let old = self.by_id.remove(&id)?;
         if let Some(name) = old.name() {
             self.names.remove(name);
+            for key in old.keys() {
+                if let Some(names) = self.keyed.get_mut(&key) {
+                    names.remove(name);
+                    if names.is_empty() {
+                        self.keyed.remove(&key);
+                    }
+                }
+            }
         }
         Some(old)
+    }
+}
+
+/// Puts records, which are not there yet.
+impl<T: Named> Extend<T> for Table<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, records: I) {
+        records.into_iter().for_each(|record| {
+            self.put(record);
+        });
     }
 }

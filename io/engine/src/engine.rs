@@ -29,6 +29,17 @@ pub struct Engine {
     volumes: RwLock<BTreeMap<DiskId, Arc<Volume>>>,
 }
 
+/// An empty volume that is to be created.
+#[derive(Clone, Copy, Debug)]
+pub struct NewVolume {
+    /// Its identity.
+    pub id: DiskId,
+    /// Its size and block length.
+    pub geometry: Geometry,
+    /// How its data are reduced; the default if there is none.
+    pub policy: Option<Policy>,
+}
+
 impl Engine {
     pub(crate) fn new(worker: Worker) -> Arc<Self> {
         let (core, roots) = (worker.core().clone(), worker.roots());
@@ -77,17 +88,33 @@ impl Engine {
         now: u64,
         records: &[(String, Option<Bytes>)],
     ) -> Result<Arc<Volume>> {
-        let mutation = |volume, _| Mutation::Create { volume, id, geometry, created: now };
-        self.add_volumes(&[id], policy, mutation, records).await.map(|mut made| made.remove(0))
+        let new = NewVolume { id, geometry, policy };
+        self.create_volumes(&[new], now, records).await.map(|mut made| made.remove(0))
+    }
+
+    /// As [`Engine::create_volume_with`], for several volumes in one step.
+    pub async fn create_volumes(
+        &self,
+        new: &[NewVolume],
+        now: u64,
+        records: &[(String, Option<Bytes>)],
+    ) -> Result<Vec<Arc<Volume>>> {
+        let ids: Vec<_> = new.iter().map(|it| it.id).collect();
+        let policies: Vec<_> = new.iter().map(|it| it.policy).collect();
+        let mutation = |volume, index: usize| {
+            let NewVolume { id, geometry, .. } = new[index];
+            Mutation::Create { volume, id, geometry, created: now }
+        };
+        self.add_volumes(&ids, &policies, mutation, records).await
     }
 
     /// Adds volumes and records, all in one step. The mutation of each volume gets its number, and its index in
-    /// `ids`. The policy is a record of the journal of its own, as no record of older software sets the policy of a
+    /// `ids`. `policies` are those of the volumes in the same order, or none. A policy is a record of the journal of its own, as no record of older software sets the policy of a
     /// volume that it creates; no acknowledgement is awaited between them, so they share a batch.
     pub(crate) async fn add_volumes(
         &self,
         ids: &[DiskId],
-        policy: Option<Policy>,
+        policies: &[Option<Policy>],
         mutation: impl Fn(u32, usize) -> Mutation,
         records: &[(String, Option<Bytes>)],
     ) -> Result<Vec<Arc<Volume>>> {
@@ -106,7 +133,7 @@ impl Engine {
                 Ok(Some(made)) => {
                     let volumes = numbered().map(|(_, (number, id))| self.register(number, *id)).collect();
                     let mut all = vec![made];
-                    for (id, policy) in ids.iter().filter_map(|id| Some((*id, policy?))) {
+                    for (id, policy) in ids.iter().zip(policies).filter_map(|(id, it)| Some((*id, (*it)?))) {
                         all.extend(self.make_policy(id, policy).await?);
                     }
                     for made in all {

@@ -83,7 +83,7 @@ pub use apply::Applied;
 pub use capacity::SpaceRefusals;
 pub use check::{FrameCheck, FrameFindings, Progress};
 pub use diff::Difference;
-pub use engine::Engine;
+pub use engine::{Engine, NewVolume};
 pub use estimate::{COMPARED_POLICIES, Estimate, Estimator};
 pub use exclusive::Exclusive;
 pub use idle::Rest;

@@ -99,7 +99,7 @@ impl Engine {
             snapshot: true,
             kept_until: keep_until,
         };
-        self.add_volumes(&ids, None, mutation, records).await
+        self.add_volumes(&ids, &[], mutation, records).await
     }
 
     /// Creates a volume at time `now` with the content and size of another disk, which both share until one of them
@@ -121,7 +121,7 @@ impl Engine {
         let source = self.number(source).await?;
         let mutation =
             |volume, _| Mutation::Clone { volume, id, source, created: now, snapshot: false, kept_until: 0 };
-        self.add_volumes(&[id], policy, mutation, records).await.map(|mut made| made.remove(0))
+        self.add_volumes(&[id], &[policy], mutation, records).await.map(|mut made| made.remove(0))
     }
 
     /// Restores the content and size of another disk, most often of a snapshot, to a volume. Its identity, its saved

@@ -1,18 +1,21 @@
 //! The registry of exported volumes, host mappings and limits: set by operators, read by front ends.
 //!
 //! Changes take effect immediately and are passed to the front ends while the registry is locked, so that every front
-//! end sees them in the same order. No command waits for them.
+//! end sees them in the same order. No command waits for them. A front end is told what a change touches, and looks at
+//! nothing else; several changes that belong together are one ([`Exports::edit`]).
 
 use crate::clock::Clock;
-use crate::event::{Event, FrontEnd};
+use crate::edit::Edit;
+use crate::event::{Event, FrontEnd, Touched};
 use crate::initiator::NexusName;
-use crate::mapping::{Mapping, Mappings};
+use crate::mapping::Mapping;
 use crate::power::Power;
-use crate::qos::{QosLimits, RateLimiter, unmap_limits};
-use crate::quota::{Quota, QuotaRefusals, Usage};
+use crate::qos::QosLimits;
+use crate::quota::{QuotaRefusals, Usage};
+use crate::registry::Registry;
 use crate::reservation::Change;
 use crate::statistics::{IoCounters, Operation, PathId};
-use crate::volume::{Limiters, Volume};
+use crate::volume::Volume;
 use block::{Disk, DiskId, Op};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -23,93 +26,6 @@ use std::sync::{Arc, Weak};
 pub struct Exports {
     clock: Arc<dyn Clock>,
     registry: Mutex<Registry>,
-}
-
-/// Volumes, mappings and limits.
-#[derive(Default)]
-pub struct Registry {
-    power: Power,
-    volumes: BTreeMap<DiskId, Arc<Volume>>,
-    mappings: Mappings,
-    policies: Policies,
-    front_ends: Vec<Weak<dyn FrontEnd>>,
-}
-
-/// Limits by volume, whether the volume is exported yet or not.
-#[derive(Default)]
-struct Policies {
-    limits: BTreeMap<DiskId, Arc<RateLimiter>>,
-    groups: BTreeMap<u128, Group<RateLimiter>>,
-    quotas: BTreeMap<u128, Group<Quota>>,
-    unmap: Option<Arc<RateLimiter>>,
-}
-
-/// Volumes that share a limit.
-struct Group<T> {
-    members: BTreeSet<DiskId>,
-    shared: Arc<T>,
-}
-
-impl Policies {
-    fn apply_to(&self, volume: &Volume) {
-        let groups = self.groups.values().filter(|group| group.members.contains(&volume.id()));
-        let own = self.limits.get(&volume.id());
-        // The volume's own limiter comes last, and so is passed first.
-        let limiters = groups.map(|group| &group.shared).chain(own).cloned().collect();
-        volume.set_limiters(Limiters { limiters, unmap: self.unmap.clone() });
-        let quota = self.quotas.values().find(|group| group.members.contains(&volume.id()));
-        volume.set_quota(quota.map(|group| group.shared.clone()));
-    }
-
-    fn remove_volume(&mut self, id: DiskId) {
-        self.limits.remove(&id);
-        for group in self.groups.values_mut() {
-            group.members.remove(&id);
-        }
-        for group in self.quotas.values_mut() {
-            group.members.remove(&id);
-        }
-    }
-}
-
-/// Changes the limits of a limiter, or makes one. `None` if nothing is limited; commands that wait at the old one are
-/// admitted.
-fn replace(
-    limiter: Option<Arc<RateLimiter>>,
-    limits: QosLimits,
-    clock: &Arc<dyn Clock>,
-) -> Option<Arc<RateLimiter>> {
-    if let Some(limiter) = &limiter {
-        limiter.set(limits);
-    }
-    let current = || limiter.unwrap_or_else(|| RateLimiter::new(clock.clone(), limits));
-    (!limits.is_none()).then(current)
-}
-
-impl Registry {
-    /// The exported volumes.
-    pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
-        self.volumes.values()
-    }
-
-    /// An exported volume.
-    pub fn volume(&self, id: DiskId) -> Option<&Arc<Volume>> {
-        self.volumes.get(&id)
-    }
-
-    /// The mappings of a host by logical unit number, whether the volume is exported or not.
-    pub fn mappings(&self, host: &str) -> impl Iterator<Item = (u16, Mapping)> {
-        self.mappings.of(host)
-    }
-
-    /// The hosts that have mappings, by the names that those were set with.
-    pub fn hosts(&self) -> impl Iterator<Item = &str> {
-        self.mappings.hosts()
-    }
-
-    fn front_ends(&self) -> Vec<Arc<dyn FrontEnd>> {
-        self.front_ends.iter().filter_map(Weak::upgrade).collect()
-    }
 }
 
 impl Exports {
@@ -160,7 +76,7 @@ impl Exports {
         registry.front_ends.retain(|other| other.strong_count() > 0);
         registry.front_ends.push(front_end.clone());
         if let Some(front_end) = front_end.upgrade() {
-            front_end.mappings_changed(&registry);
+            front_end.mappings_changed(&registry, &Touched::all(&registry));
         }
     }
 
@@ -169,46 +85,40 @@ impl Exports {
         read(&self.registry.lock())
     }
 
-    fn change_mappings(&self, change: impl FnOnce(&mut Registry)) {
+    /// Makes several changes that front ends see as one.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
         let mut registry = self.registry.lock();
-        change(&mut registry);
-        registry.front_ends().iter().for_each(|front_end| front_end.mappings_changed(&registry));
+        let mut edit = Edit::new(&mut registry, &self.clock);
+        let result = change(&mut edit);
+        let touched = edit.touched();
+        let front_ends = registry.front_ends();
+        if touched.has_mappings() {
+            front_ends.iter().for_each(|front_end| front_end.mappings_changed(&registry, &touched));
+        }
+        if !touched.limits().is_empty() {
+            front_ends.iter().for_each(|front_end| front_end.limits_changed(&registry, touched.limits()));
+        }
+        result
     }
 
-    fn change_limits(&self, change: impl FnOnce(&mut Policies)) {
-        let mut registry = self.registry.lock();
-        change(&mut registry.policies);
-        registry.volumes.values().for_each(|volume| registry.policies.apply_to(volume));
-        registry.front_ends().iter().for_each(|front_end| front_end.limits_changed(&registry));
-    }
-
-    /// Exports a volume; hosts that are mapped to it see it from now on. Replaces a volume of the same identity.
+    /// As [`Edit::add_volume`], alone.
     pub fn add_volume(&self, disk: Arc<dyn Disk>) {
-        self.change_mappings(|registry| {
-            let volume = Volume::new(disk, registry.power);
-            registry.policies.apply_to(&volume);
-            registry.volumes.insert(volume.id(), volume);
-        });
+        self.edit(|edit| edit.add_volume(disk));
     }
 
-    /// Stops exporting a volume and removes its limits. Its tasks are aborted, and its hosts no longer see it.
+    /// As [`Edit::remove_volume`], alone.
     pub fn remove_volume(&self, id: DiskId) {
-        self.change_mappings(|registry| {
-            registry.volumes.remove(&id);
-            registry.policies.remove_volume(id);
-        });
+        self.edit(|edit| edit.remove_volume(id));
     }
 
-    /// Sets the mappings of a host: volumes by logical unit number, numbers below 16384. A mapped volume that is not
-    /// exported appears once it is.
+    /// As [`Edit::set_mappings`], alone.
     pub fn set_mappings<M: Into<Mapping>>(&self, host: &str, mappings: BTreeMap<u16, M>) {
-        let mappings = mappings.into_iter().map(|(number, mapping)| (number, mapping.into())).collect();
-        self.change_mappings(|registry| registry.mappings.set(host, mappings));
+        self.edit(|edit| edit.set_mappings(host, mappings));
     }
 
     /// Removes all mappings of a host.
     pub fn remove_mappings(&self, host: &str) {
-        self.change_mappings(|registry| registry.mappings.remove(host));
+        self.edit(|edit| edit.set_mappings::<Mapping>(host, BTreeMap::new()));
     }
 
     /// Hosts that see any volume that `host` may write to. Includes `host` unless it has no writable volume.
@@ -216,52 +126,36 @@ impl Exports {
         self.registry.lock().mappings.sharing_with(host)
     }
 
-    /// Sets the QoS limits of one volume. They apply to commands that are already queued, too.
+    /// As [`Edit::set_limits`], alone.
     pub fn set_limits(&self, id: DiskId, limits: QosLimits) {
-        self.change_limits(|policies| {
-            let limiter = replace(policies.limits.remove(&id), limits, &self.clock);
-            policies.limits.extend(limiter.map(|limiter| (id, limiter)));
-        });
+        self.edit(|edit| edit.set_limits(id, limits));
     }
 
-    /// Sets QoS limits that several volumes share, in addition to each volume's own. `group` is any number that
-    /// identifies the group; a group without members or limits is removed.
-    pub fn set_group_limits(&self, group: u128, members: BTreeSet<DiskId>, limits: QosLimits) {
-        self.change_limits(|policies| {
-            let limits = if members.is_empty() { QosLimits::default() } else { limits };
-            let before = policies.groups.remove(&group).map(|group| group.shared);
-            let limiter = replace(before, limits, &self.clock);
-            policies.groups.extend(limiter.map(|shared| (group, Group { members, shared })));
-        });
+    /// As [`Edit::set_group`], alone.
+    pub fn set_group(&self, id: DiskId, group: Option<u128>) {
+        self.edit(|edit| edit.set_group(id, group));
     }
 
-    /// Sets how many bytes several volumes may have mapped together; `None` removes the quota. Operations that would
-    /// map more fail with [`block::Error::NoSpace`], as they do when the pool is full; mapped blocks can be written,
-    /// and blocks unmapped. A volume belongs to at most one such group. `group` is any number that identifies it; a group
-    /// without members is removed. `usage` must not wait for a command.
-    pub fn set_group_quota(&self, group: u128, members: BTreeSet<DiskId>, limit: Option<u64>, usage: Usage) {
-        self.change_limits(|policies| {
-            let before = policies.quotas.remove(&group).map(|group| group.shared);
-            let Some(limit) = limit.filter(|_| !members.is_empty()) else { return };
-            let shared = before.unwrap_or_else(|| Quota::new(limit, usage.clone()));
-            shared.set(limit, usage);
-            policies.quotas.insert(group, Group { members, shared });
-        });
+    /// As [`Edit::set_group_limits`], alone.
+    pub fn set_group_limits(&self, group: u128, limits: QosLimits) {
+        self.edit(|edit| edit.set_group_limits(group, limits));
+    }
+
+    /// As [`Edit::set_group_quota`], alone.
+    pub fn set_group_quota(&self, group: u128, limit: Option<u64>, usage: Usage) {
+        self.edit(|edit| edit.set_group_quota(group, limit, usage));
     }
 
     /// Recounts the mapped bytes of a group with a quota, and returns what the quota has refused. The recount is needed
     /// because blocks are mapped not only by commands.
     pub fn refresh_quota(&self, group: u128) -> QuotaRefusals {
-        let quota = self.registry.lock().policies.quotas.get(&group).map(|group| group.shared.clone());
+        let quota = self.registry.lock().limits.quota(group);
         quota.map(|quota| quota.refresh()).unwrap_or_default()
     }
 
-    /// Limits the rate of commands that unmap, of all volumes together: level 0 is unlimited, level 9 (the maximum) is
-    /// 384 MiB/s, and each level below it doubles the rate.
+    /// As [`Edit::set_unmap_throttle`], alone.
     pub fn set_unmap_throttle(&self, level: u8) {
-        self.change_limits(|policies| {
-            policies.unmap = replace(policies.unmap.take(), unmap_limits(level), &self.clock);
-        });
+        self.edit(|edit| edit.set_unmap_throttle(level));
     }
 
     /// The volumes whose saved state can't be decoded. Each refuses commands that would change its medium or its state.

@@ -6,13 +6,16 @@
 //! media.
 
 mod clock;
+mod edit;
 mod event;
 mod exports;
 mod initiator;
+mod limits;
 mod mapping;
 mod power;
 mod qos;
 mod quota;
+mod registry;
 pub mod reservation;
 mod state;
 mod state_lock;
@@ -20,13 +23,15 @@ mod statistics;
 mod volume;
 
 pub use clock::{Clock, Sleep};
-pub use event::{Event, FrontEnd};
-pub use exports::{Exports, Registry};
+pub use edit::Edit;
+pub use event::{Event, FrontEnd, Touched};
+pub use exports::Exports;
 pub use initiator::{InitiatorPort, MAX_ISCSI_NAME_BYTES, NexusName, iscsi_name, parse_wwpn, shown_wwpn};
 pub use mapping::Mapping;
 pub use power::Power;
 pub use qos::{Admission, Charges, Cost, MAX_UNMAP_THROTTLE_LEVEL, QosLimits, Rate, RateLimiter};
 pub use quota::{QuotaRefusals, Usage, copied_by_sharing, grant_copy};
+pub use registry::Registry;
 pub use state::{CURRENT_STATE_VERSION, OLDEST_STATE_VERSION, Reader, StateError};
 pub use state_lock::StateGuard;
 pub use statistics::{Histogram, IoCounters, Operation, OperationCounts, PathId, Recorder, SizeClass};

@@ -6,12 +6,13 @@
 //! blocks is never refused.
 
 use crate::volume::{PROVISIONING_BLOCK_BYTES, STATUS_MAX_BLOCKS, Volume};
-use block::{CopySegment, Disk, Error, Extent, Note, Op, Pending, Provisioning, Reply, Result};
+use block::{CopySegment, Disk, DiskId, Error, Extent, Note, Op, Pending, Provisioning, Reply, Result};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Returns the bytes that all volumes of a quota have mapped.
-pub type Usage = Arc<dyn Fn() -> u64 + Send + Sync>;
+/// Returns the bytes that volumes, those of a quota, have mapped together.
+pub type Usage = Arc<dyn Fn(&BTreeSet<DiskId>) -> u64 + Send + Sync>;
 
 /// Operations that a quota refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,7 @@ pub(crate) struct Quota(Mutex<Core>);
 struct Core {
     limit_bytes: u64,
     usage: Usage,
+    members: BTreeSet<DiskId>,
     /// Bytes that may be granted without another count.
     room_bytes: u64,
     /// True if anything was granted since the last count, so that a recount may find more room.
@@ -47,20 +49,30 @@ pub struct Grant {
 impl Core {
     /// Counts the mapped bytes. An operation that completes during the count may be counted twice, but is never missed.
     fn count(&mut self) {
-        let used = (self.usage)().saturating_add(self.in_flight_bytes);
+        let used = (self.usage)(&self.members).saturating_add(self.in_flight_bytes);
         self.room_bytes = self.limit_bytes.saturating_sub(used);
         self.stale = false;
     }
 }
 
 impl Quota {
-    pub(crate) fn new(limit_bytes: u64, usage: Usage) -> Arc<Quota> {
+    pub(crate) fn new(limit_bytes: u64, usage: Usage, members: BTreeSet<DiskId>) -> Arc<Quota> {
         let refused = QuotaRefusals::default();
-        let core = Core { limit_bytes, usage, room_bytes: 0, stale: true, in_flight_bytes: 0, refused };
+        let core =
+            Core { limit_bytes, usage, members, room_bytes: 0, stale: true, in_flight_bytes: 0, refused };
         Arc::new(Quota(Mutex::new(core)))
     }
 
-    /// Changes the limit, and the volumes that are counted.
+    /// Adds a volume to those that are counted, or takes it out. The next operation that needs room counts.
+    pub(crate) fn set_member(&self, id: DiskId, is_member: bool) {
+        let mut core = self.0.lock();
+        let changed = if is_member { core.members.insert(id) } else { core.members.remove(&id) };
+        if changed {
+            (core.room_bytes, core.stale) = (0, true);
+        }
+    }
+
+    /// Changes the limit, and how the volumes are counted.
     pub(crate) fn set(&self, limit_bytes: u64, usage: Usage) {
         let mut core = self.0.lock();
         (core.limit_bytes, core.usage) = (limit_bytes, usage);

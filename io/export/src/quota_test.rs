@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 fn quota(limit: u64) -> (Arc<Quota>, Arc<AtomicU64>) {
     let mapped = Arc::new(AtomicU64::new(0));
     let counted = mapped.clone();
-    let quota = Quota::new(limit, Arc::new(move || counted.load(Ordering::SeqCst)));
+    let quota = Quota::new(limit, Arc::new(move |_| counted.load(Ordering::SeqCst)), BTreeSet::new());
     (quota, mapped)
 }
 
@@ -48,7 +48,7 @@ fn operations_that_map_nothing_new_cause_no_recount() {
     assert!(quota.grant_upper_bound(1).is_none(), "nothing was taken since the count");
     assert!(quota.grant_exact(0).is_ok());
     assert!(quota.grant_exact(99).is_ok(), "this one recounts");
-    quota.set(50, Arc::new(|| 20));
+    quota.set(50, Arc::new(|_| 20));
     assert!(quota.grant_upper_bound(30).is_none(), "one byte is in flight");
     assert!(quota.grant_upper_bound(29).is_some());
 }

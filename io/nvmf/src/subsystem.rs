@@ -14,7 +14,7 @@ use crate::spec::{DISCOVERY_NQN, DISCOVERY_PORT, MAX_NAMESPACES};
 use crate::status::Status;
 use block::DiskId;
 use export::reservation::{Change, Notice};
-use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep};
+use export::{Event, Exports, FrontEnd, InitiatorPort, NexusName, Registry, Sleep, Touched};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -411,18 +411,30 @@ impl PreSharedKeys for Subsystem {
 }
 
 impl FrontEnd for Subsystem {
-    fn mappings_changed(&self, registry: &Registry) {
+    fn mappings_changed(&self, registry: &Registry, touched: &Touched) {
+        if touched.numbers().is_empty() {
+            return;
+        }
         let mut state = self.state.lock();
-        let sees = |it: &&Arc<Controller>| !it.discovery && it.is_admitted();
+        let sees = |it: &&Arc<Controller>| {
+            !it.discovery && it.is_admitted() && touched.numbers().contains_key(&it.nqn)
+        };
         let controllers: Vec<_> = state.controllers.values().filter(sees).cloned().collect();
         let changed = controllers.iter().filter(|controller| refresh(controller, registry)).count();
         state.access_changes += changed as u64;
     }
 
-    fn limits_changed(&self, _: &Registry) {
+    fn limits_changed(&self, registry: &Registry, volumes: &BTreeSet<DiskId>) {
+        let hosts = volumes.iter().flat_map(|id| registry.mapped_to(*id)).map(|(host, _)| host);
+        let hosts: BTreeSet<_> = hosts.collect();
+        if hosts.is_empty() {
+            return;
+        }
         let state = self.state.lock();
-        for controller in state.controllers.values() {
-            controller.view().values().for_each(|path| path.refresh());
+        for controller in state.controllers.values().filter(|it| hosts.contains(&it.nqn)) {
+            let view = controller.view();
+            let limited = view.values().filter(|path| volumes.contains(&path.volume.id()));
+            limited.for_each(|path| path.refresh());
         }
     }
 

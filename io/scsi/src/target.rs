@@ -2,7 +2,7 @@
 //! each I_T nexus.
 
 use crate::gate;
-use crate::nexus::{Begin, Shared, View};
+use crate::nexus::{Begin, Shared};
 use crate::path::Path;
 use crate::reservation::Reservations;
 use crate::rod::Rods;
@@ -14,10 +14,10 @@ use crate::{InitiatorPort, Nexus, PortGroup, PortGroups, Status};
 use crate::{persistent_reserve, provisioning};
 use block::DiskId;
 use export::reservation::Change;
-use export::{Clock, Event, Exports, FrontEnd, Mapping, NexusName, Power, Registry, Sleep};
+use export::{Clock, Event, Exports, FrontEnd, NexusName, Power, Registry, Sleep, Touched};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Names by which the target identifies itself.
@@ -41,6 +41,7 @@ pub struct Target {
     pub(crate) identity: Arc<TargetIdentity>,
     pub(crate) exports: Arc<Exports>,
     rods: Arc<Rods>,
+    looked_at: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -48,7 +49,8 @@ pub struct Target {
 #[derive(Default)]
 struct State {
     units: BTreeMap<DiskId, Arc<Unit>>,
-    nexuses: Vec<Weak<Shared>>,
+    /// By host.
+    nexuses: BTreeMap<Arc<str>, Vec<Arc<Shared>>>,
     /// Units without RESERVE and RELEASE of SCSI-2, whether they exist yet or not.
     without_simple_reservations: BTreeSet<DiskId>,
 }
@@ -58,8 +60,8 @@ impl Target {
     /// process, as tokens end with it.
     pub fn new(identity: TargetIdentity, exports: Arc<Exports>, token_key: [u8; 32]) -> Arc<Target> {
         let rods = Arc::new(Rods::new(token_key, &identity.name));
-        let target =
-            Arc::new(Target { identity: Arc::new(identity), exports, rods, state: Mutex::default() });
+        let (identity, looked_at) = (Arc::new(identity), AtomicU64::new(0));
+        let target = Arc::new(Target { identity, exports, rods, looked_at, state: Mutex::default() });
         let front_end: Weak<Target> = Arc::downgrade(&target);
         target.exports.add_front_end(front_end);
         target
@@ -87,8 +89,19 @@ impl Target {
     /// The I_T nexuses, by this controller and by others: the initiator port of each, and the relative identifier of the target
     /// port.
     pub fn nexuses(&self) -> Vec<(InitiatorPort, u16)> {
-        let alive: Vec<Arc<Shared>> = self.state.lock().nexuses.iter().filter_map(Weak::upgrade).collect();
-        alive.iter().map(|nexus| (nexus.nexus.initiator.clone(), nexus.nexus.target_port)).collect()
+        let state = self.state.lock();
+        let all = state.nexuses.values().flatten();
+        all.map(|nexus| (nexus.nexus.initiator.clone(), nexus.nexus.target_port)).collect()
+    }
+
+    /// How many units and logical unit numbers of nexuses were looked at for changes of volumes, mappings and limits: what the
+    /// changes cost.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at.load(Ordering::Relaxed)
+    }
+
+    fn count_looks(&self, looks: usize) {
+        self.looked_at.fetch_add(looks as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
@@ -137,8 +150,9 @@ impl Target {
         let shared = Arc::new(Shared::new(name, host, origin));
         self.exports.read(|registry| {
             let mut state = self.state.lock();
-            state.nexuses.push(Arc::downgrade(&shared));
-            state.rebuild(&shared, registry, Rebuild::Begin(begin));
+            state.nexuses.entry(shared.host.clone()).or_default().push(shared.clone());
+            let numbers: Vec<u16> = registry.mappings(&shared.host).map(|(number, _)| number).collect();
+            state.refresh(&shared, registry, numbers, Why::Begin(begin));
         });
         Nexus::new(self.clone(), shared)
     }
@@ -186,7 +200,12 @@ impl Target {
     /// Ends an I_T nexus.
     pub(crate) fn detach(&self, shared: &Arc<Shared>) {
         let mut state = self.state.lock();
-        state.nexuses.retain(|nexus| !std::ptr::eq(nexus.as_ptr(), Arc::as_ptr(shared)));
+        if let Some(of_host) = state.nexuses.get_mut(&shared.host) {
+            of_host.retain(|nexus| !Arc::ptr_eq(nexus, shared));
+            if of_host.is_empty() {
+                state.nexuses.remove(&shared.host);
+            }
+        }
         let view = std::mem::take(&mut *shared.view.write());
         drop(state);
         view.values().for_each(|path| path.close(None));
@@ -197,88 +216,107 @@ impl Target {
     }
 }
 
-/// Why the view of a nexus is made.
+/// Why the view of a nexus is refreshed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rebuild {
+enum Why {
     Begin(Begin),
     /// Volumes or mappings have changed.
     Changed,
 }
 
 impl State {
-    /// Makes the units those of the exported volumes.
-    fn rebuild_units(&mut self, registry: &Registry, target: &Target) {
-        let Self { units, without_simple_reservations, .. } = self;
-        units.retain(|id, _| {
-            let exported = registry.volume(*id).is_some();
-            if !exported {
-                without_simple_reservations.remove(id);
-            }
-            exported
-        });
-        for volume in registry.volumes() {
-            let known = units.get(&volume.id());
-            if known.is_some_and(|unit| Arc::ptr_eq(&unit.volume, volume)) {
-                continue;
-            }
-            let unit = Unit::new(
-                volume.clone(),
-                target.identity.clone(),
-                target.exports.clone(),
-                target.rods.clone(),
-            );
-            unit.set_simple_reservations(!without_simple_reservations.contains(&unit.id));
-            units.insert(unit.id, unit);
+    /// Makes the unit of a volume that of the exported volume, if it is one.
+    fn refresh_unit(&mut self, id: DiskId, registry: &Registry, target: &Target) {
+        let Some(volume) = registry.volume(id) else {
+            self.units.remove(&id);
+            self.without_simple_reservations.remove(&id);
+            return;
+        };
+        if self.units.get(&id).is_some_and(|unit| Arc::ptr_eq(&unit.volume, volume)) {
+            return;
         }
+        let unit =
+            Unit::new(volume.clone(), target.identity.clone(), target.exports.clone(), target.rods.clone());
+        unit.set_simple_reservations(!self.without_simple_reservations.contains(&id));
+        self.units.insert(id, unit);
     }
 
-    /// Makes the view of a nexus that of its host's mappings: paths that stay are kept, the others closed.
-    fn rebuild(&self, shared: &Shared, registry: &Registry, why: Rebuild) {
+    /// Makes what a nexus sees under these logical unit numbers that of its host's mappings: paths that stay are kept, the
+    /// others closed.
+    fn refresh(
+        &self,
+        shared: &Shared,
+        registry: &Registry,
+        numbers: impl IntoIterator<Item = u16>,
+        why: Why,
+    ) {
         let old = shared.view.read().clone();
-        let mut new = View::new();
-        for (lun, Mapping { disk, read_only, .. }) in registry.mappings(&shared.host) {
-            let Some(unit) = self.units.get(&disk) else { continue };
-            let kept = old.get(&lun).filter(|path| Arc::ptr_eq(&path.unit, unit)).cloned();
-            if let Some(path) = &kept {
-                path.set_read_only(read_only);
+        let begin = if let Why::Begin(begin) = why { begin } else { Begin::New };
+        let (mut opened, mut gone) = (Vec::new(), Vec::new());
+        for lun in numbers {
+            let mapping = registry.mapping(&shared.host, lun);
+            let wanted = mapping.and_then(|it| Some((self.units.get(&it.disk)?, it.read_only)));
+            let path = old.get(&lun);
+            match (wanted, path) {
+                (Some((unit, read_only)), Some(path)) if Arc::ptr_eq(&path.unit, unit) => {
+                    path.set_read_only(read_only);
+                    continue;
+                }
+                (Some((unit, read_only)), _) => {
+                    let path = Path::open(unit.clone(), shared, (lun, read_only), begin);
+                    let before = shared.named.lock().insert(lun, unit.id);
+                    path.gate.set(gate::REPLACED, before.is_some_and(|before| before != unit.id));
+                    opened.push(path);
+                }
+                (None, _) => {}
             }
-            let begin = if let Rebuild::Begin(begin) = why { begin } else { Begin::New };
-            let open = || {
-                let path = Path::open(unit.clone(), shared, (lun, read_only), begin);
-                let before = shared.named.lock().insert(lun, unit.id);
-                path.gate.set(gate::REPLACED, before.is_some_and(|before| before != unit.id));
-                path
-            };
-            new.insert(lun, kept.unwrap_or_else(open));
+            gone.extend(path.cloned());
         }
-        let new = Arc::new(new);
-        *shared.view.write() = new.clone();
-        let stays = |path: &Arc<Path>| new.get(&path.lun).is_some_and(|kept| Arc::ptr_eq(kept, path));
-        let gone: Vec<_> = old.values().filter(|path| !stays(path)).collect();
+        drop(old);
+        if opened.is_empty() && gone.is_empty() {
+            return;
+        }
+        let new = {
+            let mut view = shared.view.write();
+            // Copied only if a command has it.
+            let paths = Arc::make_mut(&mut view);
+            gone.iter().for_each(|path| drop(paths.remove(&path.lun)));
+            paths.extend(opened.into_iter().map(|path| (path.lun, path)));
+            view.clone()
+        };
         gone.iter().for_each(|path| path.close(Some(Status::TaskAborted)));
-        let changed = !gone.is_empty() || new.len() != old.len();
-        if why == Rebuild::Changed && changed {
+        if why == Why::Changed {
             new.values().for_each(|path| path.raise_unit_attention(Code::LUNS_CHANGED.into()));
         }
     }
 }
 
-/// Every change takes effect at once on every nexus.
+/// Every change takes effect at once on every nexus of the hosts that it touches.
 impl FrontEnd for Target {
-    fn mappings_changed(&self, registry: &Registry) {
+    fn mappings_changed(&self, registry: &Registry, touched: &Touched) {
         let mut state = self.state.lock();
-        state.rebuild_units(registry, self);
-        state.nexuses.retain(|nexus| nexus.strong_count() > 0);
-        let nexuses: Vec<_> = state.nexuses.iter().filter_map(Weak::upgrade).collect();
-        nexuses.iter().for_each(|nexus| state.rebuild(nexus, registry, Rebuild::Changed));
-        self.rods.revoke(|host, disk| {
-            registry.volume(disk).is_some()
-                && registry.mappings(host).any(|(_, mapping)| mapping.disk == disk)
-        });
+        touched.volumes().iter().for_each(|id| state.refresh_unit(*id, registry, self));
+        self.count_looks(touched.volumes().len());
+        for (host, numbers) in touched.numbers() {
+            for nexus in state.nexuses.get(host).into_iter().flatten() {
+                state.refresh(nexus, registry, numbers.iter().copied(), Why::Changed);
+                self.count_looks(numbers.len());
+            }
+        }
+        drop(state);
+        let is_touched = |host: &str| touched.numbers().contains_key(host);
+        if !touched.numbers().is_empty() {
+            self.rods.revoke(|host, disk| {
+                let sees = || registry.mapped_to(disk).any(|(other, _)| **other == *host);
+                !is_touched(host) || registry.volume(disk).is_some() && sees()
+            });
+        }
     }
 
-    fn limits_changed(&self, _: &Registry) {
-        self.state.lock().units.values().for_each(|unit| unit.lock().refresh());
+    fn limits_changed(&self, _: &Registry, volumes: &BTreeSet<DiskId>) {
+        let state = self.state.lock();
+        volumes.iter().filter_map(|id| state.units.get(id)).for_each(|unit| unit.lock().refresh());
+        self.count_looks(volumes.len());
     }
 
     fn reservations_changed(&self, volume: DiskId, sender: &NexusName, change: &Change) -> Sleep {

@@ -1,15 +1,16 @@
 //! Export and import of the configuration as one document.
 
 use super::handler::{Answer, ask, operations, perform};
-use crate::Context;
 use crate::auth::Operator;
-use crate::body::Body;
+use crate::body::Text;
 use crate::problem::{Problem, Problems};
-use array::{ConfigurationDocument, Import};
+use crate::{Context, DOCUMENT_LIMIT};
+use array::{ConfigurationDocument, DocumentHead, Import};
 use axum::Json;
-use axum::extract::State;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -18,6 +19,7 @@ pub fn routes() -> OpenApiRouter<Context> {
         .routes(operations!(show_configuration: ShowConfiguration))
         .routes(operations!(compare_configuration: CompareConfiguration))
         .routes(operations!(import_configuration: ImportConfiguration))
+        .layer(DefaultBodyLimit::max(DOCUMENT_LIMIT))
 }
 
 /// A configuration to import.
@@ -27,7 +29,7 @@ pub struct ConfigurationImport {
     /// A configuration document. Secrets may be added to it: `chap_secret` and `mutual_secret` of a host, `password` of a
     /// user, `secret` of a notification target or directory.
     #[schema(value_type = Object)]
-    document: Value,
+    document: Box<ConfigurationDocument>,
     /// Existing objects that take the properties of the document, such as `volume/db1`; others stay as they are.
     #[serde(default)]
     overwrite: Vec<String>,
@@ -98,9 +100,9 @@ async fn show_configuration(
 async fn compare_configuration(
     operator: Operator,
     State(context): State<Context>,
-    Body(wanted): Body<ConfigurationImport>,
+    Text(wanted): Text,
 ) -> Answer<ImportSteps> {
-    let import = import(wanted)?;
+    let import = import(&wanted)?;
     Ok(Json(perform(operator, &context, array::CompareConfiguration(import)).await?.into()))
 }
 
@@ -114,14 +116,27 @@ async fn compare_configuration(
 async fn import_configuration(
     operator: Operator,
     State(context): State<Context>,
-    Body(wanted): Body<ConfigurationImport>,
+    Text(wanted): Text,
 ) -> Answer<ImportSteps> {
-    let import = import(wanted)?;
+    let import = import(&wanted)?;
     Ok(Json(perform(operator, &context, array::ImportConfiguration(import)).await?.into()))
 }
 
-fn import(ConfigurationImport { document, overwrite }: ConfigurationImport) -> Result<Import, Problem> {
-    let document = Box::new(ConfigurationDocument::read(document)?);
+/// The document is parsed straight into its objects, as it may be long; by its head first, so that a document of another format is
+/// refused as such.
+fn import(text: &Bytes) -> Result<Import, Problem> {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(default)]
+        document: DocumentHead,
+    }
+    let unreadable = |error: serde_json::Error| {
+        let detail = format!("the configuration document can't be read: {error}");
+        Problem::rejected(StatusCode::BAD_REQUEST, detail)
+    };
+    let head: Head = serde_json::from_slice(text).map_err(unreadable)?;
+    ConfigurationDocument::check(&head.document)?;
+    let ConfigurationImport { document, overwrite } = serde_json::from_slice(text).map_err(unreadable)?;
     Ok(Import { document, overwrite: overwrite.into_iter().collect() })
 }
 

@@ -8,7 +8,7 @@ use engine::Engine;
 use export::Exports;
 use history::Severity;
 use parking_lot::Mutex;
-use records::{Config, GroupEntry, GroupId, VolumeEntry};
+use records::{Config, GroupEntry, GroupId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,17 +26,6 @@ struct Found {
 /// Bytes that hosts mapped on some volumes: what quotas are about.
 pub(crate) fn mapped(engine: &Engine, disks: impl Iterator<Item = DiskId>) -> u64 {
     disks.filter_map(|id| engine.volume(id)).map(|disk| disk.space().mapped).sum()
-}
-
-/// The volumes of each group that has some. One pass for all groups: with a pass for each, a check would take groups times volumes.
-fn members<'a>(volumes: impl Iterator<Item = &'a VolumeEntry>) -> BTreeMap<GroupId, Vec<DiskId>> {
-    let mut members: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for volume in volumes {
-        if let Some(group) = volume.group {
-            members.entry(group).or_default().push(volume.id);
-        }
-    }
-    members
 }
 
 /// Watches the quotas of volume groups.
@@ -60,35 +49,45 @@ impl Quotas {
 
     /// Checks all quotas. `log`: crossings are logged; at a start they are not new.
     pub fn check(&self, config: &Config, log: bool) {
-        let (mut soft, mut hard, mut refused) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        config.groups.iter().for_each(|group| self.check_group(config, group.id, log));
+    }
+
+    /// Checks the quotas of one group, whether it is there or not.
+    pub fn check_group(&self, config: &Config, id: GroupId, log: bool) {
         let limited = |group: &&GroupEntry| group.soft_quota.is_some() || group.hard_quota.is_some();
-        let refused_before = self.found.lock().refused.clone();
-        let members = if config.groups.iter().any(|group| limited(&group)) {
-            members(config.volumes.iter())
-        } else {
-            BTreeMap::new()
+        let Some(group) = config.groups.get(id).filter(limited) else {
+            let mut found = self.found.lock();
+            found.soft.remove(&id);
+            found.hard.remove(&id);
+            found.refused.remove(&id);
+            return;
         };
-        for group in config.groups.iter().filter(limited) {
-            let members = members.get(&group.id).map_or(&[][..], Vec::as_slice);
-            let used = mapped(&self.engine, members.iter().copied());
-            let (was_soft, was_hard) = self.state(group.id);
-            let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
-            let last = self.exports.refresh_quota(group.id.0.into());
-            let met = last.operations > refused_before.get(&group.id).copied().unwrap_or(0);
-            // Hosts that were refused wait until there is as much room as they asked for.
-            let wanted = if met || was_hard { last.bytes } else { 0 };
-            let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
-            let is_hard = group.hard_quota.is_some_and(is_out);
-            if log {
-                self.log_soft_quota(group, members, (was_soft, is_soft));
-                self.log_hard_quota(group, (was_hard, met, is_hard));
-            }
-            soft.extend(is_soft.then_some(group.id));
-            hard.extend(is_hard.then_some(group.id));
-            refused.insert(group.id, last.operations);
+        let members: Vec<DiskId> = config.members(id).map(|volume| volume.id).collect();
+        let used = mapped(&self.engine, members.iter().copied());
+        let (was_soft, was_hard) = self.state(id);
+        let is_soft = group.soft_quota.is_some_and(|quota| beyond(used, quota, was_soft));
+        let last = self.exports.refresh_quota(id.0.into());
+        let refused_before = self.found.lock().refused.insert(id, last.operations);
+        let met = last.operations > refused_before.unwrap_or(0);
+        // Hosts that were refused wait until there is as much room as they asked for.
+        let wanted = if met || was_hard { last.bytes } else { 0 };
+        let is_out = |quota| used >= quota || used.saturating_add(wanted) > quota;
+        let is_hard = group.hard_quota.is_some_and(is_out);
+        if log {
+            self.log_soft_quota(group, &members, (was_soft, is_soft));
+            self.log_hard_quota(group, (was_hard, met, is_hard));
         }
         let mut found = self.found.lock();
-        (found.soft, found.hard, found.refused) = (soft, hard, refused);
+        if is_soft {
+            found.soft.insert(id)
+        } else {
+            found.soft.remove(&id)
+        };
+        if is_hard {
+            found.hard.insert(id)
+        } else {
+            found.hard.remove(&id)
+        };
     }
 
     fn log_quota(&self, group: &GroupEntry, severity: Severity, kind: &str, what: &str) {
@@ -130,40 +129,6 @@ impl Quotas {
         }
         if (was || met) && !is {
             self.log_quota(group, Severity::Info, "group.hard-quota-over", "takes new space again");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use records::{Limits, Policy, Stage};
-
-    fn volume(id: u128, group: Option<u64>) -> VolumeEntry {
-        VolumeEntry {
-            id: DiskId(id),
-            name: format!("v{id}"),
-            created: 0,
-            stage: Stage::Ready,
-            group: group.map(GroupId),
-            binned: None,
-            policy: Policy::default(),
-            limits: Limits::default(),
-            scsi2_reservations: true,
-            mixed_transports: false,
-            labels: records::Labels::default(),
-        }
-    }
-
-    #[test]
-    fn each_volume_is_looked_at_once_whatever_the_number_of_groups() {
-        let volumes: Vec<_> = (0..300).map(|id| volume(id, (id % 4 != 3).then_some(id as u64 / 4))).collect();
-        let mut visits = 0;
-        let found = members(volumes.iter().inspect(|_| visits += 1));
-        assert_eq!((visits, found.len()), (300, 75));
-        for (group, members) in found {
-            let first = u128::from(group.0) * 4;
-            assert_eq!(members, [first, first + 1, first + 2].map(DiskId), "{group:?}");
         }
     }
 }

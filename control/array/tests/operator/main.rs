@@ -11,6 +11,7 @@ mod configuration;
 mod controllers;
 mod drives;
 mod fibre_channel;
+mod growth;
 mod keys;
 mod logins;
 mod measured;

@@ -205,3 +205,38 @@ fn an_import_changes_only_what_is_named_and_deletes_nothing() {
     let printed = run(&data, "config export -");
     assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).unwrap()["format"], 1);
 }
+
+/// A document of more than the 1 MiB that other requests may have, whose volumes are created in many steps.
+#[test]
+fn a_long_document_is_imported() {
+    const VOLUMES: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let (data, _daemon) = array(folder.path(), "one");
+    let file = folder.path().join("long.json");
+    // Labels make it long, so that few volumes do.
+    let labels = |number: usize| {
+        let label = |at: usize| (format!("key-{at}"), value!(format!("{number:04}{}", "x".repeat(240))));
+        (0..16).map(label).collect::<serde_json::Map<_, _>>()
+    };
+    let volume = |number: usize| {
+        let (name, labels) = (format!("v{number:04}"), labels(number));
+        value!({ "name": name, "size": 1 << 20, "block_size": 512, "labels": labels, "read_only": number == 7 })
+    };
+    let mut volumes: Vec<_> = (0..VOLUMES).map(volume).collect();
+    // One that can't be does not keep the others of its step.
+    volumes[100]["group"] = value!("missing");
+    write(&file, &value!({ "format": 1, "volumes": volumes }));
+    assert!(std::fs::metadata(&file).unwrap().len() > 1 << 20);
+    let words = format!("config import {} --apply", file.display());
+    let done = steps(&data, &words);
+    let count = |wanted: &str| done.values().filter(|(action, _)| action == wanted).count();
+    assert_eq!((count("create"), count("failed")), (VOLUMES - 1, 1));
+    assert_eq!(done["volume/v0100"].0, "failed");
+    let made = json(&data, "volume show v0007");
+    assert_eq!(
+        (&made["read_only"], &made["labels"]["key-3"]),
+        (&value!(true), &volumes[7]["labels"]["key-3"])
+    );
+    assert_eq!(json(&data, "volume list").as_array().unwrap().len(), VOLUMES - 1);
+    assert!(steps(&data, &words).values().all(|(action, _)| action == "unchanged" || action == "failed"));
+}

@@ -4,7 +4,7 @@ use crate::host::{Array, BLOCK, End, Task, long, number, pattern, ten};
 use block::DiskId;
 use export::{Event, Mapping, Operation, PathId, QosLimits, QuotaRefusals, Rate};
 use scsi::{ManagementFunction, Status, TaskAttribute};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const DISK: DiskId = DiskId(1);
@@ -84,14 +84,17 @@ fn a_group_has_its_limit_in_common() {
     host.take_unit_attentions();
     (1..3).for_each(|lun| drop(host.command_lun(lun, &[0; 6]).fails(6, 0x29, 0)));
     let bytes = QosLimits { operations: None, bytes: Some(Rate { per_second: 512, burst: 0 }) };
-    array.exports.set_group_limits(7, BTreeSet::from([DiskId(1), DiskId(2)]), bytes);
+    (1..3).for_each(|id| array.exports.set_group(DiskId(id), Some(7)));
+    array.exports.set_group_limits(7, bytes);
     host.read(0, 1).good();
     let second = Task::begin(host.start(1, &long(0x88, 0, 0, 1), &[]));
     host.command_lun(2, &long(0x88, 0, 0, 1)).good();
     array.clock.advance(Duration::from_secs(1));
     second.end().expect("an answer").good();
-    array.exports.set_group_limits(7, BTreeSet::new(), bytes);
+    array.exports.set_group(DiskId(1), None);
     (0..10).for_each(|_| drop(host.read(0, 1).good()));
+    array.exports.set_group_limits(7, QosLimits::default());
+    (0..10).for_each(|_| drop(host.command_lun(1, &long(0x88, 0, 0, 1)).good()));
 }
 
 #[test]

@@ -111,10 +111,11 @@ impl Array {
 
     /// Sets how many bytes some disks may have mapped together.
     pub fn set_quota(&self, ids: &[u128], limit: Option<u64>) {
-        let members: BTreeSet<DiskId> = ids.iter().map(|id| DiskId(*id)).collect();
-        let disks: Vec<_> = members.iter().filter_map(|id| self.store.disk(*id)).collect();
-        let usage = Arc::new(move || disks.iter().map(|disk| disk.space().mapped).sum());
-        self.exports.set_group_quota(7, members, limit, usage);
+        let store = self.store.clone();
+        let mapped = move |id: &DiskId| Some(store.disk(*id)?.space().mapped);
+        let usage = Arc::new(move |members: &BTreeSet<DiskId>| members.iter().filter_map(&mapped).sum());
+        (1..=3).for_each(|id| self.exports.set_group(DiskId(id), ids.contains(&id).then_some(7)));
+        self.exports.set_group_quota(7, limit, usage);
     }
 
     /// A host that sees disk 1 as LUN 0 and has no unit attention left.

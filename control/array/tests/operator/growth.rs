@@ -1,0 +1,153 @@
+//! A change costs what it changes, whatever else there is: counts of the records, units and logical unit numbers that are looked
+//! at, the same with few volumes as with many.
+
+use crate::rig::{Rig, Up, ok};
+use array::{
+    ChangeGroup, CreateConnection, CreateGroup, CreateHost, CreateHostGroup, CreateVolume, DeleteConnection,
+    DeleteVolume, GroupChange, Import, ImportAction, ImportConfiguration, LimitsChange, ListVolumes,
+    PeerName, Request,
+};
+use scsi::{InitiatorPort, Nexus};
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+const FEW: usize = 100;
+const MANY: usize = 2_000;
+
+/// What a request looked at: records of the configuration; units, and numbers of nexuses.
+#[derive(Debug, PartialEq, Eq)]
+struct Looks {
+    records: u64,
+    target: u64,
+}
+
+async fn looks<R: Request>(up: &Up, request: R) -> Looks {
+    let before = (records::looks(), up.target.looked_at());
+    ok(up, request).await;
+    Looks { records: records::looks() - before.0, target: up.target.looked_at() - before.1 }
+}
+
+fn volume(name: impl Into<String>, group: Option<&str>) -> CreateVolume {
+    let group = group.map(str::to_owned);
+    CreateVolume { name: name.into(), bytes: MIB, block_bytes: 512, group, ..CreateVolume::default() }
+}
+
+fn item(name: &str, group: Option<&str>) -> Value {
+    json!({ "name": name, "size": MIB, "block_size": 512, "group": group })
+}
+
+/// Imports volumes; what becomes of each.
+async fn import(up: &Up, volumes: Vec<Value>) -> Vec<ImportAction> {
+    let document = serde_json::from_value(json!({ "format": 1, "volumes": volumes })).unwrap();
+    let import = Import { document: Box::new(document), overwrite: Default::default() };
+    ok(up, ImportConfiguration(import)).await.into_iter().map(|step| step.action).collect()
+}
+
+/// Volumes v00000 and on.
+async fn fill(up: &Up, count: usize) {
+    let volumes = (0..count).map(|number| item(&format!("v{number:05}"), None)).collect();
+    assert_eq!(import(up, volumes).await, vec![ImportAction::Create; count]);
+}
+
+fn iqn(number: usize) -> String {
+    format!("iqn.1993-08.org.debian:01:h{number:03}")
+}
+
+fn connect(volume: &str, peer: &PeerName) -> CreateConnection {
+    CreateConnection { volume: volume.into(), peer: peer.clone(), lun: None, min_lun: None, read_only: false }
+}
+
+fn disconnect(volume: &str, peer: &PeerName) -> DeleteConnection {
+    DeleteConnection { volume: volume.into(), peer: peer.clone() }
+}
+
+async fn add_host(up: &Up, number: usize) -> PeerName {
+    let name = format!("h{number:03}");
+    ok(up, CreateHost { name: name.clone(), initiators: vec![iqn(number)], ..CreateHost::default() }).await;
+    PeerName::Host(name)
+}
+
+fn attach(up: &Up, number: usize, port: u8) -> Nexus {
+    up.target.attach(InitiatorPort::iscsi(iqn(number), [0, 2, 0x3D, 0, 0, port]), 1)
+}
+
+/// What each change looks at, beside a number of volumes.
+async fn changes_beside(count: usize) -> Vec<Looks> {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let limits = LimitsChange { iops: Some(Some(1_000)), ..LimitsChange::default() };
+    let change = GroupChange { hard_quota: Some(Some(1 << 40)), limits, ..GroupChange::default() };
+    // One group in use for every ten volumes.
+    for number in 0..count / 10 {
+        ok(&up, CreateGroup { name: format!("g{number:04}"), change: change.clone() }).await;
+    }
+    let group = |number: usize| format!("g{:04}", number % (count / 10));
+    let volume_of = |number: usize| item(&format!("v{number:05}"), Some(&group(number)));
+    assert_eq!(import(&up, (0..count).map(volume_of).collect()).await, vec![ImportAction::Create; count]);
+    let (host, other) = (add_host(&up, 0).await, add_host(&up, 1).await);
+    let (_seen, _others) = (attach(&up, 0, 1), attach(&up, 1, 1));
+    for number in 0..count / 10 {
+        ok(&up, connect(&format!("v{number:05}"), &other)).await;
+    }
+    vec![
+        looks(&up, volume("new", None)).await,
+        looks(&up, volume("limited", Some("g0001"))).await,
+        looks(&up, connect("new", &host)).await,
+        looks(&up, disconnect("new", &host)).await,
+        looks(&up, ChangeGroup { name: "g0002".into(), change: GroupChange::default() }).await,
+        looks(&up, DeleteVolume { name: "new".into(), eradicate: true }).await,
+    ]
+}
+
+#[tokio::test]
+async fn changes_look_at_what_they_change_whatever_the_number_of_volumes() {
+    let (few, many) = (changes_beside(FEW).await, changes_beside(MANY).await);
+    assert_eq!(few, many);
+    let most = |which: fn(&Looks) -> u64| many.iter().map(which).max();
+    assert!(most(|it| it.records) > Some(0), "records are counted");
+    assert!(most(|it| it.target) > Some(0), "units are counted");
+}
+
+/// What it looks at to connect a volume to a group of hosts with sessions, beside a number of LUNs and of other volumes.
+async fn group_connection_beside(luns: usize) -> Looks {
+    const HOSTS: usize = 8;
+    const SESSIONS: u8 = 4;
+    let rig = Rig::new();
+    let up = rig.up().await;
+    fill(&up, 4 * luns).await;
+    for number in 0..HOSTS {
+        add_host(&up, number).await;
+    }
+    let hosts = Some((0..HOSTS).map(|number| format!("h{number:03}")).collect());
+    ok(&up, CreateHostGroup { name: "cluster".into(), hosts, labels: Default::default() }).await;
+    let cluster = PeerName::HostGroup("cluster".into());
+    let ports = || (0..HOSTS).flat_map(|host| (0..SESSIONS).map(move |port| (host, port)));
+    let nexuses: Vec<_> = ports().map(|(host, port)| attach(&up, host, port)).collect();
+    for number in 0..luns {
+        ok(&up, connect(&format!("v{number:05}"), &cluster)).await;
+    }
+    let last = format!("v{luns:05}");
+    let looks = looks(&up, CreateConnection { lun: Some(500), ..connect(&last, &cluster) }).await;
+    assert!(nexuses.iter().all(|nexus| nexus.luns().len() == luns + 1));
+    assert_eq!(looks.target, (HOSTS * usize::from(SESSIONS)) as u64, "one number of each nexus");
+    looks
+}
+
+#[tokio::test]
+async fn a_connection_to_a_host_group_looks_at_one_number_of_each_session() {
+    assert_eq!(group_connection_beside(5).await, group_connection_beside(50).await);
+}
+
+#[tokio::test]
+async fn a_volume_that_an_import_cannot_create_does_not_keep_the_others_of_its_step() {
+    let rig = Rig::new();
+    let up = rig.up().await;
+    let volumes = || vec![item("a", None), item("b", Some("missing")), item("c", None)];
+    let (create, failed) = (ImportAction::Create, ImportAction::Failed);
+    assert_eq!(import(&up, volumes()).await, [create, failed, create]);
+    assert_eq!(import(&up, volumes()).await, [ImportAction::Unchanged, failed, ImportAction::Unchanged]);
+    up.crash().await;
+    let up = rig.up().await;
+    let names: Vec<_> = ok(&up, ListVolumes).await.into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["a", "c"]);
+}
