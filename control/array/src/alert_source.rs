@@ -77,7 +77,7 @@ fn of_parts(services: &Services<'_>) -> [Source; 9] {
     ]
 }
 
-fn of_services(services: &Services<'_>) -> [Source; 12] {
+fn of_services(services: &Services<'_>) -> [Source; 13] {
     let Parts { engine, server, target, .. } = services.parts.clone();
     let (space, quotas) = (services.space.clone(), services.quotas.clone());
     let (notifier, scrubs) = (services.notifier.clone(), services.scrubs.clone());
@@ -87,6 +87,7 @@ fn of_services(services: &Services<'_>) -> [Source; 12] {
     let (links, remote) = (services.links.clone(), services.configuration.clone());
     let audit_watch = services.audit_watch.clone();
     let (logins, hosts) = (services.logins.clone(), services.configuration.clone());
+    let sessions = server.clone();
     let (configuration, controllers) = (services.configuration.clone(), services.controllers.clone());
     [
         Source::new(0, move |_, _| controllers.conditions()),
@@ -96,6 +97,9 @@ fn of_services(services: &Services<'_>) -> [Source; 12] {
         Source::new(0, move |_, _| notifier.conditions()),
         Source::new(5, move |before, _| scrubs.conditions(before)),
         Source::new(5, move |_, _| health.conditions()),
+        Source::new(5, move |_, _| {
+            condition::of_sessions(sessions.session_count(), sessions.session_shares().total)
+        }),
         Source::new(60, move |_, now| of_paths(&paths, (&server, &target), now)),
         Source::new(0, move |_, _| clock.conditions()),
         Source::new(0, move |_, _| logins.conditions(&hosts.read())),

@@ -114,6 +114,7 @@ pub const ALERTS: &[Kind] = {
         kind("metadata.contradiction", Protection, "metadata on the drives contradict each other"),
         kind("portal.down", Paths, "a portal can't listen"),
         kind("api.down", Management, "the API can't listen on its address"),
+        kind("host.sessions", Paths, "few sessions of hosts are left"),
         kind("host.one-path", Paths, "a host uses one portal only"),
         kind(
             "host.duplicate-initiator",

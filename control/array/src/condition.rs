@@ -23,6 +23,9 @@ const FULL_PROTECTION_DRIVES: usize = 2;
 /// Map pages in use, in percent of the limit, with how much it matters: the first that holds.
 const MAP_PERCENT: [(u64, Severity); 2] = [(95, Severity::Critical), (80, Severity::Warning)];
 
+/// iSCSI sessions in percent of those that there may be, with how much it matters: the first that holds.
+const SESSIONS_PERCENT: [(usize, Severity); 2] = [(100, Severity::Critical), (80, Severity::Warning)];
+
 /// Less than this part of a file system free is few.
 const FEW_FREE_DIVISOR: u64 = 10;
 
@@ -322,6 +325,22 @@ pub(crate) fn of_map(space: &SpaceReport) -> Conditions {
             format!(
                 "{percent} % of the map pages that memory allows are in use; at 100 % new blocks are refused with \
                  \"space allocation failed\": unmap or delete what is not needed, or add memory to the server"
+            )
+        });
+    }
+    found
+}
+
+/// Few iSCSI sessions are left.
+pub(crate) fn of_sessions(open: usize, most: usize) -> Conditions {
+    let mut found = Conditions::default();
+    let percent = open.saturating_mul(100) / most.max(1);
+    if let Some((_, severity)) = SESSIONS_PERCENT.iter().find(|(limit, _)| percent >= *limit) {
+        add(&mut found, "host.sessions", *severity, None, &|| {
+            format!(
+                "{open} of {most} iSCSI sessions are open: at the limit log-ins are refused with \"out of resources\", except \
+                 those of hosts that log in again; log out sessions that are not needed, or raise the limit of open files \
+                 (LimitNOFILE= of the service) if it is the lower one"
             )
         });
     }

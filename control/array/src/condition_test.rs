@@ -239,3 +239,11 @@ fn a_drive_that_hosts_wait_for_is_an_alert_though_it_is_not_avoided() {
     status.drives[1].slow = true;
     assert_eq!(of_drives(&status).len(), 1, "it is one alert");
 }
+
+#[test]
+fn a_shortage_of_sessions_is_known_before_log_ins_are_refused() {
+    assert!(of_sessions(799, 1000).is_empty());
+    assert_eq!(kinds(&of_sessions(800, 1000)), [("host.sessions", Severity::Warning)]);
+    assert_eq!(kinds(&of_sessions(1000, 1000)), [("host.sessions", Severity::Critical)]);
+    assert!(of_sessions(0, 0).is_empty());
+}

@@ -43,5 +43,5 @@ pub use login::{LoginIdentity, LoginStatus};
 pub use observer::{LoginObserver, RefusalCause, RefusedLogin};
 pub use server::{NexusLost, Server, ServerConfig, TargetDevice};
 pub use session::SessionLimits;
-pub use sessions::SessionInfo;
+pub use sessions::{SessionInfo, SessionShares};
 pub use transport::{LoginAttempts, LoginThrottle, Portal};

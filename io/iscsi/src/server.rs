@@ -7,7 +7,7 @@ use crate::keys::Offers;
 use crate::login::{LoginIdentity, LoginStatus};
 use crate::observer::LoginObserver;
 use crate::session::SessionLimits;
-use crate::sessions::{Registration, SessionInfo, Sessions};
+use crate::sessions::{Registration, SessionInfo, SessionShares, Sessions};
 use crate::{LoginAttempts, LoginThrottle};
 use parking_lot::RwLock;
 use scsi::{DeviceServer, InitiatorPort, Target};
@@ -100,11 +100,12 @@ impl Server {
     /// `budget` is the memory of all connections: their guarantees, and a shared pool.
     pub fn new(target: Arc<dyn TargetDevice>, config: ServerConfig, budget: Arc<Budget>) -> Arc<Self> {
         let target_config = Arc::new(TargetConfig::new(config.target_name.clone()));
+        let sessions = Sessions::new(SessionShares::of(config.connection_limits));
         Arc::new(Self {
             target,
             config,
             target_config,
-            sessions: Arc::default(),
+            sessions,
             budget,
             serving: Serving::default(),
             observer: RwLock::default(),
@@ -233,8 +234,19 @@ impl Server {
         failed
     }
 
-    /// Replaces the limits on connections; those that are open stay.
+    /// How many sessions there are, without discovery sessions.
+    pub fn session_count(&self) -> usize {
+        self.sessions.count()
+    }
+
+    /// How many sessions there may be.
+    pub fn session_shares(&self) -> SessionShares {
+        self.sessions.shares()
+    }
+
+    /// Replaces the limits on connections, and so on sessions; those that are open stay.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
+        self.sessions.set_shares(SessionShares::of(limits));
         if let Ok(portals) = self.serving.portals() {
             portals.set_limits(limits);
         }

@@ -412,6 +412,30 @@ async fn connections_are_bounded() {
 }
 
 #[tokio::test]
+async fn hosts_have_shares_of_the_sessions_and_log_ins_beyond_them_are_answered() {
+    let world = World::new(|config| config.connection_limits = ConnectionLimits::new(32)).await;
+    let shares = world.server.session_shares();
+    assert_eq!((shares.total, shares.host), (30, 16));
+    let mut held = Vec::new();
+    let isids = |count: usize| (1..).take(count);
+    for isid in isids(shares.host) {
+        held.push(world.host(0, HOST, isid).await);
+    }
+    let refused = |answer: Pdu| answer.header.u16::<36>() == 0x0302;
+    assert!(refused(Host::connect(world.portals[0]).await.login(HOST, 99, "").await), "its share");
+    for isid in isids(shares.total - shares.host) {
+        held.push(world.host(0, OTHER, isid).await);
+    }
+    assert_eq!(world.server.session_count(), shares.total);
+    assert!(refused(Host::connect(world.portals[0]).await.login(OTHER, 99, "").await), "all of them");
+    // A host that has lost its connection is always let in again, and discovery stays possible.
+    let answer = Host::connect(world.portals[0]).await.login(HOST, 1, "").await;
+    assert_eq!(answer.header.u16::<36>(), 0);
+    let answer = Host::connect(world.portals[0]).await.login(HOST, 98, "SessionType=Discovery\0").await;
+    assert_eq!(answer.header.u16::<36>(), 0);
+}
+
+#[tokio::test]
 async fn unauthenticated_connections_are_evicted_for_hosts() {
     let world = World::new(|config| config.connection_limits.total = 2).await;
     let oldest = Host::connect(world.portals[0]).await;

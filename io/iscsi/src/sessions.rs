@@ -1,4 +1,8 @@
-//! The session table of a server: which initiator is logged in through which portal, and how to end its session.
+//! The session table of a server: which initiator is logged in through which portal, how to end its session, and how many sessions
+//! there may be.
+//!
+//! The limit is below that of connections, so that a log-in that is refused gets a response that says so, discovery stays
+//! possible, and a host whose session is there can always reinstate it.
 
 use crate::login::LoginIdentity;
 use parking_lot::Mutex;
@@ -6,7 +10,30 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
-use transport::Control;
+use transport::{ConnectionLimits, Control};
+
+/// The part of the connections that stays free for log-ins, discovery and reinstatement.
+const FREE_DIVISOR: usize = 16;
+/// The part of all sessions that one host may have, and what it may have in any case.
+const HOST_DIVISOR: usize = 4;
+const HOST_MIN: usize = 16;
+
+/// How many sessions there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionShares {
+    /// Of all hosts.
+    pub total: usize,
+    /// Of one initiator name.
+    pub host: usize,
+}
+
+impl SessionShares {
+    /// The shares of a number of connections.
+    pub fn of(limits: ConnectionLimits) -> Self {
+        let total = limits.total - limits.total / FREE_DIVISOR;
+        Self { total, host: (total / HOST_DIVISOR).max(HOST_MIN.min(total)) }
+    }
+}
 
 /// A session, for display.
 #[derive(Clone, Debug)]
@@ -47,14 +74,16 @@ struct Entry {
 }
 
 /// All normal sessions.
-#[derive(Default)]
 pub(crate) struct Sessions {
     table: Mutex<Table>,
 }
 
-#[derive(Default)]
 struct Table {
+    shares: SessionShares,
     entries: BTreeMap<NexusKey, Entry>,
+    /// By their handles.
+    by_tsih: BTreeMap<u16, NexusKey>,
+    by_host: BTreeMap<String, usize>,
     last_tsih: u16,
 }
 
@@ -67,7 +96,7 @@ pub(crate) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.sessions.table.lock().entries.remove(&self.key);
+        self.sessions.table.lock().remove(&self.key);
     }
 }
 
@@ -75,7 +104,7 @@ impl Table {
     /// The handle of a session: the one that its initiator names, or an unused one; never zero, which means a new
     /// session.
     fn tsih(&mut self, named: u16) -> Option<u16> {
-        let taken = |tsih: u16| self.entries.values().any(|entry| entry.info.tsih == tsih);
+        let taken = |tsih: u16| self.by_tsih.contains_key(&tsih);
         if named != 0 {
             return (!taken(named)).then_some(named);
         }
@@ -85,12 +114,54 @@ impl Table {
         self.last_tsih = fresh;
         Some(fresh)
     }
+
+    /// Whether an initiator may have one more session.
+    fn has_room(&self, initiator: &str) -> bool {
+        let own = self.by_host.get(initiator).copied().unwrap_or(0);
+        self.entries.len() < self.shares.total && own < self.shares.host
+    }
+
+    fn insert(&mut self, key: NexusKey, entry: Entry) {
+        *self.by_host.entry(key.initiator.clone()).or_default() += 1;
+        self.by_tsih.insert(entry.info.tsih, key.clone());
+        self.entries.insert(key, entry);
+    }
+
+    fn remove(&mut self, key: &NexusKey) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        self.by_tsih.remove(&entry.info.tsih);
+        if let Some(own) = self.by_host.get_mut(&key.initiator) {
+            *own -= 1;
+            if *own == 0 {
+                self.by_host.remove(&key.initiator);
+            }
+        }
+    }
 }
 
 impl Sessions {
+    pub(crate) fn new(shares: SessionShares) -> Arc<Self> {
+        let (entries, by_tsih, by_host) = Default::default();
+        Arc::new(Self { table: Mutex::new(Table { shares, entries, by_tsih, by_host, last_tsih: 0 }) })
+    }
+
+    /// Changes how many sessions there may be; those that are there stay.
+    pub(crate) fn set_shares(&self, shares: SessionShares) {
+        self.table.lock().shares = shares;
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.table.lock().entries.len()
+    }
+
+    pub(crate) fn shares(&self) -> SessionShares {
+        self.table.lock().shares
+    }
+
     /// Registers a session. Reinstatement (6.3.5): a session of the same initiator port at the same portal is ended
     /// before this returns. Connection reinstatement (6.3.4) is the same here, since a session ends with its only
-    /// connection and its tasks with both; but the handle stays. `None` if there is no free handle.
+    /// connection and its tasks with both; but the handle stays. `None` if there is no free handle, or if there are as many
+    /// sessions as there may be, unless it reinstates one of them.
     pub(crate) async fn register(
         self: &Arc<Self>,
         identity: &LoginIdentity,
@@ -98,20 +169,23 @@ impl Sessions {
         control: &UnboundedSender<Control>,
     ) -> Option<Registration> {
         let key = NexusKey::of(identity, info.portal);
+        let mut reinstates = false;
         loop {
             let older = {
                 let mut table = self.table.lock();
                 match table.entries.get(&key) {
                     Some(entry) => entry.control.clone(),
+                    None if !reinstates && !table.has_room(&identity.initiator) => return None,
                     None => {
                         let tsih = table.tsih(identity.tsih)?;
                         info.tsih = tsih;
                         let entry = Entry { info, cid: identity.cid, control: control.clone() };
-                        table.entries.insert(key.clone(), entry);
+                        table.insert(key.clone(), entry);
                         return Some(Registration { sessions: self.clone(), key, tsih });
                     }
                 }
             };
+            reinstates = true;
             let _gone = older.send(Control::Close("session reinstated"));
             older.closed().await;
         }
