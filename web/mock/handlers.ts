@@ -71,7 +71,7 @@ export const handlers: Handlers = {
     get: (state) => list(sorted(state.hosts).map((it) => model.withConnections(state, it, "host"))),
     post: (state, { body }) => {
       model.freeName(body.name, state.hosts);
-      const initiators = body.initiators.map((it) => it.toLowerCase());
+      const initiators = (body.initiators ?? []).map((it) => it.toLowerCase());
       for (const initiator of initiators) {
         if (!/^(iqn\.\d{4}-\d{2}\.|eui\.|naa\.)/.test(initiator)) throw model.invalid(`"${initiator}" is not an iSCSI name: it begins with iqn.YYYY-MM., eui. or naa.`);
         const other = state.hosts.find((it) => it.initiators.includes(initiator));

@@ -6,7 +6,7 @@ use anyhow::Result;
 use lab::strangers::{Options, run as run_rows};
 use std::time::Duration;
 
-/// What to do to whom.
+/// Which attacks at which listeners.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only rows whose name, such as "API / idle", contains this

@@ -1,7 +1,7 @@
 //! The limit of the log: lines of one kind, which are those of one place in the source, are logged at most once a second after
 //! the first ones.
 //!
-//! Whoever reaches a port can cause a line with each connection and each command that is refused, and would fill the disk of
+//! A stranger who reaches a port can cause a line with each connection and each command that is refused, and would fill the disk of
 //! the log. What is left out is counted.
 
 use std::collections::HashMap;

@@ -16,6 +16,7 @@ pub use flush::runs;
 pub use recompress::Recompression;
 
 use crate::adaptivity::Adaptivity;
+use crate::appender::Appender;
 use crate::core::Core;
 use crate::dedup::{Fingerprinter, Index};
 use crate::entry::BlockId;
@@ -44,7 +45,7 @@ impl Reducer {
     /// [`Reducer::rebuild_index_step`] the frames that are missing there.
     pub fn new(core: Arc<Core>) -> Self {
         let mut index = Index::new(core.options.index_bytes);
-        let stored = StoredIndex::new(&core);
+        let stored = StoredIndex::new(core.clone());
         let log = core.state.read().maps.index_log.clone();
         index.set_insertions(log.insertions);
         if log.partial {
@@ -68,6 +69,26 @@ impl Reducer {
     /// Whether the rebuild of the index has ended.
     pub fn is_index_complete(&self) -> bool {
         self.index_rebuild.is_over()
+    }
+
+    /// Whether the index of the last checkpoint is in memory.
+    pub fn is_index_loaded(&self) -> bool {
+        self.stored.is_loaded()
+    }
+
+    /// Reads some of the index of the last checkpoint.
+    pub async fn load_index_step(&mut self) {
+        self.stored.load_step(&mut self.index, &mut self.index_rebuild).await;
+    }
+
+    /// Drops the index from the log; returns whether there was one.
+    pub fn drop_stored_index(&mut self) -> bool {
+        self.stored.discard(&mut self.index_rebuild)
+    }
+
+    /// Appends what the next checkpoint is to say about the index. Nothing may be flushed between this and its cut.
+    pub async fn write_index(&mut self, appender: &mut Appender) -> block::Result<()> {
+        self.stored.write(appender, &mut self.index, &mut self.index_rebuild).await
     }
 
     /// Takes a step of the rebuild.

@@ -1,4 +1,4 @@
-//! Changes of the registry: several become one for front ends, which are told what it touches.
+//! Changes of the registry: several become one for front ends, which are notified of what it touches.
 
 use crate::clock::Clock;
 use crate::event::Touched;

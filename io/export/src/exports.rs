@@ -1,7 +1,7 @@
 //! The registry of exported volumes, host mappings and limits: set by operators, read by front ends.
 //!
 //! Changes take effect immediately and are passed to the front ends while the registry is locked, so that every front
-//! end sees them in the same order. No command waits for them. A front end is told what a change touches, and looks at
+//! end sees them in the same order. No command waits for them. A front end is notified of what a change touches, and looks at
 //! nothing else; several changes that belong together are one ([`Exports::edit`]).
 
 use crate::clock::Clock;

@@ -604,7 +604,7 @@ fn a_host_that_has_authenticated_does_so_again_only_now_and_then() {
 }
 
 #[test]
-fn an_address_that_fails_waits_and_keeps_nobody_else_out() {
+fn an_address_that_fails_waits_and_keeps_no_other_out() {
     let (mut world, seen) = world(OF_HOST, None);
     world.stop_clock();
     let fail = |world: &World| {

@@ -3,12 +3,11 @@
 //!
 //! A connection is unproven until its other end has authenticated. A new connection is admitted as long as an unproven one
 //! can give way to it: the oldest of the address with the most of them, one of this machine last. Proven connections never
-//! give way; they are limited in all and by identity, so that one identity can't take every slot. Without this rule whoever
+//! give way; they are limited in all and by identity, so that one identity can't take every slot. Without this rule any end that
 //! reaches a port could hold every slot by being silent. Every listener uses it: portals of hosts, the API, the links of other
 //! arrays and of controllers.
 
 use crate::address::counted_address;
-use crate::connection_limits::ConnectionLimits;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -17,6 +16,41 @@ use tokio::sync::Notify;
 
 /// Connections beyond the limit that may be open while those that gave way close.
 pub const MAX_LEAVING_CONNECTIONS: usize = 32;
+
+/// Limits on the number of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// All connections.
+    pub total: usize,
+    /// Those whose other end has not authenticated, such as hosts that have not logged in.
+    pub unauthenticated: usize,
+    /// The same from one address; of IPv6 from one network of 64 bits.
+    pub unauthenticated_per_address: usize,
+    /// Those whose other end has authenticated.
+    pub authenticated: usize,
+    /// The same of one identity.
+    pub authenticated_per_identity: usize,
+}
+
+impl ConnectionLimits {
+    /// Limits for a total number of connections: a quarter of them may be unauthenticated, and each may be authenticated.
+    pub fn new(total: usize) -> Self {
+        let unauthenticated = (total / 4).max(1);
+        Self {
+            total,
+            unauthenticated,
+            unauthenticated_per_address: unauthenticated.div_ceil(2),
+            authenticated: total,
+            authenticated_per_identity: total,
+        }
+    }
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self::new(1024)
+    }
+}
 
 /// The connections of a listener, or of several that share their limits.
 pub struct Admission {
@@ -77,7 +111,7 @@ impl Admission {
         self.admit_with(address, move || notified.notify_one(), gives_way)
     }
 
-    /// The same for a connection that is told by `evict` that it gives way.
+    /// The same for a connection that `evict` notifies when it gives way.
     pub(crate) fn admit_evictable(
         self: &Arc<Self>,
         address: IpAddr,

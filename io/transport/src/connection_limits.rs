@@ -2,7 +2,7 @@
 //!
 //! Which connection is admitted, and which one gives way to it, is decided by [`crate::admission`].
 
-use crate::admission::{Admission, Admitted};
+use crate::admission::{Admission, Admitted, ConnectionLimits};
 use crate::portal::shard::Shard;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,41 +20,6 @@ pub enum Control {
     Evict,
     /// The server shuts down: ask the host to end within this many seconds.
     ShutDown(u16),
-}
-
-/// Limits on the number of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// All connections.
-    pub total: usize,
-    /// Those whose other end has not authenticated, such as hosts that have not logged in.
-    pub unauthenticated: usize,
-    /// The same from one address; of IPv6 from one network of 64 bits.
-    pub unauthenticated_per_address: usize,
-    /// Those whose other end has authenticated.
-    pub authenticated: usize,
-    /// The same of one identity.
-    pub authenticated_per_identity: usize,
-}
-
-impl ConnectionLimits {
-    /// Limits for a total number of connections: a quarter of them may be unauthenticated, and each may be authenticated.
-    pub fn new(total: usize) -> Self {
-        let unauthenticated = (total / 4).max(1);
-        Self {
-            total,
-            unauthenticated,
-            unauthenticated_per_address: unauthenticated.div_ceil(2),
-            authenticated: total,
-            authenticated_per_identity: total,
-        }
-    }
-}
-
-impl Default for ConnectionLimits {
-    fn default() -> Self {
-        Self::new(1024)
-    }
 }
 
 /// All connections, and the load of every shard.

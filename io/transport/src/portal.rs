@@ -3,7 +3,8 @@
 
 pub(crate) mod shard;
 
-use crate::connection_limits::{ConnectionLimits, ConnectionSlot, Connections, Control};
+use crate::admission::ConnectionLimits;
+use crate::connection_limits::{ConnectionSlot, Connections, Control};
 use crate::permit::Permit;
 use crate::tls::{HandshakeFailure, PreSharedKeys, TlsConfig, TlsStream, closed};
 use bytes::BytesMut;

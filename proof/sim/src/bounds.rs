@@ -95,7 +95,7 @@ pub fn tunables(random: &mut Random) -> Tunables {
         ..measured
     };
     let mut much = |limit: u64| one(random, limit);
-    Tunables {
+    let tunables = Tunables {
         // Mostly so that a checkpoint has a few pages, and hosts need not wait for its end.
         dirty_bytes_max: match much(4) {
             1 => much(measured.dirty_bytes_max),
@@ -111,9 +111,6 @@ pub fn tunables(random: &mut Random) -> Tunables {
         fruitless_rounds_max: much(u64::from(measured.fruitless_rounds_max)) as u32,
         clean_window_bytes: much(u64::from(measured.clean_window_bytes)) as u32,
         index_rebuild_pages: much(measured.index_rebuild_pages),
-        index_reads_in_flight: much(measured.index_reads_in_flight as u64) as usize,
-        index_spare_bytes: much(measured.index_spare_bytes),
-        index_rewrite_min_bytes: much(measured.index_rewrite_min_bytes),
         victim_live_16ths_max: 17 - much(2),
         locality_credit_frames_max: much(measured.locality_credit_frames_max as u64) as i64,
         unique_blocks_max: much(u64::from(measured.unique_blocks_max)) as u16,
@@ -124,6 +121,14 @@ pub fn tunables(random: &mut Random) -> Tunables {
         copy_piece_bytes: much(measured.copy_piece_bytes),
         // That it waits takes no time here, and would only change what each seed does.
         rest_waiting_bytes: 0,
+        ..tunables
+    };
+    // Drawn from what was drawn, so that other draws stay as they are.
+    let mut own = Random::new(tunables.journal_held_max ^ tunables.trim_min_bytes << 32);
+    Tunables {
+        index_reads_in_flight: one(&mut own, measured.index_reads_in_flight as u64) as usize,
+        index_spare_bytes: one(&mut own, measured.index_spare_bytes),
+        index_rewrite_min_bytes: one(&mut own, measured.index_rewrite_min_bytes),
         ..tunables
     }
 }

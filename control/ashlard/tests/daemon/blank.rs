@@ -83,11 +83,12 @@ fn drives_of_others_are_recognised_and_left_as_they_are() {
     // The same for each that is added, or put in the place of another one.
     let _daemon = start(data, &["--drive", blank.to_str().unwrap()]).unwrap();
     for ((name, held), path) in HELD.iter().zip(&images) {
-        for verb in ["add", "replace 0 --with"] {
-            let said = fails(data, &format!("drive {verb} {}", path.display()), 1);
+        let path = path.display();
+        for verb in [format!("add {path}"), format!("replace 0 --with {path} --yes")] {
+            let said = fails(data, &format!("drive {verb}"), 1);
             assert!(held.iter().all(|word| said.contains(word)), "{name}: {said}");
         }
-        let said = fails(data, &format!("drive add {} --force", path.display()), 1);
+        let said = fails(data, &format!("drive add {path} --force"), 1);
         assert!(said.contains("only block devices"), "{name}: {said}");
     }
     assert_eq!(json(data, "drive list").as_array().unwrap().len(), 1);

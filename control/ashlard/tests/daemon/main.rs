@@ -214,7 +214,7 @@ fn the_doctor_examines_array_and_server() {
     assert_eq!(of("array")[0]["state"], "ok");
     assert_eq!(of("protection")[0]["text"], "any drive may fail");
     assert_eq!(of("drives")[0]["text"], "2 of 2 are files");
-    assert_eq!((of("limits").len(), of("memory").len()), (1, 1), "{found}");
+    assert_eq!((of("limits").len(), of("memory").len()), (1, 2), "{found}");
     let text = String::from_utf8(run(data, "doctor").stdout).unwrap();
     assert!(text.contains("for more than a trial use block devices"), "{text}");
 }

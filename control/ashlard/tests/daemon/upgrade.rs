@@ -69,7 +69,7 @@ fn an_array_of_an_older_format_is_served_as_it_is_and_raised_when_an_operator_sa
     let data = &killed_array_of_format_6(folder.path());
     let mut content = old_content();
     let mut daemon = start(data, &[]).unwrap();
-    for (round, format) in [(0_u8, 6), (1, 6), (2, 7)] {
+    for (round, format) in [(0_u8, 6), (1, 6), (2, 8)] {
         assert_eq!(formats(data).0, format, "round {round}");
         let mut session = open(&daemon);
         assert!(session.read(0, BLOCK, VOLUME_BYTES) == content, "round {round}");

@@ -1,13 +1,14 @@
 //! The deduplication index in the log: written with checkpoints, read after a start.
 
-use super::Reducer;
+use super::index_rebuild::IndexRebuild;
 use crate::appender::Appender;
 use crate::core::Core;
-use crate::dedup::{self, ENTRY_BYTES, Entry};
+use crate::dedup::{self, ENTRY_BYTES, Entry, Index};
 use crate::frame::{self, HEADER, ObjectKind};
 use crate::root::INDEX_VERSION;
 use crate::wake::pause;
 use shelf::join;
+use std::sync::Arc;
 
 /// Bytes that a rewrite appends for each byte of new entries, at most: it ends long before the next one is due.
 const REWRITTEN_PER_INSERTED_BYTE: u64 = 4;
@@ -21,138 +22,150 @@ struct Rewrite {
 }
 
 /// What is known of the index in the log.
-#[derive(Default)]
 pub struct StoredIndex {
+    core: Arc<Core>,
     /// The objects with numbers below this one have not been read since the start.
     unread_before: u64,
-    /// The objects, together with frames that [`super::IndexRebuild`] has not read, have all that is in memory.
+    /// The objects, together with frames that [`IndexRebuild`] has not read, have all that is in memory.
     complete: bool,
     rewrite: Option<Rewrite>,
 }
 
 impl StoredIndex {
     /// The index as a checkpoint left it.
-    pub fn new(core: &Core) -> Self {
+    pub fn new(core: Arc<Core>) -> Self {
         let unread_before = core.state.read().maps.index_log.next_number();
-        Self { unread_before, complete: core.format.active() >= INDEX_VERSION, rewrite: None }
+        Self { unread_before, complete: core.format.active() >= INDEX_VERSION, rewrite: None, core }
     }
-}
 
-impl Reducer {
     /// Whether the index of the last checkpoint is in memory.
-    pub fn is_index_loaded(&self) -> bool {
+    pub fn is_loaded(&self) -> bool {
         let state = self.core.state.read();
         let first = state.maps.index_log.objects().first();
-        first.is_none_or(|(number, _)| *number >= self.stored.unread_before)
+        first.is_none_or(|(number, _)| *number >= self.unread_before)
     }
 
     /// Reads some objects of the index, the newest first. If one can't be read, the frames are read again.
-    pub async fn load_index_step(&mut self) {
+    pub async fn load_step(&mut self, index: &mut Index, rebuild: &mut IndexRebuild) {
         let wanted: Vec<_> = {
             let state = self.core.state.read();
             let objects = state.maps.index_log.objects();
-            let end = objects.partition_point(|(number, _)| *number < self.stored.unread_before);
+            let end = objects.partition_point(|(number, _)| *number < self.unread_before);
             objects[end.saturating_sub(self.core.options.tunables.index_reads_in_flight)..end].to_vec()
         };
         let Some((first, _)) = wanted.first() else { return };
-        self.stored.unread_before = *first;
+        self.unread_before = *first;
         let read = |(number, location)| self.core.read_metadata(ObjectKind::Index, number, location);
         for object in join(wanted.iter().copied().map(read)).await.into_iter().rev() {
             let entries =
                 object.and_then(|bytes| dedup::decode_entries(&bytes).map_err(|why| why.to_string()));
             match entries {
                 // Of two with the same fingerprint the later one is newer.
-                Ok(entries) => entries.into_iter().rev().for_each(|entry| self.index.restore(entry)),
+                Ok(entries) => entries.into_iter().rev().for_each(|entry| index.restore(entry)),
                 Err(why) => {
                     tracing::warn!(%why, "a part of the deduplication index can't be read: it is rebuilt while the array is idle");
-                    self.forget_stored(true);
+                    *rebuild = self.all_frames();
+                    self.forget();
                     return;
                 }
             }
         }
     }
 
-    /// Drops the index from the log; returns whether there was one.
-    pub fn drop_stored_index(&mut self) -> bool {
+    /// Drops the index from the log; returns whether there was one. What memory lacks of it is read from frames.
+    pub fn discard(&mut self, rebuild: &mut IndexRebuild) -> bool {
         let had = !self.core.state.read().maps.index_log.objects().is_empty();
         if had {
-            self.forget_stored(!self.is_index_loaded());
+            if !self.is_loaded() {
+                *rebuild = self.all_frames();
+            }
+            self.forget();
         }
         had
     }
 
-    /// `rebuild` if memory lacks what was there: the frames have it.
-    fn forget_stored(&mut self, rebuild: bool) {
-        if rebuild {
-            self.index_rebuild = super::IndexRebuild::of(self.core.state.read().maps.all_frame_pages());
-        }
+    fn all_frames(&self) -> IndexRebuild {
+        IndexRebuild::of(self.core.state.read().maps.all_frame_pages())
+    }
+
+    fn forget(&mut self) {
         self.core.state.write().maps.drop_index_objects();
-        self.stored = StoredIndex::default();
+        (self.unread_before, self.complete, self.rewrite) = (0, false, None);
     }
 
     /// Appends what the next checkpoint is to say about the index. Nothing may be flushed between this and its cut.
-    pub async fn write_index(&mut self, appender: &mut Appender) -> block::Result<()> {
+    pub async fn write(
+        &mut self,
+        appender: &mut Appender,
+        index: &mut Index,
+        rebuild: &mut IndexRebuild,
+    ) -> block::Result<()> {
         if self.core.format.active() < INDEX_VERSION {
             return Ok(());
         }
         // What was inserted before is in no list.
-        self.stored.complete &= self.index.record();
+        self.complete &= index.record();
         if self.core.needs_room_of_index() {
-            self.drop_stored_index();
+            self.discard(rebuild);
         }
         appender.begin_cleaning();
-        let inserted = match self.index.take_recorded() {
+        let inserted = match index.take_recorded() {
             Some(entries) if self.append_entries(appender, &entries).await? => entries.len(),
             _ => {
-                (self.stored.complete, self.stored.rewrite) = (false, None);
+                (self.complete, self.rewrite) = (false, None);
                 0
             }
         };
-        self.rewrite_index(appender, (inserted * ENTRY_BYTES) as u64).await?;
-        let loaded = self.is_index_loaded();
+        self.append_rewritten(appender, index, (inserted * ENTRY_BYTES) as u64).await?;
+        let loaded = self.is_loaded();
         let maps = &mut self.core.state.write().maps;
-        let unread = if self.stored.complete { self.index_rebuild.unread() } else { maps.all_frame_pages() };
+        let unread = if self.complete { rebuild.unread() } else { maps.all_frame_pages() };
         let log = &mut maps.index_log;
-        log.insertions = self.index.insertions();
-        log.partial = self.index.is_partial() || !loaded && log.partial;
+        log.insertions = index.insertions();
+        log.partial = index.is_partial() || !loaded && log.partial;
         log.unread = unread;
         Ok(())
     }
 
     /// Appends a part of the whole index, if a rewrite is due or under way.
-    async fn rewrite_index(&mut self, appender: &mut Appender, inserted: u64) -> block::Result<()> {
-        if !self.is_index_loaded() {
+    async fn append_rewritten(
+        &mut self,
+        appender: &mut Appender,
+        index: &Index,
+        inserted: u64,
+    ) -> block::Result<()> {
+        if !self.is_loaded() {
             return Ok(());
         }
         let (stored, next) = {
             let log = &self.core.state.read().maps.index_log;
             (log.bytes(), log.next_number())
         };
-        let whole = (self.index.taken() * ENTRY_BYTES) as u64;
+        let whole = (index.taken() * ENTRY_BYTES) as u64;
         let spare = (whole / 2).max(self.core.options.tunables.index_spare_bytes);
-        let due = !self.stored.complete || stored > whole + spare;
-        if self.stored.rewrite.is_none() {
+        let due = !self.complete || stored > whole + spare;
+        if self.rewrite.is_none() {
             if !due || !self.core.has_room_for_index(whole + spare) {
                 return Ok(());
             }
-            self.stored.rewrite = Some(Rewrite { bucket: 0, replaces_before: next });
+            self.rewrite = Some(Rewrite { bucket: 0, replaces_before: next });
         }
         let min = self.core.options.tunables.index_rewrite_min_bytes;
         let mut budget = (REWRITTEN_PER_INSERTED_BYTE * inserted).max(min);
-        while let Some(Rewrite { bucket, replaces_before }) = self.stored.rewrite {
+        while let Some(Rewrite { bucket, replaces_before }) = self.rewrite {
             let (mut entries, mut end) = (Vec::new(), bucket);
-            while end < self.index.bucket_count() && entries.len() < self.entries_of_an_object() {
-                entries.extend(self.index.entries_of(end));
+            while end < index.bucket_count() && entries.len() < self.entries_of_an_object() {
+                entries.extend(index.entries_of(end));
                 end += 1;
             }
             if !self.append_entries(appender, &entries).await? {
                 break;
             }
-            let ends = end == self.index.bucket_count();
-            self.stored.rewrite = (!ends).then_some(Rewrite { bucket: end, replaces_before });
+            let ends = end == index.bucket_count();
+            self.rewrite = (!ends).then_some(Rewrite { bucket: end, replaces_before });
             if ends {
                 self.core.state.write().maps.drop_index_objects_before(replaces_before);
-                self.stored.complete = true;
+                self.complete = true;
             }
             let bytes = (entries.len() * ENTRY_BYTES) as u64;
             match budget.checked_sub(bytes.max(1)) {

@@ -64,7 +64,7 @@ impl Known {
         })
     }
 
-    /// Each is admitted anew, and the session from the beginning answers.
+    /// Each is admitted again, and the session from the beginning answers.
     pub fn are_served(&mut self) -> Result<()> {
         self.read(0).context("a session of iSCSI from before")?;
         self.sessions += 1;

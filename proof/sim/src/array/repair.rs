@@ -64,7 +64,9 @@ impl Run {
 
     /// Changes one thing in the newest checkpoint or the journal, or nothing; returns what.
     fn tamper(&mut self) -> Result<(Target, String), String> {
-        let target = TARGETS.get(self.random.below(TARGETS.len() as u64 + 1) as usize);
+        // A repair drops the index, so that a change of it is tried in the tests of the engine.
+        let targets: Vec<Target> = TARGETS.into_iter().filter(|it| *it != Target::Index).collect();
+        let target = targets.get(self.random.below(targets.len() as u64 + 1) as usize);
         let target = target.copied().unwrap_or(Target::Nothing);
         let shelf = self.opened_drives()?;
         let mut random = block::workload::Random::new(self.random.next_u64());
