@@ -73,6 +73,8 @@ pub struct Throttle {
     pub credit: Watermark,
     wanted_journal_bytes: AtomicU64,
     wants_space: AtomicBool,
+    /// The most bytes of the log that an operation has waited for.
+    wanted_space_bytes: AtomicU64,
     full: AtomicBool,
 }
 
@@ -93,9 +95,16 @@ impl Throttle {
         self.wanted_journal_bytes.store(0, Ordering::Release);
     }
 
-    /// An operation waits until free space is known exactly. True if no other one has waited for that since it was.
-    pub fn want_space(&self) -> bool {
+    /// An operation that needs `bytes` of the log waits until free space is known exactly. True if no other one has waited for
+    /// that since it was.
+    pub fn want_space(&self, bytes: u64) -> bool {
+        self.wanted_space_bytes.fetch_max(bytes, Ordering::AcqRel);
         !self.wants_space.swap(true, Ordering::AcqRel)
+    }
+
+    /// The most bytes of the log that an operation has waited for since the engine was opened.
+    pub fn wanted_space_bytes(&self) -> u64 {
+        self.wanted_space_bytes.load(Ordering::Acquire)
     }
 
     /// Whether an operation waits for that; asking takes the request.

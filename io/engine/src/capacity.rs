@@ -170,10 +170,12 @@ impl Core {
         live_bytes(state) + state.maps.index_log.bytes() + waiting + dirty_bytes(state)
     }
 
-    /// Whether the deduplication index may take this many bytes more of the log: it leaves a part of it to hosts.
+    /// Whether the deduplication index may take this many bytes more of the log. It leaves a part of it to hosts, and twice what an
+    /// operation has waited for: otherwise that operation would have it dropped again.
     pub fn has_room_for_index(&self, bytes: u64) -> bool {
         let state = self.state.read();
-        self.free_bytes(&state) >= bytes.saturating_add(self.total_bytes() / INDEX_ROOM_DIVISOR)
+        let left = (self.total_bytes() / INDEX_ROOM_DIVISOR).max(2 * self.throttle.wanted_space_bytes());
+        self.free_bytes(&state) >= bytes.saturating_add(left)
     }
 
     /// Whether the deduplication index has to leave the log: so little is free that hosts would soon be refused.
@@ -218,7 +220,7 @@ impl Core {
                 return if shrinks { Ok(()) } else { Err(self.refusals.refuse(change, Shortage::Capacity)) };
             }
             if self.free_bytes(state) < needed {
-                if self.throttle.want_space() {
+                if self.throttle.want_space(needed) {
                     // The background may have looked before this was wanted, and be at rest.
                     self.signal.notify();
                 }

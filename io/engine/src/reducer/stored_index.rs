@@ -29,13 +29,16 @@ pub struct StoredIndex {
     /// The objects, together with frames that [`IndexRebuild`] has not read, have all that is in memory.
     complete: bool,
     rewrite: Option<Rewrite>,
+    /// It was dropped, and is not written before cleaning has as many free segments as it wants.
+    held_back: bool,
 }
 
 impl StoredIndex {
     /// The index as a checkpoint left it.
     pub fn new(core: Arc<Core>) -> Self {
         let unread_before = core.state.read().maps.index_log.next_number();
-        Self { unread_before, complete: core.format.active() >= INDEX_VERSION, rewrite: None, core }
+        let complete = core.format.active() >= INDEX_VERSION;
+        Self { unread_before, complete, rewrite: None, held_back: false, core }
     }
 
     /// Whether the index of the last checkpoint is in memory.
@@ -90,7 +93,7 @@ impl StoredIndex {
 
     fn forget(&mut self) {
         self.core.state.write().maps.drop_index_objects();
-        (self.unread_before, self.complete, self.rewrite) = (0, false, None);
+        (self.unread_before, self.complete, self.rewrite, self.held_back) = (0, false, None, true);
     }
 
     /// Appends what the next checkpoint is to say about the index. Nothing may be flushed between this and its cut.
@@ -109,8 +112,11 @@ impl StoredIndex {
             self.discard(rebuild);
         }
         appender.begin_cleaning();
+        self.held_back &= appender.protected_free_count() < self.core.clean_below();
         let inserted = match index.take_recorded() {
-            Some(entries) if self.append_entries(appender, &entries).await? => entries.len(),
+            Some(entries) if !self.held_back && self.append_entries(appender, &entries).await? => {
+                entries.len()
+            }
             _ => {
                 (self.complete, self.rewrite) = (false, None);
                 0
@@ -134,7 +140,7 @@ impl StoredIndex {
         index: &Index,
         inserted: u64,
     ) -> block::Result<()> {
-        if !self.is_loaded() {
+        if self.held_back || !self.is_loaded() {
             return Ok(());
         }
         let (stored, next) = {
