@@ -37,6 +37,7 @@ var Kinds = []Kind{
 	{"metadata.contradiction", Protection, "metadata on the drives contradict each other"},
 	{"portal.down", Paths, "a portal can't listen"},
 	{"api.down", Management, "the API can't listen on its address"},
+	{"host.sessions", Paths, "few sessions of hosts are left"},
 	{"host.one-path", Paths, "a host uses one portal only"},
 	{"host.duplicate-initiator", Paths, "several machines use one initiator name and end each other's sessions"},
 	{"host.uneven-paths", Paths, "a host uses its paths unevenly"},
