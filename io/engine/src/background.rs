@@ -144,8 +144,8 @@ impl Worker {
             self.reducer.load_index_step().await;
             busy = true;
         }
-        let waiting = self.core.state.read().maps.slots.bytes() as u64;
-        let flushed = match loads && waiting <= self.core.backpressure_start_bytes() {
+        let waiting = || self.core.state.read().maps.slots.bytes() as u64;
+        let flushed = match loads && waiting() <= self.core.backpressure_start_bytes() {
             true => Step::Idle.into(),
             false => self.reducer.flush(&mut self.appender).await?,
         };
