@@ -1734,7 +1734,7 @@ type NvmeAddress struct {
 	Port int32 `json:"port"`
 }
 
-// OnLinkLoss What becomes of writes of a synchronous replication while the other array is out of reach.
+// OnLinkLoss Policy for writes of a synchronous replication while the other array is out of reach.
 type OnLinkLoss string
 
 // Overwrite The source of a volume restore.
