@@ -1,7 +1,8 @@
 //! What is generated from the code and checked in: the description of the API, its Rust and Go clients, the reference of the
-//! command line, and the catalogue of log messages.
+//! command line, the catalogue of log messages, and the table of who offers which operation.
 
 use crate::integrations::go;
+use crate::parity;
 use crate::python;
 use crate::shell::{capture, cargo, command, exec, root, some_test_binaries, target_dir};
 use anyhow::{Context, Result, bail};
@@ -36,11 +37,15 @@ pub fn run(args: &Args) -> Result<()> {
     settle(args.write, REFERENCE, &output(&binaries, "ashlar", &["manual", "--reference"])?)?;
     settle(args.write, MESSAGES, &output(&binaries, "ashlard", &["messages"])?)?;
     settle(args.write, MESSAGES_JSON, &output(&binaries, "ashlard", &["messages", "--json"])?)?;
-    // `cargo xtask integrations` compares it.
-    match args.write && go::can_generate() {
-        true => go::generate(),
-        false => Ok(()),
+    if !args.write {
+        return Ok(());
     }
+    parity::write()?;
+    if !go::can_generate() {
+        eprintln!("the Go client is not written without Go: `cargo xtask integrations --write` writes it");
+        return Ok(());
+    }
+    go::generate()
 }
 
 /// The description, and the Rust client.

@@ -74,6 +74,11 @@ pub fn check() -> Result<()> {
     run(&Args { write: false })
 }
 
+/// What `cargo xtask openapi --write` writes with the description.
+pub fn write() -> Result<()> {
+    run(&Args { write: true })
+}
+
 /// `GET /api/v1/volumes/{}`: the method, and the path without the names of its variables.
 fn operation(method: &str, path: &str) -> String {
     let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });

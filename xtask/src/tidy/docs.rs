@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Every Markdown file of ours, with its text.
 fn pages() -> Vec<(PathBuf, String)> {
-    let mut found: Vec<_> = ["README.md", "ARCHITECTURE.md", "STYLE.md"].map(PathBuf::from).into();
-    collect(Path::new("docs"), &mut found);
+    let mut found = Vec::new();
+    collect(Path::new(""), &mut found);
     let read = |path: PathBuf| {
         let text = std::fs::read_to_string(root().join(&path)).expect("a text file");
         (path, text)
@@ -15,13 +15,16 @@ fn pages() -> Vec<(PathBuf, String)> {
     found.into_iter().map(read).collect()
 }
 
+/// Collects the pages at the root, and those below `docs`.
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in
         std::fs::read_dir(root().join(folder)).expect("a folder").map(|entry| entry.expect("an entry"))
     {
         let path = folder.join(entry.file_name());
         if entry.path().is_dir() {
-            collect(&path, found);
+            if path.starts_with("docs") {
+                collect(&path, found);
+            }
         } else if path.extension().is_some_and(|extension| extension == "md") {
             found.push(path);
         }
