@@ -1,5 +1,5 @@
-//! Aborts of commands of one queue (NVM Express Base 2.0 clause 5.1): requested on the admin queue, performed by the
-//! connection of the queue, which alone knows its commands.
+//! Abort of commands of one queue (NVM Express Base 2.0 clause 5.1). The admin queue receives the request; the
+//! connection of the queue, which alone knows its commands, performs it.
 
 use crate::spec::MAX_ABORTS;
 use crate::sqe::Outcome;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot::{Sender, channel};
 /// Dword 0 of the completion: the command was not aborted.
 const NOT_ABORTED: u64 = 1;
 
-/// The aborts that wait for the connection of a queue.
+/// Abort requests for one queue, until its connection takes them.
 #[derive(Default)]
 pub(crate) struct Aborts(Mutex<Waiting>);
 
@@ -30,14 +30,14 @@ pub(crate) struct Request {
 impl Request {
     /// Reports whether the command was aborted.
     pub(crate) fn answer(self, aborted: bool) {
-        // The host may have gone.
+        // The connection of the host may have ended.
         let _gone = self.done.send(aborted);
     }
 }
 
 impl Aborts {
-    /// Requests the abort of a command; returns the completion of the Abort, once it is performed. Without its connection
-    /// nothing is aborted.
+    /// Requests the abort of a command. The returned future yields the completion of the Abort; no command is aborted
+    /// if the queue has no connection.
     pub(crate) fn request(&self, cid: u16) -> Result<impl Future<Output = Outcome> + use<>, Status> {
         let (done, result) = channel();
         {
@@ -51,7 +51,7 @@ impl Aborts {
         Ok(async move { outcome(result.await.unwrap_or(false)) })
     }
 
-    /// The aborts that have come since; the context is woken when there are more.
+    /// Takes the pending requests; wakes the context when more arrive.
     pub(crate) fn take(&self, cx: &mut Context<'_>) -> Vec<Request> {
         let mut waiting = self.0.lock();
         if !waiting.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {

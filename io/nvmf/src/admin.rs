@@ -1,5 +1,5 @@
-//! Admin commands (NVM Express Base 2.0 clause 5): the table, and the way from a command to its handler. Asynchronous Event
-//! Requests and Connect belong to the queue.
+//! Admin commands (NVM Express Base 2.0 clause 5): their table and dispatch. Asynchronous Event Request and Connect are
+//! handled by the queue.
 
 use crate::controller::Controller;
 use crate::execute::Execution;
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// Clause of Base 2.0.
     pub(crate) clause: &'static str,
-    /// Discovery controllers have it.
+    /// Whether discovery controllers support the command.
     pub(crate) discovery: bool,
     handler: fn(&Arc<Controller>, &Sqe) -> Execution,
 }
@@ -94,12 +94,12 @@ fn abort(controller: &Controller, qid: u16, cid: u16) -> Execution {
     }
 }
 
-/// The row of an opcode that a controller has.
+/// The row of an opcode, if the controller supports it.
 pub(crate) fn find(opcode: u8, discovery: bool) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.opcode == opcode && (row.discovery || !discovery))
 }
 
-/// Starts an admin command. Before the host enables the controller there are only the commands of fabrics.
+/// Starts an admin command. Until the host enables the controller, only fabrics commands are accepted.
 pub(crate) fn start(controller: &Arc<Controller>, sqe: &Sqe) -> Execution {
     let Some(row) = find(sqe.opcode(), controller.discovery) else { return Status::INVALID_OPCODE.into() };
     if row.opcode != FABRICS && !controller.is_ready() {

@@ -1,7 +1,7 @@
 //! In-band authentication of hosts by DH-HMAC-CHAP (NVM Express Base 2.0 clause 8.13): the state machine of one queue.
 //!
-//! A queue whose host has a secret takes no other commands before its host has proved that it knows the secret. The host sends
-//! its messages with Authentication Send and fetches ours with Authentication Receive:
+//! A queue whose host has a secret accepts no other commands before the host has proved that it knows the secret. The
+//! host sends its messages with Authentication Send and fetches ours with Authentication Receive:
 //!
 //! ```text
 //! host                                      controller
@@ -12,7 +12,8 @@
 //! Success2, if it asked for ours      ─►
 //! ```
 //!
-//! A host negotiates once on a connection; when it has authenticated, it may do so again now and then. What fails ends the queue, after Failure1 was fetched.
+//! A host may authenticate again later on the same connection, at a limited rate. A failure ends the queue after the
+//! host fetched Failure1.
 
 pub(crate) mod group;
 pub(crate) mod hash;
@@ -26,15 +27,15 @@ use secret::DhchapSecret;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Negotiations of a host that has authenticated, at once.
+/// Negotiations that a host may begin in a burst.
 pub(crate) const MAX_NEGOTIATIONS: u32 = 4;
 
 /// How a host authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The secret of the host, which it proves to know.
+    /// Secret of the host, which the host must prove to know.
     pub host: DhchapSecret,
-    /// The secret of the array, which the array proves to know if the host asks.
+    /// Secret of the array, which the array proves to know if the host asks for it.
     pub controller: Option<DhchapSecret>,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Names {
     pub(crate) subsystem: Arc<str>,
 }
 
-/// What a message has led to.
+/// Result of processing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The exchange continues.
@@ -61,9 +62,9 @@ pub(crate) enum Step {
 pub(crate) enum Failure {
     /// The response of the host is wrong.
     WrongSecret,
-    /// The host refused our response, or asked for one without there being a secret for it.
+    /// The host rejected the controller's response, or asked for one although no controller secret is configured.
     ControllerRefused,
-    /// The host violated the protocol, or offered nothing that can be used.
+    /// The host violated the protocol, or offered no supported hash function or group.
     Protocol,
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct Authentication {
     names: Names,
     entropy: Entropy,
     transaction: u16,
-    /// How many negotiations the host may begin.
+    /// Negotiations that the host may still begin.
     negotiations: u32,
     state: State,
 }
@@ -98,15 +99,15 @@ pub(crate) struct Authentication {
 enum State {
     /// Negotiate is expected.
     Idle,
-    /// The host is to fetch the Challenge.
+    /// The host must fetch the Challenge.
     Negotiated(Hash, Group),
-    /// The host is to reply.
+    /// The host must reply.
     Challenged(Box<Challenged>),
-    /// The host is to fetch Success1, with this response to its own challenge.
+    /// The host must fetch Success1, with this response to its own challenge.
     Verified(Hash, Option<Vec<u8>>),
-    /// The host is to confirm our response.
+    /// The host must confirm the controller's response.
     Responded,
-    /// The host is to fetch Failure1.
+    /// The host must fetch Failure1.
     Failed(Explanation, Failure),
 }
 
@@ -119,8 +120,8 @@ struct Challenged {
 }
 
 impl Authentication {
-    /// The authentication of a host with these credentials. Without any there is nothing to prove, and the host can't ask for it.
-    /// `seed`: random bytes that are used for nothing else.
+    /// Authentication of a host with these credentials; without credentials, the host need not and cannot authenticate.
+    /// `seed`: random bytes that are used for no other purpose.
     pub(crate) fn new(credentials: Option<Arc<Credentials>>, names: Names, seed: [u8; 32]) -> Self {
         let entropy = Entropy { seed: Zeroizing::new(seed), taken: 0 };
         let state = State::Idle;
@@ -132,7 +133,8 @@ impl Authentication {
         self.negotiations = (self.negotiations + negotiations).min(MAX_NEGOTIATIONS);
     }
 
-    /// Whether the next message takes finite-field work: one that the host sent, or the one that it receives.
+    /// Whether processing the next message needs finite-field arithmetic. `sent`: the host's message; `None` for
+    /// Receive.
     pub(crate) fn takes_long(&self, sent: Option<&[u8]>) -> bool {
         let message = sent.and_then(|sent| FromHost::parse(sent).ok());
         match (&self.state, sent, message) {
@@ -144,7 +146,8 @@ impl Authentication {
         }
     }
 
-    /// What it means if the host goes away now: one that was given our response, and does not confirm it, refuses it.
+    /// The failure to report if the host disconnects now: a host that received our response and does not confirm it
+    /// rejects it.
     pub(crate) fn abandoned(&self) -> Option<Failure> {
         matches!(self.state, State::Responded).then_some(Failure::ControllerRefused)
     }
@@ -209,7 +212,7 @@ impl Authentication {
         }
     }
 
-    /// The host learns of the failure with Failure1, which it fetches; the queue ends then.
+    /// Starts the failure: the host fetches Failure1, then the queue ends.
     fn fail(&mut self, explanation: Explanation, failure: Failure) -> Step {
         self.state = State::Failed(explanation, failure);
         Step::Goes
@@ -235,7 +238,7 @@ impl Authentication {
     fn challenge(&mut self, hash: Hash, group: Group) -> Vec<u8> {
         let challenge = self.entropy.take::<{ Hash::MAX_BYTES }>()[..hash.bytes()].to_vec();
         let exponent: Exponent = self.entropy.take::<EXPONENT_BYTES>();
-        // Zero means that there is no number.
+        // Zero means that there is no sequence number.
         let number = u32::from_le_bytes(*self.entropy.take()).max(1);
         let public = group.public(&exponent);
         let identifiers = (hash as u8, group as u8);
@@ -269,7 +272,7 @@ impl Authentication {
             self.state = State::Verified(*hash, None);
             return Step::Goes;
         };
-        // A host that sends our own challenge back wants our response to it.
+        // A host that reflects our own challenge wants us to compute the response to it.
         let Some(secret) = credentials.controller.as_ref().filter(|_| theirs != challenge.as_slice()) else {
             return self.fail(Explanation::Failed, Failure::ControllerRefused);
         };
@@ -283,7 +286,7 @@ impl Authentication {
     }
 }
 
-/// What both responses of an exchange have in common.
+/// Inputs that both responses of an exchange share.
 struct Response<'a> {
     hash: Hash,
     /// The shared secret of the Diffie-Hellman exchange; empty without one.
@@ -292,7 +295,8 @@ struct Response<'a> {
 }
 
 impl Response<'_> {
-    /// The response of a port with this key to a challenge: `role` is who it is, its NQN and that of the other port.
+    /// Response of the port with this key to a challenge: `role` identifies the port, its NQN and that of the other
+    /// port.
     fn compute(
         &self,
         key: &[u8],

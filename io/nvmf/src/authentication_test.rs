@@ -1,4 +1,4 @@
-//! DH-HMAC-CHAP against a host whose side is computed here, from the text of the standard.
+//! DH-HMAC-CHAP against a host that this file implements from the text of the standard.
 
 use crate::authentication::Credentials;
 use crate::authentication::group::{EXPONENT_BYTES, Exponent, Group};
@@ -56,8 +56,8 @@ fn secrets_have_the_text_form_of_nvme_cli() {
 
 #[test]
 fn groups_are_those_of_rfc_7919() {
-    // SHA-256 of 2^x mod p, and of that to the power of x, as Python computes them for x = 0102…30h, and 0102…38h with 8192
-    // bits. The bytes before x are not those of the exponent.
+    // SHA-256 of 2^x mod p, and of that to the power of x, computed with Python for x = 0102…30h, and 0102…38h with
+    // 8192 bits. The bytes before x do not belong to the exponent.
     for (group, length, public, shared) in [
         (
             Group::Ffdhe2048,
@@ -96,7 +96,7 @@ fn groups_are_those_of_rfc_7919() {
         assert_eq!(value.len(), group.bytes());
         assert_eq!(hex(&value), public, "{group:?}");
         assert_eq!(hex(&group.shared(&exponent, &value).unwrap()), shared, "{group:?}");
-        // 0, 1, p - 1, p, and what is too short or too long.
+        // 0, 1, p - 1, p, and values of the wrong length.
         let bytes = group.bytes();
         let (mut one, mut last) = (vec![0; bytes], group.public(&Exponent::new([0; EXPONENT_BYTES])));
         assert_eq!((one[bytes - 1], last[bytes - 1]), (0, 1), "2^0");
@@ -114,7 +114,7 @@ fn hex(bytes: &[u8]) -> String {
     digest::digest(&digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the observer was notified of.
+/// Reports that the observer received.
 #[derive(Default)]
 pub(crate) struct Seen(Mutex<Vec<String>>);
 
@@ -159,7 +159,7 @@ pub(crate) fn world(host: &str, controller: Option<&str>) -> (World, Arc<Seen>) 
 
 /// The host's side.
 struct Side<'a> {
-    /// Its secret and that of the array.
+    /// Secrets of the host and of the array.
     secret: &'a str,
     of_array: Option<&'a str>,
     hash: u8,
@@ -167,7 +167,7 @@ struct Side<'a> {
     transaction: u16,
     /// Data go by R2T instead of in the capsule.
     requested: bool,
-    /// It does not answer our response.
+    /// The host does not confirm the controller's response.
     leaves: bool,
 }
 
@@ -179,7 +179,7 @@ impl Default for Side<'_> {
     }
 }
 
-/// What a message of the controller is.
+/// Kind of a message from the controller.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Success,
@@ -350,7 +350,7 @@ fn a_host_that_knows_the_secret_is_served_on_every_queue_that_it_authenticates()
         assert_eq!(side.authenticate(&mut io), Answer::Success);
         assert_eq!(io.run(write(1, 0, vec![1; BLOCK], true)).status, 0);
         assert_eq!(io.run(read(1, 0, 1)).data, vec![1; BLOCK]);
-        // Again, while it is in use.
+        // Reauthentication, while the queue is in use.
         let again = Side { transaction: 8, ..side };
         assert_eq!(again.authenticate(&mut io), Answer::Success);
         assert_eq!(io.run(read(1, 0, 1)).data, vec![1; BLOCK]);
@@ -387,18 +387,18 @@ fn the_array_proves_who_it_is_if_it_is_asked() {
         assert_eq!(host.run(property_get(0x00, true)).status, 0);
     }
     seen.take();
-    // A host that need not know is served as well.
+    // A host that does not authenticate the array is served as well.
     let (mut host, _) = admin(&world);
     assert_eq!(Side::default().authenticate(&mut host), Answer::Success);
     drop(host);
     seen.take();
-    // A host that has another secret for the array goes away.
+    // A host with another secret for the array disconnects.
     let (mut host, _) = admin(&world);
     let side = Side { of_array: Some(OTHER_SECRET), ..Side::default() };
     assert_eq!(side.authenticate(&mut host), Answer::Mutual(false));
     assert!(host.connection.ended().is_some());
     assert_eq!(seen.take(), [ConnectRefusal::DhchapControllerRefused.kind()]);
-    // One that does so without a word, as Linux does.
+    // Linux disconnects without sending Failure2.
     let (mut host, _) = admin(&world);
     let side = Side { of_array: Some(OTHER_SECRET), leaves: true, ..Side::default() };
     assert_eq!(side.authenticate(&mut host), Answer::Mutual(false));
@@ -413,7 +413,7 @@ fn a_wrong_secret_ends_the_queue() {
         (OTHER_SECRET, None, "wrong-dhchap-secret"),
         // The same key under another hash function is another secret.
         (PLAIN, None, "wrong-dhchap-secret"),
-        // It asks the array for a response, and there is no secret for it.
+        // The host asks the array for a response, and no secret is configured for it.
         (OF_HOST, Some(OF_ARRAY), "dhchap-controller-refused"),
     ] {
         let (world, seen) = world(OF_HOST, None);
@@ -424,7 +424,7 @@ fn a_wrong_secret_ends_the_queue() {
         assert_eq!(seen.take(), [cause]);
         assert!(world.subsystem.controllers().is_empty());
     }
-    // An authenticated queue ends by it as well.
+    // A failed reauthentication ends the queue as well.
     let (world, seen) = world(OF_HOST, None);
     let (mut host, _) = admin(&world);
     assert_eq!(Side::default().authenticate(&mut host), Answer::Success);
@@ -522,7 +522,7 @@ fn hosts_without_a_secret_and_discovery_need_none() {
     let (world, _) = world(OF_HOST, None);
     let (mut other, _) = world.connected(OTHER);
     assert_eq!(other.run(identify(1, 0)).status, 0);
-    // It can't ask for it either.
+    // The host can't ask for authentication, either.
     let side = Side::default();
     side.send(&mut other, &negotiate(7, &[1], &[0]));
     assert_eq!(other.run(auth_receive(16)).data[7], 2);
@@ -568,7 +568,7 @@ fn a_connection_negotiates_once_and_its_shard_does_no_finite_field_work() {
     side.send(&mut host, &start);
     host.submit(&auth_receive(4096).cid(9));
     assert_eq!(host.completion(), None, "the challenge is being computed");
-    // Nothing of the host is worked on at the same time.
+    // No other message of the host is processed at the same time.
     assert_eq!(host.run(auth_receive(4096)).status, 0x00C, "Command Sequence Error");
     assert_eq!(queued.lock().len(), 1);
     assert_eq!(work(&queued), 1);
@@ -579,7 +579,7 @@ fn a_connection_negotiates_once_and_its_shard_does_no_finite_field_work() {
     assert!(host.connection.ended().is_some());
     assert_eq!(work(&queued), 0);
     assert_eq!(seen.take(), ["protocol-error"]);
-    // The work of a connection that has gone is for nothing, and harms nothing.
+    // The work of a connection that has ended is discarded.
     let (mut host, _) = admin(&world);
     side.send(&mut host, &start);
     host.submit(&auth_receive(4096));
@@ -625,7 +625,7 @@ fn an_address_that_fails_waits_and_keeps_no_other_out() {
     assert_eq!(Side::default().authenticate(&mut host), Answer::Success, "from another address");
     world.peer = own;
     assert_eq!(refused(&world), 0x181, "it still waits");
-    // Who makes us work and goes away has failed as well.
+    // A host that causes work and disconnects has failed as well.
     world.peer = ([10, 0, 0, 8], 50_000).into();
     for _ in 0..5 {
         let (mut host, _) = admin(&world);
@@ -652,12 +652,12 @@ fn a_queue_without_authentication_holds_no_identifier() {
         io.connect(HOST, SUBSYSTEM, 1, id, 128).unwrap();
         io
     };
-    // Strangers who know the names, and the identifier of the controller.
+    // Other hosts that know the names and the identifier of the controller.
     let mut strangers: Vec<Host> = (0..8).map(|_| join()).collect();
     let mut io = join();
     assert_eq!(Side::default().authenticate(&mut io), Answer::Success);
     assert_eq!(io.run(write(1, 0, vec![1; BLOCK], true)).status, 0);
-    // Now it is taken.
+    // The identifier is in use now.
     let mut late = join();
     assert_eq!(Side::default().authenticate(&mut late), Answer::Success);
     assert_eq!(late.connection.ended(), Some("another queue has its identifier"));

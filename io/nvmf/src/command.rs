@@ -1,4 +1,4 @@
-//! An I/O command on its way to its handler, and what the handler returns.
+//! An I/O command with its data, and the result of its handler.
 
 use crate::controller::Controller;
 use crate::path::Path;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use transport::Running;
 
-/// What a handler returns.
+/// Result of a handler.
 pub(crate) enum Work {
     /// The command has ended.
     Done(Outcome),
-    /// An operation of the disk is its result.
+    /// The result of a disk operation ends the command.
     Disk(Pending),
-    /// It takes several steps.
+    /// The command takes several steps.
     Later(Running<Result<Outcome, Status>>),
 }
 
@@ -33,7 +33,7 @@ impl Work {
     }
 }
 
-/// How an operation of the disk ended.
+/// The outcome of an operation of the disk.
 pub(crate) fn of_disk(result: block::Result) -> Outcome {
     match result {
         Ok(Reply::Data(data)) => Outcome::data(data),
@@ -42,17 +42,17 @@ pub(crate) fn of_disk(result: block::Result) -> Outcome {
     }
 }
 
-/// A command on its way to its handler.
+/// A command with the inputs of its handler.
 pub(crate) struct Request {
     pub(crate) controller: Arc<Controller>,
     pub(crate) path: Arc<Path>,
     pub(crate) sqe: Sqe,
-    /// The data that came.
+    /// Data that the host sent.
     pub(crate) data: Data,
 }
 
 impl Request {
-    /// The run that most commands name.
+    /// The run of blocks that most commands name.
     pub(crate) fn extent(&self) -> Extent {
         Extent::new(self.sqe.slba(), self.sqe.blocks())
     }

@@ -1,8 +1,8 @@
-//! The commands of a queue that have not ended. Each has one entry, which owns its charge, its data and its R2T, so that all
-//! of them end with it, and there are never more entries than the queue has.
+//! Outstanding commands of a queue. Each has one entry, which owns its charge, its data and its R2T, so that all of
+//! them end with the command. The number of entries never exceeds the size of the queue.
 //!
-//! An R2T alone can outlive its command, since its data may be on the way: what comes for it is discarded. As many of these
-//! are known as the queue has entries.
+//! Only an R2T can outlive its command, since its data may be in transit: that data is discarded. The number of such
+//! R2Ts is bounded by the size of the queue.
 
 use crate::fused::Pair;
 use crate::pdu::incoming::Pdu;
@@ -17,16 +17,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll};
 use transport::{Running, Tasks};
 
-/// What has to be known of a running command when it ends.
+/// Information about a running command that its completion needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum About {
-    /// Command identifier, and most bytes of data for the host.
+    /// Command identifier, and the maximum number of bytes of data for the host.
     Single(u16, u32),
     /// The command identifiers of Compare and Write.
     Fused(u16, u16),
 }
 
-/// A command that does not run, or not by itself.
+/// A command that has not started, or is part of another operation.
 struct Pending {
     command: Command,
     state: State,
@@ -35,23 +35,23 @@ struct Pending {
 }
 
 enum State {
-    /// It waits for memory.
+    /// The command waits for memory.
     Waiting,
-    /// Its data were requested by the R2T with this tag; they are damaged if they came with a wrong digest.
+    /// The R2T with this tag requested the data; `damaged`: a data digest was wrong.
     Requested { tag: u16, data: Collector, damaged: bool },
-    /// A half of a fused operation, with its data, or why it has none.
+    /// A half of a fused operation with its data, or the status that it failed with.
     Half(Option<Result<Data, Status>>),
-    /// The second half of a fused operation that runs.
+    /// The second half of a running fused operation.
     Second,
     /// An Asynchronous Event Request.
     EventRequest,
-    /// It is carried out elsewhere.
+    /// The command is executed outside the queue.
     Held,
 }
 
 /// A command whose data are complete.
 pub(crate) enum Gathered {
-    /// By itself.
+    /// A command that is not fused.
     Single(Command, Result<Data, Status>),
     /// With the other half of a fused operation.
     Pair(Pair),
@@ -63,18 +63,18 @@ pub(crate) struct Commands {
     pending: BTreeMap<u16, Pending>,
     /// The charges of all pending commands.
     charge: u64,
-    /// Those that wait for memory, in the order of their arrival.
+    /// Commands that wait for memory, in order of arrival.
     waiting: VecDeque<u16>,
-    /// Asynchronous Event Requests in the order of their arrival.
+    /// Asynchronous Event Requests in order of arrival.
     event_requests: VecDeque<u16>,
-    /// A first half whose second has not come.
+    /// A first half whose second half has not arrived.
     open_half: Option<u16>,
     transfers: Transfers,
     tasks: Tasks<About, Outcome>,
 }
 
 impl Commands {
-    /// No commands yet, of a queue with this many entries.
+    /// An empty set for a queue with this many entries.
     pub(crate) fn new(entries: u16) -> Self {
         let (waiting, event_requests) = (VecDeque::new(), VecDeque::new());
         Self {
@@ -103,7 +103,7 @@ impl Commands {
         self.pending.contains_key(&cid) || self.tasks.contains(cid.into())
     }
 
-    /// The memory in bytes that all commands are charged.
+    /// Memory that is charged for all commands, in bytes.
     pub(crate) fn charge(&self) -> u64 {
         self.charge + self.tasks.charge()
     }
@@ -113,7 +113,7 @@ impl Commands {
         !self.tasks.is_empty()
     }
 
-    /// Requested data, of commands and of those that ended.
+    /// R2Ts of outstanding commands and of ended ones.
     pub(crate) fn transfers(&self) -> &Transfers {
         &self.transfers
     }
@@ -124,7 +124,7 @@ impl Commands {
         self.pending.insert(command.cid(), Pending { command, state, other: None });
     }
 
-    /// Ends a pending command, with everything that it has.
+    /// Removes a pending command with everything that it owns.
     fn remove(&mut self, cid: u16) -> Option<Pending> {
         let pending = self.pending.remove(&cid)?;
         self.charge -= pending.command.charge;
@@ -147,7 +147,7 @@ impl Commands {
         self.tasks = Tasks::default();
     }
 
-    /// Adds a command that waits for memory. It is not charged.
+    /// Adds a command that waits for memory, uncharged.
     pub(crate) fn wait(&mut self, sqe: Sqe) {
         self.insert(Command { sqe, charge: 0 }, State::Waiting);
         self.waiting.push_back(sqe.cid());
@@ -159,7 +159,7 @@ impl Commands {
         self.pending.get(first).map(|pending| pending.command.sqe)
     }
 
-    /// Takes that command.
+    /// Removes the first command that waits for memory.
     pub(crate) fn take_waiting(&mut self) {
         self.waiting.front().copied().and_then(|first| self.remove(first));
     }
@@ -185,7 +185,7 @@ impl Commands {
         self.remove(first).map(|_| first)
     }
 
-    /// Adds a half of a fused operation. Returns the halves that have no counterpart: they have ended, and if this one is
+    /// Adds a half of a fused operation. Returns the halves without a counterpart, which have ended; if this half is
     /// among them, it was not added.
     pub(crate) fn add_half(&mut self, half: Command) -> SmallVec<[u16; 2]> {
         let cid = half.cid();
@@ -212,7 +212,8 @@ impl Commands {
         }
     }
 
-    /// The data of a half, or why there are none. Returns the pair if it is complete; both have left the queue then.
+    /// Supplies the data of a half, or the status that it failed with. Returns the pair if it is complete; both
+    /// commands have then left the queue.
     pub(crate) fn supply_half(&mut self, cid: u16, data: Result<Data, Status>) -> Option<Pair> {
         let half = self.pending.get_mut(&cid)?;
         half.state = State::Half(Some(data));
@@ -232,7 +233,8 @@ impl Commands {
         Some(Pair { first: first.command, second: second.command, compare, write })
     }
 
-    /// Adds an R2T for all data of a command, which is a half that was added or a command that was not; returns its tag.
+    /// Adds an R2T for all data of a command, which is either a half that was added or a command that was not; returns
+    /// its tag.
     pub(crate) fn request_data(&mut self, command: Command) -> u16 {
         let tag = self.transfers.request(command.cid(), command.sqe.data_bytes());
         let state = State::Requested { tag, data: Collector::default(), damaged: false };
@@ -243,12 +245,12 @@ impl Commands {
         tag
     }
 
-    /// Checks that data were requested, and come in order; whether they are wanted.
+    /// Checks that data were requested and arrive in order; returns whether their command is still outstanding.
     pub(crate) fn check_data(&self, header: &Header) -> Result<bool, Termination> {
         self.transfers.check(header)
     }
 
-    /// Takes data that were checked. Returns the command if it has all of them; it has left the queue then.
+    /// Takes checked data. Returns the command once its data are complete; the command has then left the queue.
     pub(crate) fn data(&mut self, pdu: Pdu) -> Option<Gathered> {
         let (cid, is_whole) = self.transfers.advance(&pdu.header)?;
         let pending = self.pending.get_mut(&cid)?;
@@ -272,19 +274,19 @@ impl Commands {
         self.remove(cid).map(|pending| Gathered::Single(pending.command, data))
     }
 
-    /// Adds a command that runs, which has left the queue.
+    /// Adds a running command, which has left the queue.
     pub(crate) fn run(&mut self, command: Command, limit: u32, running: Running<Outcome>) {
         let cid = command.cid();
         assert!(!self.contains(cid), "a command has one entry");
         self.tasks.insert(cid.into(), About::Single(cid, limit), command.charge, running);
     }
 
-    /// Adds a command that is carried out elsewhere, until it is released.
+    /// Adds a command that is executed outside the queue, until [`Commands::release`].
     pub(crate) fn hold(&mut self, command: Command) {
         self.insert(command, State::Held);
     }
 
-    /// Ends it.
+    /// Removes a command that was added by [`Commands::hold`].
     pub(crate) fn release(&mut self, cid: u16) {
         self.remove(cid);
     }
@@ -296,7 +298,7 @@ impl Commands {
         self.tasks.insert(first.cid().into(), about, first.charge, running);
     }
 
-    /// The running commands that have ended. Pending if none was woken.
+    /// Returns the running commands that have ended; pending if no task was woken.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<(About, Outcome)>> {
         self.tasks.poll(cx).map(|ended| {
             for (about, _) in &ended {
@@ -308,8 +310,8 @@ impl Commands {
         })
     }
 
-    /// Aborts a command, if it has not ended: it has then taken effect whole or never will. A half of a fused operation ends
-    /// with the other only.
+    /// Aborts a command that has not ended; its effect is then complete or absent. A half of a fused operation ends
+    /// only together with the other half.
     pub(crate) fn abort(&mut self, cid: u16) -> bool {
         let can_end = |pending: &Pending| match pending.state {
             State::Waiting | State::EventRequest => true,
@@ -325,7 +327,7 @@ impl Commands {
 }
 
 impl Commands {
-    /// Checks that the records agree, for tests.
+    /// Checks the consistency of the records, for tests.
     ///
     /// # Panics
     /// If they do not.

@@ -1,5 +1,5 @@
-//! The state machine of one connection, without sockets and clocks: bytes in, commands to the subsystem, bytes out. The spine
-//! of this crate.
+//! State machine of one connection, without sockets and clocks: bytes in, commands to the subsystem, bytes out. The
+//! spine of this crate.
 //!
 //! A connection begins with ICReq and Connect, which makes it a queue. Its owner (the portal, a test) fills
 //! [`Connection::space`], calls [`Connection::received`], polls its tasks, sends what [`Connection::slices`] returns, and
@@ -36,14 +36,14 @@ use transport::{
     SMALL_BUFFER_BYTES, TLS_BYTES,
 };
 
-/// Guarantee of a connection before Connect in bytes: its receive buffer, one capsule, and responses.
+/// Guaranteed memory of a connection before Connect, in bytes: its receive buffer, one capsule, and responses.
 pub(crate) const UNKNOWN_GUARANTEE_BYTES: u64 = 48 << 10;
 /// Charge in bytes that the guarantees of an admin queue and of an I/O queue cover, in addition to waiting commands.
 const ADMIN_COVERED_BYTES: u64 = 64 << 10;
 const IO_COVERED_BYTES: u64 = 384 << 10;
 
-/// Ticks, which are seconds: for Connect, without commands of a discovery controller without a keep alive timer, and for the
-/// host to receive the last bytes.
+/// Limits in seconds: for Connect, for a discovery controller without commands and keep alive timer, and for the
+/// delivery of the last bytes.
 const CONNECT_SECONDS: u32 = 30;
 const DISCOVERY_IDLE_SECONDS: u32 = 120;
 const CLOSE_SECONDS: u32 = 15;
@@ -52,7 +52,7 @@ const MAX_REFUSED_CONNECTS: u32 = 4;
 /// Seconds beyond two periods of the keep alive timer.
 const KEEP_ALIVE_GRACE_SECONDS: u32 = 2;
 
-/// Where the data of Connect has the NQNs of the subsystem and of the host (Base figure 329).
+/// Offsets of the NQNs of the subsystem and of the host in the data of Connect (Base figure 329).
 const SUBSYSTEM_OFFSET: u16 = 256;
 const HOST_OFFSET: u16 = 512;
 
@@ -72,15 +72,15 @@ pub struct ConnectionConfig {
     pub local: SocketAddr,
     /// The host's address.
     pub peer: SocketAddr,
-    /// Where control messages to the connection are sent.
+    /// Sender of control messages to the connection.
     pub control: UnboundedSender<Control>,
-    /// Random bytes for its authentication, used for nothing else.
+    /// Random bytes for the authentication, used for no other purpose.
     pub seed: [u8; 32],
     /// Counts failed authentications from the host's address.
     pub attempts: LoginAttempts,
-    /// Does the finite-field work of its authentication.
+    /// Does the finite-field arithmetic of the authentication.
     pub worker: Worker,
-    /// Whether it comes by TLS, and uses memory for that.
+    /// Whether the connection uses TLS, which takes memory.
     pub tls: bool,
 }
 
@@ -95,13 +95,13 @@ pub struct Connection {
     setup: ConnectionConfig,
     wire: Wire,
     stage: Stage,
-    /// A PDU has arrived for which there is no room yet.
+    /// An arrived PDU waits for room.
     blocked: bool,
     /// Connects that were refused.
     refused: u32,
     /// Ticks without a command.
     idle_ticks: u32,
-    /// The PSK identity by which its host was authenticated.
+    /// PSK identity that authenticated the host.
     identity: Option<Box<[u8]>>,
 }
 
@@ -144,7 +144,7 @@ impl Connection {
         self.wire.incoming.space()
     }
 
-    /// True if it can receive more bytes now.
+    /// True if the connection can receive more bytes now.
     pub fn wants_input(&self) -> bool {
         !self.blocked && !matches!(self.stage, Stage::Ended(_))
     }
@@ -154,7 +154,7 @@ impl Connection {
         self.proceed();
     }
 
-    /// Continues commands, and processes arrived PDUs as far as there is room for them.
+    /// Continues commands, and processes arrived PDUs while there is room for them.
     pub fn proceed(&mut self) {
         if let Stage::Queue(queue) = &mut self.stage
             && let Err(end) = queue.advance(&mut self.wire)
@@ -229,7 +229,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The first command, which has to be Connect. A refused host may try again a few times.
+    /// Processes the first command, which has to be Connect. A refused host may retry a few times.
     fn connect(&mut self, pdu: &Pdu) -> Result<(), QueueEnd> {
         let sqe = sqe_of(&pdu.header, 0);
         let outcome = match () {
@@ -281,7 +281,7 @@ impl Connection {
         self.setup.subsystem.refused(&RefusedConnect { host, peer, portal, cause });
     }
 
-    /// Reports a queue that ends without its host being authenticated.
+    /// Reports a queue that ends before its host is authenticated.
     fn report_unauthenticated(&self, queue: &Queue) {
         let cause = match queue.failure() {
             Some(Failure::WrongSecret) => ConnectRefusal::WrongDhchapSecret,
@@ -301,8 +301,8 @@ impl Connection {
         (queue, &mut self.wire)
     }
 
-    /// Checks that a Connect is of the host and for the subsystem of the PSK identity, whose key must still be the one of the host;
-    /// without TLS, that the host needs none (TCP Transport 1.0 clause 3.6.1.3).
+    /// Checks Connect against the PSK identity: its host and subsystem must match, and the key must still be configured
+    /// for the host. Without TLS, checks that neither host nor portal requires it (TCP Transport 1.0 clause 3.6.1.3).
     fn check_tls(&self, connect: &Connect) -> Result<(), (Refusal, ConnectRefusal)> {
         let subsystem = &self.setup.subsystem;
         let Some(identity) = &self.identity else {
@@ -369,14 +369,14 @@ impl Connection {
         admission.is_some_and(|admission| !self.setup.attempts.wait(admission).is_zero())
     }
 
-    /// Takes the memory of a queue. One whose host has to authenticate gets it afterwards, and that of discovery, which anyone
-    /// may read, never draws more.
+    /// Reserves the memory of a queue. A queue whose host has to authenticate gets it afterwards. A discovery queue,
+    /// which any host may open, never draws more.
     fn take_memory(&mut self, connect: &Connect, guarantee: Guarantee) -> Result<Option<Guarantee>, Refusal> {
         let share = &mut self.wire.share;
         if connect.subsystem != DISCOVERY_NQN && self.setup.subsystem.admission(&connect.host).is_some() {
             let total_bytes = UNKNOWN_GUARANTEE_BYTES + self.setup.tls_bytes();
             let covered_bytes = UNAUTHENTICATED_COVERED_BYTES;
-            // The connection has it.
+            // The connection already holds this guarantee.
             let _has_room = share.guarantee(Guarantee { total_bytes, covered_bytes });
             return Ok(Some(guarantee));
         }
@@ -518,7 +518,7 @@ impl Connection {
         }
     }
 
-    /// What it holds for its commands, for tests.
+    /// The resources held for commands, for tests.
     ///
     /// # Panics
     /// If its records contradict each other.
@@ -529,7 +529,7 @@ impl Connection {
         }
     }
 
-    /// Why it has ended, once it has. Queued bytes are still to be sent.
+    /// The reason of the end, once the connection has ended. Queued bytes may still have to be sent.
     pub fn ended(&self) -> Option<&str> {
         match &self.stage {
             Stage::Ended(reason) => Some(reason),
@@ -537,7 +537,7 @@ impl Connection {
         }
     }
 
-    /// The NQN of the host, once it has connected to the subsystem and is authenticated; not for discovery.
+    /// NQN of the host, once an authenticated host has connected to the subsystem; `None` for discovery.
     pub fn host(&self) -> Option<&str> {
         match &self.stage {
             Stage::Queue(queue) if !queue.controller.discovery && queue.is_authenticated() => {

@@ -1,4 +1,4 @@
-//! Connections from ICReq to their end: Connect, queues, commands, and what hosts do wrong.
+//! Connections from ICReq to their end: Connect, queues, commands, and protocol errors of hosts.
 
 use crate::lab_test::*;
 use block::{Disk, DiskId};
@@ -211,7 +211,7 @@ fn halves_without_a_counterpart_are_aborted() {
     io.submit(&second(7).cid(3));
     let ends = [io.end(&compare(0)), io.end(&compare(0))];
     assert_eq!(ends.map(|end| (end.cid, end.status)), [(2, 0x00A), (3, 0x00A)], "other blocks");
-    // A half whose data was requested: the data comes late and is thrown away.
+    // A half whose data was requested: the late data is discarded.
     let late = Cmd::new(0x05, 1).run_of(0, 1).out(vec![0; 512], false).fuse(1).cid(4);
     io.submit(&late);
     io.submit(&second(9).cid(5));
@@ -359,7 +359,7 @@ fn a_command_that_has_not_ended_can_be_aborted() {
     admin.submit(&Cmd::new(0x08, 0).dword(10, 30 << 16).cid(31));
     let ends = [admin.completion(), admin.completion()].map(|end| end.expect("both have ended"));
     assert_eq!(ends.map(|end| (end.cid, end.status, end.result)), [(30, 0x007, 0), (31, 0, 0)]);
-    // Without the connection of the queue nothing is aborted, and the Abort ends all the same.
+    // If the connection of the queue has ended, no command is aborted, and the Abort completes nevertheless.
     for cid in 40..44 {
         admin.submit(&Cmd::new(0x08, 0).dword(10, 1).cid(cid));
     }
@@ -374,7 +374,7 @@ fn a_command_that_has_not_ended_can_be_aborted() {
 fn a_running_command_can_be_aborted() {
     let world = World::new();
     let (mut admin, mut io) = world.connected(HOST);
-    // The second command waits for the limit, as this clock never wakes.
+    // The second command waits for the limit, as this clock never advances.
     world.stop_clock();
     let operations = Some(export::Rate { per_second: 1, burst: 1 });
     world.exports.set_limits(DiskId(1), export::QosLimits { operations, bytes: None });
@@ -400,7 +400,7 @@ fn a_host_can_have_256_namespaces() {
         world.exports.add_volume(std::sync::Arc::new(disk));
         DiskId(id)
     });
-    // After those that named other volumes.
+    // The disks follow those of the other namespaces.
     let mappings: BTreeMap<u16, DiskId> = (2..).zip(disks).collect();
     world.exports.set_mappings(HOST, mappings);
     let list = admin.run(identify(2, 0)).data;
@@ -418,7 +418,7 @@ fn a_host_can_have_256_namespaces() {
     assert_eq!(io.run(read(259, 0, 1)).status, 0x00B);
 }
 
-/// Keeps what happened.
+/// Records the reported events.
 #[derive(Default)]
 struct Seen(parking_lot::Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! A controller: what all queues of one host through one portal share (NVM Express Base 2.0 clause 3.1).
+//! A controller: the state that all queues of one host through one portal share (NVM Express Base 2.0 clause 3.1).
 
 use crate::abort::Aborts;
 use crate::authentication::{Credentials, Names};
@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc::UnboundedSender;
 use transport::Control;
 
-/// Where a host came in.
+/// The portal that a host connected to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Port {
-    /// Number of the portal: the relative identifier of the target port, by which statistics are kept.
+    /// Number of the portal: the relative identifier of the target port, used for statistics.
     pub(crate) number: u16,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
@@ -33,14 +33,14 @@ pub(crate) struct Port {
 /// A controller of one host.
 pub(crate) struct Controller {
     pub(crate) id: u16,
-    /// The host as registrations know it.
+    /// The host's name in reservations.
     pub(crate) host: Arc<NexusName>,
-    /// Its NQN.
+    /// NQN of the host.
     pub(crate) nqn: Arc<str>,
     pub(crate) subsystem: Arc<Subsystem>,
-    /// How its host authenticates; `None` if it need not.
+    /// Credentials of the host; `None` if authentication is not required.
     pub(crate) credentials: Option<Arc<Credentials>>,
-    /// It is a discovery controller.
+    /// Whether this is a discovery controller.
     pub(crate) discovery: bool,
     pub(crate) port: Port,
     pub(crate) events: Events,
@@ -48,7 +48,7 @@ pub(crate) struct Controller {
     pub(crate) namespaces: Namespaces,
     /// A command has come since the last tick of the admin queue.
     active: AtomicBool,
-    /// Its host is authenticated, or need not be.
+    /// The host is authenticated, or authentication is not required.
     admitted: AtomicBool,
     admin: UnboundedSender<Control>,
 }
@@ -59,7 +59,7 @@ struct State {
     features: BTreeMap<(u8, u32), u32>,
     /// The connections of I/O queues, by queue identifier.
     queues: BTreeMap<u16, QueueLink>,
-    /// Those whose host has not authenticated: they hold no identifier.
+    /// Connections of I/O queues whose host has not authenticated: they hold no identifier.
     unproven: Vec<QueueLink>,
     /// I/O queues that the host may connect.
     granted: u16,
@@ -67,7 +67,7 @@ struct State {
 }
 
 impl State {
-    /// Gives an identifier to the connection of a queue.
+    /// Assigns an identifier to the connection of a queue.
     fn claim(&mut self, qid: u16, link: QueueLink) -> Result<(), Status> {
         if self.queues.get(&qid).is_some_and(|other| !other.control.is_closed()) {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
@@ -77,13 +77,13 @@ impl State {
     }
 }
 
-/// The connection of an I/O queue, as its controller reaches it.
+/// The connection of an I/O queue, from its controller's view.
 struct QueueLink {
     control: UnboundedSender<Control>,
     aborts: Arc<Aborts>,
 }
 
-/// What a controller starts with.
+/// Parameters of a new controller.
 pub(crate) struct Start {
     pub(crate) id: u16,
     pub(crate) nqn: Arc<str>,
@@ -101,7 +101,7 @@ impl Controller {
         let initiator = InitiatorPort::Nvme { nqn: (*nqn).to_owned(), host_id };
         Controller {
             id,
-            // A host is one registrant, whatever ports it comes through.
+            // A host is one registrant, regardless of its ports.
             host: Arc::new(NexusName { initiator, target_port: 0 }),
             nqn,
             subsystem,
@@ -138,7 +138,7 @@ impl Controller {
         self.namespaces.path(nsid)
     }
 
-    /// The namespace that a command names, if the host saw it when the command came.
+    /// The namespace that a command names, if the host saw it when the command arrived.
     pub(crate) fn path_of(&self, sqe: &Sqe) -> Option<Arc<Path>> {
         self.path(sqe.nsid()).filter(|path| path.since <= sqe.view)
     }
@@ -153,27 +153,27 @@ impl Controller {
         self.subsystem.listed_controller(host)
     }
 
-    /// The names by which its host and the subsystem authenticate.
+    /// Names for the mutual authentication of host and subsystem.
     pub(crate) fn names(&self) -> Names {
         Names { host: self.nqn.clone(), subsystem: self.subsystem.identity.nqn.as_str().into() }
     }
 
-    /// Whether its host is authenticated, or need not be.
+    /// Whether the host is authenticated, or authentication is not required.
     pub(crate) fn is_admitted(&self) -> bool {
         self.admitted.load(Ordering::Acquire)
     }
 
-    /// Its host is authenticated; returns false if it was before.
+    /// Marks the host as authenticated; returns false if it was before.
     pub(crate) fn admit(&self) -> bool {
         !self.admitted.swap(true, Ordering::AcqRel)
     }
 
-    /// A command came by any queue.
+    /// Notes the arrival of a command on any queue.
     pub(crate) fn set_active(&self) {
         self.active.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a command came since the last call.
+    /// Whether a command arrived since the last call.
     pub(crate) fn take_active(&self) -> bool {
         self.active.swap(false, Ordering::Relaxed)
     }
@@ -187,12 +187,13 @@ impl Controller {
         self.state.lock().keep_alive_ms = milliseconds;
     }
 
-    /// Whether it processes commands other than those of fabrics.
+    /// Whether the controller processes commands other than fabrics commands.
     pub(crate) fn is_ready(&self) -> bool {
         self.state.lock().status & configuration::READY != 0
     }
 
-    /// Grants I/O queues; returns how many (Base 5.27.1.5). The request counts from zero, and both kinds are paired.
+    /// Grants I/O queues and returns their number (Base 5.27.1.5). The requested numbers count from zero; queues are
+    /// pairs.
     pub(crate) fn grant_queues(&self, submission: u16, completion: u16) -> u16 {
         let granted = submission.min(completion).saturating_add(1).min(MAX_IO_QUEUES);
         self.state.lock().granted = granted;
@@ -214,7 +215,8 @@ impl Controller {
         4096 << self.mdts()
     }
 
-    /// Enters the connection of an I/O queue. It has its identifier as soon as its host has authenticated, if it has to.
+    /// Registers the connection of an I/O queue. The queue gets its identifier once its host has authenticated, if that
+    /// is required.
     pub(crate) fn add_queue(
         &self,
         qid: u16,
@@ -237,8 +239,8 @@ impl Controller {
         Ok(aborts)
     }
 
-    /// The host of an I/O queue has authenticated: the queue has its identifier now. False if another one has it, or if the
-    /// controller was reset.
+    /// Assigns the identifier of an I/O queue after its host has authenticated. Returns false if another queue has it,
+    /// or if the controller was reset.
     pub(crate) fn prove_queue(&self, qid: u16, control: &UnboundedSender<Control>) -> bool {
         let mut state = self.state.lock();
         let found = state.unproven.iter().position(|link| link.control.same_channel(control));
@@ -252,7 +254,7 @@ impl Controller {
         self.state.lock().queues.get(&qid).map(|queue| queue.aborts.clone())
     }
 
-    /// The connection of an I/O queue ended.
+    /// Removes an I/O queue whose connection ended.
     pub(crate) fn remove_queue(&self, qid: u16, control: &UnboundedSender<Control>) {
         let mut state = self.state.lock();
         if state.queues.get(&qid).is_some_and(|known| known.control.same_channel(control)) {
@@ -273,18 +275,18 @@ impl Controller {
         let queues = std::mem::take(&mut state.queues);
         drop(state);
         for queue in queues.into_values().chain(unproven) {
-            // A connection that is ending does not receive any more.
+            // A connection that is ending no longer receives.
             let _gone = queue.control.send(Control::Close(reason));
         }
     }
 
-    /// The controller has ended: it takes no more queues.
+    /// Ends the controller: it accepts no more queues.
     pub(crate) fn end(&self) {
         self.state.lock().status = 0;
         self.close_queues("the controller has ended");
     }
 
-    /// Ends the controller: its admin connection, and with it all others.
+    /// Closes the admin connection, and with it the controller and all other connections.
     pub(crate) fn close(&self, reason: &'static str) {
         let _gone = self.admin.send(Control::Close(reason));
     }
@@ -317,7 +319,7 @@ impl Controller {
         }
         let reset = !enabled && before & configuration::ENABLE != 0;
         if reset {
-            // A controller reset: features have their defaults again, and I/O queues are gone.
+            // A controller reset: features return to their defaults, and I/O queues end.
             state.status = 0;
             state.features.clear();
             state.granted = MAX_IO_QUEUES;
@@ -329,7 +331,7 @@ impl Controller {
         }
     }
 
-    /// The current value of a feature that the controller only keeps.
+    /// The current value of a feature that the controller only stores.
     pub(crate) fn feature(&self, row: &FeatureRow, nsid: u32) -> u32 {
         self.state.lock().features.get(&(row.feature as u8, nsid)).copied().unwrap_or(row.default)
     }

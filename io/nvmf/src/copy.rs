@@ -23,12 +23,12 @@ fn ranges(sqe: &Sqe, data: &Data) -> Vec<Extent> {
     bytes.chunks_exact(RANGE_BYTES).take(count).map(range).collect()
 }
 
-/// Blocks that a command copies; errors in it are found later.
+/// Blocks that a command copies. Errors in the ranges are found later.
 pub(crate) fn copied_blocks(sqe: &Sqe, data: &Data) -> u64 {
     ranges(sqe, data).iter().map(|extent| extent.blocks).sum()
 }
 
-/// Copy. Protection information and storage tags, which no namespace has, are refused.
+/// Copy. Protection information and storage tags, which no namespace supports, are refused.
 pub(crate) fn copy(request: Request) -> Result<Work, Status> {
     let sqe = &request.sqe;
     let format = sqe.dword(12) >> 8 & 0xF;
@@ -45,7 +45,7 @@ pub(crate) fn copy(request: Request) -> Result<Work, Status> {
     {
         return Err(Status::COMMAND_SIZE_LIMIT);
     }
-    // A copy reads as well: the reservation must allow that, too. A host that may write may also read.
+    // A copy also reads, which the reservation must allow. A host that may write may also read.
     request.check_range(Extent::new(sqe.slba(), total))?;
     let (id, mut target_lba, mut segments) = (request.path.volume.id(), sqe.slba(), Vec::new());
     for source in sources {

@@ -1,4 +1,4 @@
-//! The discovery log page (NVM Express Base 2.0 clause 5.16.1.23): the ways to the subsystem that a host may use.
+//! The discovery log page (NVM Express Base 2.0 clause 5.16.1.23): the portals that a host may use.
 
 use crate::controller::Controller;
 use crate::encoding::Structure;
@@ -10,7 +10,7 @@ use transport::Portal;
 const ENTRY_BYTES: usize = 1024;
 /// TRTYPE of TCP.
 const TCP: u8 = 3;
-/// SUBTYPE: a subsystem for I/O, and the discovery subsystem that is read.
+/// SUBTYPE: an I/O subsystem, and the current discovery subsystem.
 const NVM_SUBSYSTEM: u8 = 2;
 const CURRENT_DISCOVERY: u8 = 3;
 /// TREQ: a secure channel is required, and flow control of submission queues may be disabled.
@@ -31,7 +31,7 @@ pub(crate) fn log_page(controller: &Controller) -> Vec<u8> {
     let mut entries =
         vec![entry((CURRENT_DISCOVERY, controller.port.number), (local, own_tls), DISCOVERY_NQN, PERSISTENT)];
     for Portal { number, address, tls } in portals {
-        // An unspecified address stands for every address of the machine: the host has reached one of them.
+        // An unspecified address stands for every address of the machine; the host has reached one of them.
         let ip = if address.ip().is_unspecified() { local.ip() } else { address.ip() };
         let address = SocketAddr::new(ip, address.port());
         entries.push(entry((NVM_SUBSYSTEM, number), (address, tls), nqn, 0));

@@ -1,4 +1,4 @@
-//! A data structure of the standard under construction: fields at fixed offsets, little-endian, zero where nothing is set.
+//! Builder of the standard's data structures: fields at fixed offsets, little-endian, zero by default.
 
 /// A data structure of a fixed length.
 pub(crate) struct Structure(Vec<u8>);
@@ -28,7 +28,7 @@ impl Structure {
         self.bytes(at, &value.to_le_bytes())
     }
 
-    /// Bytes as they are.
+    /// Raw bytes.
     pub(crate) fn bytes(mut self, at: usize, bytes: &[u8]) -> Self {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
         self
@@ -53,7 +53,7 @@ impl Structure {
     }
 }
 
-/// A list of 32-bit numbers in a structure of `bytes` bytes; those that do not fit are left out.
+/// A list of 32-bit numbers in a structure of `bytes` bytes; numbers that do not fit are omitted.
 pub(crate) fn list_of_u32(numbers: impl Iterator<Item = u32>, bytes: usize) -> Vec<u8> {
     let mut out: Vec<u8> = numbers.take(bytes / 4).flat_map(u32::to_le_bytes).collect();
     out.resize(bytes, 0);

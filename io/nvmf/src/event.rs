@@ -1,14 +1,14 @@
-//! Asynchronous events of a controller (NVM Express Base 2.0 clause 5.2): which are pending, which are masked until the
-//! host reads their log page, and who is to be woken.
+//! Asynchronous events of a controller (NVM Express Base 2.0 clause 5.2): pending events, events masked until the host
+//! reads their log page, and the waker of the queue.
 
 use crate::spec::{LogPage, event_notice};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::task::{Context, Poll, Waker};
 
-/// Namespaces that the log page of changed namespaces lists; if there are more, it says so (Base 5.16.1.5).
+/// Namespaces in the log page of changed namespaces; more are reported as FFFFFFFFh (Base 5.16.1.5).
 const MAX_CHANGED: usize = 1024;
-/// Reservation notifications that are kept (Base 5.16.1.24): older ones are dropped.
+/// Stored reservation notifications (Base 5.16.1.24): older ones are dropped.
 const MAX_RESERVATION_NOTIFICATIONS: usize = 255;
 
 /// A kind of event.
@@ -28,7 +28,8 @@ impl EventKind {
     const ALL: [EventKind; 4] =
         [EventKind::Namespace, EventKind::Access, EventKind::Discovery, EventKind::Reservation];
 
-    /// The bit of the Asynchronous Event Configuration feature that enables it (Base figure 277); `None` if there is none.
+    /// The bit of the Asynchronous Event Configuration feature that enables the event (Base figure 277); `None` if no
+    /// bit does.
     fn enabled_by(self) -> Option<u32> {
         match self {
             EventKind::Namespace => Some(event_notice::NAMESPACE),
@@ -67,7 +68,7 @@ pub(crate) struct Events(Mutex<State>);
 struct State {
     configuration: u32,
     pending: BTreeSet<EventKind>,
-    /// Sent, and masked until the log page is read.
+    /// Events that were sent, and are masked until their log page is read.
     masked: BTreeSet<EventKind>,
     changed: BTreeSet<u32>,
     reservations: VecDeque<(u32, ReservationNotice)>,
@@ -96,12 +97,12 @@ impl Events {
         self.0.lock().configuration = configuration;
     }
 
-    /// An event happened.
+    /// Raises an event.
     pub(crate) fn raise(&self, kind: EventKind) {
         self.0.lock().raise(kind);
     }
 
-    /// Namespaces appeared, disappeared or changed.
+    /// Raises the event for namespaces that appeared, disappeared or changed.
     pub(crate) fn namespaces_changed(&self, nsids: impl IntoIterator<Item = u32>) {
         let mut state = self.0.lock();
         let before = state.changed.len();
@@ -111,13 +112,13 @@ impl Events {
         }
     }
 
-    /// Whether the host will read, as it is to be notified of it, that a namespace changed.
+    /// Whether the host has been or will be notified of a change of the namespace that it has not read yet.
     pub(crate) fn is_unread(&self, nsid: u32) -> bool {
         let state = self.0.lock();
         state.configuration & event_notice::NAMESPACE != 0 && state.changed.contains(&nsid)
     }
 
-    /// Another host changed the reservation of a namespace.
+    /// Notes that another host changed the reservation of a namespace.
     pub(crate) fn reservation_changed(&self, nsid: u32, notice: ReservationNotice) {
         let mut state = self.0.lock();
         state.reservations.push_back((nsid, notice));
@@ -127,7 +128,8 @@ impl Events {
         state.raise(EventKind::Reservation);
     }
 
-    /// The next event to complete an Asynchronous Event Request with: dword 0. The context is woken when there is one.
+    /// Returns the next event as dword 0 of the completion of an Asynchronous Event Request. Wakes the context when
+    /// there is one.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<u32> {
         let mut state = self.0.lock();
         let next = EventKind::ALL
@@ -146,7 +148,7 @@ impl Events {
         }
     }
 
-    /// The host has read a log page and does not retain its event.
+    /// Unmasks the event of a log page that the host has read without retaining it.
     pub(crate) fn clear(&self, page: LogPage) {
         let kind = match page {
             LogPage::ChangedNamespaces => EventKind::Namespace,
@@ -175,7 +177,7 @@ impl Events {
         }
     }
 
-    /// The oldest reservation notification, if there is one, with its number and how many follow; removed if `take`.
+    /// The oldest reservation notification with its number, and the number of those that follow; removed if `take`.
     pub(crate) fn reservation_notification(&self, take: bool) -> Option<(u64, u32, ReservationNotice, u8)> {
         let mut state = self.0.lock();
         let (nsid, notice) = *state.reservations.front()?;

@@ -1,4 +1,4 @@
-//! The spine of I/O commands: a command from its row in the table through QoS admission and checks to its handler.
+//! The spine of I/O commands: table row, QoS admission, checks, handler.
 
 use crate::command::{Request, Work, of_disk};
 use crate::controller::Controller;
@@ -17,7 +17,7 @@ pub(crate) const WRITE: u8 = 0x01;
 pub(crate) const COMPARE: u8 = 0x05;
 pub(crate) const VERIFY: u8 = 0x0C;
 
-/// A command that was started.
+/// State of a started command.
 pub(crate) enum Execution {
     /// It has ended.
     Done(Outcome),
@@ -31,7 +31,7 @@ impl From<Status> for Execution {
     }
 }
 
-/// How much data a command has.
+/// Amount of data of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// None.
@@ -40,9 +40,9 @@ pub(crate) enum Length {
     Blocks,
     /// Ranges of this many bytes, counted by dword 10 or 12; a host may send more than the last one.
     Ranges(u64),
-    /// A data structure of this many bytes at least.
+    /// A data structure of at least this many bytes.
     AtLeast(u64),
-    /// What the host asks for.
+    /// The length that the host asks for.
     Any,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Row {
     pub(crate) operation: Operation,
     pub(crate) access: Access,
     pub(crate) length: Length,
-    /// It names a run of blocks by SLBA and NLB.
+    /// Whether the command names a run of blocks by SLBA and NLB.
     pub(crate) has_run: bool,
     handler: fn(Request) -> Result<Work, Status>,
 }
@@ -154,7 +154,7 @@ impl Row {
         if fits { Ok(()) } else { Err(Status::DATA_SGL_LENGTH_INVALID) }
     }
 
-    /// The command, on the path to its namespace, with the amount of data that it needs.
+    /// The request for a command, on the path to its namespace, with the required amount of data.
     fn request(&self, controller: &Arc<Controller>, sqe: Sqe, data: Data) -> Result<Request, Status> {
         let path = controller.path_of(&sqe).ok_or(Status::INVALID_NAMESPACE)?;
         self.check_data(&sqe, path.volume.block_bytes())?;
@@ -189,7 +189,7 @@ impl Row {
     }
 }
 
-/// What is needed of a command for its statistics.
+/// Information about a command for its statistics.
 #[derive(Clone, Copy)]
 struct Info {
     operation: Operation,
@@ -204,7 +204,7 @@ impl Info {
     }
 }
 
-/// Starts an I/O command that has all its data. One that memory can answer is complete on return.
+/// Starts an I/O command whose data are complete. A command that memory can answer has ended on return.
 pub(crate) fn start(controller: &Arc<Controller>, sqe: Sqe, data: Data) -> Execution {
     let Some(row) = find(sqe.opcode()) else { return Status::INVALID_OPCODE.into() };
     if row.opcode == FLUSH && sqe.nsid() == ALL_NAMESPACES {
@@ -291,8 +291,8 @@ fn run(
     }))
 }
 
-/// Makes the checks that every command goes through, and calls its handler. A command that writes is counted before the
-/// checks, so that a change of the reservation finds it either refused or in progress.
+/// Performs the checks of every command and calls its handler. A command that writes is counted before the checks, so
+/// that a change of the reservation finds it either refused or in progress.
 fn begin(
     request: Request,
     access: Access,

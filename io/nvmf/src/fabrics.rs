@@ -1,4 +1,4 @@
-//! Commands of fabrics (NVM Express Base 2.0 clause 6): Connect with its data, properties, Disconnect, and the form of the
+//! Fabrics commands (NVM Express Base 2.0 clause 6): Connect with its data, properties, Disconnect, and the form of the
 //! authentication commands.
 
 use crate::controller::Controller;
@@ -6,7 +6,7 @@ use crate::spec::property;
 use crate::sqe::{FABRICS, Outcome, Sqe};
 use crate::status::Status;
 
-/// Types of commands (Base figure 316).
+/// Fabrics command types (Base figure 316).
 const PROPERTY_SET: u8 = 0x00;
 pub(crate) const CONNECT: u8 = 0x01;
 const PROPERTY_GET: u8 = 0x04;
@@ -20,7 +20,8 @@ pub(crate) const CONNECT_DATA_BYTES: usize = 1024;
 /// CATTR: the host does not use flow control of the submission queue.
 const NO_FLOW_CONTROL: u8 = 1 << 2;
 
-/// Where the parameter is that a Connect is refused for: its offset, in the data or in the command (Base figure 331).
+/// A refused Connect: the status, and the offset of the wrong parameter in the data or in the command (Base figure
+/// 331).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: Status,
@@ -66,7 +67,7 @@ pub(crate) struct Connect {
 }
 
 impl Connect {
-    /// Decodes and checks the form.
+    /// Decodes a Connect and checks its form.
     pub(crate) fn parse(sqe: &Sqe, data: &[u8]) -> Result<Connect, Refusal> {
         if sqe.dword(10) & 0xFFFF != 0 {
             return Err(Status::CONNECT_INCOMPATIBLE_FORMAT.into());
@@ -74,7 +75,7 @@ impl Connect {
         let Some(data) = data.get(..CONNECT_DATA_BYTES) else {
             return Err(Status::DATA_SGL_LENGTH_INVALID.into());
         };
-        // Queues have at least two entries.
+        // A queue has at least two entries.
         let entries = (sqe.dword(11) as u16).checked_add(1).filter(|entries| *entries >= 2);
         let mut host_id = [0; 16];
         host_id.copy_from_slice(&data[..16]);
@@ -105,18 +106,18 @@ fn name(data: &[u8], at: usize) -> Result<String, Refusal> {
 /// SECP of authentication commands: NVMe; with SPSP 1, in-band authentication (Base 6.1).
 const NVME_SECURITY: u8 = 0xE9;
 const IN_BAND_AUTHENTICATION: u16 = 0x0101;
-/// Longest message of a host in bytes; those of DH-HMAC-CHAP have less than half of that.
+/// Longest message of a host in bytes; messages of DH-HMAC-CHAP have less than half of that.
 const MAX_MESSAGE_BYTES: u32 = 4096;
 
 /// AUTHREQ in the response to Connect: the host has to authenticate on the queue (Base 6.3).
 pub(crate) const AUTHENTICATION_REQUIRED: u32 = 1 << 17;
 
-/// Whether a command is one of authentication: Authentication Send or Receive.
+/// Whether a command is Authentication Send or Receive.
 pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
     sqe.opcode() == FABRICS && matches!(sqe.fabrics_type(), AUTHENTICATION_SEND | AUTHENTICATION_RECEIVE)
 }
 
-/// Checks the form of a command of authentication.
+/// Checks the form of an authentication command.
 pub(crate) fn check_authentication(sqe: &Sqe) -> Result<(), Status> {
     let protocol = sqe.dword(10);
     let is_known =
@@ -126,7 +127,7 @@ pub(crate) fn check_authentication(sqe: &Sqe) -> Result<(), Status> {
     if is_known && fits { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }
 
-/// A command of fabrics on a queue that is connected.
+/// Executes a fabrics command on a connected queue.
 pub(crate) fn execute(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status> {
     match sqe.fabrics_type() {
         PROPERTY_GET => {

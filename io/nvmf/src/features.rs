@@ -10,14 +10,14 @@ use crate::status::Status;
 use export::InitiatorPort;
 use std::sync::Arc;
 
-/// SV of Set Features: the value is to be saved.
+/// SV of Set Features: save the value.
 const SAVE: u32 = 1 << 31;
 /// SEL of Get Features.
 const SELECT_DEFAULT: u32 = 1;
 const SELECT_SAVED: u32 = 2;
 const SELECT_CAPABILITIES: u32 = 3;
 
-/// The namespace that a command names, for a feature that has a value for each: zero for all together.
+/// The namespace of a feature that has a value for each namespace; zero for all of them.
 fn namespace(controller: &Controller, row: &FeatureRow, sqe: &Sqe) -> Result<u32, Status> {
     match (row.namespace, sqe.nsid()) {
         (false, _) => Ok(0),
@@ -122,7 +122,7 @@ pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status>
 }
 
 impl Controller {
-    /// Whether the host does not want to be notified of a change of a reservation (Base 5.27.1.26).
+    /// Whether the host has masked this notification of a reservation change (Base 5.27.1.26).
     pub(crate) fn masks_notice(&self, nsid: u32, notice: ReservationNotice) -> bool {
         let row = FEATURES.iter().find(|row| row.feature == Feature::ReservationNotificationMask);
         row.is_some_and(|row| {

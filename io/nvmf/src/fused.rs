@@ -1,14 +1,14 @@
 //! Fused operations (NVM Express Base 2.0 clause 3.4.2): Compare and Write as one operation.
 //!
-//! The halves are paired by the order in which they came ([`crate::commands`]). Hosts send other commands between them,
-//! although the standard wants them adjacent; the first half waits for the next second half.
+//! The halves are paired in order of arrival ([`crate::commands`]). Hosts send other commands between them, although
+//! the standard wants them adjacent; the first half waits for the next second half.
 
 use crate::execute::{COMPARE, WRITE};
 use crate::sqe::{Command, Sqe};
 use crate::status::Status;
 use block::Data;
 
-/// Two halves whose data came, or why they did not.
+/// Two halves with their data, or the status that each failed with.
 pub(crate) struct Pair {
     pub(crate) first: Command,
     pub(crate) second: Command,
@@ -17,13 +17,13 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Whether two halves belong together: the same blocks of the same namespace.
+    /// Whether two halves belong together: they name the same blocks of the same namespace.
     pub(crate) fn matches(first: &Sqe, second: &Sqe) -> bool {
         let of = |half: &Sqe| (half.nsid(), half.slba(), half.blocks());
         first.opcode() == COMPARE && second.opcode() == WRITE && of(first) == of(second)
     }
 
-    /// The data of both, or the status of each.
+    /// The data of both halves, or the status of each.
     pub(crate) fn data(&self) -> Result<(Data, Data), (Status, Status)> {
         match (&self.compare, &self.write) {
             (Ok(compare), Ok(write)) => Ok((compare.clone(), write.clone())),

@@ -1,4 +1,4 @@
-//! Hosts that try to make the target hold or do more than they are charged, counted: nothing here depends on time.
+//! Hosts that try to consume more memory or work than they are charged. The tests count; nothing depends on time.
 
 use crate::connection::UNKNOWN_GUARANTEE_BYTES;
 use crate::lab_test::*;
@@ -14,7 +14,7 @@ fn first_half(in_capsule: bool) -> Cmd {
     Cmd::new(0x05, 1).run_of(0, 1).out(vec![0; 512], in_capsule).fuse(1)
 }
 
-/// More than there are tags.
+/// More commands than there are tags.
 const MANY: u32 = 66_000;
 
 #[test]
@@ -82,7 +82,7 @@ fn data_in_tiny_pieces_are_charged_what_they_take() {
 fn a_capsule_is_charged_all_that_it_brings() {
     let world = World::new();
     let (_admin, mut io) = world.connected(HOST);
-    // The SGL names 512 bytes of the 8192 that come.
+    // The SGL describes 512 bytes of the 8192 that arrive.
     let mut half = first_half(true);
     half.data = vec![0; 8192];
     io.submit(&half);
@@ -113,7 +113,7 @@ fn discovery_never_takes_memory_of_the_pool() {
     for _ in 0..40 {
         let mut host = world.open();
         host.initialize((false, false));
-        // In the name of a host.
+        // Connections under the name of a host.
         host.connect(HOST, DISCOVERY, 0, 0xFFFF, 128).unwrap();
         host.run(property_set(0x14, 1));
         strangers.push(host);
@@ -123,7 +123,7 @@ fn discovery_never_takes_memory_of_the_pool() {
         let large = host.run(log_page(0x70, 1 << 20, 0));
         assert_eq!((large.status, large.data.len()), (0x002, 0), "more than MDTS");
         assert_eq!(host.run(identify(1, 0)).data[77], 3, "MDTS");
-        // Data that are requested and never come.
+        // Requested data that never arrives.
         for _ in 0..100 {
             let data = Cmd::new(0x09, 0).dword(10, 0x0B).out(vec![0; 32 << 10], false);
             host.submit(&data);
@@ -149,14 +149,14 @@ fn who_claims_the_name_of_a_host_does_not_use_up_its_part_of_the_pool() {
         requested += std::iter::from_fn(|| stranger.next()).count();
     }
     assert!(requested >= 16, "half of the pool: {requested}");
-    // The host finds as much as is left, as a newcomer does.
+    // The host finds as much memory as is left, as any new initiator does.
     let mut own = 0;
     for _ in 0..40 {
         victim.submit(&write(1, 0, vec![0; 1 << 20], false));
         own += std::iter::from_fn(|| victim.next()).count();
     }
     assert!(own >= 8, "{own} of the host's writes are taken");
-    // The stranger moves nothing while others wait.
+    // The attacker's connection makes no progress while others wait.
     for _ in 0..30 {
         assert_eq!(stranger.connection.ended(), None);
         stranger.connection.tick();
@@ -218,10 +218,10 @@ fn refusals_are_a_few_lines_of_the_log() {
     assert_eq!(*lines.lock(), 8, "at one moment");
 }
 
-/// A worker that does nothing by itself.
+/// A worker that only queues its work.
 pub(crate) type Queued = Arc<Mutex<Vec<(IpAddr, Work)>>>;
 
-/// Lets a world leave finite-field work undone.
+/// Makes a world queue finite-field work instead of doing it.
 pub(crate) fn queue_work(world: &mut World) -> Queued {
     let queued = Queued::default();
     let waiting = queued.clone();

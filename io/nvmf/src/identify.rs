@@ -15,14 +15,14 @@ use export::PROVISIONING_BLOCK_BYTES;
 
 /// Bytes of every data structure.
 const STRUCTURE_BYTES: usize = 4096;
-/// The company identifier of the array's names; the SCSI names have the same.
+/// Company identifier in the names of the array, the same as in SCSI names.
 const COMPANY: [u8; 3] = [0x02, 0xA5, 0x1A];
 /// The NVM command set.
 const NVM_COMMAND_SET: u8 = 0;
 /// Smallest block length: atomic writes of the controller are counted in blocks of any namespace.
 const LARGEST_BLOCK_BYTES: u32 = 4096;
 
-/// NGUID of a volume (Base 5.17.2.3): EUI-64 based, the upper half is the extension. The same on every path.
+/// NGUID of a volume (Base 5.17.2.3): EUI-64 based; the upper half is the extension. It is the same on every path.
 pub(crate) fn nguid(id: DiskId) -> [u8; 16] {
     let id = id.0.to_be_bytes();
     let mut out = [0; 16];
@@ -76,21 +76,21 @@ pub(crate) fn identify(controller: &Controller, sqe: &Sqe) -> Result<Outcome, St
             path.set_identified();
             descriptors(path.volume.id())
         }
-        // No limits of Verify, Write Zeroes and Dataset Management below those of their fields.
+        // Verify, Write Zeroes and Dataset Management have no limits below those of their fields.
         Cns::CommandSetController => zeros(),
         Cns::NamespaceControllers => {
             of_namespace(controller, nsid)?.ok_or(Status::INVALID_FIELD)?;
             controllers(controller, sqe)
         }
         Cns::SubsystemControllers => controllers(controller, sqe),
-        // A vector of the combinations of command sets: one, with the NVM command set.
+        // The vector of command set combinations: one, with the NVM command set.
         Cns::CommandSets => Structure::new(STRUCTURE_BYTES).u64(0, 1).into_vec(),
     };
     Ok(Outcome::data(structure))
 }
 
-/// The list of the namespaces with identifiers above `nsid`. There are never more than fit in it. With it the host learns which
-/// identifiers are free.
+/// The list of the namespaces with identifiers above `nsid`, which always fits in the structure. It shows the host
+/// which identifiers are free.
 fn namespaces_after(controller: &Controller, nsid: u32) -> Vec<u8> {
     const _: () = assert!(MAX_NAMESPACES * 4 <= STRUCTURE_BYTES);
     if nsid == 0 {
@@ -104,7 +104,7 @@ fn namespaces_after(controller: &Controller, nsid: u32) -> Vec<u8> {
     list_of_u32(view.keys().copied().filter(|known| *known > nsid), STRUCTURE_BYTES)
 }
 
-/// The namespace with an identifier; `None` if it is valid but the host does not see it.
+/// The namespace with an identifier; `None` if the identifier is valid but the host does not see the namespace.
 fn of_namespace(controller: &Controller, nsid: u32) -> Result<Option<std::sync::Arc<Path>>, Status> {
     match nsid {
         1..=MAX_NSID => Ok(controller.path(nsid)),
@@ -112,7 +112,7 @@ fn of_namespace(controller: &Controller, nsid: u32) -> Result<Option<std::sync::
     }
 }
 
-/// The controllers of the host in ascending order, from the one that the command names on.
+/// The controllers of the host in ascending order, starting with the identifier that the command names.
 fn controllers(controller: &Controller, sqe: &Sqe) -> Vec<u8> {
     let from = (sqe.dword(10) >> 16) as u16;
     let ids = controller.subsystem.controller_ids(&controller.nqn).into_iter().filter(|id| *id >= from);
@@ -123,7 +123,7 @@ fn controllers(controller: &Controller, sqe: &Sqe) -> Vec<u8> {
     out
 }
 
-/// The fields that both types of controllers have (Base figure 275).
+/// Fields that both types of controllers have (Base figure 275).
 fn any_controller(controller: &Controller) -> Structure {
     let identity = &controller.subsystem.identity;
     Structure::new(STRUCTURE_BYTES)
@@ -231,7 +231,7 @@ fn namespace(path: &Path) -> Vec<u8> {
         .into_vec()
 }
 
-/// Identify Namespace that does not depend on the command set (Base figure 280).
+/// Identify Namespace, independent of the command set (Base figure 280).
 fn independent_namespace(path: &Path) -> Vec<u8> {
     Structure::new(STRUCTURE_BYTES)
         .u8(0, 1 << 3)

@@ -10,20 +10,21 @@ use zeroize::Zeroizing;
 /// Bytes of the CRC-32 that follows a key.
 const CRC_BYTES: usize = 4;
 
-/// What is wrong with a text.
+/// Fault of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// It has another form.
+    /// The text does not have the form of a key.
     Form,
     /// The hash function is unknown.
     Hash,
-    /// The length of the key is not that of its hash function.
+    /// The length does not match the hash function.
     Length,
     /// The CRC differs.
     Crc,
 }
 
-/// Decodes a key: the hash function by which it is transformed, if HH is not 00, and its bytes. HH 01 is the first of `hashes`, and so on.
+/// Decodes a key: the hash function of its transformation, unless HH is 00, and its bytes. HH 01 is the first of
+/// `hashes`, and so on.
 pub(crate) fn decode(
     text: &str,
     prefix: &str,

@@ -50,7 +50,7 @@ pub(crate) struct World {
     pub(crate) subsystem: Arc<Subsystem>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) disks: Vec<MemDisk>,
-    /// Where its hosts come from, and what works for them.
+    /// Address of the hosts, and the worker for their authentication.
     pub(crate) peer: std::net::SocketAddr,
     pub(crate) worker: Worker,
     throttle: Arc<LoginThrottle>,
@@ -90,12 +90,12 @@ impl World {
         }
     }
 
-    /// Stops the clock: what waits for a time waits forever.
+    /// Stops the clock: a task that waits for a time waits forever.
     pub(crate) fn stop_clock(&self) {
         self.clock.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// A connection that has sent nothing.
+    /// A connection before its first byte.
     pub(crate) fn open(&self) -> Host {
         let (control, receiver) = unbounded_channel();
         let connection = Connection::new(ConnectionConfig {
@@ -114,7 +114,7 @@ impl World {
         Host { connection, receiver, stream, digests: (false, false), came, next_cid: 1 }
     }
 
-    /// A host whose bytes go to a server by a stream, and not to a connection of its own.
+    /// A host that sends its bytes to a server by a stream, not to a connection of its own.
     pub(crate) fn open_over(&self, stream: Box<dyn Stream>) -> Host {
         Host { stream: Some(stream), ..self.open() }
     }
@@ -209,7 +209,7 @@ pub(crate) fn log_page(page: u8, bytes: u32, offset: u64) -> Cmd {
     Cmd::new(0x02, u32::MAX).dword(10, u32::from(page) | dwords << 16).dword(12, offset as u32).wants(bytes)
 }
 
-/// How a command ended.
+/// Completion of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) cid: u16,
@@ -220,7 +220,7 @@ pub(crate) struct End {
     pub(crate) data: Vec<u8>,
 }
 
-/// A PDU that came from the controller.
+/// A PDU from the controller.
 #[derive(Clone, Debug)]
 pub(crate) struct Came {
     pub(crate) kind: u8,
@@ -229,7 +229,7 @@ pub(crate) struct Came {
     pub(crate) data: Vec<u8>,
 }
 
-/// A way to a server.
+/// A byte stream to a server.
 pub(crate) trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
@@ -239,7 +239,7 @@ pub(crate) struct Host {
     pub(crate) receiver: UnboundedReceiver<Control>,
     stream: Option<Box<dyn Stream>>,
     digests: (bool, bool),
-    /// Bytes that came and are not parsed.
+    /// Received bytes that are not parsed yet.
     came: Vec<u8>,
     next_cid: u16,
 }
@@ -261,7 +261,7 @@ impl Host {
         }
     }
 
-    /// Polls tasks and takes what is sent; of a stream, waits for some bytes.
+    /// Polls tasks and takes the bytes to send; with a stream, waits for some bytes.
     pub(crate) fn turn(&mut self) {
         if let Some(stream) = &mut self.stream {
             let mut space = vec![0; 1 << 16];
@@ -358,7 +358,7 @@ impl Host {
         self.digests = digests;
     }
 
-    /// Sends a capsule, with its data if it has them there; returns its command identifier.
+    /// Sends a command capsule, with in-capsule data if the command has any; returns its command identifier.
     pub(crate) fn submit(&mut self, cmd: &Cmd) -> u16 {
         let mut bytes = cmd.bytes;
         let mut cid = u16::from_le_bytes([bytes[2], bytes[3]]);
@@ -390,7 +390,7 @@ impl Host {
         end
     }
 
-    /// The end of the next command; its data are sent when they are requested.
+    /// Waits for the next completion; sends data when they are requested.
     pub(crate) fn end(&mut self, cmd: &Cmd) -> End {
         let mut data = Vec::new();
         for _ in 0..10_000 {
@@ -422,7 +422,7 @@ impl Host {
         panic!("no end of {cmd:?}: {:?}", self.connection.ended());
     }
 
-    /// The completion that has come, if there is one.
+    /// The completion that has arrived, if there is one.
     pub(crate) fn completion(&mut self) -> Option<End> {
         self.turn();
         self.next().map(|came| {

@@ -1,9 +1,9 @@
 //! An NVMe/TCP target (NVM Express Base 2.0, NVM Command Set 1.0, NVMe TCP Transport 1.0): from bytes on sockets to block
 //! operations and back.
 //!
-//! A [`Server`] listens on portals; each connection is a [`Connection`] without sockets, driven by [`transport`], and after its
-//! Connect a queue of a controller of the [`Subsystem`]. Which host sees which volume, limits, reservations and events come from
-//! [`export`].
+//! A [`Server`] listens on portals. Each connection is a [`Connection`] without sockets, driven by [`transport`]; its
+//! Connect makes it a queue of a controller of the [`Subsystem`]. Volume access of hosts, limits, reservations and
+//! events come from [`export`].
 
 mod abort;
 mod admin;

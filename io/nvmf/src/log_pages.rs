@@ -18,7 +18,7 @@ const GROUPS_ONLY: u32 = 1 << 8;
 /// Units of data in the health log page.
 const DATA_UNIT_BYTES: u64 = 512 * 1000;
 
-/// Get Log Page: a part of the page, with zeros after its end.
+/// Get Log Page: a part of the page, padded with zeros after its end.
 pub(crate) fn get(controller: &Controller, sqe: &Sqe) -> Result<Outcome, Status> {
     let code = sqe.dword(10) as u8;
     let page = LogPage::from_code(code, controller.discovery).ok_or(Status::INVALID_LOG_PAGE)?;
@@ -52,7 +52,7 @@ fn content(controller: &Controller, page: LogPage, sqe: &Sqe, retain: bool) -> V
             let supported = LogPage::supported(controller.discovery).iter();
             supported.fold(Structure::new(1024), |out, page| out.u32(*page as usize * 4, 1)).into_vec()
         }
-        // Errors are reported with their commands; there is one entry, which is invalid (error count zero).
+        // Errors are reported with their commands; the page has one entry, which is invalid (error count zero).
         LogPage::Errors => vec![0; 64],
         LogPage::Health => health(&controller.view()),
         LogPage::Firmware => {
@@ -72,7 +72,7 @@ fn content(controller: &Controller, page: LogPage, sqe: &Sqe, retain: bool) -> V
     }
 }
 
-/// SMART / Health Information (Base figure 207): what the host read and wrote, and how full the pool is.
+/// SMART / Health Information (Base figure 207): bytes that the host read and wrote, and the fill level of the pool.
 fn health(view: &View) -> Vec<u8> {
     let (mut read, mut written) = (export::OperationCounts::default(), export::OperationCounts::default());
     let mut add = |counters: &IoCounters| {

@@ -1,5 +1,5 @@
-//! Hosts that send nonsense: the connection ends with a termination request, nothing panics, and the memory that it holds is
-//! bounded by the account of the budget.
+//! Hosts that send malformed PDUs: the connection ends with a termination request, nothing panics, and its memory is
+//! bounded by the budget.
 
 use crate::connection::UNKNOWN_GUARANTEE_BYTES;
 use crate::lab_test::*;
@@ -60,7 +60,7 @@ fn ten_thousand_malformed_pdus_end_their_connections() {
         assert_eq!(world.budget.used(), base, "round {round}");
     }
     assert!(terminated > CONNECTIONS / 2, "{terminated}");
-    // Every error but reserved ones, and limits, which the fields above rarely hit.
+    // Every error except reserved ones and limits, which these mutations rarely hit.
     assert!(errors[1..=4].iter().all(|count| *count > 0), "{errors:?}");
     assert_eq!(admin.run(property_get(0x1C, false)).result, 1, "others are not disturbed");
 }
@@ -83,7 +83,7 @@ fn before_connect_a_connection_holds_little() {
     assert!(host.connection.ended().is_some());
 }
 
-/// Writes whose data never comes: what they are charged stays within the budget, and other hosts get their part.
+/// Writes whose data never arrives: their charge stays within the budget, and other hosts get their share.
 #[test]
 fn requested_data_is_charged_before_it_is_held() {
     let mut world = World::new();
@@ -101,7 +101,7 @@ fn requested_data_is_charged_before_it_is_held() {
     assert!((16..=32).contains(&requested), "half of the pool of 64 MiB: {requested}");
     assert!(world.budget.used() <= 64 << 20);
     assert_eq!(other.run(write(1, 0, vec![1; 1 << 20], false)).status, 0);
-    // With data under way a capsule that has data is refused, since it can't wait in the stream.
+    // While data are in transit, a capsule with data is refused, since it can't wait in the stream.
     let end = loop {
         let cmd = write(1, 0, vec![0; 8192], true);
         hog.submit(&cmd);

@@ -60,14 +60,14 @@ impl ScsiHost {
         self.send(&[0x2A, 0, 0, 0, 0, lba, 0, 0, 1, 0], &[byte; 512]).status
     }
 
-    /// The byte that a block is filled with.
+    /// The byte that fills a block.
     fn read(&self, lba: u8) -> u8 {
         let data = self.send(&[0x28, 0, 0, 0, 0, lba, 0, 0, 1, 0], &[]).data_in.to_bytes();
         assert!(data.len() == 512 && data.iter().all(|byte| *byte == data[0]));
         data[0]
     }
 
-    /// COMPARE AND WRITE; whether it wrote.
+    /// COMPARE AND WRITE; returns whether it wrote.
     fn compare_and_write(&self, lba: u8, old: u8, new: u8) -> bool {
         let cdb = [0x89, 0, 0, 0, 0, 0, 0, 0, 0, lba, 0, 0, 0, 1, 0, 0];
         self.send(&cdb, &[[old; 512], [new; 512]].concat()).status == Status::Good
@@ -97,7 +97,7 @@ fn both_protocols_see_the_same_blocks_and_exclude_each_other_by_compare_and_writ
     assert_eq!(io.run(read(1, 3, 1)).data, vec![7; 512]);
     assert_eq!(io.run(write(1, 4, vec![8; 512], true)).status, 0);
     assert_eq!(scsi.read(4), 8);
-    // A lock that each takes in turn.
+    // A lock that both hosts take alternately.
     assert_eq!(fused(&mut io, 9, 0, 1), [0, 0]);
     assert!(!scsi.compare_and_write(9, 0, 2), "held by the other");
     assert_eq!(fused(&mut io, 9, 1, 0), [0, 0]);
@@ -116,13 +116,13 @@ fn a_reservation_by_one_protocol_keeps_the_hosts_of_the_other_out() {
     assert_eq!(scsi.reserve_out(0x01, 0x01, 0xA1, 0), Status::Good);
     assert_eq!(io.run(write(1, 0, vec![1; 512], true)).status, 0x083);
     assert_eq!(io.run(read(1, 0, 1)).status, 0);
-    // The NVMe host registers, and preempts it.
+    // The NVMe host registers, and preempts the SCSI host.
     let keys = |one: u64, other: u64| [one.to_le_bytes(), other.to_le_bytes()].concat();
     assert_eq!(io.run(Cmd::new(0x0D, 1).out(keys(0, 0xB2), true)).status, 0, "register");
     let preempt = Cmd::new(0x11, 1).dword(10, 1 | 1 << 8).out(keys(0xB2, 0xA1), true);
     assert_eq!(io.run(preempt).status, 0);
     assert_eq!(io.run(write(1, 0, vec![1; 512], true)).status, 0);
-    // The SCSI host learns of it, and may not write any more.
+    // The SCSI host gets a unit attention condition, and may no longer write.
     let attention = scsi.send(&[0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0], &[9; 512]);
     assert_eq!(
         (attention.status, attention.sense[2], attention.sense[12]),

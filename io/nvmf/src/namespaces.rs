@@ -1,9 +1,11 @@
-//! The namespaces of a controller: what its host sees, and what the host may still take an identifier for.
+//! Namespaces of a controller: the namespaces that its host sees, and the volumes that the host may still associate
+//! with an identifier.
 //!
-//! An identifier that was freed becomes that of another volume on a controller only after the host has dropped the former
-//! namespace: it has listed its namespaces without it, and then begun another inventory. Until then the identifier names
-//! nothing, as nothing in a command says which volume it was meant for. A new controller can't know what its host believes. There
-//! the host has to identify a namespace whose identifier was ever another's before its commands are performed.
+//! A freed identifier is reused for another volume on a controller only after the host has dropped the former
+//! namespace: the host has listed its namespaces without the identifier, and then begun another inventory. Until then
+//! the identifier names nothing, as a command does not say which volume it was meant for. A new controller does not
+//! know the host's state: the host has to identify a namespace whose identifier ever named another volume before its
+//! commands are performed.
 
 use crate::path::{Opening, Path, View};
 use block::DiskId;
@@ -13,25 +15,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the host takes an identifier for.
+/// The volume that the host may associate with an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Belief {
     /// Possibly this volume.
     Names(DiskId),
-    /// As before, but it has read a list of its namespaces without the identifier.
+    /// As before, but the host has since read a list of its namespaces without the identifier.
     Listed(DiskId),
-    /// Nothing: it began another inventory after that.
+    /// None: the host began another inventory after that.
     Free,
 }
 
 #[derive(Default)]
 struct Known {
     beliefs: BTreeMap<u32, Belief>,
-    /// Identifiers that are mapped, and name nothing until the host takes them for nothing else.
+    /// Mapped identifiers that name nothing until the host no longer associates them with another volume.
     withheld: BTreeSet<u32>,
 }
 
-/// The namespaces of a controller. The lock of `known` is held while the view changes.
+/// Namespaces of a controller. The lock of `known` is held while the view changes.
 #[derive(Default)]
 pub(crate) struct Namespaces {
     view: RwLock<Arc<View>>,
@@ -47,10 +49,10 @@ pub(crate) struct Wanted {
     pub(crate) mapping: Mapping,
 }
 
-/// What is new to the host.
+/// Changes of the host's view.
 #[derive(Debug, Default)]
 pub(crate) struct ViewChange {
-    /// Identifiers whose namespaces appeared, disappeared or changed, and those that the host has to look for again.
+    /// Identifiers whose namespaces appeared, disappeared or changed, and those that the host has to read again.
     pub(crate) nsids: Vec<u32>,
     /// A namespace appeared.
     pub(crate) appeared: bool,
@@ -67,12 +69,12 @@ impl Namespaces {
         self.view.read().get(&nsid).cloned()
     }
 
-    /// The number of the view. A command that comes now can't be meant for a namespace of a later one.
+    /// Number of the view. A command that arrives now can't be meant for a namespace of a later view.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::SeqCst)
     }
 
-    /// Makes the view what is wanted, without the identifiers that the host may take for other volumes.
+    /// Sets the view to the mapped namespaces, without the identifiers that the host may associate with other volumes.
     pub(crate) fn rebuild(
         &self,
         wanted: impl Iterator<Item = Wanted>,
@@ -120,7 +122,7 @@ impl Namespaces {
 
     fn set_view(&self, view: View) {
         *self.view.write() = Arc::new(view);
-        // After the view: a command that finds the new number finds the new view.
+        // After the view is set: a command that sees the new number sees the new view.
         self.number.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -131,8 +133,8 @@ impl Namespaces {
         self.set_view(View::new());
     }
 
-    /// The host begins to read which namespaces there are. Returns whether a namespace may appear now that was withheld. `unread`:
-    /// the host has a notification of the identifier to read first.
+    /// Notes that the host begins to list its namespaces. Returns whether a withheld namespace may appear now.
+    /// `unread`: the host has still to read a notification of the identifier.
     pub(crate) fn begin_inventory(&self, unread: impl Fn(u32) -> bool) -> bool {
         let Known { beliefs, withheld } = &mut *self.known.lock();
         let mut appears = false;
@@ -145,9 +147,9 @@ impl Namespaces {
         appears
     }
 
-    /// The host has read the list of the namespaces of `view` with identifiers above `after`. Returns the withheld ones that it has
-    /// to look for again. `unread` as for [`Namespaces::begin_inventory`]: a list that is not an answer to the notification
-    /// may have been read by a program beside the host's driver.
+    /// Notes that the host has read the list of the namespaces of `view` with identifiers above `after`. Returns the
+    /// withheld ones that it has to look for again. `unread` as for [`Namespaces::begin_inventory`]: a list that does
+    /// not answer the notification may have been read by another program than the host's driver.
     pub(crate) fn listed(&self, view: &View, after: u32, unread: impl Fn(u32) -> bool) -> Vec<u32> {
         let Known { beliefs, withheld } = &mut *self.known.lock();
         let current = self.view();

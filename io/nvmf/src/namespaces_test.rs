@@ -1,4 +1,5 @@
-//! A namespace identifier that was freed and names another volume: no command of a host that may not know of it reaches that volume.
+//! A freed namespace identifier that is reused for another volume: a host that may not know of the change cannot reach
+//! that volume.
 
 use crate::lab_test::*;
 use block::DiskId;
@@ -35,7 +36,7 @@ fn watch(admin: &mut Host) {
     });
 }
 
-/// What a host does that was notified: it reads what changed, then the list of its namespaces.
+/// The reaction of a notified host: it reads the changes, then the list of its namespaces.
 fn scan(admin: &mut Host) -> Vec<u32> {
     assert_eq!(admin.completion().map(|event| event.result), Some(NAMESPACE_EVENT));
     admin.run(log_page(0x04, 4096, 0));
@@ -94,7 +95,7 @@ fn a_list_read_beside_the_driver_proves_nothing() {
         assert_eq!(listed(&mut admin), [1]);
     }
     assert_eq!(io.run(write(2, 0, vec![0xEE; BLOCK], true)).status, INVALID_NAMESPACE);
-    // Without notices there is nothing but the lists.
+    // Without notifications, the host only has the lists.
     let world = World::new();
     let (mut admin, mut io) = world.connected(HOST);
     map(&world, &[(0, 1), (1, 3)]);
@@ -134,7 +135,7 @@ fn a_host_that_comes_back_identifies_a_reused_identifier_first() {
     assert_eq!(io.run(read(2, 0, 1)).status, NOT_READY, "a list says nothing of what it is");
     assert_eq!(admin.run(identify(3, 2)).status, 0);
     assert_eq!(io.run(write(2, 0, vec![0x33; BLOCK], true)).status, 0);
-    // Also when the controller was there before the volume.
+    // The same if the controller existed before the volume.
     map(&world, &[(0, 1)]);
     drop((admin, io));
     let (mut admin, mut io) = world.connected(HOST);

@@ -1,9 +1,9 @@
-//! What happens to hosts at the subsystem: connects, ends and refusals, for the event log of the array.
+//! Observer of host connections to the subsystem: connects, ends and refusals, for the event log of the array.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Observes controllers of hosts, not those of discovery. Called from connections: it must not wait.
+/// Observes controllers of hosts, except those of discovery. Called from connections: implementations must not block.
 pub trait ConnectObserver: Send + Sync {
     /// A controller was created for a host.
     fn connected(&self, host: &str, peer: SocketAddr, portal: u16);
@@ -16,13 +16,13 @@ pub trait ConnectObserver: Send + Sync {
 /// A Connect that was refused, or an authentication or TLS handshake that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedConnect {
-    /// The NQN that the host gave, if it is one; nothing proves it.
+    /// The NQN that the host sent, if it is valid; it is unauthenticated.
     pub host: Option<String>,
     /// The host's address.
     pub peer: SocketAddr,
     /// Number of the portal among those of NVMe/TCP, from 1.
     pub portal: u16,
-    /// The cause.
+    /// Cause of the refusal.
     pub cause: ConnectRefusal,
 }
 
@@ -31,25 +31,25 @@ pub struct RefusedConnect {
 pub enum ConnectRefusal {
     /// No host has the NQN.
     UnknownHost,
-    /// There is no subsystem with the NQN, or not at this portal.
+    /// The subsystem NQN does not exist, or not at this portal.
     UnknownSubsystem,
-    /// There is no room for another connection or controller.
+    /// The limit of connections or controllers is reached.
     TooManyConnections,
     /// The host has a secret, and did not authenticate.
     DhchapRequired,
-    /// After several failed authentications its address has to wait.
+    /// After several failed authentications, its address has to wait.
     TooManyAttempts,
-    /// It authenticated with another secret.
+    /// The host authenticated with another secret.
     WrongDhchapSecret,
-    /// It refused the response of the array, or asked for one without there being a secret for it.
+    /// The host rejected the array's response, or asked for one although no controller secret is configured.
     DhchapControllerRefused,
-    /// It has to use TLS, because of its PSK or of the portal, and did not.
+    /// Its PSK or the portal requires TLS, and the host did not use it.
     TlsRequired,
-    /// The TLS handshake failed: its key, or what it supports.
+    /// The TLS handshake failed, because of its key or of unsupported parameters.
     TlsHandshake,
-    /// It proved by TLS to be another host, or to want another subsystem, than Connect says.
+    /// The PSK identity names another host or subsystem than Connect.
     TlsIdentity,
-    /// It violates the protocol.
+    /// The host violated the protocol.
     Protocol,
 }
 

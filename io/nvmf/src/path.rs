@@ -1,7 +1,7 @@
-//! A path: one controller and one namespace, with the gate through which its commands pass.
+//! A path: one controller and one namespace, with the gate that admits its commands.
 //!
-//! The gate is one atomic word: flags that say what has to be checked before a command begins, and a count of the commands
-//! in progress that change something. A command on a path without flags takes no lock.
+//! The gate is one atomic word: flags for the checks before a command begins, and the number of modifying commands in
+//! progress. A command on a path without flags takes no lock.
 
 use crate::status::Status;
 use block::Data;
@@ -21,23 +21,24 @@ const RESERVED: u64 = 1 << 32;
 const READ_ONLY: u64 = 1 << 33;
 /// A QoS limit applies.
 const LIMITED: u64 = 1 << 34;
-/// The host does not see the namespace any more.
+/// The host no longer sees the namespace.
 const CLOSED: u64 = 1 << 35;
-/// There is a waiter for the moment without a command in progress.
+/// A task waits until no command is in progress.
 const AWAITED: u64 = 1 << 36;
 /// The host has to identify the namespace before it uses it.
 const UNIDENTIFIED: u64 = 1 << 37;
 /// The number of commands in progress.
 const COUNT: u64 = RESERVED - 1;
 
-/// What a command does to the namespace, by which reservations and write protection refuse it (NVM Command Set figure 113).
+/// The access of a command to the namespace, which reservations and write protection may refuse (NVM Command Set figure
+/// 113).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing that a reservation protects.
+    /// No access that a reservation protects.
     None,
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
 }
 
@@ -45,22 +46,23 @@ pub(crate) enum Access {
 pub(crate) struct Path {
     pub(crate) nsid: u32,
     pub(crate) volume: Arc<Volume>,
-    /// The host, which reservations belong to: all of its controllers are one registrant.
+    /// The host, as a registrant of reservations: all its controllers are one registrant.
     pub(crate) host: Arc<NexusName>,
     name: Arc<str>,
     pub(crate) recorder: Arc<Recorder>,
-    /// The number of the view in which it appeared: commands that came before it were meant for another namespace.
+    /// The number of the view in which the path appeared: commands that arrived before were meant for another
+    /// namespace.
     pub(crate) since: u64,
     gate: AtomicU64,
     awaiting: Mutex<Vec<Waker>>,
 }
 
-/// What a path begins with.
+/// Parameters of a new path.
 pub(crate) struct Opening {
     pub(crate) nsid: u32,
     pub(crate) volume: Arc<Volume>,
     pub(crate) read_only: bool,
-    /// The host may take the identifier for another volume's.
+    /// The host may associate the identifier with another volume.
     pub(crate) unidentified: bool,
     pub(crate) since: u64,
 }
@@ -77,7 +79,7 @@ impl Path {
         path
     }
 
-    /// Ends the path: commands that begin from now on find no namespace.
+    /// Closes the path: later commands find no namespace.
     pub(crate) fn close(&self) {
         self.set(CLOSED, true);
         self.volume.close_path(&self.recorder);
@@ -95,22 +97,22 @@ impl Path {
         self.gate.load(Ordering::SeqCst) & flag != 0
     }
 
-    /// The host has read whose namespace it is.
+    /// Notes that the host has identified the namespace.
     pub(crate) fn set_identified(&self) {
         self.set(UNIDENTIFIED, false);
     }
 
-    /// Sets whether the host may only read; returns true if that is a change.
+    /// Sets whether the host may only read; returns whether this changed.
     pub(crate) fn set_read_only(&self, read_only: bool) -> bool {
         self.set(READ_ONLY, read_only) != read_only
     }
 
-    /// Whether the mapping lets the host neither write nor change what other hosts share.
+    /// Whether the mapping forbids the host to write and to change state that hosts share.
     pub(crate) fn is_mapped_read_only(&self) -> bool {
         self.has(READ_ONLY)
     }
 
-    /// Whether writes by this path are always refused.
+    /// Whether writes on this path are always refused.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_mapped_read_only() || self.volume.disk().is_read_only()
     }
@@ -120,7 +122,7 @@ impl Path {
         self.has(LIMITED)
     }
 
-    /// Sets the flags by reservations and limits.
+    /// Updates the flags for reservations and limits.
     pub(crate) fn refresh(&self) {
         let limited = !self.volume.limiters().is_empty();
         let state = self.volume.state();
@@ -131,13 +133,13 @@ impl Path {
         self.set(LIMITED, limited);
     }
 
-    /// Counts a command that changes something as in progress, until the guard is dropped.
+    /// Counts a modifying command as in progress, until the guard is dropped.
     pub(crate) fn enter(self: &Arc<Path>) -> InProgress {
         self.gate.fetch_add(1, Ordering::SeqCst);
         InProgress(self.clone())
     }
 
-    /// Ready once no command is in progress that changes something.
+    /// Ready when no modifying command is in progress.
     pub(crate) fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut awaiting = self.awaiting.lock();
         self.set(AWAITED, true);
@@ -202,7 +204,7 @@ impl Path {
     }
 }
 
-/// Guard of a command in progress that changes something.
+/// Guard of a modifying command in progress.
 pub(crate) struct InProgress(Arc<Path>);
 
 impl Drop for InProgress {

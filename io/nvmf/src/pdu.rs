@@ -1,4 +1,4 @@
-//! The layout of PDUs (NVMe TCP Transport 1.0 clause 3.6): common header, types, and the table of those that a host sends.
+//! PDU layout (NVMe TCP Transport 1.0 clause 3.6): common header, types, and the table of PDUs that a host sends.
 //! Framing is in [`incoming`], encoding in [`outgoing`].
 
 pub(crate) mod incoming;
@@ -45,15 +45,15 @@ pub(crate) struct Row {
     pub(crate) max_data: usize,
 }
 
-/// In-capsule data that a host may send, in bytes: IOCCSZ says so, and 8 KiB is what every host may send with admin and
-/// fabrics commands (3.2).
+/// In-capsule data that a host may send, in bytes: the limit that IOCCSZ reports, and 8 KiB, which every host may send
+/// with admin and fabrics commands (3.2).
 pub(crate) const MAX_IN_CAPSULE_BYTES: usize = 8 << 10;
 /// MAXH2CDATA: bytes of data in one H2CData PDU.
 pub(crate) const MAX_H2C_DATA_BYTES: usize = 256 << 10;
 /// Maximum number of bytes of a terminated PDU in a termination request (3.6.2.3).
 pub(crate) const MAX_TERMINATED_BYTES: usize = 128;
 
-/// Everything that a host may send.
+/// PDUs that a host may send.
 pub(crate) const FROM_HOST: &[Row] = &[
     Row { kind: kind::IC_REQ, name: "ICReq", clause: "3.6.2.1", header_bytes: 128, flags: 0, max_data: 0 },
     Row {
@@ -94,7 +94,7 @@ pub(crate) enum FatalError {
     UnsupportedParameter = 0x06,
 }
 
-/// Why a connection is terminated, as the termination request reports it.
+/// Cause of a termination, as the termination request reports it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error:?} ({detail}) in a PDU of type {:#04x}", header.first().copied().unwrap_or(0))]
 pub(crate) struct Termination {
@@ -116,7 +116,7 @@ impl Termination {
     }
 }
 
-/// A PDU header as received, with the digests that it has been checked for.
+/// A received PDU header, and the digests that the PDU has.
 #[derive(Clone)]
 pub(crate) struct Header {
     bytes: [u8; MAX_HEADER_BYTES],

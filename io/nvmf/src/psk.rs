@@ -1,9 +1,9 @@
-//! Pre-shared keys of TLS (NVMe TCP Transport 1.0 clause 3.6.1): the interchange format, and what is derived from it for each pair
-//! of NQNs.
+//! Pre-shared keys of TLS (NVMe TCP Transport 1.0 clause 3.6.1): the interchange format, and the keys derived for each
+//! pair of NQNs.
 //!
-//! An operator gives host and array one *configured PSK*. From it both derive a *retained PSK*, which is bound to the NQN of
-//! the host, and from that the *TLS PSK* and its identity, which are bound to the NQN of the subsystem as well. So one
-//! configured PSK serves the subsystem and the discovery subsystem with different keys.
+//! An operator enters one *configured PSK* on host and array. Both derive a *retained PSK* from it, which is bound to
+//! the NQN of the host, and from that the *TLS PSK* and its identity, which are bound to the NQN of the subsystem as
+//! well. So one configured PSK serves the subsystem and the discovery subsystem with different keys.
 
 use crate::authentication::hash::Hash;
 use crate::key_text::{self, Malformed};
@@ -14,27 +14,27 @@ use std::fmt;
 use transport::{PreSharedKey, PskHash};
 use zeroize::Zeroizing;
 
-/// What follows the NQNs in a PSK digest (clause 3.6.1.3).
+/// Bytes that follow the NQNs in a PSK digest (clause 3.6.1.3).
 const SEED: &[u8] = b"NVMe-over-Fabrics";
 
 /// A configured PSK of TLS. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
-    /// The hash function by which the retained PSK is derived; without one it is the configured PSK.
+    /// Hash function that derives the retained PSK; without one, the retained PSK is the configured PSK.
     transform: Option<Hash>,
     key: Zeroizing<Vec<u8>>,
 }
 
-/// Why a text is no PSK.
+/// Why a text is not a PSK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotATlsPsk {
-    /// It has another form.
+    /// The text does not have the form of a PSK.
     #[error("a TLS PSK is NVMeTLSkey-1:HH:BASE64:, as `nvme gen-tls-key` makes it")]
     Form,
     /// The hash function is unknown.
     #[error("HH in NVMeTLSkey-1:HH:BASE64: is 00, 01 or 02")]
     Hash,
-    /// Its length is not that of its hash function.
+    /// The length does not match the hash function.
     #[error("a TLS PSK has 32 or 48 bytes: 32 for SHA-256 (01), 48 for SHA-384 (02)")]
     Length,
     /// The CRC differs.
@@ -57,7 +57,7 @@ impl TlsPsk {
     /// Decodes a PSK in the interchange format (clause 3.6.1.2).
     ///
     /// # Errors
-    /// What is wrong with the text; it is not repeated.
+    /// The fault of the text. The error does not contain the text, which may be a key.
     pub fn parse(text: &str) -> Result<Self, NotATlsPsk> {
         let (transform, key) = key_text::decode(text, "NVMeTLSkey-1:", &[Hash::Sha256, Hash::Sha384])?;
         Ok(Self { transform, key })
@@ -71,12 +71,12 @@ impl TlsPsk {
         }
     }
 
-    /// The TLS PSK with this identity; `None` if the identity is of another PSK.
+    /// The TLS PSK with this identity; `None` if the identity belongs to another PSK.
     pub(crate) fn of_identity(&self, wanted: &PskIdentity<'_>) -> Option<PreSharedKey> {
         [Labels::Standard, Labels::Libnvme].into_iter().find_map(|labels| self.derive(wanted, labels))
     }
 
-    /// The TLS PSK of these names by this encoding; `None` if its identity is another one.
+    /// The TLS PSK for these names with this label encoding; `None` if its identity differs.
     fn derive(&self, wanted: &PskIdentity<'_>, labels: Labels) -> Option<PreSharedKey> {
         let PskIdentity { text, version, host, subsystem } = wanted;
         let (hash, of_tls) = self.hash();
@@ -107,19 +107,19 @@ impl fmt::Debug for TlsPsk {
     }
 }
 
-/// How the labels of HKDF-Expand-Label are encoded. Both sides must do it in one way, which the digest in an identity of
-/// version 1 shows: it is of the retained PSK, unless that is the configured one.
+/// Encodings of the labels of HKDF-Expand-Label. Both sides must use the same one. The digest in an identity of version
+/// 1 shows it, since the digest is computed with the retained PSK, unless that is the configured one.
 #[derive(Clone, Copy)]
 enum Labels {
-    /// As RFC 8446 clause 7.1 has it.
+    /// RFC 8446 clause 7.1.
     Standard,
-    /// As libnvme before 1.16 does, which Debian 13 has: without the lengths of label and context, and with the length of the
-    /// key in the other byte order.
+    /// libnvme before 1.16, which Debian 13 has: without the lengths of label and context, and with the key length in
+    /// the other byte order.
     Libnvme,
 }
 
 impl Labels {
-    /// HKDF-Extract with a salt of zeros (RFC 5869), then HKDF-Expand-Label, to a key as long as `key`.
+    /// HKDF-Extract with a salt of zeros (RFC 5869), then HKDF-Expand-Label, to the length of `key`.
     fn expand(self, hash: Hash, key: &[u8], label: &str, context: &str) -> Option<Zeroizing<Vec<u8>>> {
         let length = u16::try_from(key.len()).ok()?;
         let label = format!("tls13 {label}");

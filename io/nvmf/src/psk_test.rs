@@ -1,5 +1,5 @@
-//! Vectors of libnvme (`test/psk.c`, LGPL-2.1-or-later), and of a computation with Python's `hmac` for the TLS PSK, which has none
-//! there.
+//! Test vectors of libnvme (`test/psk.c`, LGPL-2.1-or-later); the TLS PSK, which has none there, was computed with
+//! Python's `hmac`.
 
 use super::*;
 use proptest::prelude::*;

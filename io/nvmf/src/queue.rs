@@ -1,9 +1,9 @@
-//! A queue: commands of one connection after its Connect, from their arrival to their completion (NVMe TCP Transport 1.0
-//! clause 3.3, NVM Express Base 2.0 clause 3.3.3).
+//! A queue: execution of the commands of one connection after its Connect, from arrival to completion (NVMe TCP
+//! Transport 1.0 clause 3.3, NVM Express Base 2.0 clause 3.3.3).
 //!
-//! A command is charged the memory of its data before it is held. Within the entries of the queue a command without data in its
-//! capsule can always wait for memory. One with data waits in the stream, or, if requested data follows it there, is
-//! refused with Command Interrupted, which hosts repeat.
+//! A command is charged for its data before it is accepted. Within the entries of the queue, a command without
+//! in-capsule data can always wait for memory. One with data waits in the stream, or, if requested data follows it
+//! there, is refused with Command Interrupted, which hosts repeat.
 
 use crate::abort::{self, Aborts};
 use crate::admin;
@@ -29,30 +29,30 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot::{Receiver, channel};
 use transport::{Control, Guarantee, LoginAttempts, Owner, Progress, STALL_SECONDS, Transferred};
 
-/// Upper bound of the records of one command in bytes, and of one that waits for memory.
+/// Upper bound of the memory for the record of one command, and of a waiting one, in bytes.
 const RECORD_BYTES: u64 = 1 << 10;
 pub(crate) const WAITING_RECORD_BYTES: u64 = 256;
-/// The most that a message of authentication needs: a capsule full, and its record.
+/// Maximum memory for a message of authentication: a full capsule and its record.
 const MAX_MESSAGE_NEED_BYTES: u64 = RECORD_BYTES + MAX_IN_CAPSULE_BYTES as u64;
-/// Charge that the guarantee of a connection covers before its host has authenticated.
+/// Charge that the guarantee of a connection covers until its host has authenticated.
 pub(crate) const UNAUTHENTICATED_COVERED_BYTES: u64 = 16 << 10;
 const _: () = assert!(MAX_MESSAGE_NEED_BYTES < UNAUTHENTICATED_COVERED_BYTES);
-/// Commands before the authentication, after which the queue ends.
+/// Commands refused before the authentication, after which the queue ends.
 const MAX_REFUSED_COMMANDS: u32 = 64;
-/// Seconds for the authentication, and until a host may begin another one than those that it may begin at once.
+/// Time limit of the authentication, and interval at which a host may begin more negotiations after a burst.
 pub(crate) const AUTHENTICATION_SECONDS: u32 = 30;
 const REAUTHENTICATION_SECONDS: u32 = 60;
-/// Unsent bytes beyond which no command is refused for want of memory: it waits in the stream.
+/// Unsent bytes beyond which commands are not refused for lack of memory: they wait in the stream.
 const MAX_UNSENT_BYTES: usize = 256 << 10;
 
-/// What to do with a PDU whose header has arrived.
+/// Admission decision for a PDU whose header has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
-    /// Receive it, with this charge in bytes.
+    /// Receive the PDU, with this charge in bytes.
     Take(u64),
-    /// Receive it without its data.
+    /// Receive the PDU without its data.
     Skip,
-    /// Receive it when there is room.
+    /// Receive the PDU when there is room.
     Wait,
 }
 
@@ -63,9 +63,9 @@ pub(crate) enum QueueEnd {
     Disconnected,
     /// The host violates the protocol.
     Terminated(Termination),
-    /// The host is not who it says it is, or does not take us for who we are.
+    /// The host or the array failed to authenticate.
     Unauthenticated,
-    /// There is no place for the queue of a host that has authenticated.
+    /// The controller has no room for the queue of a host that has authenticated.
     Refused(&'static str),
 }
 
@@ -75,14 +75,14 @@ impl From<Termination> for QueueEnd {
     }
 }
 
-/// What a connection holds for its commands.
+/// Resources that a connection holds for its commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Commands that have not ended.
     pub commands: usize,
-    /// R2Ts whose data have not come whole, with those of commands that ended before.
+    /// R2Ts with missing data, including those of commands that ended.
     pub requests: usize,
-    /// The memory that the commands are charged, in bytes.
+    /// Memory that is charged for the commands, in bytes.
     pub charge: u64,
 }
 
@@ -95,31 +95,31 @@ pub(crate) struct Queue {
     head: Option<u16>,
     commands: Commands,
     aborts: Arc<Aborts>,
-    /// `None` while a worker has it.
+    /// `None` while a worker uses it.
     authentication: Option<Box<Authentication>>,
-    /// The command whose message a worker has.
+    /// The command whose message a worker processes.
     working: Option<(Command, Receiver<Exchanged>)>,
-    /// The host made us do finite-field work.
+    /// The host has caused finite-field work.
     worked: bool,
     host: Host,
     /// Why an authentication failed.
     failure: Option<Failure>,
-    /// Commands that were refused for want of an authentication.
+    /// Commands refused because the host has not authenticated.
     refused: u32,
     seconds: u32,
     progress: Progress,
 }
 
-/// What a queue knows of the connection that it has, for authentication.
+/// Properties of the connection that authentication needs.
 pub(crate) struct Host {
     pub(crate) worker: Worker,
     pub(crate) attempts: LoginAttempts,
     pub(crate) control: UnboundedSender<Control>,
-    /// The guarantee that the queue gets when its host has authenticated; `None` if it has it.
+    /// The guarantee that the queue gets after the authentication; `None` once it is granted.
     pub(crate) promised: Option<Guarantee>,
 }
 
-/// How a message of authentication was processed.
+/// Result of processing an authentication message.
 struct Exchanged {
     authentication: Box<Authentication>,
     /// The message for the host, if it receives one.
@@ -128,7 +128,7 @@ struct Exchanged {
 }
 
 impl Exchanged {
-    /// Processes a message that the host sent, or makes the one that it receives.
+    /// Processes a message from the host, or creates the message that it receives.
     fn new(mut authentication: Box<Authentication>, sent: Option<&[u8]>) -> Self {
         let (message, step) = match sent {
             Some(sent) => (None, authentication.send(sent)),
@@ -167,8 +167,8 @@ impl Queue {
         }
     }
 
-    /// The charge of the queue in bytes. It includes the records of as many waiting commands as there are entries, once these
-    /// may come.
+    /// Charge of the queue in bytes, including the records of a full queue of waiting commands, once commands are
+    /// admitted.
     pub(crate) fn held(&self, wire: &Wire) -> u64 {
         let entries = if self.is_authenticated() { self.entries } else { 0 };
         u64::from(entries) * WAITING_RECORD_BYTES
@@ -177,14 +177,14 @@ impl Queue {
             + wire.out.len() as u64
     }
 
-    /// What it holds for its commands, for tests.
+    /// The resources held for commands, for tests.
     pub(crate) fn audit(&self) -> Held {
         self.commands.audit();
         let Self { commands, .. } = self;
         Held { commands: commands.len(), requests: commands.transfers().len(), charge: commands.charge() }
     }
 
-    /// The memory that a command needs, with as much data as its capsule brings.
+    /// Memory that a command needs, with its in-capsule data.
     fn need(&self, sqe: &Sqe, in_capsule: usize) -> u64 {
         let data =
             u64::from(sqe.data_bytes().min(self.controller.max_transfer_bytes())).max(in_capsule as u64);
@@ -198,7 +198,7 @@ impl Queue {
         RECORD_BYTES + data + more
     }
 
-    /// Whether there is room for a PDU. The charge reserves the room until the command ends.
+    /// Decides whether a PDU is received. The charge reserves the room until the command ends.
     pub(crate) fn admit(&mut self, wire: &mut Wire, header: &Header) -> Result<Admit, Termination> {
         match header.kind() {
             kind::CAPSULE_CMD => {}
@@ -220,7 +220,7 @@ impl Queue {
         if header.data_bytes == 0 && wire.share.covers(self.held(wire)) {
             return Ok(Admit::Take(0));
         }
-        // A host that does not read its completions is not served further, whatever it still has to send.
+        // A host that does not read its completions is not served further, even if it still has to send data.
         if self.commands.transfers().wanted() > 0 && wire.out.len() < MAX_UNSENT_BYTES {
             return Ok(Admit::Skip);
         }
@@ -228,13 +228,13 @@ impl Queue {
         Ok(if waits || !self.is_idle(wire) { Admit::Wait } else { Admit::Skip })
     }
 
-    /// True when nothing is under way whose end would make room.
+    /// True when no ongoing activity can free memory.
     fn is_idle(&self, wire: &Wire) -> bool {
         !self.commands.is_running() && wire.out.is_empty()
     }
 
-    /// A command before the authentication: it never draws from the pool. One that is refused in any case is received without its
-    /// data.
+    /// Admits a command before the authentication without drawing from the pool. A command that is refused anyway is
+    /// received without its data.
     fn admit_unauthenticated(&self, wire: &Wire, header: &Header, need: u64) -> Admit {
         let is_message = fabrics::is_authentication(&sqe_of(header, 0)) && need <= MAX_MESSAGE_NEED_BYTES;
         let has_room = wire.share.covers(self.held(wire) + if is_message { need } else { 0 });
@@ -283,14 +283,14 @@ impl Queue {
         Ok(())
     }
 
-    /// An entry of the submission queue was taken.
+    /// Consumes an entry of the submission queue.
     pub(crate) fn consume(&mut self) {
         if let Some(head) = &mut self.head {
             *head = (*head + 1) % self.entries;
         }
     }
 
-    /// Begins a command that has memory: its data is here, or is requested.
+    /// Begins a command whose memory is charged: takes its in-capsule data, or requests its data.
     fn begin(&mut self, wire: &mut Wire, command: Command, capsule: Bytes) -> Result<(), QueueEnd> {
         let data = match data_in_capsule(&command.sqe, &capsule, self.controller.max_transfer_bytes()) {
             Ok(data) => data,
@@ -312,7 +312,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Enters a half of a fused operation; false if it ends at once.
+    /// Adds a half of a fused operation; returns false if it ends at once.
     fn begin_half(&mut self, wire: &mut Wire, half: Command) -> bool {
         let is_known = match half.sqe.fuse() {
             Fuse::First => half.sqe.opcode() == COMPARE,
@@ -343,7 +343,7 @@ impl Queue {
         Ok(())
     }
 
-    /// A command has all its data.
+    /// Executes a command whose data are complete.
     fn ready(&mut self, wire: &mut Wire, command: Command, data: Data) -> Result<(), QueueEnd> {
         let sqe = &command.sqe;
         if sqe.fuse() != Fuse::Normal {
@@ -399,7 +399,7 @@ impl Queue {
         let limit = sqe.data_bytes() as usize;
         let refusal = match (fabrics::check_authentication(sqe), &self.authentication) {
             (Err(status), _) => Some(status),
-            // A host sends one message after the other.
+            // A host sends one message at a time.
             (Ok(()), None) => Some(Status::COMMAND_SEQUENCE_ERROR),
             (Ok(()), Some(it)) => (!is_sent && it.next_bytes() > limit).then_some(Status::INVALID_FIELD),
         };
@@ -415,14 +415,14 @@ impl Queue {
         self.commands.hold(command);
         (self.working, self.worked) = (Some((command, result)), true);
         let work = move || {
-            // The connection may have gone.
+            // The connection may have ended.
             let _gone = done.send(Exchanged::new(authentication, sent.as_deref()));
         };
         (self.host.worker)(self.host.attempts.address(), Box::new(work));
         Ok(())
     }
 
-    /// The message that a worker has, once it is processed.
+    /// Processes the result of the worker, once it is available.
     fn poll_worker(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<Result<(), QueueEnd>> {
         let Some((command, result)) = &mut self.working else { return Poll::Pending };
         let exchanged = ready!(Pin::new(result).poll(cx));
@@ -435,7 +435,7 @@ impl Queue {
         })
     }
 
-    /// A message was processed.
+    /// Continues after a message was processed.
     fn exchanged(&mut self, wire: &mut Wire, sqe: &Sqe, exchanged: Exchanged) -> Result<(), QueueEnd> {
         let Exchanged { authentication, message, step } = exchanged;
         self.authentication = Some(authentication);
@@ -456,7 +456,8 @@ impl Queue {
         }
     }
 
-    /// The host has proved who it is; for the first time, the queue gets its memory, and its place at the controller.
+    /// Admits an authenticated host. After its first authentication, the queue gets its memory and its identifier at
+    /// the controller.
     fn authenticated(&mut self, wire: &mut Wire) -> Result<(), QueueEnd> {
         self.count_authentication(true);
         let Some(guarantee) = self.host.promised.take() else { return Ok(()) };
@@ -472,7 +473,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Counts an authentication for the address of its host.
+    /// Counts the result of an authentication for the host's address.
     fn count_authentication(&self, succeeded: bool) {
         let Some(admission) = self.controller.subsystem.admission(&self.controller.nqn) else { return };
         match succeeded {
@@ -481,7 +482,7 @@ impl Queue {
         }
     }
 
-    /// Whether the host is authenticated, or need not be.
+    /// Whether the host is authenticated, or authentication is not required.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.host.promised.is_none()
     }
@@ -491,7 +492,7 @@ impl Queue {
         self.failure.or(self.authentication.as_ref().and_then(|it| it.abandoned()))
     }
 
-    /// The queue ends. A host that did not prove who it is, after it made us work, has failed to.
+    /// Ends the queue. A host that caused work and did not authenticate counts as failed.
     pub(crate) fn end(&self) {
         let gave_up = !self.is_authenticated() && self.worked;
         if gave_up || self.failure == Some(Failure::WrongSecret) {
@@ -499,7 +500,7 @@ impl Queue {
         }
     }
 
-    /// Called once a second; returns why the queue ends, if it does.
+    /// Called once a second; returns the reason if the queue ends.
     pub(crate) fn tick(&mut self, wire: &Wire) -> Result<(), &'static str> {
         self.seconds += 1;
         if !self.is_authenticated() && self.seconds >= AUTHENTICATION_SECONDS {
@@ -521,7 +522,7 @@ impl Queue {
         }
     }
 
-    /// A command of fabrics on an I/O queue: only Disconnect (Base 6.4).
+    /// Executes a fabrics command on an I/O queue: only Disconnect (Base 6.4).
     fn disconnect(&mut self, wire: &mut Wire, sqe: &Sqe) -> Result<(), QueueEnd> {
         if sqe.fabrics_type() != fabrics::DISCONNECT {
             self.complete(wire, sqe.cid(), 0, Status::INVALID_OPCODE.into());
@@ -546,7 +547,8 @@ impl Queue {
         }
     }
 
-    /// The first command reports how both ended; the second that it was not performed alone.
+    /// Completes both halves: the first command reports the result of the pair, the second that it was not performed
+    /// alone.
     fn complete_pair(&mut self, wire: &mut Wire, first: u16, second: u16, outcome: &Outcome) {
         let other = if outcome.status.is_success() { Status::SUCCESS } else { Status::FAILED_FUSED };
         self.complete(wire, first, 0, outcome.status.into());
@@ -574,13 +576,13 @@ impl Queue {
         aborted
     }
 
-    /// Queues the data and the completion of a command. `limit` is the most data that it may return.
+    /// Queues the data and the completion of a command. `limit` is the maximum number of bytes that it may return.
     fn complete(&mut self, wire: &mut Wire, cid: u16, limit: u32, mut outcome: Outcome) {
         if outcome.data.len() as u64 > u64::from(limit) {
             outcome = Status::DATA_SGL_LENGTH_INVALID.into();
         }
         if !outcome.data.is_empty() {
-            // Without flow control the completion says nothing but success (3.3.2.2).
+            // Without flow control, the completion reports nothing but success (3.3.2.2).
             let success = self.head.is_none() && outcome.result == 0;
             wire.out.data(cid, &outcome.data, success);
             if success {
@@ -599,7 +601,7 @@ impl Queue {
         wire.out.response(&completion(&outcome, self.head.unwrap_or(0xFFFF), self.qid, cid));
     }
 
-    /// Begins waiting commands as far as there is memory.
+    /// Begins waiting commands while there is memory.
     pub(crate) fn advance(&mut self, wire: &mut Wire) -> Result<(), QueueEnd> {
         while let Some(sqe) = self.commands.first_waiting() {
             let need = self.need(&sqe, 0);
@@ -613,7 +615,7 @@ impl Queue {
                 self.begin(wire, Command { sqe, charge: need }, Bytes::new())?;
                 continue;
             }
-            // A queue that waits holds no draws that it does not need.
+            // A waiting queue keeps no draws that it does not need.
             wire.share.settle_all(wanted - need);
             if wire.share.wait_for(wanted).is_ok() || !self.is_idle(wire) {
                 return Ok(());
@@ -624,7 +626,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends completions of commands that have ended, and events. Pending if there is nothing to do.
+    /// Sends completions of ended commands, and events; pending if there are none.
     pub(crate) fn poll_tasks(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<Result<(), QueueEnd>> {
         let mut progress = wire.share.poll(cx).is_ready();
         if let Poll::Ready(result) = self.poll_worker(wire, cx) {
@@ -655,12 +657,12 @@ impl Queue {
     }
 }
 
-/// The command of a capsule that came under a view of its controller.
+/// The command of a capsule that arrived under this view of its controller.
 pub(crate) fn sqe_of(header: &Header, view: u64) -> Sqe {
     Sqe::new(header.array::<8, 64>(), view)
 }
 
-/// The data of a command, if they are in its capsule or if it has none; `None` if they have to be requested.
+/// Data of a command that are in its capsule, or empty; `None` if they have to be requested.
 fn data_in_capsule(sqe: &Sqe, capsule: &Bytes, most: u32) -> Result<Option<Data>, Status> {
     let bytes = sqe.data_bytes();
     if bytes > most {

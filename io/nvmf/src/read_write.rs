@@ -13,7 +13,7 @@ const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 /// Bytes of a range of Dataset Management (NVM Command Set figure 39).
 const RANGE_BYTES: usize = 16;
 
-/// Flush: every write is durable when it completes.
+/// Flush: writes are already durable when they complete.
 pub(crate) fn flush(request: Request) -> Result<Work, Status> {
     request.perform(Op::Flush)
 }
@@ -25,7 +25,7 @@ pub(crate) fn read(request: Request) -> Result<Work, Status> {
     request.perform(Op::Read(extent))
 }
 
-/// Write. FUA needs nothing, since there is no volatile write cache.
+/// Write. FUA has no effect, since there is no volatile write cache.
 pub(crate) fn write(mut request: Request) -> Result<Work, Status> {
     request.check_range(request.extent())?;
     let data = std::mem::take(&mut request.data);
@@ -85,7 +85,7 @@ fn ranges(sqe: &Sqe, data: &Data) -> Vec<Extent> {
     bytes.chunks_exact(RANGE_BYTES).take(count).map(range).collect()
 }
 
-/// Blocks that a Dataset Management command deallocates; errors in it are found later.
+/// Blocks that a Dataset Management command deallocates. Errors in the ranges are found later.
 pub(crate) fn deallocated_blocks(sqe: &Sqe, data: &Data) -> u64 {
     if sqe.dword(11) & ATTRIBUTE_DEALLOCATE == 0 {
         return 0;
@@ -107,7 +107,7 @@ pub(crate) fn dataset_management(request: Request) -> Result<Work, Status> {
     request.perform(Op::Unmap(extents))
 }
 
-/// Verify: stored data is verified at each read.
+/// Verify: reads the blocks, since every read verifies the stored data.
 pub(crate) fn verify(request: Request) -> Result<Work, Status> {
     let extent = request.extent();
     request.check_range(extent)?;

@@ -1,5 +1,6 @@
-//! Reservation Register, Acquire, Release and Report (NVM Express Base 2.0 clauses 7.2 to 7.5 and 8.19): the NVMe encoding of
-//! the registrant model in [`export`]. A registrant is a host, by its NQN and host identifier, whatever its controllers.
+//! Reservation Register, Acquire, Release and Report (NVM Express Base 2.0 clauses 7.2 to 7.5 and 8.19): the NVMe
+//! encoding of the registrant model in [`export`]. A registrant is a host, identified by NQN and host identifier, with
+//! all its controllers.
 
 use crate::command::{Request, Work};
 use crate::path::Path;
@@ -12,7 +13,7 @@ use export::reservation::{
 use export::{Exports, InitiatorPort};
 use std::sync::Arc;
 
-/// IEKEY, the same bit of all three commands.
+/// IEKEY, the same bit in all three commands.
 const IGNORE_EXISTING_KEY: u32 = 1 << 3;
 /// EDS of Reservation Report: the extended data structure, with 128-bit host identifiers.
 const EXTENDED: u32 = 1;
@@ -45,7 +46,7 @@ fn key(data: &Data, at: usize) -> u64 {
     u64::from_le_bytes(key)
 }
 
-/// A request that is carried out: the key that the sender has to have, and how it changes the registrations.
+/// A request to perform: the key that the sender must have, and the change of the registrations.
 struct Command {
     key: u64,
     model: Model,
@@ -88,8 +89,8 @@ pub(crate) fn register(request: Request) -> Result<Work, Status> {
     })
 }
 
-/// Reservation Acquire (7.2). Commands of preempted hosts that are in progress complete before it does, so that preempt and
-/// abort is the same as preempt.
+/// Reservation Acquire (7.2). Commands of preempted hosts that are in progress complete first, so preempt and abort
+/// equals preempt.
 pub(crate) fn acquire(request: Request) -> Result<Work, Status> {
     let (action, sqe) = (request.sqe.dword(10) & 0x7, request.sqe);
     if sqe.dword(10) & IGNORE_EXISTING_KEY != 0 {
@@ -129,13 +130,13 @@ pub(crate) fn release(request: Request) -> Result<Work, Status> {
     })
 }
 
-/// Evaluates a request and commits the change, one at a time for each volume.
+/// Evaluates a request and commits the change, one request at a time for each volume.
 fn carry_out(
     request: Request,
     command: impl FnOnce(&Registrations) -> Result<Command, Status> + Send + 'static,
 ) -> Result<Work, Status> {
     if request.path.is_mapped_read_only() {
-        // It changes nothing that other hosts share.
+        // This path may not change state that hosts share.
         return Err(Status::NAMESPACE_WRITE_PROTECTED);
     }
     let exports = request.controller.exports().clone();
@@ -155,7 +156,7 @@ fn carry_out(
     }))
 }
 
-/// Saves the registrations if they must survive a loss of power or a takeover, and puts them in force on all paths.
+/// Persists the registrations if they must survive a power loss or a takeover, then applies them to all paths.
 async fn commit(exports: &Arc<Exports>, path: &Path, change: Change) -> Result<(), Status> {
     let volume = &path.volume;
     let saved = {
@@ -200,11 +201,11 @@ fn status(refusal: Refusal) -> Status {
     }
 }
 
-/// Reservation Report (7.5): as much of the data structure as the host asks for.
+/// Reservation Report (7.5), up to the length that the host asks for.
 pub(crate) fn report(request: Request) -> Result<Work, Status> {
     let extended = request.sqe.dword(11) & EXTENDED != 0;
     if !extended {
-        // The other structure has no room for the 128-bit identifiers that hosts use over fabrics.
+        // The short structure has no room for the 128-bit identifiers that hosts use over fabrics.
         return Err(Status::HOST_IDENTIFIER_INCONSISTENT);
     }
     let wanted = (u64::from(request.sqe.dword(10)) + 1) * 4;
@@ -216,8 +217,8 @@ pub(crate) fn report(request: Request) -> Result<Work, Status> {
     Ok(Work::Done(Outcome::data(out)))
 }
 
-/// The extended reservation status data structure (Base figures 415 and 416). Registrants of other transports are listed
-/// by the identifiers that their ports have.
+/// The extended reservation status data structure (Base figures 415 and 416). Registrants of other transports are
+/// listed with identifiers derived from their ports.
 fn status_structure(registrations: &Registrations, controller: &dyn Fn(&InitiatorPort) -> u16) -> Vec<u8> {
     let mut out = vec![0; 64];
     out[..4].copy_from_slice(&registrations.generation.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The NVMe/TCP target as a whole: its configuration, portals and connections.
+//! The NVMe/TCP target: configuration, portals and connections.
 
 use crate::connection::{Connection, ConnectionConfig};
 use crate::observer::{ConnectRefusal, RefusedConnect};
@@ -17,7 +17,7 @@ use transport::{
     LoginThrottle, Peer, Permit, Portal, PreSharedKeys, Service, Serving, Shard,
 };
 
-/// Where random bytes come from.
+/// Source of random bytes.
 pub type Random = Box<dyn Fn() -> io::Result<[u8; 32]> + Send + Sync>;
 
 /// A server of NVMe/TCP.
@@ -32,8 +32,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that does not listen yet. `budget` is the memory of all connections, `permit` the permission to answer
-    /// hosts. `random` and `worker` are for authentication.
+    /// A server that does not listen yet. `budget` limits the memory of all connections, `permit` is the permission to
+    /// answer hosts; `random` and `worker` serve authentication.
     pub fn new(
         subsystem: Arc<Subsystem>,
         budget: Arc<Budget>,
@@ -88,7 +88,7 @@ impl Server {
         Ok(())
     }
 
-    /// Binds a portal for [`Server::open_portal`], which tries again if it can't be bound now.
+    /// Binds a portal for [`Server::open_portal`], which retries if the portal can't be bound now.
     ///
     /// # Errors
     /// The system's error for a socket whose address it does not know, or if nothing is served.
@@ -104,7 +104,7 @@ impl Server {
         portals.close(number, 0).await;
     }
 
-    /// Replaces the limits on connections; those that are open stay.
+    /// Replaces the limits on connections; open connections stay.
     pub fn set_connection_limits(&self, limits: ConnectionLimits) {
         if let Ok(portals) = self.serving.portals() {
             portals.set_limits(limits);

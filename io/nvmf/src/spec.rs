@@ -19,7 +19,7 @@ pub(crate) const MAX_IO_QUEUES: u16 = 128;
 /// MDTS: data of one command, as a power of two of 4 KiB, and in bytes.
 pub(crate) const MDTS: u8 = 8;
 pub(crate) const MAX_TRANSFER_BYTES: u32 = 4096 << MDTS;
-/// The same of a discovery controller, which anyone may have: what its guarantee covers.
+/// MDTS of a discovery controller, which any host may open: its guarantee covers it.
 pub(crate) const DISCOVERY_MDTS: u8 = 3;
 /// Asynchronous Event Requests at the same time: AERL + 1.
 pub(crate) const MAX_EVENT_REQUESTS: usize = 8;
@@ -33,7 +33,7 @@ const _: () = assert!(16 + 32 + 4 * MAX_NAMESPACES < MAX_TRANSFER_BYTES as usize
 
 /// KAS: granularity of the keep alive timer, in units of 100 ms.
 pub(crate) const KEEP_ALIVE_GRANULARITY: u16 = 10;
-/// CRDT1: what a host waits before it repeats a command that was interrupted, in units of 100 ms.
+/// CRDT1: the delay before a host repeats an interrupted command, in units of 100 ms.
 pub(crate) const RETRY_DELAY: u16 = 1;
 /// The only ANA group.
 pub(crate) const ANA_GROUP: u32 = 1;
@@ -60,8 +60,8 @@ pub(crate) mod property {
     pub(crate) const CRTO: u32 = 0x68;
 }
 
-/// Controller Capabilities (Base figure 36): MQES, contiguous queues, time-out of 15 s, the NVM command set, and CRWMS, that
-/// the controller waits for its media.
+/// Controller Capabilities (Base figure 36): MQES, contiguous queues, time-out of 15 s, the NVM command set, and CRWMS
+/// (the controller waits for its media).
 pub(crate) const CAPABILITIES: u64 =
     (MAX_QUEUE_ENTRIES as u64 - 1) | 1 << 16 | READY_TIMEOUT_HALF_SECONDS << 24 | 1 << 37 | 1 << 59;
 const READY_TIMEOUT_HALF_SECONDS: u64 = 30;
@@ -72,7 +72,7 @@ pub(crate) const READY_TIMEOUTS: u32 = READY_TIMEOUT_HALF_SECONDS as u32;
 pub(crate) mod configuration {
     pub(crate) const ENABLE: u32 = 1;
     pub(crate) const SHUTDOWN: u32 = 3 << 14;
-    /// What is fixed when the controller is enabled: command set, page size, arbitration, entry sizes.
+    /// Fields that are fixed when the controller is enabled: command set, page size, arbitration, entry sizes.
     pub(crate) const COMMAND_SET: u32 = 7 << 4;
     pub(crate) const PAGE_SIZE: u32 = 0xF << 7;
     pub(crate) const READY: u32 = 1;
@@ -144,7 +144,7 @@ pub(crate) enum LogPage {
 }
 
 impl LogPage {
-    /// Those of an I/O controller, and of a discovery controller.
+    /// Log pages of an I/O controller, or of a discovery controller.
     pub(crate) fn supported(discovery: bool) -> &'static [LogPage] {
         match discovery {
             true => &[LogPage::SupportedPages, LogPage::Errors, LogPage::Discovery],
@@ -184,18 +184,18 @@ pub(crate) enum Feature {
     ReservationPersistence = 0x83,
 }
 
-/// How a feature behaves.
+/// Properties of a feature.
 pub(crate) struct FeatureRow {
     pub(crate) feature: Feature,
     pub(crate) name: &'static str,
     /// Clause of Base 2.0.
     pub(crate) clause: &'static str,
-    /// The bits of dword 11 that may be set; zero if it can't be changed.
+    /// The bits of dword 11 that may be set; zero if the feature can't be changed.
     pub(crate) changeable: u32,
     pub(crate) default: u32,
-    /// It has a value for each namespace.
+    /// Whether each namespace has a value of its own.
     pub(crate) namespace: bool,
-    /// Discovery controllers have it.
+    /// Whether discovery controllers have the feature.
     pub(crate) discovery: bool,
 }
 
@@ -219,7 +219,8 @@ impl FeatureRow {
     }
 }
 
-/// The features. Values that only describe a drive (power, temperature, arbitration) are kept for the host and change nothing.
+/// The features. Values that only describe a drive (power, temperature, arbitration) are stored for the host and have
+/// no effect.
 pub(crate) const FEATURES: &[FeatureRow] = &[
     feature(Feature::Arbitration, "Arbitration", "5.27.1.1", 0xFFFF_FF07, 0),
     feature(Feature::PowerManagement, "Power Management", "5.27.1.2", 0, 0),
@@ -243,7 +244,7 @@ pub(crate) const FEATURES: &[FeatureRow] = &[
     feature(Feature::ReservationPersistence, "Reservation Persistence", "5.27.1.27", 1, 0).of_namespaces(),
 ];
 
-/// The row of a feature that a controller has.
+/// The row of a feature, if the controller has it.
 pub(crate) fn find_feature(code: u8, discovery: bool) -> Option<&'static FeatureRow> {
     FEATURES.iter().find(|row| row.feature as u8 == code && (row.discovery || !discovery))
 }

@@ -1,4 +1,4 @@
-//! The tables against what the standards print.
+//! The tables compared with the text of the standards.
 
 use crate::lab_test::*;
 use crate::spec::{FEATURES, LogPage};
@@ -37,7 +37,7 @@ fn no_code_is_used_twice() {
     assert!(unique(NAMES.iter().map(|(status, _)| status.field() >> 1 & 0x7FF).collect()));
 }
 
-/// What Linux 6.12 demands of Identify Controller, and what a golden copy has to say about the rest.
+/// The requirements of Linux 6.12 on Identify Controller; a golden copy covers the rest.
 #[test]
 fn identify_controller_says_what_hosts_need() {
     let world = World::new();

@@ -12,16 +12,17 @@ pub(crate) const FABRICS: u8 = 0x7F;
 /// The namespace identifier that means all namespaces.
 pub(crate) const ALL_NAMESPACES: u32 = u32::MAX;
 
-/// SGL descriptor types and subtypes (Base figure 106): data in the capsule at an offset, and data that the transport moves.
+/// SGL descriptor types and subtypes (Base figure 106): data in the capsule at an offset, and data that the transport
+/// transfers.
 const SGL_IN_CAPSULE: u8 = 0x01;
 const SGL_TRANSPORT: u8 = 0x5A;
 
-/// Where the data of a command are.
+/// Location of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataLocation {
-    /// In the capsule, from this offset on.
+    /// In the capsule, at this offset.
     Capsule(u64),
-    /// They are transferred by data PDUs.
+    /// In data PDUs.
     Transport,
 }
 
@@ -49,7 +50,7 @@ pub(crate) enum Fuse {
     Reserved,
 }
 
-/// A command, and the memory in bytes that it is charged.
+/// A command, and the memory charged for it in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Command {
     pub(crate) sqe: Sqe,
@@ -66,12 +67,12 @@ impl Command {
 #[derive(Clone, Copy)]
 pub(crate) struct Sqe {
     bytes: [u8; SQE_BYTES],
-    /// The number of its controller's view when it came: the namespaces that the host can have meant.
+    /// The number of its controller's view on arrival: the namespaces that the host can have meant.
     pub(crate) view: u64,
 }
 
 impl Sqe {
-    /// A command that came under a view of its controller.
+    /// A command that arrived under this view of its controller.
     pub(crate) fn new(bytes: [u8; SQE_BYTES], view: u64) -> Sqe {
         Sqe { bytes, view }
     }
@@ -139,7 +140,7 @@ impl Sqe {
         if self.direction() == Direction::None { 0 } else { self.dword(8) }
     }
 
-    /// Where the data are; commands over fabrics describe them by SGLs only.
+    /// Location of the data; commands over fabrics describe it by SGLs only.
     pub(crate) fn data_location(&self) -> Result<DataLocation, Status> {
         if self.bytes[1] >> 6 != 0x01 {
             return Err(Status::INVALID_FIELD);
@@ -152,7 +153,7 @@ impl Sqe {
     }
 }
 
-/// How a command ended, before it is encoded.
+/// Outcome of a command, before it is encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: Status,

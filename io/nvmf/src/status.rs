@@ -64,7 +64,7 @@ impl Status {
     pub(crate) const SGL_OFFSET_INVALID: Status = Status::new(0, 0x16).final_();
     pub(crate) const HOST_IDENTIFIER_INCONSISTENT: Status = Status::new(0, 0x18).final_();
     pub(crate) const NAMESPACE_WRITE_PROTECTED: Status = Status::new(0, 0x20).final_();
-    /// The host sends the command again after a short time: there is no memory for it now.
+    /// The host retries the command after a short time: memory is short now.
     pub(crate) const COMMAND_INTERRUPTED: Status = Status::new(0, 0x21).delayed();
     pub(crate) const TRANSIENT_TRANSPORT_ERROR: Status = Status::new(0, 0x22);
     pub(crate) const LBA_OUT_OF_RANGE: Status = Status::new(0, 0x80).final_();
@@ -82,7 +82,7 @@ impl Status {
     pub(crate) const CONNECT_INVALID_PARAMETERS: Status = Status::new(1, 0x82).final_();
     pub(crate) const CONNECT_INVALID_HOST: Status = Status::new(1, 0x84).final_();
     pub(crate) const AUTHENTICATION_REQUIRED: Status = Status::new(1, 0x91).final_();
-    /// Of Copy and Dataset Management (NVM Command Set figure 15).
+    /// Status of Copy and Dataset Management (NVM Command Set figure 15).
     pub(crate) const COMMAND_SIZE_LIMIT: Status = Status::new(1, 0x83).final_();
     pub(crate) const UNRECOVERED_READ_ERROR: Status = Status::new(2, 0x81).final_();
     pub(crate) const COMPARE_FAILURE: Status = Status::new(2, 0x85).final_();
@@ -91,12 +91,12 @@ impl Status {
         Status((kind as u16) << 8 | code as u16)
     }
 
-    /// A repetition would fail, too.
+    /// Marks that a retry would fail, too.
     const fn final_(self) -> Status {
         Status(self.0 | DNR)
     }
 
-    /// A repetition may succeed after a delay.
+    /// Marks that a retry may succeed after a delay.
     const fn delayed(self) -> Status {
         Status(self.0 | CRD1)
     }
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Status {
     }
 }
 
-/// How errors of a disk are reported. `NoSpace` is final, since a repetition fails until an operator or an unmap makes room.
+/// Status for errors of a disk. `NoSpace` is final, since a retry fails until an operator or an unmap frees space.
 impl From<block::Error> for Status {
     fn from(error: block::Error) -> Status {
         use block::Error;

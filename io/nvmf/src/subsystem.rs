@@ -1,4 +1,5 @@
-//! The NVM subsystem: a front end of the exported volumes, with the controllers of all hosts, and what each host sees.
+//! The NVM subsystem: front end of the exported volumes, with the controllers of all hosts and the namespaces that each
+//! host sees.
 //!
 //! There is one subsystem. A volume that is mapped to a host under number *n* is namespace *n* + 1 of all controllers of that
 //! host, and of no other: namespace identifiers start at one, mappings at zero.
@@ -45,12 +46,12 @@ pub struct SubsystemIdentity {
     pub revision: String,
 }
 
-/// How a host authenticates. By default it is known by its NQN alone.
+/// Authentication of a host. By default the NQN alone identifies it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSecurity {
-    /// By DH-HMAC-CHAP on each queue.
+    /// DH-HMAC-CHAP on each queue.
     pub dhchap: Option<Arc<Credentials>>,
-    /// By TLS on each connection: it can't connect without.
+    /// TLS on each connection, without which the host can't connect.
     pub tls: Option<TlsPsk>,
 }
 
@@ -83,13 +84,13 @@ pub struct Subsystem {
 struct State {
     controllers: BTreeMap<u16, Arc<Controller>>,
     last_id: u16,
-    /// The hosts that may connect, and how each authenticates.
+    /// Hosts that may connect, with their authentication.
     hosts: BTreeMap<String, HostSecurity>,
-    /// By NQN, the number of how its host authenticates now, by which failures are counted.
+    /// Number of the current authentication settings of each host, by NQN; failures are counted by it.
     admissions: BTreeMap<String, u64>,
     last_admission: u64,
     portals: Vec<Portal>,
-    /// Of these, those that do not listen yet.
+    /// Portals that do not listen yet.
     down: DownPortals,
     /// GENCTR of the discovery log page.
     generation: u64,
@@ -98,7 +99,7 @@ struct State {
 }
 
 impl Subsystem {
-    /// A subsystem that no host may connect to yet.
+    /// A subsystem without hosts.
     pub fn new(identity: SubsystemIdentity, exports: Arc<Exports>) -> Arc<Subsystem> {
         let (observer, state) = (OnceLock::new(), Mutex::default());
         let log = ConnectionLog::new(exports.clock());
@@ -108,12 +109,12 @@ impl Subsystem {
         subsystem
     }
 
-    /// Sets who is notified of connects, ends and refusals; only the first call has an effect.
+    /// Sets the observer of connects, ends and refusals; only the first call has an effect.
     pub fn observe(&self, observer: Arc<dyn ConnectObserver>) {
         let _first = self.observer.set(observer);
     }
 
-    /// A Connect was refused.
+    /// Reports a refused Connect.
     pub(crate) fn refused(&self, refused: &RefusedConnect) {
         if let Some(left_out) = self.log.strangers.admit() {
             let RefusedConnect { host, peer, cause, .. } = refused;
@@ -122,8 +123,8 @@ impl Subsystem {
         self.observer.get().inspect(|observer| observer.refused(refused));
     }
 
-    /// Sets the hosts that may connect, by NQN, and how they authenticate. Controllers of hosts that were removed, or authenticate
-    /// otherwise, end. Discovery controllers are notified of what their host sees now.
+    /// Sets the hosts that may connect, by NQN, with their authentication. Controllers of hosts that were removed or
+    /// have other settings now end. Discovery controllers are notified of changes for their host.
     pub fn set_hosts(&self, hosts: BTreeMap<String, HostSecurity>) {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut state.hosts, hosts);
@@ -150,12 +151,12 @@ impl Subsystem {
         }
     }
 
-    /// Where hosts connect; none before [`Server::serve`](crate::Server::serve).
+    /// The portals; empty before [`Server::serve`](crate::Server::serve).
     pub fn portals(&self) -> Vec<Portal> {
         self.state.lock().portals.clone()
     }
 
-    /// Portals that can't be bound, and why.
+    /// Portals that can't be bound, with the reason.
     pub fn down_portals(&self) -> Vec<(SocketAddr, String)> {
         self.state.lock().down.clone().list()
     }
@@ -165,12 +166,12 @@ impl Subsystem {
         &self.identity.nqn
     }
 
-    /// Sets which of the portals do not listen yet.
+    /// Sets the portals that do not listen yet.
     pub(crate) fn set_down(&self, down: DownPortals) {
         self.state.lock().down = down;
     }
 
-    /// Sets where hosts connect. Discovery controllers are notified.
+    /// Sets the portals. Discovery controllers are notified.
     pub(crate) fn set_portals(&self, portals: Vec<Portal>) {
         let mut state = self.state.lock();
         if state.portals == portals {
@@ -183,7 +184,7 @@ impl Subsystem {
         }
     }
 
-    /// The generation of the discovery log page, and the portals for I/O; none for a host that may not connect.
+    /// The generation of the discovery log page, and the portals for I/O; empty for a host that may not connect.
     pub(crate) fn discovery(&self, host: &str) -> (u64, Vec<Portal>) {
         let state = self.state.lock();
         let for_io = state.portals.iter().filter(|portal| portal.address.port() != DISCOVERY_PORT);
@@ -196,14 +197,14 @@ impl Subsystem {
         self.state.lock().portals.iter().any(|it| it.number == portal && it.tls)
     }
 
-    /// The number of how a host authenticates, if it has to do so by DH-HMAC-CHAP. Failures are counted by it.
+    /// The number of a host's authentication settings, if DH-HMAC-CHAP is required. Failures are counted by it.
     pub(crate) fn admission(&self, host: &str) -> Option<u64> {
         let state = self.state.lock();
         state.hosts.get(host)?.dhchap.as_ref()?;
         state.admissions.get(host).copied()
     }
 
-    /// Whether a host has a PSK, and so may connect by TLS only.
+    /// Whether a host has a PSK, and may therefore connect by TLS only.
     pub(crate) fn requires_tls_of(&self, host: &str) -> bool {
         self.state.lock().hosts.get(host).is_some_and(|host| host.tls.is_some())
     }
@@ -238,7 +239,7 @@ impl Subsystem {
             if !discovery && known.is_none() {
                 return Err(Status::CONNECT_INVALID_HOST);
             }
-            // The portals that a discovery controller lists are no secret.
+            // The portals in the log page of a discovery controller are not secret.
             let credentials = known.and_then(|it| it.dhchap).filter(|_| !discovery);
             let id = state.free_id().ok_or(Status::CONNECT_CONTROLLER_BUSY)?;
             let nqn = nqn.into();
@@ -256,9 +257,9 @@ impl Subsystem {
         Ok(created)
     }
 
-    /// The host of a controller is authenticated.
+    /// Admits the authenticated host of a controller.
     pub(crate) fn admit(&self, controller: &Controller) {
-        // What it sees is built for a host that has proved who it is, and no earlier.
+        // The view of a host is built only after its authentication.
         let is_new = self.exports.read(|registry| {
             let is_new = controller.admit();
             if is_new {
@@ -281,12 +282,12 @@ impl Subsystem {
         }
     }
 
-    /// The controller that an I/O queue is to belong to.
+    /// The controller that an I/O queue wants to join.
     pub(crate) fn controller(&self, id: u16) -> Option<Arc<Controller>> {
         self.state.lock().controllers.get(&id).filter(|controller| !controller.discovery).cloned()
     }
 
-    /// Ends a controller, for this reason.
+    /// Ends a controller, with this reason.
     pub(crate) fn disconnect(&self, controller: &Arc<Controller>, reason: &str) {
         self.state.lock().controllers.remove(&controller.id);
         controller.end();
@@ -298,7 +299,7 @@ impl Subsystem {
         }
     }
 
-    /// The controllers of hosts, by identifier; without those of discovery, and of hosts that are not authenticated yet.
+    /// Controllers of authenticated hosts, by identifier, except discovery controllers.
     pub fn controllers(&self) -> Vec<ControllerInfo> {
         let state = self.state.lock();
         let info = |controller: &Arc<Controller>| ControllerInfo {
@@ -330,13 +331,13 @@ impl Subsystem {
         }
     }
 
-    /// Changes of the log page of asymmetric access so far.
+    /// Number of changes of the log page of asymmetric access.
     pub(crate) fn access_changes(&self) -> u64 {
         self.state.lock().access_changes
     }
 
-    /// The host of a controller begins to read which namespaces it has: identifiers that it found free before may name others now.
-    /// `unread`: it has a notification of an identifier to read first.
+    /// Notes that the host of a controller begins to list its namespaces: identifiers that it found free may name
+    /// others now. `unread`: the host has still to read a notification of an identifier.
     pub(crate) fn begin_inventory(&self, controller: &Controller, unread: impl Fn(u32) -> bool) {
         if !controller.namespaces.begin_inventory(unread) {
             return;
@@ -360,7 +361,7 @@ impl Subsystem {
 }
 
 impl State {
-    /// An unused controller identifier. Identifiers are used in turn, so that one is not soon used again.
+    /// An unused controller identifier. Identifiers are used in turn, so that a freed one is not reused soon.
     fn free_id(&mut self) -> Option<u16> {
         let after = self.last_id;
         let candidates = (1..=MAX_CONTROLLER_ID).map(|step| (after + step - 1) % MAX_CONTROLLER_ID + 1);
@@ -370,7 +371,7 @@ impl State {
     }
 }
 
-/// Makes the view of a controller that of its host's mappings.
+/// Sets the view of a controller to the mappings of its host.
 fn rebuild(controller: &Controller, registry: &Registry) -> ViewChange {
     let wanted = registry.mappings(&controller.nqn).take(MAX_NAMESPACES).filter_map(|(number, mapping)| {
         let volume = registry.volume(mapping.disk)?.clone();
@@ -381,7 +382,8 @@ fn rebuild(controller: &Controller, registry: &Registry) -> ViewChange {
     })
 }
 
-/// Makes the view of a controller that of its host's mappings, and notifies the host of what changed. Returns whether anything did.
+/// Sets the view of a controller to the mappings of its host, and notifies the host of changes. Returns whether there
+/// were any.
 fn refresh(controller: &Controller, registry: &Registry) -> bool {
     let change = rebuild(controller, registry);
     if change.nsids.is_empty() {
@@ -389,13 +391,13 @@ fn refresh(controller: &Controller, registry: &Registry) -> bool {
     }
     controller.events.namespaces_changed(change.nsids);
     if change.appeared {
-        // A host uses a namespace only once it knows the state of its group.
+        // A host uses a namespace only once it knows the state of its ANA group.
         controller.events.raise(EventKind::Access);
     }
     true
 }
 
-/// The notification of a reservation notice.
+/// The reservation notification for a notice.
 fn notification(notice: Notice) -> ReservationNotice {
     match notice {
         Notice::ReservationPreempted => ReservationNotice::ReservationPreempted,
@@ -444,7 +446,7 @@ impl FrontEnd for Subsystem {
                 Event::CapacityChanged | Event::ContentReplaced => {
                     controller.events.namespaces_changed([path.nsid]);
                 }
-                // Hosts see how full the pool is in the health log page.
+                // The health log page shows hosts the fill level of the pool.
                 Event::ThresholdCrossed => {}
                 Event::StateCleared | Event::PowerLost => {
                     path.refresh();
@@ -465,7 +467,7 @@ impl FrontEnd for Subsystem {
                 }
             });
         }
-        // Writes that began under the rights before end first: nothing of a preempted host comes after.
+        // Writes that began under the old reservation end first: no write of a preempted host follows.
         Box::pin(async move {
             for (_, path) in paths.iter().filter(|(_, path)| path.check(crate::path::Access::Write).is_err())
             {

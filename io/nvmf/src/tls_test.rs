@@ -1,5 +1,5 @@
-//! TLS at a portal, by real sockets, with the TLS of OpenSSL and without TLS: `openssl s_client` carries the bytes of
-//! the small initiator.
+//! TLS at a portal, over real sockets, with and without OpenSSL: `openssl s_client` carries the bytes of the small
+//! initiator.
 
 use crate::authentication::Credentials;
 use crate::authentication::secret::DhchapSecret;
@@ -32,7 +32,7 @@ const SHA384: &str =
 const INVALID_HOST: u16 = 0x184;
 const INVALID_PARAMETERS: u16 = 0x182;
 
-/// What was refused: cause, host and portal.
+/// Refusals: cause, host and portal.
 #[derive(Default)]
 struct Seen(Mutex<Vec<(&'static str, Option<String>, u16)>>);
 
@@ -76,7 +76,7 @@ impl Served {
             random,
             crate::at_once(),
         );
-        // One shard: what blocks it blocks all connections.
+        // One shard: a task that blocks it blocks all connections.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (shard, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
         let thread = std::thread::spawn(move || _ = runtime.block_on(stopped));
@@ -88,7 +88,7 @@ impl Served {
         Self { world, server, plain, secure, seen, shard, thread: (stop, thread) }
     }
 
-    /// A connection by TLS, with this identity of this PSK.
+    /// A TLS connection with this identity of this PSK.
     fn open(&self, psk: &str, identity: &str) -> Host {
         self.open_at(self.secure, psk, identity)
     }
@@ -104,7 +104,7 @@ impl Served {
         std::mem::take(&mut *self.seen.0.lock())
     }
 
-    /// Waits until no connection is left, and with it none of its memory.
+    /// Waits until all connections have ended and their memory is free.
     fn end(self) {
         self.shard.block_on(self.server.shutdown());
         assert_eq!(self.world.budget.used(), 0);
@@ -132,7 +132,7 @@ impl Client {
         Self::spawn(&mut command)
     }
 
-    /// With SHA-384, which `-psk` does not have: the key as that of a session (SSL_SESSION of OpenSSL, in DER).
+    /// With SHA-384, which `-psk` does not support: the key as that of a session (SSL_SESSION of OpenSSL, in DER).
     fn start_with_sha384(address: SocketAddr, identity: &str, key: &[u8], folder: &Path) -> Self {
         let value = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -164,7 +164,7 @@ impl Client {
     /// Waits until the server has ended the connection; returns whether no byte came.
     fn gets_nothing(mut self) -> bool {
         let mut out = Vec::new();
-        // It ends by itself, with its input still open.
+        // The client ends by itself, with its input still open.
         self.0.stdout.take().unwrap().read_to_end(&mut out).unwrap();
         out.is_empty()
     }
@@ -219,7 +219,7 @@ fn an_initiator_works_over_the_tls_of_another_library() {
         assert!((end.status, &end.data) == (0, &data), "{bytes} bytes are read as they were written");
     }
     assert!(served.world.budget.used() >= 2 * TLS_BYTES, "both use memory for TLS");
-    // More outstanding than a socket takes: records wait, in order.
+    // More outstanding data than a socket takes: records wait, in order.
     let data = pattern(1 << 20, 9);
     assert_eq!(io.run(write(1, 0, data.clone(), false)).status, 0);
     let cids: Vec<u16> = (0..32).map(|_| io.submit(&read(1, 0, 2048))).collect();
@@ -243,7 +243,7 @@ fn a_psk_of_sha_384_is_used_with_aes_256() {
     let mut host = served.world.open_over(Box::new(client));
     host.initialize((false, false));
     host.connect(HOST, SUBSYSTEM, 0, 0xFFFF, 32).unwrap();
-    // With SHA-256, as GnuTLS uses a key of any length by default, it has another binder.
+    // With SHA-256, which GnuTLS uses by default for keys of any length, the binder differs.
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     assert!(Client::start(served.secure, &identity, &hex).gets_nothing());
     assert_eq!(served.refused(), [("tls-handshake", Some(HOST.to_owned()), 2)]);
@@ -266,7 +266,7 @@ fn only_who_has_the_key_of_a_host_gets_a_session() {
     );
     assert!(Client::start(served.secure, "unknown", &wrong).gets_nothing());
     assert_eq!(served.refused()[1], ("tls-handshake", None, 2));
-    // A host that does not speak TLS, and one that goes at once.
+    // A host that does not use TLS, and one that disconnects at once.
     let mut plain = TcpStream::connect(served.secure).unwrap();
     plain.write_all(&[0, 0, 128, 0, 128, 0, 0, 0]).unwrap();
     let _answer = plain.read_to_end(&mut Vec::new());
@@ -275,7 +275,7 @@ fn only_who_has_the_key_of_a_host_gets_a_session() {
     gone.shutdown(Shutdown::Write).unwrap();
     let _answer = gone.read_to_end(&mut Vec::new());
     assert!(served.refused().is_empty());
-    // One that says nothing, or only the beginning, does not hold up the end.
+    // A silent host, or one that sends only the beginning, does not delay the shutdown.
     let _silent = TcpStream::connect(served.secure).unwrap();
     let mut stalled = TcpStream::connect(served.secure).unwrap();
     stalled.write_all(&client_hello(&served, &identity)[..100]).unwrap();
@@ -294,13 +294,13 @@ fn connect_names_the_host_and_the_subsystem_of_the_identity() {
     assert_eq!((end.status, end.result), (INVALID_PARAMETERS, 1 << 16 | 256));
     let causes: Vec<_> = served.refused().into_iter().map(|(cause, ..)| cause).collect();
     assert_eq!(causes, ["tls-identity"; 2]);
-    // The queues of a controller are of the same host.
+    // The queues of a controller must be of the same host.
     let id = host.connect(HOST, SUBSYSTEM, 0, 0xFFFF, 32).unwrap();
     host.run(property_set(0x14, 1));
     let mut other = served.open(SHA256, &identity_0(OTHER, SUBSYSTEM));
     other.initialize((false, false));
     assert_eq!(other.connect(HOST, SUBSYSTEM, 1, id, 32).unwrap_err().status, INVALID_PARAMETERS);
-    // A key that was taken from the host since is no key.
+    // A key that was removed from the host is no longer valid.
     let mut late = served.open(SHA256, &identity_0(HOST, SUBSYSTEM));
     late.initialize((false, false));
     served.world.subsystem.set_hosts([(HOST.to_owned(), with_psk(SHA384))].into());
@@ -371,7 +371,7 @@ fn bytes_that_are_no_tls_end_their_connection_and_stop_no_other() {
             bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = rng.next_u64() as u8);
         }
         let mut stream = TcpStream::connect(served.secure).unwrap();
-        // It may end before it has taken everything.
+        // The server may end the connection before it has read everything.
         let _ended = stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write));
         let _answer = stream.read_to_end(&mut Vec::new());
         if round % 50 == 0 {
@@ -382,7 +382,8 @@ fn bytes_that_are_no_tls_end_their_connection_and_stop_no_other() {
     served.end();
 }
 
-/// Carries the bytes of one connection to a server. Returns its address, and the way to the server once it is connected.
+/// Relays the bytes of one connection to a server. Returns its address, and the stream to the server once it is
+/// connected.
 fn relay(server: SocketAddr) -> (SocketAddr, JoinHandle<TcpStream>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -424,7 +425,7 @@ fn records_that_the_host_did_not_make_end_its_connection_alone() {
         host.wait_for_end();
         assert_eq!(other.run(property_get(0, true)).status, 0, "after {:?}", &bytes[..5]);
     }
-    // A record that is cut off by the end of the connection.
+    // The end of the connection truncates a record.
     let (address, connected) = relay(served.secure);
     let mut host = served.open_at(address, SHA256, &identity);
     host.initialize((false, false));
@@ -436,7 +437,7 @@ fn records_that_the_host_did_not_make_end_its_connection_alone() {
     served.end();
 }
 
-/// The ClientHello of OpenSSL, as it comes to a socket.
+/// The ClientHello of OpenSSL, as it arrives at a socket.
 fn client_hello(served: &Served, identity: &str) -> Vec<u8> {
     let psk = TlsPsk::parse(SHA256).unwrap();
     let key = psk.of_identity(&PskIdentity::parse(identity.as_bytes()).unwrap()).unwrap();

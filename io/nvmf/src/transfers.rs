@@ -1,17 +1,17 @@
-//! R2Ts of a queue, by their tags: which data the host still has to send, for commands and for those that ended before.
+//! R2Ts of a queue by tag: data that the host still has to send, for outstanding commands and for ended ones.
 
 use crate::pdu::{FatalError, Header, LAST_PDU, Termination};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The R2Ts whose data have not come whole.
+/// R2Ts with missing data.
 pub(crate) struct Transfers {
     by_tag: BTreeMap<u16, Transfer>,
-    /// Tags of commands that have ended, in the order of their ends.
+    /// Tags of ended commands, in the order of their ends.
     abandoned: VecDeque<u16>,
-    /// How many of those are known; the one that ended first is forgotten for another.
+    /// Maximum number of these tags; the oldest is dropped for another.
     max_abandoned: usize,
     next_tag: u16,
-    /// Bytes of data that came since the beginning, for commands that had not ended.
+    /// Bytes of data received since the connection began, for commands that had not ended.
     taken: u64,
 }
 
@@ -19,12 +19,12 @@ struct Transfer {
     cid: u16,
     received: u32,
     wanted: u32,
-    /// Its command has ended: the data are discarded.
+    /// The command has ended: the data are discarded.
     is_abandoned: bool,
 }
 
 impl Transfers {
-    /// No R2Ts yet, of a queue with this many entries.
+    /// An empty set for a queue with this many entries.
     pub(crate) fn new(entries: usize) -> Self {
         let (by_tag, abandoned) = (BTreeMap::new(), VecDeque::new());
         Self { by_tag, abandoned, max_abandoned: entries, next_tag: 0, taken: 0 }
@@ -40,7 +40,7 @@ impl Transfers {
         self.by_tag.len() - self.abandoned.len()
     }
 
-    /// Bytes of data that came since the beginning, for commands that had not ended.
+    /// Bytes of data received since the connection began, for commands that had not ended.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
@@ -60,7 +60,7 @@ impl Transfers {
         tag
     }
 
-    /// The command of an R2T ends before its data came.
+    /// Notes that the command of an R2T has ended before its data arrived.
     pub(crate) fn abandon(&mut self, tag: u16) {
         let Some(transfer) = self.by_tag.get_mut(&tag) else { return };
         transfer.is_abandoned = true;
@@ -72,7 +72,7 @@ impl Transfers {
         }
     }
 
-    /// Checks that data were requested, and come in order; whether their command has not ended.
+    /// Checks that data were requested and arrive in order; returns whether their command is outstanding.
     pub(crate) fn check(&self, header: &Header) -> Result<bool, Termination> {
         let (cid, tag) = (header.u16::<8>(), header.u16::<10>());
         let (offset, bytes) = (header.u32::<12>(), header.u32::<16>());
@@ -96,7 +96,7 @@ impl Transfers {
         Ok(!transfer.is_abandoned)
     }
 
-    /// Counts data that were checked. Returns their command, if it has not ended, and whether they are complete.
+    /// Counts checked data. Returns their command, unless it has ended, and whether the data are complete.
     pub(crate) fn advance(&mut self, header: &Header) -> Option<(u16, bool)> {
         let (tag, bytes) = (header.u16::<10>(), header.data_bytes as u32);
         let transfer = self.by_tag.get_mut(&tag)?;
@@ -113,7 +113,7 @@ impl Transfers {
         (!is_abandoned).then_some((cid, is_whole))
     }
 
-    /// Whether a tag is that of a command that has not ended.
+    /// Whether a tag belongs to this outstanding command.
     pub(crate) fn is_of(&self, tag: u16, cid: u16) -> bool {
         self.by_tag.get(&tag).is_some_and(|transfer| transfer.cid == cid && !transfer.is_abandoned)
     }

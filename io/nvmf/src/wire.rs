@@ -1,4 +1,4 @@
-//! Both halves of a connection, and its share of the memory budget.
+//! The byte level of a connection: both halves, and its share of the memory budget.
 
 use crate::pdu::incoming::Incoming;
 use crate::pdu::outgoing::Outgoing;

@@ -1,8 +1,8 @@
 //! Diffie-Hellman groups of DH-HMAC-CHAP (NVM Express Base 2.0 figure 448): the groups of RFC 7919.
 //!
-//! Exponents are short, as RFC 7919 clause 5.2 allows for these groups, so that an exchange takes a few milliseconds. With 6144
-//! and 8192 bits it takes 30 to 40 of them, which a host without the secret can make us spend, too: a host gets these groups
-//! only if it offers no smaller one, and shards do not do this work ([`crate::worker`]).
+//! Exponents are short, as RFC 7919 clause 5.2 allows for these groups, so an exchange takes a few milliseconds. With
+//! 6144 and 8192 bits it takes 30 to 40 ms, and a host without the secret can cause that work, too. So a host gets
+//! these groups only if it offers no smaller one, and shards do not do this work ([`crate::worker`]).
 
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{Encoding, Odd, U448, U2048, U3072, U4096, U6144, U8192, Uint};
@@ -22,17 +22,17 @@ pub(crate) enum Group {
     Ffdhe8192 = 5,
 }
 
-/// Bytes of a private exponent, of which a group takes as many of the last ones as it needs.
+/// Bytes of a private exponent. Each group uses as many of the last bytes as it needs.
 pub(crate) const EXPONENT_BYTES: usize = 56;
 /// Bits of an exponent: RFC 7919 appendix A asks for 375 at least up to ffdhe6144, and for 400 of ffdhe8192.
 const EXPONENT_BITS: u32 = 384;
 const LONG_EXPONENT_BITS: u32 = 448;
 
-/// A private exponent. It is used once.
+/// A private exponent, for one use.
 pub(crate) type Exponent = Zeroizing<[u8; EXPONENT_BYTES]>;
 
 impl Group {
-    /// All of them, the preferred one first: that of 3072 bits is as strong as a key of 128 bits.
+    /// All groups, the preferred one first: 3072 bits are as strong as a 128-bit key.
     pub(crate) const PREFERRED: [Group; 6] = [
         Group::Ffdhe3072,
         Group::Ffdhe4096,
@@ -66,7 +66,8 @@ impl Group {
         }
     }
 
-    /// The shared secret with the peer that has this public value; `None` if that is none (RFC 7919 clause 5.1).
+    /// The shared secret with the peer that has this public value; `None` if the value is invalid (RFC 7919 clause
+    /// 5.1).
     pub(crate) fn shared(self, exponent: &Exponent, public: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         if public.len() != self.bytes() {
             return None;
@@ -98,7 +99,7 @@ where
     Encoding::to_be_bytes(&power.retrieve()).as_ref().to_vec()
 }
 
-/// The same of a public value, which has to be between 2 and the prime less 2: any other one gives the secret away.
+/// Power of a public value, which must be between 2 and the prime less 2: any other value reveals the secret.
 fn power_of<const N: usize>(
     group: &FixedMontyParams<N>,
     public: &[u8],
@@ -130,7 +131,7 @@ static FFDHE6144: LazyLock<FixedMontyParams<{ U6144::LIMBS }>> =
     LazyLock::new(|| group("D0E40E65FFFFFFFFFFFFFFFF"));
 static FFDHE8192: LazyLock<FixedMontyParams<{ U8192::LIMBS }>> = LazyLock::new(|| group(""));
 
-/// The longest prime (RFC 7919 appendix A). All begin with the digits of e; a shorter one has other last digits.
+/// The longest prime (RFC 7919 appendix A). All primes begin with the digits of e and differ in their last digits.
 const PRIME_8192: &str = "\
     FFFFFFFFFFFFFFFFADF85458A2BB4A9AAFDC5620273D3CF1D8B9C583CE2D3695A9E13641146433FBCC939DCE249B3EF9\
     7D2FE363630C75D8F681B202AEC4617AD3DF1ED5D5FD65612433F51F5F066ED0856365553DED1AF3B557135E7F57C935\

@@ -1,4 +1,4 @@
-//! The hash functions of DH-HMAC-CHAP (Base 2.0 figure 447), and what is computed with them.
+//! Hash functions of DH-HMAC-CHAP (Base 2.0 figure 447), with digest, HMAC and constant-time comparison.
 
 use aws_lc_rs::{digest, hmac};
 
@@ -15,7 +15,7 @@ impl Hash {
     /// Longest digest in bytes.
     pub(crate) const MAX_BYTES: usize = 64;
 
-    /// All of them, the preferred one first: SHA-384 and SHA-512 cost the same on 64-bit processors.
+    /// All hash functions, the preferred one first: SHA-384 and SHA-512 cost the same on 64-bit processors.
     pub(crate) const PREFERRED: [Hash; 3] = [Hash::Sha512, Hash::Sha384, Hash::Sha256];
 
     /// Bytes of a digest.
@@ -49,7 +49,7 @@ impl Hash {
     }
 }
 
-/// Whether two values are the same, in a time that does not depend on where they differ.
+/// Whether two values are equal, compared in constant time.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }

@@ -49,29 +49,29 @@ pub(crate) enum Explanation {
 /// A message of a host.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FromHost<'a> {
-    /// What the host can use.
+    /// Hash functions and groups that the host supports.
     Negotiate {
-        /// SC_C: what it wants after the authentication; zero is nothing.
+        /// SC_C: the secure channel that the host wants after the authentication; zero is none.
         secure_channel: u8,
-        /// Identifiers of hash functions and groups of DH-HMAC-CHAP; `None` if it can only use other protocols.
+        /// Identifiers of hash functions and groups for DH-HMAC-CHAP; `None` if the host offers only other protocols.
         offer: Option<(&'a [u8], &'a [u8])>,
     },
-    /// Its response.
+    /// Response of the host.
     Reply(Reply<'a>),
     /// The response of the controller was right.
     Success2,
-    /// It was not, or the host does not go on.
+    /// The host rejects the controller's response, or ends the exchange.
     Failure2,
 }
 
 /// The Reply of a host.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply<'a> {
-    /// Its response to the challenge.
+    /// Response to our challenge.
     pub(crate) response: &'a [u8],
-    /// Its challenge to the controller, with the sequence number, if it wants one answered.
+    /// Challenge for the controller, with its sequence number, if the host wants mutual authentication.
     pub(crate) challenge: Option<(&'a [u8], u32)>,
-    /// Its public value.
+    /// Public value of the host.
     pub(crate) public: &'a [u8],
 }
 

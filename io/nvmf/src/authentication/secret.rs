@@ -5,27 +5,27 @@ use crate::key_text::{self, Malformed};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// What follows the NQN when a secret is transformed (clause 8.13.5.7).
+/// Bytes that follow the NQN in the transformation of a secret (clause 8.13.5.7).
 const SEED: &[u8] = b"NVMe-over-Fabrics";
 
 /// A secret of DH-HMAC-CHAP. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DhchapSecret {
-    /// The hash function by which it is transformed; without one it is used as it is.
+    /// Hash function of the transformation; without one, the secret is used unchanged.
     transform: Option<Hash>,
     key: Zeroizing<Vec<u8>>,
 }
 
-/// Why a text is no secret.
+/// Why a text is not a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotASecret {
-    /// It has another form.
+    /// The text does not have the form of a secret.
     #[error("a DH-HMAC-CHAP secret is DHHC-1:HH:BASE64:, as `nvme gen-dhchap-key` makes it")]
     Form,
     /// The hash function is unknown.
     #[error("HH in DHHC-1:HH:BASE64: is 00, 01, 02 or 03")]
     Hash,
-    /// Its length is not that of its hash function.
+    /// The length does not match the hash function.
     #[error(
         "a DH-HMAC-CHAP secret has 32, 48 or 64 bytes: 32 for SHA-256 (01), 48 for SHA-384 (02), 64 for SHA-512 (03)"
     )]
@@ -50,7 +50,7 @@ impl DhchapSecret {
     /// Decodes a secret.
     ///
     /// # Errors
-    /// What is wrong with the text; it is not repeated.
+    /// The fault of the text. The error does not contain the text, which may be a secret.
     pub fn parse(text: &str) -> Result<Self, NotASecret> {
         let (transform, key) =
             key_text::decode(text, "DHHC-1:", &[Hash::Sha256, Hash::Sha384, Hash::Sha512])?;

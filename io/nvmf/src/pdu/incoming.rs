@@ -1,7 +1,8 @@
-//! From a stream of bytes to PDUs (TCP Transport 1.0 clauses 3.3 and 3.6): framing, limits and digests.
+//! Receiving half of a connection: splits the byte stream into PDUs, with limits and digests (TCP Transport 1.0 clauses
+//! 3.3 and 3.6).
 //!
-//! A PDU is received in two steps: its header ([`Incoming::head`]), and, once there is room for its data
-//! ([`Incoming::accept`]) or when they are not wanted ([`Incoming::skip`]), the whole of it ([`Incoming::body`]).
+//! A PDU is received in two steps: its header ([`Incoming::head`]); then, once there is room for its data
+//! ([`Incoming::accept`]) or when they are unwanted ([`Incoming::skip`]), the whole PDU ([`Incoming::body`]).
 
 use super::{
     COMMON_BYTES, DATA_DIGEST, Digests, FROM_HOST, FatalError, HEADER_DIGEST, Header, MAX_HEADER_BYTES, Row,
@@ -13,7 +14,7 @@ use transport::ReceiveBuffer;
 
 const DIGEST_BYTES: usize = 4;
 
-/// A PDU as received; its header digest was right.
+/// A received PDU with a correct header digest.
 #[derive(Debug)]
 pub(crate) struct Pdu {
     pub(crate) header: Header,
@@ -21,20 +22,20 @@ pub(crate) struct Pdu {
     pub(crate) data: Bytes,
     /// The data digest was wrong.
     pub(crate) damaged: bool,
-    /// It had data, which was skipped.
+    /// The PDU had data, which was skipped.
     pub(crate) skipped: bool,
-    /// The memory in bytes that was charged when it was accepted.
+    /// Memory charged for the PDU when it was accepted, in bytes.
     pub(crate) charge: u64,
 }
 
-/// The part of the stream that comes next.
+/// The part of the stream that is received next.
 enum Phase {
     Header,
-    /// A header has come, and waits until its data are accepted or skipped.
+    /// A header has arrived; its data are neither accepted nor skipped yet.
     Held(Box<Header>),
     /// The data are being received.
     Body(Box<Header>),
-    /// Of the data, this many bytes are still to be thrown away.
+    /// The data are discarded; this many bytes are missing.
     Skipped(Box<Header>, usize),
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Incoming {
     /// Charge of the arriving PDU in bytes.
     charge: u64,
     digests: Digests,
-    /// ICReq has come: nothing but one is accepted before, and none after.
+    /// ICReq has arrived: it must be the first PDU, and the only ICReq.
     greeted: bool,
 }
 
@@ -62,12 +63,12 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// The connection is initialized: the digests of the PDUs that follow.
+    /// Notes the end of the initialization, with the digests of the PDUs that follow.
     pub(crate) fn greeted(&mut self, digests: Digests) {
         (self.greeted, self.digests) = (true, digests);
     }
 
-    /// Takes a buffer of the size for I/O.
+    /// Enlarges the buffer to the size for I/O.
     pub(crate) fn enlarge(&mut self) {
         self.buffer.enlarge();
     }
@@ -77,12 +78,12 @@ impl Incoming {
         self.charge
     }
 
-    /// Where the next bytes from the host belong.
+    /// Buffer space for the next bytes from the host.
     pub(crate) fn space(&mut self) -> Limit<&mut BytesMut> {
         self.buffer.space()
     }
 
-    /// The next header, once it has come whole and while its PDU is neither accepted nor skipped.
+    /// The next header, once it is complete and while its PDU is neither accepted nor skipped.
     pub(crate) fn head(&mut self) -> Result<Option<&Header>, Termination> {
         if matches!(self.phase, Phase::Header) {
             match self.parse()? {
@@ -179,7 +180,7 @@ impl Incoming {
         self.digests.data && row.flags & DATA_DIGEST != 0
     }
 
-    /// Accepts the PDU whose header has arrived, with `charge` bytes until it is taken.
+    /// Accepts the PDU whose header has arrived. `charge` is its memory in bytes, until the PDU is taken.
     pub(crate) fn accept(&mut self, charge: u64) {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         self.phase = match phase {
@@ -191,7 +192,7 @@ impl Incoming {
         };
     }
 
-    /// The data of the PDU whose header has come are thrown away as they arrive.
+    /// Skips the data of the PDU whose header has arrived: they are discarded on arrival.
     pub(crate) fn skip(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         self.phase = match phase {
@@ -203,7 +204,7 @@ impl Incoming {
         };
     }
 
-    /// The PDU that was accepted or skipped, once it has come whole.
+    /// The accepted or skipped PDU, once it is complete.
     pub(crate) fn body(&mut self) -> Option<Pdu> {
         let phase = std::mem::replace(&mut self.phase, Phase::Header);
         let (phase, pdu) = match phase {
@@ -233,7 +234,7 @@ impl Incoming {
     }
 }
 
-/// Data and digest together.
+/// Length of data and digest in bytes.
 fn wire_bytes(header: &Header) -> usize {
     header.data_bytes + if header.flags() & DATA_DIGEST != 0 { DIGEST_BYTES } else { 0 }
 }

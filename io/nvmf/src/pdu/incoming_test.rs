@@ -101,7 +101,7 @@ fn damage_is_found() {
     assert!(pdus[0].damaged && pdus[0].data.is_empty());
 }
 
-/// A field of the header, by its offset, and the termination.
+/// Returns the termination for a header with a changed field.
 #[test]
 fn wrong_headers_are_terminated_with_the_offset_of_the_field() {
     let none = Digests::default();

@@ -21,7 +21,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The connection is initialized: digests and alignment of the PDUs that follow.
+    /// Notes the end of the initialization: digests and alignment of the PDUs that follow.
     pub(crate) fn greeted(&mut self, digests: Digests, alignment: usize) {
         (self.digests, self.alignment) = (digests, alignment);
     }
@@ -30,7 +30,7 @@ impl Outgoing {
         self.queue.len()
     }
 
-    /// Bytes sent since the beginning.
+    /// Bytes sent since the connection began.
     pub(crate) fn sent(&self) -> u64 {
         self.queue.sent()
     }
@@ -47,7 +47,7 @@ impl Outgoing {
         self.queue.advance(sent);
     }
 
-    /// ICResp (3.6.2.2): the digests as agreed; CPDA zero, so that hosts do not pad.
+    /// ICResp (3.6.2.2) with the agreed digests; CPDA is zero, so hosts do not pad.
     pub(crate) fn initialize_response(&mut self, digests: Digests) {
         let mut header = [0; 128];
         common(&mut header, kind::IC_RESP, 0);
@@ -87,7 +87,7 @@ impl Outgoing {
         self.push(&mut header, &Data::new());
     }
 
-    /// C2HData (3.6.2.8) with all data of a command. `success` stands for its completion.
+    /// C2HData (3.6.2.8) with all data of a command. `success` replaces its completion.
     pub(crate) fn data(&mut self, cid: u16, data: &Data, success: bool) {
         let mut header = [0; 24];
         common(&mut header, kind::C2H_DATA, LAST_PDU | if success { SUCCESS } else { 0 });
@@ -96,7 +96,7 @@ impl Outgoing {
         self.push(&mut header, data);
     }
 
-    /// Queues a PDU; its flags of digests, lengths and offset of data are set here.
+    /// Queues a PDU and sets its digest flags, lengths and data offset.
     fn push(&mut self, header: &mut [u8], data: &Data) {
         let mut at = header.len();
         if self.digests.header {
