@@ -240,7 +240,7 @@ test("the first run leads from the drives to a disk on a host; what the array re
   await page.getByRole("button", { name: "Create both" }).click();
   await expect(page.getByText("Give it a name.").first()).toBeVisible();
   await page.getByRole("textbox", { name: "Name of the host" }).fill("web1");
-  await page.getByLabel("iSCSI initiator name").fill("iqn.1993-08.org.debian:01:web1");
+  await page.getByLabel("iSCSI name or NQN").fill("iqn.1993-08.org.debian:01:web1");
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("taken");
   await page.getByRole("button", { name: "Create both" }).click();
   await expect(page.getByRole("alert")).toContainText("name another");

@@ -29,7 +29,7 @@ test("a new user gives a server storage, watches it, goes back in time, and take
   await expect(page.getByText("usable, after what protects")).toBeVisible();
   await throughSetup(page, "rack4");
   await page.getByRole("textbox", { name: "Name of the host" }).fill("db1");
-  await page.getByLabel("iSCSI initiator name").fill(INITIATOR);
+  await page.getByLabel("iSCSI name or NQN").fill(INITIATOR);
   await page.getByRole("textbox", { name: "Name of the volume" }).fill("data");
   await picture(page, "2-setup");
   await page.getByRole("button", { name: "Create both" }).click();

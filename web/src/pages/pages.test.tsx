@@ -1,6 +1,6 @@
 import { cleanup, screen, waitFor, within } from "@testing-library/react";
 import { beforeEach, expect, test, vi } from "vitest";
-import { busy, controller, empty, replication } from "../../mock/array";
+import { busy, controller, empty, portal, replication } from "../../mock/array";
 import { browser, pageAt } from "../api/referral";
 import type { SchemaAlert } from "../api/schema";
 import { show } from "../test-page";
@@ -175,11 +175,23 @@ test("a thousand volumes are shown a page at a time, and found", async () => {
   await waitFor(() => expect(within(table).getAllByRole("row").length).toBe(2));
 });
 
-test("a host's page says what to type on it", async () => {
+test("a host's page says what to type on it, its own system first", async () => {
   const { user } = show("/hosts/esx1", busy());
-  expect(await screen.findByText(/iscsiadm -m discovery/)).toBeTruthy();
-  await user.click(screen.getByRole("tab", { name: "VMware ESXi" }));
   expect(await screen.findByText(/esxcli iscsi software set/)).toBeTruthy();
+  await user.click(screen.getByRole("tab", { name: "Linux" }));
+  expect(await screen.findByText(/iscsiadm -m discovery/)).toBeTruthy();
+});
+
+test("a host of NVMe/TCP is shown no command of iSCSI, and what is missing while there is no portal for it", async () => {
+  const state = busy(1, 1);
+  state.hosts = state.hosts.map((it) => ({ ...it, name: "nvme1", initiators: [], nqns: ["nqn.2014-08.org.nvmexpress:uuid:1"] }));
+  show("/hosts/nvme1", state);
+  expect(await screen.findByText("No portal for NVMe/TCP")).toBeTruthy();
+  cleanup();
+  show("/hosts/nvme1", { ...state, portals: [...state.portals, { ...portal(2, "10.0.0.1:4420", true), protocol: "nvme-tcp" }] });
+  const panel = within(await screen.findByRole("region", { name: "Commands for the host" }));
+  expect(await panel.findByText(/nvme connect-all/)).toBeTruthy();
+  expect(panel.queryByText(/iscsi/i)).toBeNull();
 });
 
 test("an address that leads nowhere says so", async () => {

@@ -33,6 +33,20 @@ export function nqnsError(text: string, others: string): string | null {
   return wrong ? `“${wrong}” is not an NQN: they look like nqn.2014-08.org.nvmexpress:uuid:….` : null;
 }
 
+/** Pasted names of iSCSI and NVMe, told apart by their form. */
+export function namesByKind(text: string): { initiators: string[]; nqns: string[] } {
+  const names = initiatorsOf(text);
+  const isNqn = (name: string) => /^nqn\./i.test(name);
+  return { initiators: names.filter((it) => !isNqn(it)), nqns: names.filter(isNqn) };
+}
+
+/** What is wrong with names of either kind, if anything. */
+export function namesError(text: string): string | null {
+  const { initiators, nqns } = namesByKind(text);
+  if (initiators.length + nqns.length === 0) return "Give an iSCSI name or an NQN.";
+  return initiatorsError(initiators.join(" ")) ?? (nqns.length > 0 ? nqnsError(nqns.join(" "), "") : null);
+}
+
 /** What is wrong with pasted WWPNs, if anything. */
 export function wwpnsError(text: string): string | null {
   const wrong = initiatorsOf(text).find((name) => !/^((0x)?[0-9a-f]{16}|[0-9a-f]{2}(:[0-9a-f]{2}){7})$/i.test(name));

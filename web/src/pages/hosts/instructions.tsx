@@ -1,40 +1,56 @@
-import { Skeleton, Stack, Tabs, Text } from "@mantine/core";
+import { Alert, SegmentedControl, Skeleton, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { array } from "../../api/queries";
+import { useState } from "react";
+import { array, portals } from "../../api/queries";
 import type { SchemaHost as Host } from "../../api/schema";
 import { Terminal } from "../../parts/copy";
-import { esxi, linux, proxmox, windows, type Step } from "./commands";
+import { ProblemAlert } from "../../parts/problem";
+import { PROTOCOLS, protocolsOf, stepsFor, SYSTEMS, systemOf, type Protocol, type System } from "./commands";
+import type { Step } from "./steps";
 
-/** Commands to connect a host, by operating system. */
+/** Commands to connect a host, by protocol and operating system: those that its names speak of come first. */
 export function Instructions({ host }: { host: Host }) {
-  const { data } = useQuery(array());
-  if (!data) return <Skeleton height={300} />;
-  const access = { portals: data.portals, target: data.target_iqn, chapUser: host.chap_user, mutualUser: host.mutual_user };
+  const about = useQuery(array());
+  const known = useQuery(portals());
+  const protocols = protocolsOf(host);
+  const [chosen, setChosen] = useState<Protocol>();
+  const protocol = chosen && protocols.includes(chosen) ? chosen : protocols[0];
+  if (about.error ?? known.error) return <ProblemAlert error={about.error ?? known.error} />;
+  if (!about.data || !known.data) return <Skeleton height={300} />;
+  if (!protocol) return <Text size="sm" className="quiet">The host has no name of any protocol.</Text>;
+  const { data: ports } = known;
+  const { data: parts } = about;
   return (
-    <Tabs defaultValue="linux" keepMounted={false}>
-      <Tabs.List mb="md">
-        <Tabs.Tab value="linux">Linux</Tabs.Tab>
-        <Tabs.Tab value="esxi">VMware ESXi</Tabs.Tab>
-        <Tabs.Tab value="windows">Windows</Tabs.Tab>
-        <Tabs.Tab value="proxmox">Proxmox VE</Tabs.Tab>
-      </Tabs.List>
-      <Tabs.Panel value="linux">
-        <Steps steps={linux(access)} />
-      </Tabs.Panel>
-      <Tabs.Panel value="esxi">
-        <Steps steps={esxi(access)} />
-      </Tabs.Panel>
-      <Tabs.Panel value="windows">
-        <Steps steps={windows(access)} />
-      </Tabs.Panel>
-      <Tabs.Panel value="proxmox">
-        <Steps steps={proxmox(access)} />
-      </Tabs.Panel>
-    </Tabs>
+    <>
+      {protocols.length > 1 && (
+        <SegmentedControl mb="md" aria-label="Protocol" value={protocol} onChange={setChosen} data={protocols.map((value) => ({ value, label: PROTOCOLS[value] }))} />
+      )}
+      <Tabs key={protocol} defaultValue={systemOf(host)} keepMounted={false}>
+        <Tabs.List mb="md">
+          {Object.entries(SYSTEMS).map(([system, label]) => (
+            <Tabs.Tab key={system} value={system}>
+              {label}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        {(Object.keys(SYSTEMS) as System[]).map((system) => (
+          <Tabs.Panel key={system} value={system}>
+            <Steps steps={stepsFor(protocol, system, host, parts, ports)} lacks={`${PROTOCOLS[protocol]}${protocol === "nvme-tcp" && host.tls ? " with TLS" : ""}`} />
+          </Tabs.Panel>
+        ))}
+      </Tabs>
+    </>
   );
 }
 
-function Steps({ steps }: { steps: Step[] }) {
+function Steps({ steps, lacks }: { steps: Step[]; lacks: string }) {
+  if (steps.length === 0) {
+    return (
+      <Alert color="yellow" title={`No portal for ${lacks}`}>
+        The host can't connect before the array has one: add it in the settings, under Portals.
+      </Alert>
+    );
+  }
   return (
     <Stack gap="md" component="ol" style={{ margin: 0, paddingInlineStart: 20 }}>
       {steps.map((step) => (

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { SchemaPath as Path, SchemaWork as Work } from "../../api/schema";
-import { balanceText, rowsOf, usable } from "./paths";
+import { balanceText, rowsOf } from "./paths";
 
 const work: Work = { iops: 1, bytes_per_second: 1, failures: 0, latency_us: { mean: null, p50: null, p95: null, p99: null, max: null } };
 const path = (portal: number, initiator = "iqn.a"): Path => ({ host: "h", initiator, portal, sessions: 1, share: null, total: work, read: work, write: work, offload: work }) as Path;
@@ -15,13 +15,6 @@ test("every portal has a row, also one without a session and one that is no more
     [2, "10.0.1.1:3260", undefined],
     [3, "portal 3", "iqn.a"],
   ]);
-});
-
-test("a host misses no portal of a protocol that it has no name for", () => {
-  const all = [portal(1, "iscsi", "10.0.0.1:3260"), portal(2, "nvme-tcp", "10.0.0.1:4420"), portal(3, "fibre-channel", "21:00:00:24:ff:00:00:01")];
-  const numbers = (names: Partial<Record<"initiators" | "nqns" | "wwpns", string[]>>) => usable(all, { initiators: [], nqns: [], wwpns: [], ...names }).map((it) => it.number);
-  expect(numbers({ wwpns: ["21:00:00:24:ff:00:00:a1"] })).toEqual([3]);
-  expect(numbers({ initiators: ["iqn.a"], nqns: ["nqn.a"] })).toEqual([1, 2]);
 });
 
 test("balance is said of two paths or more", () => {

@@ -11,6 +11,7 @@ import { Empty } from "../../parts/empty";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
 import { DataTable, type Column } from "../../parts/table";
+import { usable } from "./commands";
 
 /** Imbalance from which it is called uneven: the array raises its alert there. */
 const UNEVEN = 0.5;
@@ -19,12 +20,6 @@ const UNEVEN = 0.5;
 export type Row = { portal: number; address: string; path?: Path };
 
 type Portal = Pick<TargetPortal, "number" | "protocol" | "address">;
-
-/** The portals that a host can use, by the names that it has. */
-export function usable<P extends Portal>(portals: readonly P[], host: Pick<Host, "initiators" | "nqns" | "wwpns">): P[] {
-  const names = { iscsi: host.initiators, "nvme-tcp": host.nqns, "fibre-channel": host.wwpns };
-  return portals.filter((it) => names[it.protocol].length > 0);
-}
 
 /** Every portal that the host can use, with its paths on it; a portal without one is a row of its own. One that is no more has a number only. */
 export function rowsOf(found: readonly Path[], portals: readonly Portal[]): Row[] {

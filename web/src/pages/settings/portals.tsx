@@ -5,16 +5,16 @@ import { EthernetPort, Plus } from "lucide-react";
 import { useState } from "react";
 import { answer, api } from "../../api/client";
 import { controllers, portals, useChange } from "../../api/queries";
-import type { SchemaPortalProtocol as Protocol, SchemaPortalState as State, SchemaTargetPortal as Portal } from "../../api/schema";
+import type { SchemaPortalState as State, SchemaTargetPortal as Portal } from "../../api/schema";
 import { Dot } from "../../parts/dot";
 import { Empty } from "../../parts/empty";
 import { FormModal } from "../../parts/form";
 import { May } from "../../parts/may";
 import { Panel } from "../../parts/panel";
 import { ProblemAlert } from "../../parts/problem";
+import { PROTOCOLS } from "../hosts/commands";
 import { DataTable, type Column } from "../../parts/table";
 
-const PROTOCOLS: Record<Protocol, string> = { iscsi: "iSCSI", "nvme-tcp": "NVMe/TCP", "fibre-channel": "Fibre Channel" };
 
 const STATES: Record<State, { color: "teal" | "gray" | "red"; label: string }> = {
   listening: { color: "teal", label: "listens" },

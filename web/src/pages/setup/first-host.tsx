@@ -6,7 +6,7 @@ import { useChange } from "../../api/queries";
 import { parseBytes } from "../../format";
 import { ProblemAlert } from "../../parts/problem";
 import { nameError, sizeError, SizeInput } from "../../parts/size-input";
-import { initiatorsError, initiatorsOf } from "../hosts/forms";
+import { namesByKind, namesError } from "../hosts/forms";
 import { Step } from "./step";
 
 /** The created host and volume. */
@@ -15,14 +15,14 @@ export type Given = { host: string; volume: string };
 /** A host, a volume, and the one sees the other. */
 export function FirstHost({ onBack, onDone }: { onBack: () => void; onDone: (given: Given) => void }) {
   const form = useForm({
-    initialValues: { host: "", initiators: "", volume: "", size: "1 TiB" },
-    validate: { host: nameError, initiators: initiatorsError, volume: nameError, size: (text) => sizeError(text) },
+    initialValues: { host: "", names: "", volume: "", size: "1 TiB" },
+    validate: { host: nameError, names: namesError, volume: nameError, size: (text) => sizeError(text) },
   });
   // What a try before this one made, when the array refused what came after it.
   const made = useRef<Partial<Given>>({});
   const give = useChange({
-    run: async ({ host, initiators, volume, size }: typeof form.values) => {
-      if (made.current.host !== host) await answer(api.POST("/api/v1/hosts", { body: { name: host, initiators: initiatorsOf(initiators) } }));
+    run: async ({ host, names, volume, size }: typeof form.values) => {
+      if (made.current.host !== host) await answer(api.POST("/api/v1/hosts", { body: { name: host, ...namesByKind(names) } }));
       made.current.host = host;
       if (made.current.volume !== volume) await answer(api.POST("/api/v1/volumes", { body: { name: volume, size: parseBytes(size) ?? 0 } }));
       made.current.volume = volume;
@@ -47,7 +47,7 @@ export function FirstHost({ onBack, onDone }: { onBack: () => void; onDone: (giv
           <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="lg">
             <Stack gap="md">
               <TextInput label="Name of the host" description="Name of the server." autoComplete="off" spellCheck={false} required {...form.getInputProps("host")} />
-              <Textarea label="iSCSI initiator name" description={<>On Linux: <Code>cat /etc/iscsi/initiatorname.iscsi</Code></>} placeholder="iqn.1993-08.org.debian:01:abcdef" autosize minRows={1} spellCheck={false} required {...form.getInputProps("initiators")} />
+              <Textarea label="iSCSI name or NQN" description={<>On Linux, for iSCSI: <Code>cat /etc/iscsi/initiatorname.iscsi</Code>, for NVMe/TCP: <Code>cat /etc/nvme/hostnqn</Code></>} placeholder="iqn.1993-08.org.debian:01:abcdef" autosize minRows={1} spellCheck={false} required {...form.getInputProps("names")} />
             </Stack>
             <Stack gap="md">
               <TextInput label="Name of the volume" description="Disk of the host." autoComplete="off" spellCheck={false} required {...form.getInputProps("volume")} />

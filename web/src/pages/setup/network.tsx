@@ -16,16 +16,30 @@ export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: ()
       {data && (
         <>
           <dl className="facts">
-            <dt>Portals</dt>
+            <dt>iSCSI portals</dt>
             <dd className="number">
               {data.portals.map((portal) => (
                 <div key={portal}>{portal}</div>
               ))}
             </dd>
-            <dt>Target</dt>
+            <dt>iSCSI target</dt>
             <dd>
               {data.target_iqn} <CopyText text={data.target_iqn} label="Copy the target name" />
             </dd>
+            {data.nvme_portals.length > 0 && (
+              <>
+                <dt>NVMe/TCP portals</dt>
+                <dd className="number">
+                  {data.nvme_portals.map((portal) => (
+                    <div key={portal}>{portal}</div>
+                  ))}
+                </dd>
+                <dt>NVMe subsystem</dt>
+                <dd>
+                  {data.subsystem_nqn} <CopyText text={data.subsystem_nqn} label="Copy the NQN of the subsystem" />
+                </dd>
+              </>
+            )}
           </dl>
           {data.portals.every(isLoopback) && (
             <Alert color="yellow" mt="md" title="Loopback addresses only">
@@ -38,7 +52,7 @@ export function NetworkStep({ onBack, onNext }: { onBack: () => void; onNext: ()
             </Alert>
           )}
           <Text size="xs" className="quiet" mt="md">
-            Portals of the start are options of ashlard; others are added in the settings.
+            Portals of the start are options of ashlard; others are added in the settings, also for NVMe/TCP.
           </Text>
         </>
       )}

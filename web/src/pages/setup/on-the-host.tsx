@@ -6,6 +6,7 @@ import { host } from "../../api/queries";
 import { plural } from "../../format";
 import { ProblemAlert } from "../../parts/problem";
 import { Instructions } from "../hosts/instructions";
+import { sessionCount } from "../hosts/sessions";
 import type { Given } from "./first-host";
 import { Step } from "./step";
 
@@ -27,9 +28,9 @@ export function OnTheHost({ given }: { given: Given }) {
         {data && (
           <>
             <div role="status">
-              {data.sessions > 0 ? (
+              {sessionCount(data) > 0 ? (
                 <Alert color="teal" icon={<CircleCheck size={18} />} title={`${given.host} is logged in`}>
-                  It has {plural(data.sessions, "session")}, and sees {given.volume} as a new disk.
+                  It has {plural(sessionCount(data), "session")}, and sees {given.volume} as a new disk.
                 </Alert>
               ) : (
                 <Alert color="gray" icon={<Loader size={16} />}>
