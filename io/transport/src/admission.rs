@@ -1,11 +1,11 @@
-//! Admission of connections to a listener: the one rule by which connections are limited, by address and in all, and which of
-//! them gives way to a new one.
+//! Admission of connections to a listener: limits by address and in total, and the choice of the connection that gives
+//! way to a new one.
 //!
-//! A connection is unproven until its other end has authenticated. A new connection is admitted as long as an unproven one
-//! can give way to it: the oldest of the address with the most of them, one of this machine last. Proven connections never
-//! give way; they are limited in all and by identity, so that one identity can't take every slot. Without this rule any end that
-//! reaches a port could hold every slot by being silent. Every listener uses it: portals of hosts, the API, the links of other
-//! arrays and of controllers.
+//! A connection is unproven until its other end has authenticated. A new connection is admitted as long as an unproven
+//! one can give way to it: the oldest of the address with the most of them, one of this machine last. Proven
+//! connections never give way; they are limited in all and by identity, so that one identity can't take every slot.
+//! Without this rule any end that reaches a port could hold every slot by being silent. Every listener uses it: portals
+//! of hosts, the API, the links of other arrays and of controllers.
 
 use crate::address::counted_address;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Connections beyond the limit that may be open while those that gave way close.
+/// Excess connections that may be open while those that gave way close.
 pub const MAX_LEAVING_CONNECTIONS: usize = 32;
 
 /// Limits on the number of connections.
@@ -22,13 +22,13 @@ pub const MAX_LEAVING_CONNECTIONS: usize = 32;
 pub struct ConnectionLimits {
     /// All connections.
     pub total: usize,
-    /// Those whose other end has not authenticated, such as hosts that have not logged in.
+    /// Connections whose other end has not authenticated, such as hosts that have not logged in.
     pub unauthenticated: usize,
-    /// The same from one address; of IPv6 from one network of 64 bits.
+    /// Unauthenticated connections from one address; for IPv6, from one /64 network.
     pub unauthenticated_per_address: usize,
-    /// Those whose other end has authenticated.
+    /// Connections whose other end has authenticated.
     pub authenticated: usize,
-    /// The same of one identity.
+    /// Authenticated connections of one identity.
     pub authenticated_per_identity: usize,
 }
 
@@ -60,10 +60,10 @@ pub struct Admission {
 
 #[derive(Default)]
 struct Open {
-    /// The highest number that was given.
+    /// The highest number assigned so far.
     last: u64,
     connections: HashMap<u64, Entry>,
-    /// Unproven connections by address, each with its age: a higher one is younger.
+    /// Unproven connections by address, each with its age; a higher age is younger.
     unproven: BTreeMap<IpAddr, BTreeSet<(u64, u64)>>,
     unproven_count: usize,
     /// Numbers of proven connections by identity.
@@ -80,21 +80,21 @@ struct Entry {
 
 #[derive(Clone)]
 enum State {
-    /// Its other end has not authenticated; with its age.
+    /// The other end has not authenticated; with the age of the connection.
     Unproven(u64),
-    /// Its other end is the one of this identity.
+    /// The other end has authenticated as this identity.
     Proven(Arc<str>),
-    /// It gives way to another one.
+    /// The connection gives way to another one.
     Leaving,
 }
 
 impl Admission {
-    /// No connection is open.
+    /// An admission without open connections.
     pub fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { limits: Mutex::new(limits), open: Mutex::default() })
     }
 
-    /// Replaces the limits. Connections that are open stay.
+    /// Replaces the limits. Open connections stay.
     pub fn set_limits(&self, limits: ConnectionLimits) {
         *self.limits.lock() = limits;
     }
@@ -111,7 +111,7 @@ impl Admission {
         self.admit_with(address, move || notified.notify_one(), gives_way)
     }
 
-    /// The same for a connection that `evict` notifies when it gives way.
+    /// Like [`Admission::admit`], for a connection that `evict` notifies when it has to give way.
     pub(crate) fn admit_evictable(
         self: &Arc<Self>,
         address: IpAddr,
@@ -150,7 +150,7 @@ impl Admission {
         self.open.lock().connections.len() >= self.limits().total + MAX_LEAVING_CONNECTIONS
     }
 
-    /// Makes an unproven connection give way, if there is one.
+    /// Makes an unproven connection give way; returns false if there is none.
     pub fn evict(&self) -> bool {
         self.open.lock().evict()
     }
@@ -162,7 +162,7 @@ impl Open {
         self.last
     }
 
-    /// All that do not give way.
+    /// Number of connections that do not give way.
     fn active(&self) -> usize {
         self.unproven_count + self.proven_count
     }
@@ -186,7 +186,7 @@ impl Open {
         true
     }
 
-    /// Takes a connection out of the counts of its state.
+    /// Removes a connection from the counters of its state.
     fn leave_state(&mut self, id: u64) {
         let Some(entry) = self.connections.get_mut(&id) else { return };
         match std::mem::replace(&mut entry.state, State::Leaving) {
@@ -210,7 +210,7 @@ impl Open {
         }
     }
 
-    /// Counts a connection as an unproven one, and the youngest of all.
+    /// Counts a connection as unproven, and as the youngest.
     fn set_unproven(&mut self, id: u64) {
         let age = self.next();
         let entry = self.connections.get_mut(&id).expect("an open connection");
@@ -234,14 +234,14 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// Waits until the connection has to give way to another one: then it is to be closed at once.
+    /// Waits until the connection has to give way to another one: the caller must then close it at once.
     pub async fn gives_way(&self) {
         self.gives_way.notified().await;
     }
 
-    /// Notes that the other end has authenticated as this identity: the connection gives way to none any more. Returns false,
-    /// and leaves the connection as it is, if the identity has as many of them as it may, there are too many in all, or the
-    /// connection gives way already.
+    /// Notes that the other end has authenticated as this identity: the connection no longer gives way. Returns false,
+    /// and changes nothing, if the limit of the identity or the total limit is reached, or if the connection already
+    /// gives way.
     #[must_use]
     pub fn prove(&self, identity: &str) -> bool {
         let limits = self.admission.limits();
@@ -264,7 +264,7 @@ impl Admitted {
         true
     }
 
-    /// Notes that a proven connection has nothing to do for its other end now: it may give way again, as the youngest of all.
+    /// Notes that a proven connection is idle: it may give way again, as the youngest.
     pub fn rest(&self) {
         let mut open = self.admission.open.lock();
         if matches!(open.connections.get(&self.id).map(|entry| &entry.state), Some(State::Proven(_))) {

@@ -57,7 +57,7 @@ fn proven_connections_leave_room_for_new_ones() {
     let open: Vec<_> = (0..12).map(|number| admission.admit(at(number)).unwrap()).collect();
     let proven = open.iter().enumerate().filter(|(number, it)| it.prove(&number.to_string())).count();
     assert_eq!(proven, LIMITS.authenticated);
-    // All others give way one after the other, and there is always one.
+    // All others give way one after the other; there always is a candidate.
     let more: Vec<_> = (0..20).map(|number| admission.admit(at(100 + number)).unwrap()).collect();
     assert_eq!(open.iter().chain(&more).filter(|it| gives_way(it)).count(), 20);
 }

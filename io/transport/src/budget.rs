@@ -1,8 +1,8 @@
 //! Memory budget of all connections: a guarantee for each connection, and a shared pool for everything beyond.
 //!
-//! A connection is charged before memory is used for it: arriving PDUs, commands with their data, the data that R2Ts
-//! request, and responses until they are sent. Within its guarantee a connection counts by itself and takes no lock.
-//! Beyond that it draws from the pool, which is shared by initiator:
+//! A connection is charged before memory is used: for arriving PDUs, commands with their data, data that R2Ts request,
+//! and unsent responses. Within its guarantee a connection counts by itself and takes no lock. Beyond that it draws
+//! from the pool, which initiators share:
 //!
 //! - An initiator that holds nothing of the pool may draw all that is free. One that holds something may draw until it
 //!   holds as much as is left for all others (dynamic threshold). So one initiator gets at most half of the pool, and
@@ -25,14 +25,14 @@ use std::task::{Context, Poll, Waker};
 const DRAW_STEP_BYTES: u64 = 64 << 10;
 /// Unneeded draws that a session keeps while no draw waits, until the next tick.
 const MAX_SURPLUS_BYTES: u64 = 4 << 20;
-/// The part of the budget that is reserved for guarantees of new connections.
+/// The share of the budget that is reserved for guarantees of new connections.
 const HEADROOM_DIVISOR: u64 = 8;
 
 /// The memory budget of all connections of a server.
 #[derive(Debug)]
 pub struct Budget {
     pool: Mutex<Pool>,
-    /// A draw waits: no session keeps a surplus.
+    /// Whether a draw waits: then no session keeps a surplus.
     contended: AtomicBool,
 }
 
@@ -41,11 +41,11 @@ struct Pool {
     total: u64,
     /// Guarantees of all connections.
     guaranteed: u64,
-    /// Draws of all of them.
+    /// Draws of all connections.
     drawn: u64,
     /// Draws by initiator; initiators that hold nothing are left out.
     initiators: BTreeMap<Arc<str>, u64>,
-    /// By order of arrival.
+    /// Waiting draws by order of arrival.
     waiting: BTreeMap<u64, Waiting>,
     next_ticket: u64,
 }
@@ -59,7 +59,7 @@ struct Waiting {
 }
 
 impl Budget {
-    /// A budget of a number of bytes.
+    /// A budget of this many bytes.
     pub fn new(bytes: u64) -> Self {
         let pool = Pool {
             total: bytes,
@@ -72,7 +72,7 @@ impl Budget {
         Self { pool: Mutex::new(pool), contended: AtomicBool::new(false) }
     }
 
-    /// Bytes that all connections together are guaranteed or have drawn.
+    /// Guarantees and draws of all connections in bytes.
     pub fn used(&self) -> u64 {
         let pool = self.pool.lock();
         pool.guaranteed + pool.drawn
@@ -119,13 +119,13 @@ impl Pool {
         self.initiators.get(initiator).copied().unwrap_or(0)
     }
 
-    /// Whether the initiator's draws, with `bytes` more, stay within what is left for the others.
+    /// Whether the initiator's draws plus `bytes` fit in the share left for the others.
     fn fits(&self, initiator: &str, bytes: u64) -> bool {
         let (free, held) = (self.free(), self.held_by(initiator));
         bytes <= free && (held == 0 || held + bytes <= free - bytes)
     }
 
-    /// Draws at once, or not at all.
+    /// Draws at once if possible; returns whether it did.
     fn draw(&mut self, initiator: &Arc<str>, bytes: u64) -> bool {
         let holds = self.held_by(initiator) > 0;
         let others_first = self
@@ -182,8 +182,8 @@ impl Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExceedsPool;
 
-/// In whose name a connection draws from the pool. A name that a host only claims is not its own: who claims the name of another host
-/// would take that host's part.
+/// Name in which a connection draws from the pool. A claimed name does not count: a host could claim the name of
+/// another one to use up its share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner(Arc<str>);
 
@@ -193,7 +193,7 @@ impl Owner {
         Self(name.into())
     }
 
-    /// Everything that comes from an address without proof; of IPv6 from one network of 64 bits.
+    /// All connections from an address without proven names; for IPv6, from one /64 network.
     pub fn address(address: IpAddr) -> Self {
         Self(counted_address(address).to_string().into())
     }
@@ -202,37 +202,37 @@ impl Owner {
 /// The guarantee of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarantee {
-    /// Everything that the connection may hold without a draw, in bytes: the covered charge, and what is never charged,
-    /// such as its receive buffer.
+    /// Memory that the connection may hold without a draw, in bytes: the covered charge, and uncharged memory such as
+    /// its receive buffer.
     pub total_bytes: u64,
     /// Charge that is covered without a draw, in bytes.
     pub covered_bytes: u64,
 }
 
-/// The part of one connection.
+/// The share of one connection.
 pub struct BudgetShare {
     budget: Arc<Budget>,
     initiator: Arc<str>,
-    /// It may draw from the pool.
+    /// Whether the connection may draw from the pool.
     draws: bool,
     guaranteed: u64,
     /// Charge that the guarantee covers; zero before login.
     own: u64,
     drawn: u64,
-    /// The draw that it waits for.
+    /// The draw that the connection waits for.
     ticket: Option<u64>,
 }
 
 impl BudgetShare {
-    /// The share of a connection whose host is not known yet. It can't draw from the pool.
+    /// The share of a connection with an unknown host. It can't draw from the pool.
     pub fn unknown_host(budget: Arc<Budget>, guaranteed_bytes: u64) -> Self {
         budget.pool.lock().guaranteed += guaranteed_bytes;
         let (initiator, draws) = ("".into(), false);
         Self { budget, initiator, draws, guaranteed: guaranteed_bytes, own: 0, drawn: 0, ticket: None }
     }
 
-    /// Makes it the share of a host's connection, which draws from the pool in the name of its owner; false if there is no room for
-    /// another one.
+    /// Turns the share into that of a host's connection, which draws from the pool in the name of its owner; false if
+    /// there is no room for another one.
     pub fn open(&mut self, owner: &Owner, guarantee: Guarantee) -> bool {
         let has_room = self.guarantee(guarantee);
         if has_room {
@@ -241,7 +241,7 @@ impl BudgetShare {
         has_room
     }
 
-    /// Gives it another guarantee, but no draws; false if there is no room.
+    /// Sets another guarantee without the right to draw; false if there is no room.
     pub fn guarantee(&mut self, guarantee: Guarantee) -> bool {
         let more = guarantee.total_bytes.saturating_sub(self.guaranteed);
         let mut pool = self.budget.pool.lock();
@@ -264,7 +264,7 @@ impl BudgetShare {
         bytes <= self.own + self.drawn
     }
 
-    /// Draws the missing amount for a total charge, if that is possible at once.
+    /// Draws the missing amount for a total charge, if it is available at once.
     pub fn cover(&mut self, bytes: u64) -> bool {
         if self.covers(bytes) {
             return true;
@@ -312,7 +312,7 @@ impl BudgetShare {
         self.ticket.is_some()
     }
 
-    /// Ready when the awaited draw is granted; else the context is woken then.
+    /// Ready when the awaited draw is granted; wakes the context then.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(ticket) = self.ticket else { return Poll::Pending };
         let mut pool = self.budget.pool.lock();
@@ -329,14 +329,14 @@ impl BudgetShare {
         Poll::Ready(())
     }
 
-    /// Cancels the wait. A draw that was granted before is kept until [`BudgetShare::settle`].
+    /// Cancels the wait. A draw that was already granted is kept until [`BudgetShare::settle`].
     pub fn stop_waiting(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let waiting = self.budget.change(|pool| pool.waiting.remove(&ticket));
         self.drawn += waiting.filter(|waiting| waiting.granted).map_or(0, |waiting| waiting.bytes);
     }
 
-    /// Returns draws beyond the current charge to the pool, once they are worth a lock or another draw waits.
+    /// Returns draws beyond the current charge to the pool, once they exceed the surplus or another draw waits.
     pub fn settle(&mut self, bytes: u64) {
         if self.drawn == 0 {
             return;
@@ -362,7 +362,7 @@ impl BudgetShare {
         self.budget.change(|pool| pool.give_back(initiator, bytes));
     }
 
-    /// True if it holds draws while another draw waits.
+    /// True if the share holds draws while another draw waits.
     pub fn blocks_others(&self) -> bool {
         self.drawn > 0 && self.budget.is_contended()
     }

@@ -1,6 +1,6 @@
 //! Limits on the number of connections, the connections of hosts, and the load of every shard.
 //!
-//! Which connection is admitted, and which one gives way to it, is decided by [`crate::admission`].
+//! [`crate::admission`] decides on the admission of connections, and on the one that gives way.
 
 use crate::admission::{Admission, Admitted, ConnectionLimits};
 use crate::portal::shard::Shard;
@@ -26,7 +26,7 @@ pub enum Control {
 pub(crate) struct Connections {
     admission: Arc<Admission>,
     shards: Vec<(Shard, AtomicUsize)>,
-    /// By number.
+    /// Open connections by number.
     open: Mutex<BTreeMap<u64, Open>>,
     last: AtomicU64,
 }
@@ -39,7 +39,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether it came by a portal; by any for `None`.
+    /// Whether the connection came by this portal; `None` is any portal.
     fn is_of(&self, portal: Option<u16>) -> bool {
         portal.is_none_or(|portal| self.portal == portal)
     }
@@ -62,7 +62,7 @@ impl Connections {
         self.shards[index % self.shards.len()].0.clone()
     }
 
-    /// Sends this to the connections of a portal, or to all.
+    /// Sends a message to the connections of a portal, or to all.
     pub(crate) fn broadcast(&self, portal: Option<u16>, control: &Control) {
         for open in self.open.lock().values().filter(|open| open.is_of(portal)) {
             // An ended connection no longer receives.
@@ -90,8 +90,8 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Takes a slot on the shard with the fewest connections, for a connection by a portal from an address. `None` if all
-    /// connections are sessions of hosts.
+    /// Takes a slot on the shard with the fewest connections, for a connection through a portal from an address. `None`
+    /// if all connections are sessions of hosts.
     pub(crate) fn take(
         connections: &Arc<Connections>,
         control: UnboundedSender<Control>,
@@ -113,9 +113,9 @@ impl ConnectionSlot {
         self.connections.shards[self.shard].0.clone()
     }
 
-    /// Marks the connection as a session of a host: it gives way to none any more.
+    /// Marks the connection as a session of a host: it no longer gives way.
     pub fn set_host(&self) {
-        // One that gives way already is closed.
+        // A connection that already gives way is closed.
         let _is_kept = self.admitted.prove("");
     }
 }

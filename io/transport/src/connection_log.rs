@@ -1,12 +1,12 @@
-//! The log of connections: lines that hosts can cause are coalesced at the source, so that the log stays readable and short whatever
-//! they do. What is left out is counted in the next line; refusals are events as well, with their number.
+//! Rate-limited log of connections: lines that hosts can cause are coalesced at the source, so the log stays readable
+//! and short. The next line contains the number of lines left out; refusals are also events with that number.
 
 use crate::SystemClock;
 use export::Clock;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Lines at once, and nanoseconds until there may be another.
+/// Lines in a burst, and nanoseconds until another line may follow.
 const BURST_LINES: u64 = 8;
 const LINE_NS: u64 = 500_000_000;
 
@@ -18,18 +18,18 @@ pub struct LogGate {
 
 #[derive(Default)]
 struct Lines {
-    /// The moment from which a whole burst may be logged again.
+    /// The time from which a whole burst may be logged again.
     full_ns: u64,
     left_out: u64,
 }
 
 impl LogGate {
-    /// A gate that has let nothing pass.
+    /// A gate with its whole burst.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, lines: Mutex::default() }
     }
 
-    /// Whether a line may be logged now; if so, the number of lines that were left out since the last one.
+    /// Returns the number of lines left out since the last one if a line may be logged now; `None` otherwise.
     pub fn admit(&self) -> Option<u64> {
         let now = self.clock.now();
         let mut lines = self.lines.lock();
@@ -43,16 +43,16 @@ impl LogGate {
     }
 }
 
-/// The gates of one server: those that nothing is known of do not use up the lines of hosts.
+/// The gates of one server: connections of unknown hosts do not use up the lines of hosts.
 pub struct ConnectionLog {
-    /// About connections whose host is not known, and refusals.
+    /// For connections of unknown hosts, and refusals.
     pub strangers: LogGate,
-    /// About those of hosts.
+    /// For connections of hosts.
     pub hosts: LogGate,
 }
 
 impl ConnectionLog {
-    /// Gates that have let nothing pass.
+    /// Gates with their whole bursts.
     pub fn new(clock: &Arc<dyn Clock>) -> Self {
         Self { strangers: LogGate::new(clock.clone()), hosts: LogGate::new(clock.clone()) }
     }
@@ -97,7 +97,7 @@ mod tests {
             lines.extend(gate.admit());
             clock.0.fetch_add(100_000, Ordering::Relaxed);
         }
-        // Eight at once, and two for each of five seconds.
+        // Eight lines in the burst, and two for each of five seconds.
         assert_eq!(lines.len(), 8 + 9);
         assert!(lines[..8].iter().all(|left_out| *left_out == 0));
         clock.0.fetch_add(LINE_NS, Ordering::Relaxed);

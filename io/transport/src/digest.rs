@@ -1,4 +1,4 @@
-//! CRC32C digests of PDUs (RFC 7143 12.1, NVMe TCP Transport 1.0 clause 3.6): the same in both protocols.
+//! CRC32C digests of PDUs, the same for iSCSI (RFC 7143 12.1) and NVMe/TCP (TCP Transport 1.0 clause 3.6).
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
@@ -7,7 +7,7 @@ pub fn digest(bytes: &[u8]) -> [u8; 4] {
     digest_of_parts([bytes])
 }
 
-/// The digest of parts in order.
+/// CRC32C of several parts in order.
 pub fn digest_of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 4] {
     let mut crc = crc_fast::Digest::new(Crc32Iscsi);
     parts.into_iter().for_each(|part| crc.update(part));

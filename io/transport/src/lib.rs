@@ -1,9 +1,9 @@
-//! What the TCP transports of hosts share: portals and their connections, the memory budget, the stall rule,
-//! running commands, authentication that is slowed down, the log, and the buffers of both directions.
+//! Shared parts of the TCP transports: portals and their connections, the memory budget, the stall rule, running
+//! commands, the login throttle, the log, and the buffers of both directions.
 //!
-//! A protocol (`iscsi`, `nvmf`) is a [`Link`] for each connection, a state machine without sockets, and a [`Service`] that
-//! makes them. So connection limits and memory are accounted for in one way, for all protocols together if they share a
-//! [`Budget`].
+//! A protocol (`iscsi`, `nvmf`) implements [`Link`], the state machine of one connection without sockets, and
+//! [`Service`], which creates links. So connections and memory have one accounting, for all protocols together if they
+//! share a [`Budget`].
 
 mod address;
 mod admission;

@@ -1,5 +1,5 @@
-//! Slows down guessing of secrets: after some failed authentications a host at an address has to wait before it is
-//! authenticated again.
+//! Throttle for guessing of secrets: after several failed authentications, a host at an address must wait before it may
+//! authenticate again.
 //!
 //! Failures count for the address and the entry of the host's access together. So no other address can keep a host from
 //! logging in, and new credentials of the host on the array start from zero. A refused iSCSI initiator gets status 0301
@@ -13,13 +13,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Wrong responses without a wait.
+/// Failed responses without a wait.
 const FREE_FAILURES: u32 = 5;
-/// The longest wait, after seven more.
+/// Longest wait, reached after seven more failures.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Failures are forgotten after this time without another.
+/// Failures expire after this time without another.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Maximum number of entries. Only hosts that have access make one, at every address from which they fail.
+/// Maximum number of entries. Only hosts with access create entries, one for each address from which they fail.
 const MAX_ENTRIES: usize = 1024;
 
 /// An address and the number of an access table entry.
@@ -41,14 +41,14 @@ impl Failures {
     }
 }
 
-/// The failures of all initiators.
+/// Failures of all initiators.
 pub struct LoginThrottle {
     failures: Mutex<BTreeMap<Key, Failures>>,
     clock: Arc<dyn Clock>,
 }
 
 impl LoginThrottle {
-    /// A throttle that knows of no failures.
+    /// A throttle without failures.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { failures: Mutex::default(), clock }
     }
@@ -58,7 +58,7 @@ impl LoginThrottle {
     }
 }
 
-/// The throttle as logins from one address use it.
+/// The throttle for logins from one address.
 #[derive(Clone)]
 pub struct LoginAttempts {
     throttle: Arc<LoginThrottle>,
@@ -71,12 +71,12 @@ impl LoginAttempts {
         Self { throttle, address: counted_address(address) }
     }
 
-    /// The address, as failures are counted.
+    /// The address by which failures are counted.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// How long the holder of this access table entry has to wait; zero if it may authenticate now.
+    /// Remaining wait of the holder of this access table entry; zero if it may authenticate now.
     pub fn wait(&self, admission: u64) -> Duration {
         let entries = self.throttle.failures.lock();
         let Some(failures) = entries.get(&(self.address, admission)) else { return Duration::ZERO };
@@ -98,7 +98,7 @@ impl LoginAttempts {
         }
     }
 
-    /// Forgets the failures: it has authenticated.
+    /// Resets the failures after a successful authentication.
     pub fn succeeded(&self, admission: u64) {
         self.throttle.failures.lock().remove(&(self.address, admission));
     }

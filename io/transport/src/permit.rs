@@ -1,11 +1,11 @@
-//! Permission to answer hosts. A controller of a cluster has it while its lease holds: without one, another controller
-//! may have changed what an answer would say.
+//! Permission to answer hosts. A controller of a cluster has it while its lease holds. Without a lease, another
+//! controller may have changed the data that an answer reports.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Asked after commands were executed and before their responses go to the socket. Without it responses wait: they are
-/// right if it is given at any time after the command was executed.
+/// Checked after commands were executed and before their responses are sent. Without permission, responses wait: they
+/// are correct if the permission is granted at any time after the execution.
 #[derive(Clone, Default)]
 pub struct Permit(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 

@@ -1,5 +1,5 @@
-//! Sockets and time: with `tls` the only module of the TCP transports that makes system calls. Listens, assigns connections
-//! to shards, and drives each [`Link`] with bytes and ticks.
+//! Sockets and time: with `tls` the only module of the TCP transports that makes system calls. Listens, assigns
+//! connections to shards, and drives each [`Link`] with bytes and ticks.
 
 pub(crate) mod shard;
 
@@ -28,7 +28,7 @@ use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep, sleep_un
 
 /// One tick of [`Link::tick`].
 const TICK: Duration = Duration::from_secs(1);
-/// How long a connection that ended waits for its peer to receive the last bytes and close.
+/// Time that an ended connection waits for its peer to receive the last bytes and close.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of bytes that are read and discarded in this time.
 const MAX_LINGER_BYTES: usize = 1 << 20;
@@ -36,9 +36,9 @@ const MAX_LINGER_BYTES: usize = 1 << 20;
 const MAX_ROUNDS: usize = 32;
 /// Pause after a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Pause before a portal that can't be bound is tried again.
+/// Pause before another attempt to bind a portal.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
-/// Pause before the permission to answer is asked for again.
+/// Pause before the permission to answer is checked again.
 const PERMIT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause while evicted connections are still open.
 const CROWDED_PAUSE: Duration = Duration::from_millis(5);
@@ -78,22 +78,22 @@ pub struct Peer {
 
 /// A protocol that is served on portals.
 pub trait Service: Send + Sync + 'static {
-    /// Its connections.
+    /// Connections of the protocol.
     type Link: Link;
 
-    /// A new connection, with the sender of its control messages.
+    /// Creates a connection, with the sender of its control messages.
     ///
     /// # Errors
-    /// Why it can't be served.
+    /// The reason why it can't be served.
     fn connect(self: &Arc<Self>, peer: Peer, control: UnboundedSender<Control>) -> io::Result<Self::Link>;
 
-    /// A connection was refused because there are too many. It logs that, coalesced.
+    /// Reports a connection that was refused because of the limits. Implementations log it, coalesced.
     fn refused(&self, peer: Peer);
 
     /// Permission to answer hosts.
     fn permit(&self) -> Permit;
 
-    /// The keys by which hosts are authenticated at portals that require TLS; `None` for a protocol that has no such portals.
+    /// Keys that authenticate hosts at portals that require TLS; `None` for a protocol without such portals.
     fn keys(self: &Arc<Self>) -> Option<Arc<dyn PreSharedKeys>> {
         None
     }
@@ -103,18 +103,18 @@ pub trait Service: Send + Sync + 'static {
 pub trait Link: Send + 'static {
     /// The host has proved by TLS that it knows the key of this PSK identity.
     fn secured(&mut self, _identity: &[u8]) {}
-    /// There is no TLS session with the host; the connection ends.
+    /// The TLS handshake with the host failed; the connection ends.
     fn handshake_failed(&mut self, _failure: &HandshakeFailure) {}
     /// Buffer space for the next bytes from the host.
     fn space(&mut self) -> Limit<&mut BytesMut>;
-    /// True if it can receive more bytes now.
+    /// True if the link can receive more bytes now.
     fn wants_input(&self) -> bool;
     /// Bytes were put into [`Link::space`].
     fn received(&mut self);
-    /// Continues what waited for memory.
+    /// Continues commands that waited for memory.
     fn proceed(&mut self);
-    /// Continues commands; returns true if there was something to do. The context is woken when there may be more. A link
-    /// whose host has become known marks its slot.
+    /// Continues commands; returns true if there was work to do. Wakes the context when there may be more. A link whose
+    /// host has become known marks its slot.
     fn poll_tasks(&mut self, slot: &ConnectionSlot, cx: &mut Context<'_>) -> bool;
     /// True if there are bytes to send.
     fn wants_output(&self) -> bool;
@@ -128,22 +128,22 @@ pub trait Link: Send + 'static {
     fn close(&mut self, reason: &'static str);
     /// The server shuts down within this many seconds.
     fn shut_down(&mut self, seconds: u16);
-    /// Why it has ended, once it has. Queued bytes are still to be sent.
+    /// The reason of the end, once the connection has ended. Queued bytes may still have to be sent.
     fn ended(&self) -> Option<String>;
-    /// Called last, with the reason of the end. Everything that the connection holds is released when it returns. Returns
-    /// true if the host of the connection was known.
+    /// Called last, with the reason of the end. Releases everything that the connection holds. Returns true if the host
+    /// of the connection was known.
     fn finish(self, reason: &str) -> bool;
 }
 
-/// A place where hosts connect.
+/// An address where hosts connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portal {
-    /// Its number, from 1: the relative identifier of its target port. It is the portal's as long as that exists, whatever
-    /// others there are.
+    /// Number, from 1: the relative identifier of the target port. It does not depend on other portals, and stays the
+    /// same as long as the portal exists.
     pub number: u16,
-    /// Address that it listens on; an unspecified address stands for every address of the machine.
+    /// Address to listen on; an unspecified address stands for every address of the machine.
     pub address: SocketAddr,
-    /// Whether it requires TLS.
+    /// Whether the portal requires TLS.
     pub tls: bool,
 }
 
@@ -154,17 +154,17 @@ impl Portal {
     }
 }
 
-/// Portals that do not listen yet, each with the reason. A clone is of the same ones.
+/// Portals that do not listen yet, with the reason. Clones share the same list.
 #[derive(Clone, Default)]
 pub struct DownPortals(Arc<Mutex<BTreeMap<u16, (SocketAddr, String)>>>);
 
 impl DownPortals {
-    /// Their addresses and reasons, in the order of their numbers.
+    /// Addresses and reasons, ordered by portal number.
     pub fn list(&self) -> Vec<(SocketAddr, String)> {
         self.0.lock().values().cloned().collect()
     }
 
-    /// Binds a portal, or notes why it can't be bound.
+    /// Binds a portal, or notes the reason of the failure.
     async fn bind(&self, Portal { number, address, .. }: Portal) -> Option<TcpListener> {
         match TcpListener::bind(address).await {
             Ok(socket) => {
@@ -192,7 +192,7 @@ impl Serving {
     /// Begins to serve, without portals yet.
     ///
     /// # Panics
-    /// Without a shard, or if it serves already.
+    /// Without a shard, or if the server is already serving.
     pub fn begin(&self, shards: Vec<Shard>, limits: ConnectionLimits) -> Arc<Portals> {
         let portals = Portals::new(shards, limits);
         let before = self.0.lock().replace(portals.clone());
@@ -208,7 +208,7 @@ impl Serving {
         self.0.lock().clone().ok_or_else(|| io::Error::other("the array does not listen, or is stopping"))
     }
 
-    /// Serves no more. Returns the portals, which are to be closed, if it served.
+    /// Ends serving. Returns the portals if it was serving; the caller must close them.
     pub fn end(&self) -> Option<Arc<Portals>> {
         self.0.lock().take()
     }
@@ -217,7 +217,7 @@ impl Serving {
 /// A portal that does not accept connections yet.
 pub struct BoundPortal {
     portal: Portal,
-    /// None if it can't be bound.
+    /// `None` if the portal can't be bound.
     socket: Option<TcpListener>,
 }
 
@@ -232,20 +232,20 @@ impl BoundPortal {
         Ok(Self { portal, socket: Some(socket) })
     }
 
-    /// Its number, and the address as it is bound, or will be.
+    /// The portal with its bound address, or the address to bind.
     pub fn portal(&self) -> Portal {
         self.portal
     }
 }
 
-/// A portal that accepts connections, or does as soon as it can be bound.
+/// A portal that accepts connections, now or as soon as it can be bound.
 struct OpenPortal {
     portal: Portal,
     listener: JoinHandle<()>,
 }
 
-/// The portals of a service and their connections. A portal that can't be bound, such as one whose network is not there yet, is
-/// tried again until it can; the others are served in any case.
+/// The portals of a service and their connections. Binding a portal that can't be bound, for example because its
+/// network is down, is retried; the other portals are served in any case.
 pub struct Portals {
     open: Mutex<BTreeMap<u16, OpenPortal>>,
     down: DownPortals,
@@ -253,7 +253,7 @@ pub struct Portals {
 }
 
 impl Portals {
-    /// No portals yet.
+    /// A set without portals.
     ///
     /// # Panics
     /// Without a shard.
@@ -263,12 +263,12 @@ impl Portals {
         Arc::new(Self { open, down, connections: Connections::new(shards, limits) })
     }
 
-    /// Those that do not listen yet.
+    /// Portals that do not listen yet.
     pub fn down(&self) -> DownPortals {
         self.down.clone()
     }
 
-    /// Replaces the limits on connections. Those that are open stay.
+    /// Replaces the limits on connections. Open connections stay.
     pub fn set_limits(&self, limits: ConnectionLimits) {
         self.connections.admission().set_limits(limits);
     }
@@ -276,7 +276,7 @@ impl Portals {
     /// Binds portals as [`Portals::bind`] does.
     ///
     /// # Errors
-    /// The system's error for a socket whose address it does not know.
+    /// The system's error for a socket without a local address.
     pub async fn bind_all(&self, wanted: &[Portal]) -> io::Result<Vec<BoundPortal>> {
         let mut bound = Vec::new();
         for portal in wanted {
@@ -285,17 +285,17 @@ impl Portals {
         Ok(bound)
     }
 
-    /// Binds a portal if that is possible now. Nothing is accepted before [`Portals::open`].
+    /// Binds a portal if that is possible now. No connection is accepted before [`Portals::open`].
     ///
     /// # Errors
-    /// The system's error for a socket whose address it does not know.
+    /// The system's error for a socket without a local address.
     pub async fn bind(&self, portal: Portal) -> io::Result<BoundPortal> {
         let socket = self.down.bind(portal).await;
         let address = socket.as_ref().map_or(Ok(portal.address), TcpListener::local_addr)?;
         Ok(BoundPortal { portal: Portal { address, ..portal }, socket })
     }
 
-    /// Accepts connections of a service at a portal; if it is not bound, as soon as it can be.
+    /// Accepts connections of a service at a portal, at once or as soon as the portal can be bound.
     ///
     /// # Errors
     /// The system's error for a socket that can't be moved to its shard, or if the service has no keys for a portal with TLS.
@@ -307,8 +307,8 @@ impl Portals {
         let tls = portal.tls.then(|| tls_config(service)).transpose()?;
         let mut open = self.open.lock();
         assert!(!open.contains_key(&portal.number), "two portals have one number");
-        // On a shard, which runs only connections, so that hosts can connect even if other threads of the process are
-        // blocked. A socket belongs to the runtime that it is used on.
+        // The listener runs on a shard, which runs only connections, so that hosts can connect even if other threads of
+        // the process are blocked. A socket belongs to the runtime that uses it.
         let shard = self.connections.shard(open.len());
         let socket = match socket.map(TcpListener::into_std).transpose()? {
             Some(socket) => {
@@ -329,13 +329,13 @@ impl Portals {
         Ok(())
     }
 
-    /// The open portals, in the order of their numbers: as they are bound, or will be.
+    /// The open portals ordered by number, with their bound addresses or the addresses to bind.
     pub fn list(&self) -> Vec<Portal> {
         self.open.lock().values().map(|open| open.portal).collect()
     }
 
-    /// Stops listening at one portal, announces the end on its connections, and closes what is left after `seconds`. Returns
-    /// at once if there is no such portal.
+    /// Stops listening at one portal, announces the end on its connections, and closes the remaining ones after
+    /// `seconds`. Returns at once if the portal does not exist.
     pub async fn close(&self, number: u16, seconds: u16) {
         let Some(OpenPortal { listener, .. }) = self.open.lock().remove(&number) else { return };
         end(listener).await;
@@ -343,7 +343,7 @@ impl Portals {
         self.end_connections(Some(number), seconds).await;
     }
 
-    /// Closes all portals as [`Portals::close`] does one.
+    /// Closes all portals like [`Portals::close`].
     pub async fn close_all(&self, seconds: u16) {
         let open = std::mem::take(&mut *self.open.lock());
         for OpenPortal { listener, .. } in open.into_values() {
@@ -352,7 +352,7 @@ impl Portals {
         self.end_connections(None, seconds).await;
     }
 
-    /// Announces the end on the connections of a portal, or on all, and closes what is left after `seconds`.
+    /// Announces the end on the connections of a portal, or of all, and closes the remaining ones after `seconds`.
     async fn end_connections(&self, portal: Option<u16>, seconds: u16) {
         self.connections.broadcast(portal, &Control::ShutDown(seconds));
         let all_closed = async {
@@ -375,7 +375,7 @@ fn tls_config<S: Service>(service: &Arc<S>) -> io::Result<TlsConfig> {
     TlsConfig::new(service.keys().ok_or_else(none)?)
 }
 
-/// Ends a listener. A connection that it accepts at the same time is among those of its portal afterwards, or never will be.
+/// Ends a listener. Afterwards every connection that it accepted is among those of its portal.
 async fn end(listener: JoinHandle<()>) {
     listener.abort();
     let _aborted = listener.await;
@@ -400,7 +400,7 @@ async fn listen<S: Service>(
 ) {
     let mut failures = 0_u64;
     loop {
-        // Evicted connections are still open for a moment.
+        // Evicted connections remain open for a moment.
         while connections.admission().is_crowded() {
             sleep(CROWDED_PAUSE).await;
         }
@@ -416,7 +416,7 @@ async fn listen<S: Service>(
                 if failures.is_power_of_two() {
                     tracing::warn!(portal, failures, %error, "accepting a connection failed");
                 }
-                // Probably too many open files: evict a connection whose host is not known.
+                // Probably too many open files: evict a connection of an unknown host.
                 connections.admission().evict();
                 sleep(ACCEPT_PAUSE).await;
             }
@@ -439,7 +439,7 @@ fn start<S: Service>(
         return Ok(());
     };
     let (link, permit) = (service.connect(about, sender)?, service.permit());
-    // A socket belongs to the runtime that it is used on.
+    // A socket belongs to the runtime that uses it.
     let stream = stream.into_std()?;
     let shard = slot.shard();
     let tls = tls.cloned();
@@ -470,7 +470,7 @@ impl Stream {
         })
     }
 
-    /// Its socket, after the end of TLS was announced.
+    /// Returns the socket after announcing the end of TLS.
     fn into_socket(self) -> Option<TcpStream> {
         match self {
             Self::Plain(socket) => Some(socket),
@@ -478,7 +478,7 @@ impl Stream {
         }
     }
 
-    /// Whether bytes that it took wait for the socket.
+    /// Whether accepted bytes wait for the socket.
     fn has_unsent(&self) -> bool {
         matches!(self, Self::Tls(stream) if stream.has_unsent())
     }
@@ -494,7 +494,7 @@ impl Stream {
         }
     }
 
-    /// Takes the first bytes of slices; of none, it sends what it took before.
+    /// Takes the first bytes of slices; without slices, sends bytes accepted before.
     fn poll_write(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match self {
             Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
@@ -504,18 +504,18 @@ impl Stream {
     }
 }
 
-/// Drives a link with the bytes of a socket and with ticks. Its fields are dropped in this order, so that a waiter for
-/// the receiver's close finds everything gone that the link holds.
+/// Drives a link with the bytes of a socket and with ticks. The fields are dropped in this order: when the receiver is
+/// closed, everything that the link held is released.
 struct Driver<L> {
     link: L,
     slot: ConnectionSlot,
     receiver: UnboundedReceiver<Control>,
     ticks: Interval,
     stream: Stream,
-    /// True if it is evicted: the socket is closed immediately.
+    /// Whether the connection is evicted: its socket is closed immediately.
     evicted: bool,
     permit: Permit,
-    /// Responses wait for permission: when to ask again.
+    /// Set while responses wait for permission: the time of the next check.
     held: Option<Pin<Box<Sleep>>>,
 }
 
@@ -539,7 +539,7 @@ impl<L: Link> Driver<L> {
             let _lost_or_late = timeout(LINGER_TIMEOUT, graceful_close).await;
             return;
         }
-        // A connection whose host is not known keeps its slot until its socket is closed, unless it is evicted.
+        // A connection of an unknown host keeps its slot until its socket is closed, unless it is evicted.
         tokio::select! {
             _lost_or_late = timeout(LINGER_TIMEOUT, graceful_close) => {}
             _wanted = receiver.recv() => {}
@@ -559,7 +559,7 @@ impl<L: Link> Driver<L> {
         }
         for _ in 0..MAX_ROUNDS {
             let mut progress = self.poll_control(cx);
-            // Input first: an abort that has arrived wins over a response that was not sent.
+            // Input first: an abort that has arrived takes precedence over an unsent response.
             if self.link.wants_input() && self.poll_read(cx)?.is_ready() {
                 progress = true;
             }
@@ -585,7 +585,7 @@ impl<L: Link> Driver<L> {
         Poll::Pending
     }
 
-    /// Ready when the host is authenticated by TLS, or the connection has ended. Time is limited by the ticks of the link.
+    /// Ready when TLS has authenticated the host, or the connection has ended. The link's ticks limit the time.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_control(cx);
         let Stream::Tls(stream) = &mut self.stream else { return Poll::Ready(Ok(())) };
@@ -608,7 +608,7 @@ impl<L: Link> Driver<L> {
         self.link.wants_output() || self.stream.has_unsent()
     }
 
-    /// Whether responses may be sent now. If there are any and they may not, the context is woken to ask again.
+    /// Whether responses may be sent now. If responses wait, the context is woken for the next check.
     fn poll_permit(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.wants_output() || self.permit.holds() {
             self.held = None;
@@ -639,7 +639,7 @@ impl<L: Link> Driver<L> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ticks and messages from outside.
+    /// Processes ticks and control messages.
     fn poll_control(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         while self.ticks.poll_tick(cx).is_ready() {

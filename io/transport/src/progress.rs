@@ -1,29 +1,29 @@
-//! The stall rule: a connection that holds memory of the pool, while others wait for it, has to move data, or is closed.
+//! The stall rule: a connection that holds pool memory while others wait for it is closed unless it makes progress.
 
 use crate::BudgetShare;
 
 /// Seconds without progress after which a connection is closed.
 pub const STALL_SECONDS: u32 = 30;
-/// Bytes in a second that are progress.
+/// Bytes per second that count as progress.
 const MIN_PROGRESS_BYTES: u64 = 64 << 10;
 
-/// What a connection transfers.
+/// Transfer counters of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transferred {
-    /// Data that were requested from the host are outstanding.
+    /// Whether data requested from the host are outstanding.
     pub awaits_data: bool,
-    /// Bytes of data that came since the beginning.
+    /// Bytes of data received since the connection began.
     pub received: u64,
     /// Bytes that wait to be sent.
     pub unsent: u64,
-    /// Bytes sent since the beginning.
+    /// Bytes sent since the connection began.
     pub sent: u64,
 }
 
 /// The progress of one connection.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// As of the last second.
+    /// Counters as of the last second.
     received: u64,
     sent: u64,
     /// Seconds without progress.
@@ -31,9 +31,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Called once a second, after unneeded draws were returned. True if the connection blocks others: it holds memory that
-    /// they wait for, waits for its host, and has moved almost nothing for `limit_seconds`. A host that owes data makes progress by
-    /// these alone, whatever it reads.
+    /// Called once a second, after unneeded draws were returned. True if the connection blocks others: it holds memory
+    /// that they wait for, waits for its host, and has moved almost nothing for `limit_seconds`. If the host owes data,
+    /// only received data count as progress.
     pub fn is_stalled(&mut self, now: Transferred, share: &BudgetShare, limit_seconds: u32) -> bool {
         let Transferred { awaits_data, received, unsent, sent } = now;
         let moved = if awaits_data { received - self.received } else { sent - self.sent };

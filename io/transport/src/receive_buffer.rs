@@ -1,17 +1,16 @@
 //! The receiving half of a connection: bytes from the socket, and the data of PDUs.
 //!
-//! Bytes are received into one buffer per connection that is never shared, so that the data of a PDU keeps
-//! exactly its own memory allocated. Short data is copied out of it; the rest of long data is received directly into a
-//! buffer of its own.
+//! The receive buffer of a connection is never shared, so the data of a PDU keep only their own memory allocated. Short
+//! data are copied out of the buffer; the rest of long data is received directly into a buffer of its own.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Size of the receive buffer of a connection with I/O in bytes. A batch of 32 writes of 4 KiB fits.
+/// Size of the receive buffer of a connection with I/O, in bytes. A batch of 32 writes of 4 KiB fits.
 pub const LARGE_BUFFER_BYTES: usize = 160 << 10;
-/// The same of a connection that is not known yet, or has no I/O.
+/// Size of the receive buffer before the login, or without I/O, in bytes.
 pub const SMALL_BUFFER_BYTES: usize = 16 << 10;
-/// If at least this many bytes of data are still to come, they get a buffer of their own.
+/// Minimum number of missing bytes of data for which a buffer of its own is allocated.
 const DIRECT_BYTES: usize = 12 << 10;
 
 /// The receive buffer of a connection.
@@ -36,14 +35,13 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Takes a buffer of the size for I/O.
+    /// Enlarges the buffer to the size for I/O.
     pub fn enlarge(&mut self) {
         self.capacity = LARGE_BUFFER_BYTES;
         self.buffer.reserve(LARGE_BUFFER_BYTES - self.buffer.len());
     }
 
-    /// Where the next bytes from the peer belong. There is no room only while the buffer is full of bytes that were
-    /// not consumed.
+    /// Space for the next bytes from the peer; empty only while the buffer is full of unconsumed bytes.
     pub fn space(&mut self) -> Limit<&mut BytesMut> {
         if let Some((data, bytes)) = &mut self.direct {
             let rest = *bytes - data.len();
@@ -61,7 +59,7 @@ impl ReceiveBuffer {
         (&mut self.buffer).limit(room)
     }
 
-    /// The bytes that have arrived and were not consumed.
+    /// Bytes that have arrived and were not consumed.
     pub fn arrived(&self) -> &[u8] {
         &self.buffer[self.consumed..]
     }
@@ -75,15 +73,15 @@ impl ReceiveBuffer {
         self.consumed += bytes;
     }
 
-    /// Consumes as many bytes of `left` as have arrived; returns how many are still to come.
+    /// Consumes as many bytes of `left` as have arrived; returns the number of missing ones.
     pub fn discard(&mut self, left: usize) -> usize {
         let gone = left.min(self.arrived().len());
         self.consumed += gone;
         left - gone
     }
 
-    /// Consumes the next `bytes` bytes once they have arrived. Called again with the same number until then; nothing
-    /// else is consumed until then.
+    /// Consumes the next `bytes` bytes once they have arrived. Until then the caller must repeat the call with the same
+    /// number, and consume nothing else.
     pub fn receive(&mut self, bytes: usize) -> Option<Bytes> {
         if let Some((data, wanted)) = self.direct.take() {
             assert_eq!(wanted, bytes, "one piece of data is received at a time");
@@ -114,7 +112,7 @@ impl ReceiveBuffer {
 mod tests {
     use super::*;
 
-    /// Puts bytes into the buffer as far as there is room; returns how many.
+    /// Puts bytes into the buffer while there is room; returns their number.
     fn put(buffer: &mut ReceiveBuffer, bytes: &[u8]) -> usize {
         let mut space = buffer.space();
         let count = bytes.len().min(space.remaining_mut());

@@ -1,4 +1,4 @@
-//! The sending half of a connection: a queue of bytes that one vectored write empties.
+//! Sending half of a connection: a queue of bytes for vectored writes.
 //!
 //! Headers and short data are copied one after the other into one buffer; long data is queued as it is, shared.
 
@@ -7,21 +7,21 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Data up to this many bytes are cheaper to copy than to name in a vectored write.
+/// Data up to this length are cheaper to copy than to pass to a vectored write as a slice.
 const MAX_COPIED_BYTES: usize = 512;
-/// With this much unsent, pieces up to [`PINNING_BYTES`] are copied: a piece may keep a much larger buffer
-/// allocated, which an initiator that does not read must not cause.
+/// Beyond this many unsent bytes, pieces up to [`PINNING_BYTES`] are copied: a shared piece may keep a much larger
+/// buffer allocated, which an initiator that does not read must not cause.
 const BACKLOG_BYTES: usize = 256 << 10;
 const PINNING_BYTES: usize = 16 << 10;
 /// Pieces given to one vectored write; the system's limit is 1024.
 const MAX_SLICES: usize = 512;
-/// The buffer of headers is moved together when this much of its start has been sent.
+/// The header buffer is compacted when this much of its start has been sent.
 const COMPACT_BYTES: usize = 64 << 10;
-/// Capacity that it may keep while it is empty, in bytes.
+/// Capacity that an empty queue may keep, in bytes.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
 enum Chunk {
-    /// Bytes `from..to` of everything that was ever put into `heads`.
+    /// Bytes `from..to` of the stream of all headers.
     Head {
         from: u64,
         to: u64,
@@ -33,31 +33,31 @@ enum Chunk {
 #[derive(Default)]
 pub struct SendQueue {
     heads: Vec<u8>,
-    /// Position of `heads[0]` in everything that was ever put into it.
+    /// Position of `heads[0]` in the stream of all headers.
     heads_at: u64,
     chunks: VecDeque<Chunk>,
     queued: usize,
-    /// Bytes sent since the beginning.
+    /// Bytes sent since the connection began.
     sent: u64,
 }
 
 impl SendQueue {
-    /// Bytes that wait to be sent.
+    /// Number of unsent bytes.
     pub fn len(&self) -> usize {
         self.queued
     }
 
-    /// Bytes sent since the beginning.
+    /// Bytes sent since the connection began.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// True if none waits.
+    /// True if there are no unsent bytes.
     pub fn is_empty(&self) -> bool {
         self.queued == 0
     }
 
-    /// Queues a piece of data: short ones are copied, the others shared.
+    /// Queues a piece of data: short ones are copied, others are shared.
     pub fn push(&mut self, part: &Bytes) {
         let copied = if self.queued > BACKLOG_BYTES { PINNING_BYTES } else { MAX_COPIED_BYTES };
         if part.len() <= copied {
@@ -94,7 +94,7 @@ impl SendQueue {
         self.chunks.iter().take(MAX_SLICES).map(|chunk| IoSlice::new(bytes(chunk))).collect()
     }
 
-    /// Forgets the first `sent` bytes.
+    /// Removes the first `sent` bytes.
     pub fn advance(&mut self, mut sent: usize) {
         self.queued -= sent;
         self.sent += sent as u64;

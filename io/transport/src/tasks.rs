@@ -1,5 +1,5 @@
-//! The running commands of a connection: polled by the connection's own task, each only after it was woken, and dropped
-//! when they are aborted.
+//! Running commands of a connection. The connection's own task polls each one only after it was woken; dropping a
+//! command aborts it.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 /// The future of a command.
 pub type Running<R> = Pin<Box<dyn Future<Output = R> + Send>>;
 
-/// A set of running tasks with results `R`. Each has a tag that is unique among them, and `T`, what its owner has to know
-/// of it when it ends.
+/// A set of running tasks with results `R`. Each has a unique tag, and a value `T` that its owner needs when the task
+/// ends.
 pub struct Tasks<T, R> {
     slots: Vec<Slot<T, R>>,
     free: Vec<usize>,
@@ -69,7 +69,7 @@ impl Wake for Flag {
         }
         let mut woken = self.shared.0.lock();
         woken.slots.push(self.slot);
-        // For later wake-ups before the next poll the parent is woken already.
+        // The parent is already woken for later wake-ups before the next poll.
         let parent = woken.parent.take();
         drop(woken);
         if let Some(parent) = parent {
@@ -79,7 +79,7 @@ impl Wake for Flag {
 }
 
 impl<T, R> Tasks<T, R> {
-    /// Adds a task, to be polled with the next [`Tasks::poll`]. `charge` is the memory it may take, in bytes.
+    /// Adds a task, polled by the next [`Tasks::poll`]. `charge` is the memory that it may take, in bytes.
     pub fn insert(&mut self, tag: u32, about: T, charge: u64, running: Running<R>) {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         self.by_tag.insert(tag, index);
@@ -96,7 +96,7 @@ impl<T, R> Tasks<T, R> {
         slot
     }
 
-    /// Memory that the tasks may take together, in bytes.
+    /// Memory that all tasks may take, in bytes.
     pub fn charge(&self) -> u64 {
         self.charge
     }
@@ -116,7 +116,7 @@ impl<T, R> Tasks<T, R> {
         !self.by_tag.is_empty() && self.by_tag.contains_key(&tag)
     }
 
-    /// What is known of the task with this tag.
+    /// The owner's value for the task with this tag.
     pub fn about(&self, tag: u32) -> Option<&T> {
         self.slots[*self.by_tag.get(&tag)?].task.as_ref().map(|task| &task.about)
     }

@@ -1,15 +1,15 @@
-//! TLS 1.3 with pre-shared keys for connections of hosts, by s2n-tls: the handshake, and records instead of plain bytes. Nothing
-//! here blocks: what a socket does not take or give now is continued when it can.
+//! TLS 1.3 with pre-shared keys for connections of hosts, by s2n-tls: the handshake, and records instead of plain
+//! bytes. Nothing here blocks: an operation that the socket can't complete now is continued later.
 //!
 //! ```text
 //! Link ── slices ──► one record at a time ──► s2n-tls ──► send callback ──► socket, or `unsent`
 //!      ◄── space ──────────────────────────── s2n-tls ◄── recv callback ◄── socket
 //! ```
 //!
-//! The send callback takes everything: what the socket does not take is kept in `unsent`, of one record at most, and
-//! no other record is made before it is gone. So s2n-tls never has to be given the same bytes again, which a command
-//! that is aborted could have changed. s2n-tls is used without kernel TLS: [`TlsStream`] owns its socket, so that
-//! keys could be moved there later.
+//! The send callback accepts every record: bytes that the socket does not take are kept in `unsent`, one record at
+//! most, and no further record is created before they are sent. So s2n-tls never needs the same bytes a second time,
+//! which an aborted command could have changed. s2n-tls is used without kernel TLS: [`TlsStream`] owns its socket, so
+//! keys could be moved to the kernel later.
 
 mod client_hello;
 
@@ -37,16 +37,16 @@ use zeroize::Zeroizing;
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3-2023";
 /// The type of the record that a ClientHello comes in (RFC 8446 clause 5.1).
 const HANDSHAKE: u8 = 22;
-/// Plain bytes of a record: the most that RFC 8446 clause 5.1 allows.
+/// Plain bytes of a record: the maximum of RFC 8446 clause 5.1.
 const RECORD_BYTES: usize = 16 << 10;
-/// Bytes that are read from the socket before the other connections of the shard have their turn: a peer that sends nothing but
-/// key updates or empty records would hold the shard otherwise.
+/// Bytes read from the socket before the shard's other connections run: otherwise a peer that sends only key updates or
+/// empty records could occupy the shard.
 const MAX_TURN_BYTES: usize = 64 << 10;
-/// Memory of a connection with TLS beyond that of one without, in bytes: a ClientHello of the largest length in the handshake;
-/// afterwards records in both directions as they are on the wire, as they are decrypted, and before they are encrypted.
+/// Additional memory of a connection with TLS in bytes: in the handshake, a ClientHello of maximum length; afterwards,
+/// records of both directions in encrypted and plain form.
 pub const TLS_BYTES: u64 = 160 << 10;
 
-/// The hash function of a pre-shared key, which decides on the cipher suite (RFC 8446 clause 4.2.11).
+/// Hash function of a pre-shared key, which determines the cipher suite (RFC 8446 clause 4.2.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PskHash {
     /// SHA-256, with TLS_AES_128_GCM_SHA256.
@@ -57,36 +57,37 @@ pub enum PskHash {
 
 /// A pre-shared key. It is never printed.
 pub struct PreSharedKey {
-    /// Its hash function.
+    /// Hash function of the key.
     pub hash: PskHash,
     /// At least 16 bytes.
     pub secret: Zeroizing<Vec<u8>>,
 }
 
-/// The pre-shared keys by which hosts are authenticated.
+/// Pre-shared keys that authenticate hosts.
 pub trait PreSharedKeys: Send + Sync + 'static {
-    /// The key with this identity, as a ClientHello offers it; `None` if there is none. Called on a shard: it must not wait.
+    /// The key with this identity, as offered in a ClientHello; `None` if it does not exist. Called on a shard:
+    /// implementations must not block.
     fn find(&self, identity: &[u8]) -> Option<PreSharedKey>;
 }
 
-/// Why there is no TLS session with a host.
+/// Failure of a TLS handshake with a host.
 #[derive(Debug)]
 pub struct HandshakeFailure {
-    /// The first identity that the host has offered, which proves nothing.
+    /// The first identity that the host offered; it is unauthenticated.
     pub offered: Option<Vec<u8>>,
     /// The cause.
     pub error: io::Error,
 }
 
-/// The configuration of TLS of the portals of a service.
+/// TLS configuration of the portals of a service.
 #[derive(Clone)]
 pub(crate) struct TlsConfig(Config);
 
 impl TlsConfig {
-    /// With these keys.
+    /// A configuration with these keys.
     ///
     /// # Errors
-    /// If s2n-tls has no such configuration.
+    /// An error of s2n-tls.
     pub(crate) fn new(keys: Arc<dyn PreSharedKeys>) -> io::Result<Self> {
         let mut config = Config::builder();
         config.set_security_policy(&Policy::from_version(POLICY)?)?;
@@ -97,10 +98,10 @@ impl TlsConfig {
     }
 }
 
-/// The identities that a ClientHello offered, in the context of a connection.
+/// Identities offered in a ClientHello, in the context of a connection.
 struct Offered(Option<Vec<u8>>);
 
-/// Finds the keys that a ClientHello offers, among which s2n-tls selects and verifies one.
+/// Looks up the keys that a ClientHello offers; s2n-tls selects and verifies one of them.
 struct Selection(Arc<dyn PreSharedKeys>);
 
 impl ClientHelloCallback for Selection {
@@ -127,27 +128,27 @@ impl ClientHelloCallback for Selection {
     }
 }
 
-/// The side of the socket, which the callbacks of s2n-tls use. The lock is never contended: it is what makes a
-/// pointer to it sound.
+/// The socket side, used by the callbacks of s2n-tls. The lock is never contended; it makes the callbacks' pointer
+/// sound.
 struct Wire {
     socket: TcpStream,
-    /// What the socket did not take: of one record, and alerts.
+    /// Bytes that the socket did not take: of one record, and alerts.
     unsent: Vec<u8>,
-    /// How much of it has been sent since.
+    /// Number of these bytes that have been sent.
     sent: usize,
     /// Bytes that may still be read in this turn.
     turn_bytes: usize,
     first: First,
 }
 
-/// What the first byte of a peer was.
+/// Kind of the peer's first byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
-    /// It has not come.
+    /// The byte has not arrived.
     Awaited,
-    /// That of a TLS handshake.
+    /// The byte of a TLS handshake record.
     Tls,
-    /// Another one. s2n-tls would take what follows for the length of a record and wait for it.
+    /// Another byte. s2n-tls would interpret the bytes that follow as a record length, and wait.
     Other,
 }
 
@@ -187,7 +188,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends what is left of a record.
+    /// Sends the rest of a record.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.has_unsent() {
             match self.socket.try_write(&self.unsent[self.sent..]) {
@@ -204,7 +205,7 @@ impl Wire {
     }
 }
 
-/// What a callback returns for a result: -1 with `errno` for an error, by which s2n-tls knows that it has to wait.
+/// Return value of a callback: -1 with `errno` for an error; a would-block error tells s2n-tls to wait.
 fn returned(result: io::Result<usize>) -> c_int {
     match result.map(c_int::try_from) {
         Ok(Ok(bytes)) => bytes,
@@ -221,9 +222,9 @@ fn failed(code: c_int) -> c_int {
 }
 
 unsafe extern "C" fn recv(context: *mut c_void, space: *mut u8, length: u32) -> c_int {
-    // SAFETY: the context is the wire of the connection, which outlives it (`TlsStream`).
+    // SAFETY: the context is the wire of the connection, which outlives the callback (`TlsStream`).
     let wire = unsafe { &*context.cast::<Mutex<Wire>>() };
-    // SAFETY: s2n-tls gives memory of its own, of this length.
+    // SAFETY: s2n-tls passes memory of its own, of this length.
     let space = unsafe { std::slice::from_raw_parts_mut(space.cast::<MaybeUninit<u8>>(), length as usize) };
     returned(wire.lock().read(space))
 }
@@ -231,7 +232,7 @@ unsafe extern "C" fn recv(context: *mut c_void, space: *mut u8, length: u32) -> 
 unsafe extern "C" fn send(context: *mut c_void, bytes: *const u8, length: u32) -> c_int {
     // SAFETY: as in `recv`.
     let wire = unsafe { &*context.cast::<Mutex<Wire>>() };
-    // SAFETY: s2n-tls gives a record, or a part of one, of this length.
+    // SAFETY: s2n-tls passes a record, or a part of one, of this length.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length as usize) };
     returned(wire.lock().write(bytes).map(|()| bytes.len()))
 }
@@ -241,7 +242,7 @@ pub(crate) struct TlsStream {
     /// Dropped before the wire, which its callbacks use.
     connection: Connection,
     wire: Arc<Mutex<Wire>>,
-    /// Small slices of a record, put together.
+    /// Small slices of a record, concatenated.
     gathered: Vec<u8>,
     /// The handshake has ended.
     established: bool,
@@ -258,15 +259,15 @@ impl TlsStream {
         connection.set_receive_buffering(true)?.prefer_throughput()?;
         connection.set_receive_callback(Some(recv))?.set_send_callback(Some(send))?;
         let context = Arc::as_ptr(&wire).cast_mut().cast::<c_void>();
-        // SAFETY: `wire` is dropped after `connection`, as the order of the fields has it, and stays where it is.
+        // SAFETY: `wire` is dropped after `connection`, by the order of the fields, and is not moved.
         unsafe { connection.set_receive_context(context)?.set_send_context(context)? };
         Ok(Self { connection, wire, gathered: Vec::new(), established: false })
     }
 
-    /// Continues the handshake; returns the PSK identity that the host has proved to know the key of.
+    /// Continues the handshake; returns the PSK identity whose key the host has proved to know.
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, HandshakeFailure>> {
         let done = self.poll(cx, |connection| connection.poll_negotiate().map_ok(|_| ()));
-        // Our own messages are sent during the handshake, and before the first record.
+        // The controller's messages are sent during the handshake, and before the first record.
         let done = match (self.poll_flush(cx), done) {
             (Poll::Ready(Err(error)), _) => Err(error),
             (Poll::Pending, Poll::Ready(Ok(()))) => return Poll::Pending,
@@ -280,7 +281,7 @@ impl TlsStream {
         }))
     }
 
-    /// Whether the handshake has ended, and with it bytes of the host can come.
+    /// Whether the handshake has ended, so the host may send bytes.
     pub(crate) fn is_established(&self) -> bool {
         self.established
     }
@@ -295,7 +296,7 @@ impl TlsStream {
         Ok(identity)
     }
 
-    /// Reads into the space of a link; zero bytes at the end.
+    /// Reads into the buffer space of a link; zero bytes mean the end of the stream.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -306,12 +307,12 @@ impl TlsStream {
             let chunk = unsafe { space.chunk_mut().as_uninit_slice_mut() };
             connection.poll_recv_uninitialized(chunk)
         }))?;
-        // SAFETY: that many bytes were written.
+        // SAFETY: this many bytes were written.
         unsafe { space.advance_mut(bytes) };
         Poll::Ready(Ok(bytes))
     }
 
-    /// Sends the first bytes of slices as one record, after what is left of the one before; returns how many.
+    /// Sends the first bytes of slices as one record, after the rest of the previous record; returns their number.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -322,25 +323,24 @@ impl TlsStream {
         let record = record(slices, &mut gathered);
         let sent = match self.connection.poll_send(record) {
             Poll::Ready(sent) => sent.map_err(|error| self.explained(error)),
-            // The callback takes everything.
+            // The callback accepts every record.
             Poll::Pending => Err(io::Error::other("TLS: a record was not taken")),
         };
         self.gathered = gathered;
         Poll::Ready(sent)
     }
 
-    /// Sends what is left of the last record.
+    /// Sends the rest of the last record.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.wire.lock().poll_flush(cx)
     }
 
-    /// Whether a record was not sent as a whole.
+    /// Whether a record was not sent completely.
     pub(crate) fn has_unsent(&self) -> bool {
         self.wire.lock().has_unsent()
     }
 
-    /// Ends the session, with an alert that says so or why, and returns the socket. The alert is lost if the socket takes
-    /// nothing.
+    /// Ends the session with an alert, and returns the socket. The alert is lost if the socket takes no bytes.
     pub(crate) fn into_socket(mut self) -> Option<TcpStream> {
         let _lost = self.connection.poll_shutdown_send();
         drop(self.connection);
@@ -348,7 +348,7 @@ impl TlsStream {
         Some(wire.socket)
     }
 
-    /// An error of TLS as one of a connection.
+    /// Converts an error of s2n-tls to one of the connection.
     fn explained(&self, error: TlsError) -> io::Error {
         if let Some(cause) = error.application_error() {
             return io::Error::other(cause.to_string());
@@ -364,14 +364,14 @@ impl TlsStream {
         }
     }
 
-    /// Runs an operation of s2n-tls until it is done, or neither the socket nor this turn has more for it.
+    /// Repeats an operation of s2n-tls until it is done, or the socket or this turn has no more bytes.
     fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         mut operation: impl FnMut(&mut Connection) -> Poll<Result<T, TlsError>>,
     ) -> Poll<io::Result<T>> {
         self.wire.lock().turn_bytes = MAX_TURN_BYTES;
-        // Callbacks need one, although none of ours waits.
+        // Callbacks need a waker, although ours never wait.
         self.connection.set_waker(Some(cx.waker()))?;
         loop {
             if let Poll::Ready(result) = operation(&mut self.connection) {
@@ -387,7 +387,7 @@ impl TlsStream {
     }
 }
 
-/// The next record of slices: a part of the first one if that is large, otherwise copies of small ones.
+/// The next record of slices: a part of the first slice if it is large, otherwise copies of small ones.
 fn record<'a>(slices: &'a [IoSlice<'_>], gathered: &'a mut Vec<u8>) -> &'a [u8] {
     if let Some(first) = slices.first().filter(|first| first.len() >= RECORD_BYTES) {
         return &first[..RECORD_BYTES];

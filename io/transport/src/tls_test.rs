@@ -39,7 +39,7 @@ async fn a_peer_that_never_stops_has_turns_of_a_limited_length() {
     let wire = stream.wire.clone();
     let mut turns = Vec::new();
     while turns.len() < 3 {
-        // As s2n-tls reads records that have nothing for the link, one after the other.
+        // Repeats reads as s2n-tls does, for records without data for the link.
         let mut read = 0;
         let before = woken.0.load(Ordering::Relaxed);
         let polled = stream.poll(&mut Context::from_waker(&waker), |_| -> Poll<Result<(), TlsError>> {
@@ -71,7 +71,7 @@ impl PreSharedKeys for OneKey {
     }
 }
 
-/// The side of a host, by the same library.
+/// The host's side, by the same library.
 fn client(socket: TcpStream) -> TlsStream {
     let server = TlsStream::new(socket, &TlsConfig::new(Arc::new(NoKeys)).unwrap()).unwrap();
     let mut psk = Psk::builder().unwrap();
@@ -153,7 +153,7 @@ async fn what_the_socket_does_not_take_is_kept_in_order() {
     let pattern =
         |from: usize, bytes: usize| -> Vec<u8> { (from..from + bytes).map(|it| it as u8).collect() };
     let mut written = 0;
-    // Until the socket is full; what is beyond is kept.
+    // Until the socket is full; the rest is kept.
     while !stream.has_unsent() {
         stream.wire.lock().write(&pattern(written, 9973)).unwrap();
         written += 9973;

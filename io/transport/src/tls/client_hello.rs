@@ -1,5 +1,5 @@
-//! The identities of pre-shared keys that a ClientHello offers (RFC 8446 clause 4.2.11). s2n-tls shows them only after the keys are
-//! known among which it selects one.
+//! Identities of pre-shared keys in a ClientHello (RFC 8446 clause 4.2.11). s2n-tls needs the candidate keys before it
+//! exposes the identities, so they are parsed here.
 
 /// Extension `pre_shared_key` (clause 4.2).
 const PRE_SHARED_KEY: u16 = 41;
@@ -8,8 +8,8 @@ const FIXED_BYTES: usize = 34;
 /// Maximum number of identities that are looked up: a host has one or two for a subsystem.
 pub(super) const MAX_IDENTITIES: usize = 8;
 
-/// The first identities that are offered; `hello` is the message without its header. Empty if there are none, or the message
-/// is malformed, which s2n-tls answers.
+/// The first identities offered; `hello` is the message without its header. Empty if there are none or if the message
+/// is malformed, which s2n-tls reports.
 pub(super) fn offered_identities(hello: &[u8]) -> Vec<&[u8]> {
     extensions(hello).and_then(identities).unwrap_or_default()
 }
@@ -47,7 +47,7 @@ fn number<const N: usize>(rest: &mut &[u8]) -> Option<usize> {
     Some(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
 }
 
-/// A vector whose length comes before it, as a number of `N` bytes.
+/// A vector, preceded by its length as a number of `N` bytes.
 fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = number::<N>(rest)?;
     let (bytes, after) = rest.split_at_checked(length)?;
